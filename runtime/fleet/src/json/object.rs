@@ -1,0 +1,350 @@
+//! An object as caches keep it: its text and where the fields of its head stand. Entry point: [`Object`].
+
+use super::{Head, JsonError, Raw, Scanner, Span};
+use crate::kind::GroupVersionKind;
+use crate::request::ObjectKey;
+use bytes::Bytes;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// A named Kubernetes object as JSON text that has been checked from end to end. Cheap to clone: the text is shared.
+#[derive(Debug, Clone)]
+pub struct Object {
+    json: Bytes,
+    /// Made from `json`, so that every span is a range of it.
+    head: Head,
+}
+
+impl Object {
+    /// Takes a text as it is, without a copy.
+    ///
+    /// # Errors
+    /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
+    pub fn parse(json: Bytes) -> Result<Self, JsonError> {
+        let head = Head::scan(&json)?.named()?;
+        Ok(Self { json, head })
+    }
+
+    /// Copies a text into memory of its own, without `metadata.managedFields`, and with the `apiVersion` and `kind` given where it
+    /// lacks them, as items of lists do. All else is verbatim.
+    ///
+    /// # Errors
+    /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
+    pub fn ingest(text: &[u8], kind: &GroupVersionKind) -> Result<Self, JsonError> {
+        let (head, cuts) = Head::scan_with_cuts(text)?;
+        let head = head.named()?;
+        // An object with a name has a member, so that the text put in may end in a comma.
+        let at = text.iter().position(|byte| *byte == b'{').map_or(0, |brace| brace + 1);
+        let mut prefix = String::new();
+        let mut insert = |span: Span, field: &str, value: &str| {
+            if !span.is_absent() {
+                return None;
+            }
+            prefix.push_str(field);
+            let start = at + prefix.len();
+            prefix.push_str(&serde_json::Value::from(value).to_string());
+            let end = at + prefix.len();
+            prefix.push(',');
+            Some(Span::new(start, end))
+        };
+        let api_version = insert(head.api_version, "\"apiVersion\":", &kind.api_version());
+        let kind = insert(head.kind, "\"kind\":", &kind.kind);
+        let mut head = head.moved(&cuts, at, prefix.len());
+        head.api_version = api_version.unwrap_or(head.api_version);
+        head.kind = kind.unwrap_or(head.kind);
+        Ok(Self { json: edited(text, &cuts, at, &prefix), head })
+    }
+
+    /// The whole text.
+    #[must_use]
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// Where the fields of the head stand in [`Object::json`].
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn text(&self) -> &str {
+        // Checked by the scan that made the head.
+        std::str::from_utf8(&self.json).unwrap_or_default()
+    }
+
+    fn raw(&self, span: Span) -> &[u8] {
+        &self.json[span.range()]
+    }
+
+    fn string(&self, span: Span) -> Option<Cow<'_, str>> {
+        if span.is_absent() {
+            return None;
+        }
+        // Only this slice is looked at again: checking the whole text for each field would cost more than the field.
+        let text = std::str::from_utf8(self.raw(span)).ok()?;
+        Scanner::of(text).string().ok().map(|raw| raw.value())
+    }
+
+    /// `apiVersion`; empty when absent.
+    #[must_use]
+    pub fn api_version(&self) -> Cow<'_, str> {
+        self.string(self.head.api_version).unwrap_or_default()
+    }
+
+    /// `kind`; empty when absent.
+    #[must_use]
+    pub fn kind(&self) -> Cow<'_, str> {
+        self.string(self.head.kind).unwrap_or_default()
+    }
+
+    /// `metadata.name`; never empty.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        self.string(self.head.name).unwrap_or_default()
+    }
+
+    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    #[must_use]
+    pub fn namespace(&self) -> Option<Cow<'_, str>> {
+        self.string(self.head.namespace).filter(|namespace| !namespace.is_empty())
+    }
+
+    /// Namespace and name, newly allocated.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace().map(|namespace| namespace.as_ref().into()), name: self.name().as_ref().into() }
+    }
+
+    /// `metadata.uid`; empty when absent.
+    #[must_use]
+    pub fn uid(&self) -> Cow<'_, str> {
+        self.string(self.head.uid).unwrap_or_default()
+    }
+
+    /// `metadata.resourceVersion`; empty when absent.
+    #[must_use]
+    pub fn resource_version(&self) -> Cow<'_, str> {
+        self.string(self.head.resource_version).unwrap_or_default()
+    }
+
+    /// `metadata.generation`, which not every kind has.
+    #[must_use]
+    pub fn generation(&self) -> Option<i64> {
+        (self.head.generation != 0).then_some(self.head.generation)
+    }
+
+    /// Whether `metadata.deletionTimestamp` is set.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.head.deleting
+    }
+
+    /// `metadata.labels`.
+    #[must_use]
+    pub fn labels(&self) -> Labels<'_> {
+        Labels(std::str::from_utf8(self.raw(self.head.labels)).unwrap_or_default())
+    }
+
+    /// `metadata.ownerReferences`; one without kind, name or uid is left out, no API server lets it in.
+    #[must_use]
+    pub fn owners(&self) -> Vec<OwnerReference<'_>> {
+        let mut owners = Vec::new();
+        if self.head.owners.is_absent() {
+            return owners;
+        }
+        let mut scanner = Scanner::of(std::str::from_utf8(self.raw(self.head.owners)).unwrap_or_default());
+        // The text has been checked: an error can only be an element that is no object, and ends the list.
+        let _ = scanner.array(|scanner| {
+            owners.extend(OwnerReference::scan(scanner)?);
+            Ok(())
+        });
+        owners
+    }
+
+    /// `apiVersion`, `kind` and `metadata` alone, in memory of their own.
+    #[must_use]
+    pub fn metadata_only(&self) -> Self {
+        let mut json = Vec::with_capacity(self.head.metadata.range().len() + 64);
+        json.push(b'{');
+        for (key, span) in [("apiVersion", self.head.api_version), ("kind", self.head.kind), ("metadata", self.head.metadata)] {
+            if span.is_absent() {
+                continue;
+            }
+            if json.len() > 1 {
+                json.push(b',');
+            }
+            json.push(b'"');
+            json.extend_from_slice(key.as_bytes());
+            json.extend_from_slice(b"\":");
+            json.extend_from_slice(self.raw(span));
+        }
+        json.push(b'}');
+        json.shrink_to_fit();
+        let json = Bytes::from(json);
+        // Parts of a text that has been checked make a text that scans.
+        let head = Head::scan(&json).unwrap_or_default();
+        Self { json, head }
+    }
+
+    /// Whether everything but `metadata` and `status` is the same. Texts are compared byte by byte: the same content in another
+    /// spelling or order counts as different, which costs a reconcile and never loses one.
+    #[must_use]
+    pub fn same_content(&self, other: &Self) -> bool {
+        self.content() == other.content()
+    }
+
+    fn content(&self) -> Vec<(Cow<'_, str>, &str)> {
+        let mut members = Vec::new();
+        let mut scanner = Scanner::of(self.text());
+        scanner.space();
+        // The text has been checked: this cannot fail.
+        let _ = scanner.object(|scanner, key| {
+            let value = scanner.value()?;
+            let key = key.value();
+            if key != "metadata" && key != "status" {
+                members.push((key, &scanner.text()[value.range()]));
+            }
+            Ok(())
+        });
+        members
+    }
+
+    /// Whether `metadata.labels` are the same, byte by byte as in [`Object::same_content`].
+    #[must_use]
+    pub fn same_labels(&self, other: &Self) -> bool {
+        self.part(self.head.labels) == other.part(other.head.labels)
+    }
+
+    /// Whether `metadata.annotations` are the same, byte by byte as in [`Object::same_content`].
+    #[must_use]
+    pub fn same_annotations(&self, other: &Self) -> bool {
+        self.part(self.head.annotations) == other.part(other.head.annotations)
+    }
+
+    /// Whether `status` is the same, byte by byte as in [`Object::same_content`].
+    #[must_use]
+    pub fn same_status(&self, other: &Self) -> bool {
+        self.part(self.head.status) == other.part(other.head.status)
+    }
+
+    /// The text of a part; none and the empty object are the same.
+    fn part(&self, span: Span) -> &[u8] {
+        match self.raw(span) {
+            b"{}" | b"null" => b"",
+            part => part,
+        }
+    }
+}
+
+/// The text with `cuts` taken out and `prefix` put in at `at`, in memory of exactly its size.
+fn edited(text: &[u8], cuts: &[Span], at: usize, prefix: &str) -> Bytes {
+    let cut: usize = cuts.iter().map(|cut| cut.range().len()).sum();
+    let mut json = Vec::with_capacity(text.len() + prefix.len() - cut);
+    json.extend_from_slice(&text[..at]);
+    json.extend_from_slice(prefix.as_bytes());
+    let mut from = at;
+    for cut in cuts {
+        json.extend_from_slice(&text[from..cut.range().start]);
+        from = cut.range().end;
+    }
+    json.extend_from_slice(&text[from..]);
+    Bytes::from(json)
+}
+
+/// Cuts `metadata.managedFields` out; all else is verbatim. Shares the text when there is nothing to cut.
+///
+/// # Errors
+/// [`JsonError`] when the text is not one JSON object.
+pub fn strip_managed_fields(json: Bytes) -> Result<Bytes, JsonError> {
+    let (_, cuts) = Head::scan_with_cuts(&json)?;
+    Ok(if cuts.is_empty() { json } else { edited(&json, &cuts, 0, "") })
+}
+
+/// The labels of an object. Looks at the text anew each time, which for the few labels that objects have is faster than keeping
+/// them apart, and costs no memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Labels<'a>(&'a str);
+
+impl<'a> Labels<'a> {
+    /// The value of a label.
+    #[must_use]
+    pub fn get(self, key: &str) -> Option<Cow<'a, str>> {
+        let mut found = None;
+        self.each(|label, value| {
+            if label.is(key) {
+                found = Some(value.value());
+            }
+        });
+        found
+    }
+
+    /// All labels.
+    #[must_use]
+    pub fn to_map(self) -> BTreeMap<String, String> {
+        let mut map = BTreeMap::new();
+        self.each(|label, value| {
+            map.insert(label.value().into_owned(), value.value().into_owned());
+        });
+        map
+    }
+
+    fn each(self, mut label: impl FnMut(Raw<'a>, Raw<'a>)) {
+        if self.0.is_empty() {
+            return;
+        }
+        // The text has been checked: this cannot fail.
+        let _ = Scanner::of(self.0).object(|scanner, key| {
+            if scanner.peek()? == b'n' {
+                return scanner.literal("null");
+            }
+            label(key, scanner.string()?);
+            Ok(())
+        });
+    }
+}
+
+/// One of an object's `metadata.ownerReferences`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerReference<'a> {
+    /// `apiVersion` of the owner.
+    pub api_version: Cow<'a, str>,
+    /// `kind` of the owner.
+    pub kind: Cow<'a, str>,
+    /// Name of the owner; its namespace is the object's, or none.
+    pub name: Cow<'a, str>,
+    /// Uid of the owner.
+    pub uid: Cow<'a, str>,
+    /// Whether it is the managing controller.
+    pub controller: bool,
+}
+
+impl<'a> OwnerReference<'a> {
+    fn scan(scanner: &mut Scanner<'a>) -> Result<Option<Self>, JsonError> {
+        let [mut api_version, mut kind, mut name, mut uid] = [const { None }; 4];
+        let mut controller = false;
+        scanner.object(|scanner, key| {
+            let first = scanner.peek()?;
+            let field = match &*key.value() {
+                "apiVersion" => &mut api_version,
+                "kind" => &mut kind,
+                "name" => &mut name,
+                "uid" => &mut uid,
+                "controller" => {
+                    controller = first == b't';
+                    return scanner.skip();
+                }
+                _ => return scanner.skip(),
+            };
+            if first != b'"' {
+                *field = None;
+                return scanner.skip();
+            }
+            *field = Some(scanner.string()?.value());
+            Ok(())
+        })?;
+        let (Some(api_version), Some(kind), Some(name), Some(uid)) = (api_version, kind, name, uid) else {
+            return Ok(None);
+        };
+        Ok(Some(Self { api_version, kind, name, uid, controller }))
+    }
+}
