@@ -1,0 +1,99 @@
+//! Components built from the sources under `guests/`. Entry point: [`guest`].
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// The component built from `guests/<name>`, for instance `guest("hello")`.
+///
+/// The first call of a process builds all guests (for a second or so when nothing changed); processes wait for each other.
+///
+/// # Panics
+/// When the guests do not build or there is none of that name: no test that needs one can go on.
+pub fn guest(name: &str) -> PathBuf {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        build(&crate::repository().join("guests")).map_err(|error| format!("{error:#}"))
+    });
+    let folder = match built {
+        Ok(folder) => folder,
+        Err(error) => panic!("the guests do not build: {error}"),
+    };
+    let path = folder.join(format!("{}.wasm", name.replace('-', "_")));
+    assert!(
+        path.is_file(),
+        "there is no guest {name:?}: {} does not exist",
+        path.display()
+    );
+    path
+}
+
+/// Builds the workspace and returns the folder of its components.
+fn build(workspace: &Path) -> Result<PathBuf> {
+    let target = workspace.join("target");
+    std::fs::create_dir_all(&target).with_context(|| format!("create {}", target.display()))?;
+    let lock = target.join(".windlass-build.lock");
+    let lock = File::create(&lock).with_context(|| format!("create {}", lock.display()))?;
+    lock.lock()
+        .context("wait for another build of the guests")?;
+
+    add_target(workspace)?;
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--target",
+            TARGET,
+        ])
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(workspace);
+    // Flags meant for the host's build must not reach the guests'.
+    for variable in [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_BUILD_TARGET",
+        "RUSTC_WORKSPACE_WRAPPER",
+    ] {
+        cargo.env_remove(variable);
+    }
+    run(&mut cargo)?;
+    Ok(target.join(TARGET).join("release"))
+}
+
+/// Gets the target's standard library unless the toolchain has it.
+fn add_target(workspace: &Path) -> Result<()> {
+    let mut rustc = Command::new("rustc");
+    rustc
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .current_dir(workspace);
+    if Path::new(run(&mut rustc)?.trim()).is_dir() {
+        return Ok(());
+    }
+    run(Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .current_dir(workspace))?;
+    Ok(())
+}
+
+/// Runs a command to its end and returns what it wrote to stdout.
+fn run(command: &mut Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let output = command.output().with_context(|| format!("start {shown}"))?;
+    if !output.status.success() {
+        bail!(
+            "{shown}: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,25 @@
+//! What every test suite stands on: real servers, an in-memory fleet, built guests, the running program, waiting.
+//!
+//! * [`testenv`] starts real `kube-apiserver`s.
+//! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary.
+//! * [`eventually`] is the one way to wait in a test: for a condition, with a deadline.
+//! * [`logs`] shows `tracing` output of a test that fails.
+
+pub mod eventually;
+pub mod guests;
+pub mod logs;
+pub mod program;
+pub mod testenv;
+
+pub use eventually::eventually;
+
+use std::path::{Path, PathBuf};
+
+/// The root folder of the repository.
+pub fn repository() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    match manifest.ancestors().nth(2) {
+        Some(root) => root.to_path_buf(),
+        None => unreachable!("the harness lies two folders below the repository's root"),
+    }
+}

@@ -1,0 +1,198 @@
+//! Real `etcd` and `kube-apiserver` processes on free ports of this machine. Entry point: [`Environment::start`].
+//!
+//! The binaries come from `tests/testenv/build`. A test that needs them begins with
+//!
+//! ```no_run
+//! # use windlass_harness::testenv;
+//! if !testenv::enabled("a watch survives a restart of its server") {
+//!     return;
+//! }
+//! ```
+//!
+//! Everything started here ends with the [`Environment`], or with the test process, however that ends.
+
+mod binaries;
+mod port;
+mod process;
+mod server;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+pub use binaries::Binaries;
+pub use server::{Server, Spec};
+
+use crate::eventually::{Seen, eventually};
+use process::Process;
+
+/// The variable that asks for tests against real servers.
+pub const VARIABLE: &str = "WINDLASS_REAL";
+
+/// Attempts to start a process whose ports another process may take meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// True if tests against real servers were asked for (`WINDLASS_REAL=1`, as `./test` does); otherwise says that `test` was not run.
+///
+/// # Panics
+/// When they were asked for and the binaries are missing: such a run must not pass.
+pub fn enabled(test: &str) -> bool {
+    if std::env::var(VARIABLE).is_ok_and(|value| value == "1") {
+        if let Err(error) = Binaries::find() {
+            panic!("{error:#}");
+        }
+        return true;
+    }
+    // Not `eprintln!`: the test framework would swallow it, as the test passes.
+    let line = format!("NOT RUN: {test} (needs real servers: set {VARIABLE}=1 or use ./test)\n");
+    drop(std::io::stderr().write_all(line.as_bytes()));
+    false
+}
+
+/// Real API servers that share one etcd, each with its own objects. They stop when this is dropped.
+#[derive(Debug)]
+pub struct Environment {
+    servers: BTreeMap<String, Server>,
+    binaries: Binaries,
+    // Fields are dropped in this order: etcd after the servers, the folder last.
+    _etcd: Process,
+    folder: Arc<Folder>,
+}
+
+impl Environment {
+    /// Starts an etcd and one API server for each spec, all at once, and waits until every one is ready (some 3 s).
+    ///
+    /// # Errors
+    /// When the binaries are missing or a process ends or is not ready within a minute; the error shows the end of its log.
+    pub async fn start(specs: impl IntoIterator<Item = Spec>) -> Result<Self> {
+        let binaries = Binaries::find()?;
+        let folder = Arc::new(Folder::create()?);
+        let (etcd, etcd_url) = start_etcd(&binaries, folder.path()).await?;
+        let starts = specs
+            .into_iter()
+            .map(|spec| Server::start(spec, &binaries, &etcd_url, Arc::clone(&folder)));
+        let mut servers = BTreeMap::new();
+        for server in futures::future::try_join_all(starts).await? {
+            let name = server.name().to_owned();
+            if servers.insert(name.clone(), server).is_some() {
+                bail!("two servers are called {name:?}");
+            }
+        }
+        Ok(Self {
+            servers,
+            binaries,
+            _etcd: etcd,
+            folder,
+        })
+    }
+
+    /// The server of that name.
+    ///
+    /// # Panics
+    /// When no spec had that name.
+    pub fn server(&self, name: &str) -> &Server {
+        match self.servers.get(name) {
+            Some(server) => server,
+            None => panic!("no server is called {name:?}"),
+        }
+    }
+
+    /// All servers, by name.
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.servers.values()
+    }
+
+    /// Where the built programs lie, `kubectl` among them.
+    pub fn binaries(&self) -> &Binaries {
+        &self.binaries
+    }
+
+    /// A folder for the test's own files; it goes when the environment goes.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// The temporary folder of an environment, with every process's files and log.
+#[derive(Debug)]
+pub(crate) struct Folder(Mutex<Option<TempDir>>, PathBuf);
+
+impl Folder {
+    fn create() -> Result<Self> {
+        let dir = tempfile::Builder::new()
+            .prefix("windlass-testenv-")
+            .tempdir()
+            .context("create a temporary folder for the servers")?;
+        let path = dir.path().to_path_buf();
+        Ok(Self(Mutex::new(Some(dir)), path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.1
+    }
+}
+
+impl Drop for Folder {
+    /// After a failure the logs are worth more than a clean disk.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        if let Some(dir) = self.0.lock().take() {
+            eprintln!(
+                "the servers' files and logs are kept in {}",
+                dir.keep().display()
+            );
+        }
+    }
+}
+
+/// Starts etcd and returns it with its client URL.
+async fn start_etcd(binaries: &Binaries, folder: &Path) -> Result<(Process, String)> {
+    let mut failure = None;
+    for _ in 0..ATTEMPTS {
+        let (client, peer) = (port::free()?, port::free()?);
+        let url = format!("http://127.0.0.1:{client}");
+        let args = [
+            format!("--data-dir={}", folder.join("etcd").display()),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=warn".to_owned(),
+        ];
+        let mut etcd = Process::spawn(&binaries.etcd(), &args, &folder.join("etcd.log"))?;
+        match listening(&mut etcd, client).await {
+            Ok(()) => return Ok((etcd, url)),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.context("etcd was never tried")?)
+}
+
+/// Waits until something listens on the port; fails at once when the process has ended.
+async fn listening(process: &mut Process, port: u16) -> Result<()> {
+    let ready = eventually(Duration::from_secs(30), "etcd to listen", || {
+        let ended = process.ended();
+        async move {
+            if ended {
+                return Ok(Seen::Yes(false));
+            }
+            TcpStream::connect(("127.0.0.1", port)).await?;
+            Ok(Seen::Yes(true))
+        }
+    })
+    .await;
+    match ready {
+        Ok(true) => Ok(()),
+        Ok(false) => bail!("etcd ended; its log ends with\n{}", process.log_tail()),
+        Err(error) => Err(error.context(process.log_tail())),
+    }
+}

@@ -1,0 +1,285 @@
+//! One real API server. Entry point: [`Spec`], given to [`Environment::start`](super::Environment::start).
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+use parking_lot::Mutex;
+
+use super::process::Process;
+use super::{ATTEMPTS, Binaries, Folder, port};
+use crate::eventually::{Seen, eventually};
+
+/// A loaded machine starts several servers at once; alone one needs 3 s.
+const READY: Duration = Duration::from_secs(90);
+
+/// What an API server is to be.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    name: String,
+    controllers: bool,
+    args: Vec<String>,
+}
+
+impl Spec {
+    /// An API server without any controller. The name is also its kubeconfig's context, cluster and user: letters, digits and dashes.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            controllers: false,
+            args: Vec::new(),
+        }
+    }
+
+    /// Adds a `kube-controller-manager` with the owner garbage collector and the namespace controller.
+    #[must_use]
+    pub fn with_controllers(mut self) -> Self {
+        self.controllers = true;
+        self
+    }
+
+    /// Adds a flag to `kube-apiserver`, for instance `--etcd-compaction-interval=1s`.
+    #[must_use]
+    pub fn with_arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+}
+
+/// A real API server that can be killed and started again.
+#[derive(Debug)]
+pub struct Server {
+    spec: Spec,
+    binaries: Binaries,
+    etcd_url: String,
+    token: String,
+    port: u16,
+    ca: String,
+    // The controller manager is dropped, and so killed, before its server.
+    running: Mutex<Option<(Option<Process>, Process)>>,
+    folder: Arc<Folder>,
+}
+
+impl Server {
+    pub(super) async fn start(
+        spec: Spec,
+        binaries: &Binaries,
+        etcd_url: &str,
+        folder: Arc<Folder>,
+    ) -> Result<Self> {
+        let mut server = Self {
+            token: format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
+            binaries: binaries.clone(),
+            etcd_url: etcd_url.to_owned(),
+            port: 0,
+            ca: String::new(),
+            running: Mutex::new(None),
+            spec,
+            folder,
+        };
+        let home = server.home();
+        std::fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
+        let tokens = format!("{},admin,admin,system:masters\n", server.token);
+        std::fs::write(home.join("tokens.csv"), tokens).context("write the token file")?;
+
+        let mut failure = None;
+        for _ in 0..ATTEMPTS {
+            server.port = port::free()?;
+            match server.run().await {
+                Ok(ca) => {
+                    server.ca = ca;
+                    server.run_controllers()?;
+                    return Ok(server);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.context("the server was never tried")?)
+    }
+
+    /// The name from its [`Spec`].
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// `https://127.0.0.1:<port>`.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// A bearer token of an administrator.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The certificates (PEM) that vouch for the server.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca
+    }
+
+    /// A kubeconfig with one context, the current one, that needs no other file.
+    pub fn kubeconfig(&self) -> String {
+        kubeconfig(&self.spec.name, &self.url(), &self.ca, &self.token)
+    }
+
+    /// Writes the kubeconfig to a file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_kubeconfig(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.kubeconfig()).with_context(|| format!("write {}", path.display()))
+    }
+
+    /// A client independent of Windlass's own, for tests to look and to act from outside.
+    ///
+    /// # Errors
+    /// When the client cannot be built; no connection is made.
+    pub async fn client(&self) -> Result<Client> {
+        client(&self.kubeconfig()).await
+    }
+
+    /// Kills the server without warning, and its controllers. Its objects stay in etcd.
+    pub fn kill(&self) {
+        drop(self.running.lock().take());
+    }
+
+    /// Kills the server if it runs, starts it again under the same URL, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends or is not ready in time; the error shows the end of its log.
+    pub async fn restart(&self) -> Result<()> {
+        self.kill();
+        self.run().await?;
+        self.run_controllers()
+    }
+
+    /// Starts the process and waits until it is ready; returns the certificates that vouch for it.
+    async fn run(&self) -> Result<String> {
+        let log = self.home().join("kube-apiserver.log");
+        let mut process = Process::spawn(&self.binaries.kube_apiserver(), &self.args(), &log)?;
+        let ready = eventually(READY, "a real API server to be ready", || {
+            let ended = process.ended();
+            async move {
+                if ended {
+                    return Ok(Seen::Yes(None));
+                }
+                self.probe().await.map(|ca| Seen::Yes(Some(ca)))
+            }
+        })
+        .await;
+        let name = &self.spec.name;
+        match ready {
+            Ok(Some(ca)) => {
+                *self.running.lock() = Some((None, process));
+                Ok(ca)
+            }
+            Ok(None) => bail!(
+                "kube-apiserver {name} ended; its log ends with\n{}",
+                process.log_tail()
+            ),
+            Err(error) => Err(error.context(format!(
+                "kube-apiserver {name}; its log ends with\n{}",
+                process.log_tail()
+            ))),
+        }
+    }
+
+    /// Succeeds once `/readyz` says so and the namespace `default` is there, which a ready server makes a moment later.
+    async fn probe(&self) -> Result<String> {
+        let certificate = self.home().join("certificates/apiserver.crt");
+        let ca = std::fs::read_to_string(&certificate)
+            .with_context(|| format!("read {}", certificate.display()))?;
+        let client = client(&kubeconfig(&self.spec.name, &self.url(), &ca, &self.token)).await?;
+        for path in ["/readyz", "/api/v1/namespaces/default"] {
+            let request = http::Request::get(path).body(Vec::new())?;
+            client
+                .request_text(request)
+                .await
+                .with_context(|| format!("get {path}"))?;
+        }
+        Ok(ca)
+    }
+
+    fn run_controllers(&self) -> Result<()> {
+        if !self.spec.controllers {
+            return Ok(());
+        }
+        let file = self.home().join("controllers.kubeconfig");
+        self.write_kubeconfig(&file)?;
+        let args = [
+            format!("--kubeconfig={}", file.display()),
+            "--controllers=namespace-controller,garbage-collector-controller".to_owned(),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+        ];
+        let log = self.home().join("kube-controller-manager.log");
+        let controllers = Process::spawn(&self.binaries.kube_controller_manager(), &args, &log)?;
+        if let Some(running) = self.running.lock().as_mut() {
+            running.0 = Some(controllers);
+        }
+        Ok(())
+    }
+
+    fn args(&self) -> Vec<String> {
+        let home = self.home();
+        let key = self.binaries.service_account_key();
+        let mut args = vec![
+            format!("--etcd-servers={}", self.etcd_url),
+            format!("--etcd-prefix=/{}", self.spec.name),
+            format!("--secure-port={}", self.port),
+            format!("--cert-dir={}", home.join("certificates").display()),
+            format!("--token-auth-file={}", home.join("tokens.csv").display()),
+            format!("--service-account-key-file={}", key.display()),
+            format!("--service-account-signing-key-file={}", key.display()),
+        ];
+        args.extend(
+            [
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--endpoint-reconciler-type=none",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                "--service-cluster-ip-range=10.0.0.0/24",
+                "--authorization-mode=RBAC",
+                "--disable-admission-plugins=ServiceAccount",
+                "--profiling=false",
+            ]
+            .map(str::to_owned),
+        );
+        args.extend(self.spec.args.iter().cloned());
+        args
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join(&self.spec.name)
+    }
+}
+
+async fn client(kubeconfig: &str) -> Result<Client> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).context("read the server's kubeconfig")?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .context("make a client configuration of the server's kubeconfig")?;
+    Client::try_from(config).context("build a client for the server")
+}
+
+fn kubeconfig(name: &str, url: &str, ca: &str, token: &str) -> String {
+    let ca = base64::engine::general_purpose::STANDARD.encode(ca);
+    let mut text = String::from("apiVersion: v1\nkind: Config\n");
+    for part in [
+        format!(
+            "clusters:\n- name: {name}\n  cluster:\n    server: {url}\n    certificate-authority-data: {ca}\n"
+        ),
+        format!("users:\n- name: {name}\n  user:\n    token: {token}\n"),
+        format!("contexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {name}\n"),
+        format!("current-context: {name}\n"),
+    ] {
+        // Writing to a String cannot fail.
+        let _ = text.write_str(&part);
+    }
+    text
+}

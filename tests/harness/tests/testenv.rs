@@ -1,0 +1,85 @@
+//! The real servers that the harness starts are real, apart from each other, and gone afterwards.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube_client::api::{Api, DeleteParams, ObjectMeta, PostParams};
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::testenv::{self, Environment, Spec};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn config_map(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+#[tokio::test]
+async fn servers_on_one_etcd_have_their_own_objects_and_keep_them_over_a_restart() -> Result<()> {
+    if !testenv::enabled("servers on one etcd have their own objects and keep them over a restart")
+    {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("alpha"), Spec::new("beta")]).await?;
+    let alpha: Api<ConfigMap> =
+        Api::default_namespaced(environment.server("alpha").client().await?);
+    let beta: Api<ConfigMap> = Api::default_namespaced(environment.server("beta").client().await?);
+
+    alpha
+        .create(&PostParams::default(), &config_map("mine"))
+        .await?;
+    assert!(beta.get_opt("mine").await?.is_none());
+
+    environment.server("alpha").kill();
+    assert!(alpha.get_opt("mine").await.is_err());
+    environment.server("alpha").restart().await?;
+    assert!(alpha.get_opt("mine").await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn controllers_finish_the_deletion_of_a_namespace() -> Result<()> {
+    if !testenv::enabled("controllers finish the deletion of a namespace") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("hub").with_controllers()]).await?;
+    let client = environment.server("hub").client().await?;
+    let namespaces: Api<Namespace> = Api::all(client);
+    let namespace = Namespace {
+        metadata: config_map("short-lived").metadata,
+        ..Namespace::default()
+    };
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    namespaces
+        .delete("short-lived", &DeleteParams::default())
+        .await?;
+    eventually(SOON, "the namespace to be gone", || async {
+        Ok(Seen::of(
+            namespaces.get_opt("short-lived").await?,
+            Option::is_none,
+        ))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_environment_takes_its_files_with_it() -> Result<()> {
+    if !testenv::enabled("the environment takes its files with it") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("alpha")]).await?;
+    let folder = environment.folder().to_path_buf();
+    assert!(folder.join("alpha/kube-apiserver.log").is_file());
+    drop(environment);
+    assert!(!folder.exists());
+    Ok(())
+}
