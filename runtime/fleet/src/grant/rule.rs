@@ -1,0 +1,98 @@
+//! A rule: what it names and whether it covers a call. Entry point: [`Rule`].
+
+use super::{Access, ClusterFacts, Verb};
+use crate::name::NamePattern;
+use crate::selector::LabelSelector;
+use std::sync::Arc;
+
+/// A rule of a grant: RBAC's rule, times namespaces, times clusters. An empty list names nothing, except `resource_names`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rule {
+    /// `apiGroups`: names, `""` for the core group, `*` for all.
+    pub api_groups: Vec<Arc<str>>,
+    /// `resources`: `pods`, `pods/status`, `*` for all with their subresources, `*/status` for one subresource of all. A resource
+    /// does not include its subresources.
+    pub resources: Vec<Arc<str>>,
+    /// `verbs`: names, or `*` for all.
+    pub verbs: Vec<Arc<str>>,
+    /// `resourceNames`: the objects it is about; empty for all. As in RBAC a rule with names grants no call whose URL has no name:
+    /// create and deletecollection, and list and watch unless they ask for `metadata.name=` one of them.
+    pub resource_names: Vec<Arc<str>>,
+    /// `namespaces`: exact names, or `*` for all and for cluster-scoped resources.
+    pub namespaces: Vec<Arc<str>>,
+    /// `clusters`: which ones; `None` for the cluster of the request that is being reconciled.
+    pub clusters: Option<ClusterRule>,
+}
+
+/// The clusters that a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClusterRule {
+    /// Whether the local (hub) cluster is one of them.
+    pub local: bool,
+    /// Patterns over the names of the other clusters. Empty: any name, if there is a selector; otherwise none.
+    pub names: Vec<NamePattern>,
+    /// The labels that the other clusters must have.
+    pub selector: Option<LabelSelector>,
+}
+
+impl ClusterRule {
+    fn matches(&self, cluster: &ClusterFacts<'_>) -> bool {
+        if cluster.name.is_local() {
+            return self.local;
+        }
+        let named = match &self.names[..] {
+            [] => self.selector.is_some(),
+            names => names.iter().any(|pattern| pattern.matches(cluster.name.as_str())),
+        };
+        named && self.selector.as_ref().is_none_or(|selector| selector.matches(cluster.labels))
+    }
+
+    /// Whether it can match any cluster at all.
+    pub(super) fn opens_any(&self) -> bool {
+        self.local || !self.names.is_empty() || self.selector.is_some()
+    }
+}
+
+fn names(list: &[Arc<str>], name: &str) -> bool {
+    list.iter().any(|entry| &**entry == "*" || &**entry == name)
+}
+
+impl Rule {
+    pub(super) fn allows(&self, access: &Access<'_>) -> bool {
+        let named = || access.name.is_some_and(|name| self.resource_names.iter().any(|entry| &**entry == name));
+        let within = match access.namespace {
+            Some(namespace) => names(&self.namespaces, namespace),
+            None => self.namespaces.iter().any(|entry| &**entry == "*"),
+        };
+        within
+            && self.covers(&access.cluster, access.group, access.resource, access.subresource, access.verb)
+            && (self.resource_names.is_empty() || named())
+    }
+
+    /// Whether all but namespaces and object names fits.
+    pub(super) fn covers(&self, cluster: &ClusterFacts<'_>, group: &str, resource: &str, subresource: Option<&str>, verb: Verb) -> bool {
+        names(&self.verbs, verb.as_str())
+            && names(&self.api_groups, group)
+            && self.resources.iter().any(|entry| covers_resource(entry, resource, subresource))
+            && self.covers_cluster(cluster)
+    }
+
+    pub(super) fn covers_cluster(&self, cluster: &ClusterFacts<'_>) -> bool {
+        self.clusters.as_ref().map_or(cluster.own, |clusters| clusters.matches(cluster))
+    }
+
+    pub(super) fn names_group(&self, group: &str) -> bool {
+        names(&self.api_groups, group)
+    }
+}
+
+fn covers_resource(entry: &str, resource: &str, subresource: Option<&str>) -> bool {
+    if entry == "*" {
+        return true;
+    }
+    match (entry.split_once('/'), subresource) {
+        (None, None) => entry == resource,
+        (Some((named, sub)), Some(subresource)) => sub == subresource && (named == "*" || named == resource),
+        _ => false,
+    }
+}
