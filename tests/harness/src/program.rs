@@ -1,28 +1,22 @@
 //! The `windlass` binary as a user runs it. Entry point: [`Program::start`].
 
+mod binary;
+mod lines;
+
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Which of its two outputs a line came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// For people and pipes: results.
-    Stdout,
-    /// Logs and errors.
-    Stderr,
-}
+pub use binary::{VARIABLE, binary};
+use lines::Lines;
+pub use lines::Output;
 
 /// A running `windlass`. It is killed when this is dropped; after a panic its whole output is shown.
 #[derive(Debug)]
@@ -32,16 +26,6 @@ pub struct Program {
     lines: Lines,
     // Done when both outputs are closed.
     readers: Vec<JoinHandle<()>>,
-}
-
-/// What the program has written, in the order in which it arrived.
-#[derive(Clone, Debug)]
-struct Lines {
-    all: Arc<Mutex<Vec<(Output, String)>>>,
-    // Says that `all` or `open` has changed.
-    changed: watch::Sender<()>,
-    // Outputs that may still bring lines.
-    open: Arc<AtomicUsize>,
 }
 
 impl Program {
@@ -74,11 +58,7 @@ impl Program {
             .kill_on_drop(true);
         let shown = format!("{:?}", command.as_std());
         let mut child = command.spawn().with_context(|| format!("start {shown}"))?;
-        let lines = Lines {
-            all: Arc::default(),
-            changed: watch::Sender::new(()),
-            open: Arc::new(AtomicUsize::new(2)),
-        };
+        let lines = Lines::new();
         let mut readers = Vec::new();
         if let Some(stdout) = child.stdout.take() {
             readers.push(tokio::spawn(lines.clone().collect(Output::Stdout, stdout)));
@@ -227,27 +207,6 @@ impl Drop for Program {
     }
 }
 
-impl Lines {
-    async fn collect(self, output: Output, stream: impl AsyncRead + Unpin) {
-        let mut reader = BufReader::new(stream);
-        let mut line = Vec::new();
-        while reader
-            .read_until(b'\n', &mut line)
-            .await
-            .is_ok_and(|read| read > 0)
-        {
-            let text = String::from_utf8_lossy(&line)
-                .trim_end_matches(['\n', '\r'])
-                .to_owned();
-            line.clear();
-            self.all.lock().push((output, text));
-            self.changed.send_replace(());
-        }
-        self.open.fetch_sub(1, Ordering::Release);
-        self.changed.send_replace(());
-    }
-}
-
 /// How a program ended and what it wrote.
 #[derive(Debug)]
 pub struct Finished {
@@ -280,55 +239,6 @@ impl Finished {
         }
         Ok(self)
     }
-}
-
-/// The binary of this workspace, built once per test process with the profile of the test.
-///
-/// # Errors
-/// When it does not build.
-pub fn binary() -> Result<PathBuf> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
-    match built {
-        Ok(path) => Ok(path.clone()),
-        Err(error) => bail!("windlass does not build: {error}"),
-    }
-}
-
-fn build() -> Result<PathBuf> {
-    // A test lies in <target>/<profile>/deps.
-    let test = std::env::current_exe().context("find the running test")?;
-    let folder = test
-        .ancestors()
-        .nth(2)
-        .context("find the profile's folder")?;
-    let target = folder.parent().context("find the target folder")?;
-    let mut cargo = std::process::Command::new("cargo");
-    cargo
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--package",
-            "windlass",
-            "--bin",
-            "windlass",
-        ])
-        .arg("--target-dir")
-        .arg(target)
-        .current_dir(crate::repository());
-    if folder.file_name().is_some_and(|name| name == "release") {
-        cargo.arg("--release");
-    }
-    let output = cargo.output().context("start cargo")?;
-    if !output.status.success() {
-        bail!(
-            "{cargo:?}: {}\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    Ok(folder.join("windlass"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,11 @@
+//! The rules, one module each. Every one has an entry point `check` that returns what breaks it.
+
+pub mod files;
+pub mod habits;
+pub mod links;
+pub mod linked;
+pub mod manifests;
+pub mod order;
+pub mod walls;
+pub mod wit;
+pub mod words;

@@ -1,0 +1,212 @@
+//! What code here does not do. Entry point: [`check`].
+
+use crate::lexer::find_word;
+use crate::{Finding, Repository, RustFile};
+
+/// A comment that begins so says why a pause in a test is not a wait for something to happen.
+const NOT_A_WAIT: &str = "// Not a wait:";
+
+/// Panics in waiting, unfinished work, skipped tests, and tests that sleep.
+pub fn check(repository: &Repository) -> Vec<Finding> {
+    repository
+        .rust
+        .iter()
+        .flat_map(|file| {
+            [
+                panics(file),
+                unfinished(file),
+                lint_holes(file),
+                sleeps(file),
+            ]
+            .concat()
+        })
+        .collect()
+}
+
+/// `unwrap` and `expect` in code that users run, unless an attribute nearby says why they cannot fail.
+fn panics(file: &RustFile) -> Vec<Finding> {
+    if !file.path.starts_with("runtime/") {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (call, lint) in [
+        ("unwrap", "clippy::unwrap_used"),
+        ("expect", "clippy::expect_used"),
+    ] {
+        for at in file.words(call) {
+            let method = file.code[..at].trim_end().ends_with('.')
+                && file.code[at + call.len()..].starts_with('(');
+            if method && !reason_above(file, at, lint) {
+                let message = format!(
+                    "`{call}` can end the process: return an error, or prove it cannot fail with `#[expect({lint}, reason = …)]`"
+                );
+                findings.push(Finding::new(&file.path, file.line(at), message));
+            }
+        }
+    }
+    findings
+}
+
+/// True if the lint is named, with a reason, in the hundred lines above: an attribute of the function or the statement.
+fn reason_above(file: &RustFile, at: usize, lint: &str) -> bool {
+    let lines: Vec<&str> = file.text[..at].lines().rev().take(100).collect();
+    lines.iter().any(|line| line.contains(lint))
+}
+
+fn unfinished(file: &RustFile) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut found =
+        |at, message: &str| findings.push(Finding::new(&file.path, file.line(at), message));
+    for name in ["todo", "unimplemented", "dbg"] {
+        for at in
+            find_word(&file.code, name).filter(|at| file.code[at + name.len()..].starts_with('!'))
+        {
+            found(
+                at,
+                "unfinished work does not land: do it, or leave it out and say so in the documents",
+            );
+        }
+    }
+    for at in find_word(&file.code, "ignore").filter(|at| file.code[..*at].ends_with("#[")) {
+        found(
+            at,
+            "an ignored test proves nothing: make it run, or delete it",
+        );
+    }
+    for mark in [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X"),
+        concat!("HA", "CK"),
+    ] {
+        for at in find_word(&file.text, mark).filter(|at| in_comment(file, *at)) {
+            found(
+                at,
+                "a note about missing work: do it, or say in the documents what is missing",
+            );
+        }
+    }
+    findings
+}
+
+/// True in a line's comment. A string that holds `//` before the offset counts too.
+fn in_comment(file: &RustFile, at: usize) -> bool {
+    let start = file.text[..at].rfind('\n').map_or(0, |end| end + 1);
+    file.code[at..].starts_with(' ') && file.text[start..at].contains("//")
+}
+
+/// A lint is lifted at the place that needs it, not for a whole file.
+fn lint_holes(file: &RustFile) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, _) in file.code.match_indices("#![") {
+        let attribute = file.code[at..].split(']').next().unwrap_or_default();
+        let lifts = attribute.contains("allow(") || attribute.contains("expect(");
+        if lifts && file.path.starts_with("runtime/") && !file.in_test(at) {
+            findings.push(Finding::new(
+                &file.path,
+                file.line(at),
+                "a lint lifted for a whole file: lift it at the item that needs it, with a reason",
+            ));
+        }
+    }
+    findings
+}
+
+/// Tests wait for conditions, never for time.
+fn sleeps(file: &RustFile) -> Vec<Finding> {
+    if file.path == "tests/harness/src/eventually.rs" {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for name in ["sleep", "sleep_ms", "sleep_until"] {
+        for at in find_word(&file.code, name).filter(|at| file.in_test(*at)) {
+            let call = file.code[at + name.len()..].starts_with('(')
+                && !file.code[..at].trim_end().ends_with("fn");
+            if call && !explained(file, at) {
+                let message = "a test that sleeps: wait for the condition with `windlass_harness::eventually`, or pause tokio's time";
+                findings.push(Finding::new(&file.path, file.line(at), message));
+            }
+        }
+    }
+    findings
+}
+
+fn explained(file: &RustFile, at: usize) -> bool {
+    let line = file.line(at);
+    let mut lines = file.text.lines().skip(line.saturating_sub(2));
+    [lines.next(), lines.next()]
+        .into_iter()
+        .flatten()
+        .any(|line| line.contains(NOT_A_WAIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check(&Repository::of(&[(path, text)]))
+            .into_iter()
+            .map(|finding| finding.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn a_panic_without_a_reason_is_found() {
+        let path = "runtime/fleet/src/a.rs";
+        assert!(
+            findings(path, "fn f() {\n    x.unwrap();\n}")[0]
+                .starts_with("runtime/fleet/src/a.rs:2: `unwrap`")
+        );
+        assert_eq!(findings(path, "fn f() { x\n  .expect(\"y\"); }").len(), 1);
+        assert!(
+            findings(
+                path,
+                "#[expect(clippy::unwrap_used, reason = \"r\")]\nfn f() { x.unwrap(); }"
+            )
+            .is_empty()
+        );
+        assert!(findings(path, "fn f() { x.unwrap_or(1); \"x.unwrap()\"; }").is_empty());
+        assert!(findings(path, "#[test]\n#[cfg(test)]\nfn f() { x.unwrap(); }").is_empty());
+    }
+
+    #[test]
+    fn unfinished_work_is_found() {
+        for text in [
+            "fn f() { todo!() }",
+            "#[ignore = \"slow\"]\nfn t() {}",
+            concat!("// TO", "DO: more\n"),
+            "fn f() { dbg!(1); }",
+        ] {
+            assert_eq!(findings("runtime/fleet/src/a.rs", text).len(), 1, "{text}");
+        }
+        let innocent = concat!("fn todo() { ignore(\"TO", "DO\") }");
+        assert!(findings("runtime/fleet/src/a.rs", innocent).is_empty());
+    }
+
+    #[test]
+    fn a_lint_lifted_for_a_file_is_found() {
+        assert_eq!(
+            findings(
+                "runtime/fleet/src/a.rs",
+                "#![allow(dead_code, reason = \"r\")]"
+            )
+            .len(),
+            1
+        );
+        assert!(findings("runtime/fleet/src/a.rs", "#![warn(missing_docs)]").is_empty());
+    }
+
+    #[test]
+    fn a_test_that_sleeps_is_found() {
+        let text = "use tokio::time::sleep;\nasync fn t() {\n    sleep(x).await;\n}";
+        assert_eq!(findings("tests/suites/tests/a.rs", text).len(), 1);
+        assert!(findings("tests/harness/src/eventually.rs", text).is_empty());
+        assert!(findings("runtime/fleet/src/a.rs", text).is_empty());
+        let explained = text.replace(
+            "    sleep",
+            "    // Not a wait: the reconciler is slow.\n    sleep",
+        );
+        assert!(findings("tests/suites/tests/a.rs", &explained).is_empty());
+    }
+}

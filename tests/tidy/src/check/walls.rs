@@ -1,0 +1,290 @@
+//! The walls of ARCHITECTURE.md that a machine can see. Entry point: [`check`].
+
+use crate::crates::{Crate, crates};
+use crate::{Finding, Repository, RustFile};
+
+/// Which of our crates a crate's own code may import.
+const IMPORTS: [(&str, &[&str]); 6] = [
+    ("runtime/fleet", &[]),
+    ("runtime/apiserver", &[]),
+    ("runtime/sandbox", &["windlass-fleet"]),
+    (
+        "runtime/windlass",
+        &["windlass-fleet", "windlass-sandbox", "windlass-apiserver"],
+    ),
+    ("guest-sdk/rust", &[]),
+    ("tests/tidy", &[]),
+];
+
+/// Crates that speak HTTP to API servers.
+const CLIENTS: [&str; 5] = [
+    "kube_client",
+    "hyper",
+    "hyper_util",
+    "hyper_rustls",
+    "tower",
+];
+
+/// Every wall.
+pub fn check(repository: &Repository) -> Vec<Finding> {
+    let all = crates(repository);
+    let mut findings = Vec::new();
+    for krate in &all {
+        findings.extend(imports(*krate));
+        findings.extend(lints(*krate));
+    }
+    for file in repository.rust.iter().filter(|file| !file.is_test) {
+        findings.extend(wasmtime(file));
+        findings.extend(environment(file));
+        findings.extend(clients(file));
+    }
+    findings.extend(unsafe_code(repository));
+    findings
+}
+
+/// Who may import whom, by manifest. What is for tests only may import anything.
+fn imports(krate: Crate<'_>) -> Vec<Finding> {
+    let rule = IMPORTS.iter().find(|(folder, _)| *folder == krate.folder);
+    let mut findings = Vec::new();
+    for dependency in krate.dependencies() {
+        if dependency.section == "dev-dependencies" {
+            continue;
+        }
+        let ours = dependency.name.starts_with("windlass");
+        let mut found =
+            |message| findings.push(Finding::new(&krate.manifest.path, dependency.line, message));
+        if ours && rule.is_some_and(|(_, allowed)| !allowed.contains(&dependency.name)) {
+            found(format!(
+                "{} must not import {}: see the house in ARCHITECTURE.md",
+                krate.folder, dependency.name
+            ));
+        }
+        if dependency.name.starts_with("wasmtime")
+            && krate.folder.starts_with("runtime/")
+            && krate.folder != "runtime/sandbox"
+        {
+            found(format!(
+                "wasmtime is named only in runtime/sandbox, not in {}",
+                krate.folder
+            ));
+        }
+    }
+    findings
+}
+
+/// Lints are the workspace's; the sandbox alone may set its own.
+fn lints(krate: Crate<'_>) -> Vec<Finding> {
+    let ours = ["runtime/", "tests/"]
+        .iter()
+        .any(|start| krate.folder.starts_with(start));
+    let shared = krate.manifest.text.contains("[lints]\nworkspace = true");
+    if !ours || shared || krate.folder == "runtime/sandbox" {
+        return Vec::new();
+    }
+    vec![Finding::new(
+        &krate.manifest.path,
+        1,
+        "take the workspace's lints: `[lints]` with `workspace = true`",
+    )]
+}
+
+fn wasmtime(file: &RustFile) -> Vec<Finding> {
+    if !file.path.starts_with("runtime/") || file.path.starts_with("runtime/sandbox/") {
+        return Vec::new();
+    }
+    let names = ["wasmtime", "wasmtime_wasi"]
+        .into_iter()
+        .flat_map(|name| file.words(name));
+    let message =
+        "wasmtime is named only in runtime/sandbox: let the sandbox offer what is needed here";
+    names
+        .map(|at| Finding::new(&file.path, file.line(at), message))
+        .collect()
+}
+
+/// Only the program reads the environment. `env!` is resolved when compiling and is no reading.
+fn environment(file: &RustFile) -> Vec<Finding> {
+    let reads = file.path.starts_with("runtime/") && !file.path.starts_with("runtime/windlass/");
+    if !reads || file.path.ends_with("/build.rs") {
+        return Vec::new();
+    }
+    let readers = [
+        "var",
+        "var_os",
+        "vars",
+        "vars_os",
+        "args",
+        "args_os",
+        "home_dir",
+        "current_dir",
+        "temp_dir",
+    ];
+    let mut findings = Vec::new();
+    for at in file.words("env") {
+        let behind = &file.code[at + 3..];
+        let name = behind.strip_prefix("::").unwrap_or_default();
+        if readers.iter().any(|reader| {
+            name.strip_prefix(reader)
+                .is_some_and(|rest| rest.trim_start().starts_with('('))
+        }) {
+            let message = "only runtime/windlass reads the environment: take the value in this part's Options";
+            findings.push(Finding::new(&file.path, file.line(at), message));
+        }
+    }
+    findings
+}
+
+/// Calls to an API server are made in `fleet::cluster` alone. kube's configuration types are no calls.
+fn clients(file: &RustFile) -> Vec<Finding> {
+    let inside = [
+        "runtime/fleet/src/",
+        "runtime/sandbox/src/",
+        "runtime/windlass/src/",
+    ];
+    if !inside.iter().any(|start| file.path.starts_with(start))
+        || file.path.starts_with("runtime/fleet/src/cluster")
+    {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for name in CLIENTS {
+        for at in file.words(name) {
+            let behind = &file.code[at + name.len()..];
+            if behind.starts_with("::config") || !behind.starts_with("::") {
+                continue;
+            }
+            let message = format!(
+                "`{name}` outside fleet::cluster: an API server is reached through `cluster.client(grant)` alone"
+            );
+            findings.push(Finding::new(&file.path, file.line(at), message));
+        }
+    }
+    findings
+}
+
+/// One place may load compiled guests unsafely; nothing else in the runtime is unsafe.
+fn unsafe_code(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut permits = 0;
+    for file in repository
+        .rust
+        .iter()
+        .filter(|file| file.path.starts_with("runtime/") || file.path.starts_with("tests/"))
+    {
+        let sandbox = file.path.starts_with("runtime/sandbox/src/");
+        for at in file.words("unsafe_code") {
+            permits += 1;
+            if !sandbox || permits > 1 {
+                let message =
+                    "unsafe code is allowed once, in runtime/sandbox, for loading compiled guests";
+                findings.push(Finding::new(&file.path, file.line(at), message));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINTS: &str = "[package]\n[lints]\nworkspace = true\n[dependencies]\n";
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check(&Repository::of(&[(path, text)]))
+            .into_iter()
+            .map(|finding| finding.to_string())
+            .collect()
+    }
+
+    fn passes(path: &str, text: &str) -> bool {
+        findings(path, text).is_empty()
+    }
+
+    #[test]
+    fn crates_import_only_what_the_house_allows() {
+        let fleet = format!("{LINTS}windlass-sandbox.workspace = true\n");
+        assert!(
+            findings("runtime/fleet/Cargo.toml", &fleet)[0]
+                .contains("must not import windlass-sandbox")
+        );
+        assert!(passes("runtime/windlass/Cargo.toml", &fleet));
+        let tests = LINTS.replace(
+            "[dependencies]",
+            "[dev-dependencies]\nwindlass-apiserver.workspace = true",
+        );
+        assert!(passes("runtime/fleet/Cargo.toml", &tests));
+    }
+
+    #[test]
+    fn wasmtime_is_named_only_in_the_sandbox() {
+        let manifest = format!("{LINTS}wasmtime.workspace = true\n");
+        assert!(!passes("runtime/windlass/Cargo.toml", &manifest));
+        assert!(passes("runtime/sandbox/Cargo.toml", &manifest));
+        assert!(!passes(
+            "runtime/windlass/src/main.rs",
+            "use wasmtime::Engine;"
+        ));
+        assert!(passes(
+            "runtime/windlass/src/main.rs",
+            "// wasmtime\nlet text = \"wasmtime\";"
+        ));
+        assert!(passes(
+            "runtime/sandbox/src/lib.rs",
+            "use wasmtime::Engine;"
+        ));
+    }
+
+    #[test]
+    fn members_take_the_workspace_lints() {
+        assert!(!passes(
+            "runtime/fleet/Cargo.toml",
+            "[package]\nname = \"x\"\n"
+        ));
+        assert!(passes("runtime/fleet/Cargo.toml", LINTS));
+    }
+
+    #[test]
+    fn only_the_program_reads_the_environment() {
+        for read in [
+            "std::env::var(\"X\")",
+            "env::temp_dir()",
+            "std::env::args ()",
+        ] {
+            let text = format!("fn f() {{ {read}; }}");
+            assert!(!passes("runtime/fleet/src/a.rs", &text), "{read}");
+            assert!(passes("runtime/windlass/src/a.rs", &text), "{read}");
+        }
+        assert!(passes(
+            "runtime/fleet/src/a.rs",
+            "const V: &str = env!(\"CARGO_PKG_VERSION\");"
+        ));
+        assert!(passes(
+            "runtime/fleet/src/a.rs",
+            "#[cfg(test)]\nmod tests { fn f() { std::env::var(\"X\"); } }"
+        ));
+    }
+
+    #[test]
+    fn api_servers_are_called_only_in_fleet_cluster() {
+        let call = "use kube_client::Client;";
+        assert!(!passes("runtime/fleet/src/provider/single.rs", call));
+        assert!(!passes(
+            "runtime/windlass/src/run.rs",
+            "fn f() { hyper::Request::new(()); }"
+        ));
+        assert!(passes("runtime/fleet/src/cluster/transport.rs", call));
+        assert!(passes(
+            "runtime/fleet/src/provider/single.rs",
+            "use kube_client::config::Kubeconfig;"
+        ));
+    }
+
+    #[test]
+    fn unsafe_code_is_allowed_once() {
+        let permit = "#[expect(unsafe_code, reason = \"r\")]\nfn f() {}\n";
+        assert!(passes("runtime/sandbox/src/load.rs", permit));
+        assert!(!passes("runtime/sandbox/src/load.rs", &permit.repeat(2)));
+        assert!(!passes("runtime/fleet/src/a.rs", permit));
+    }
+}
