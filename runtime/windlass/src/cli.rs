@@ -1,0 +1,202 @@
+//! Flags and commands. Entry point: [`Cli`].
+
+use crate::kinds::Interval;
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; for run and dev: drained after a signal, or idle with every key reconciled
+  1  failed: the message says what and what to do next
+  2  the command line is wrong
+
+Begin with: windlass dev examples/hello-fleet";
+
+/// WebAssembly reconcilers across many Kubernetes clusters.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, about, after_help = EXIT_CODES, styles = STYLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info]
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// How results are printed
+    #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
+    pub(crate) output: Format,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the manager in the foreground
+    ///
+    /// Reads documents of windlass.dev/v1alpha1 from files and folders, reloads them and the guests as they change, and
+    /// drains on SIGTERM or SIGINT; a second signal ends it at once.
+    Run(RunArgs),
+    /// Try guests against an in-memory fleet, rebuilding them as you save
+    ///
+    /// Builds the guests of DIR/windlass.yaml, starts an in-memory cluster for each folder of DIR/seed (or alpha, beta and
+    /// gamma) in place of the Providers and the local cluster, fills them with the manifests in DIR/seed, and runs.
+    Dev(DevArgs),
+    /// Build a guest into a component
+    Build(BuildArgs),
+    /// Tell what a component needs and offers
+    Check(CheckArgs),
+    /// Ask a running manager for its state
+    Get(GetArgs),
+    /// Ask a running manager to reconcile a key now
+    Requeue(RequeueArgs),
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A file of documents, or a folder of .yaml and .yml files; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Where state, probes and metrics are served [default: the Manager's admin.address, else 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<std::net::SocketAddr>,
+    #[command(flatten)]
+    pub(crate) idle: IdleArgs,
+}
+
+/// `dev`.
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// The folder with windlass.yaml and seed
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Where the in-memory fleet listens on 127.0.0.1 [default: a free port]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+    /// Where state, probes and metrics are served [default: as for run, or a free port if that is taken]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<std::net::SocketAddr>,
+    #[command(flatten)]
+    pub(crate) idle: IdleArgs,
+}
+
+/// For scripts.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct IdleArgs {
+    /// End once every cluster is ready and nothing is left to reconcile; tell what was done
+    #[arg(long)]
+    pub(crate) exit_when_idle: bool,
+    /// How long to wait for that before the keys that still fail are listed
+    #[arg(long, value_name = "DURATION", default_value = "60s", requires = "exit_when_idle")]
+    pub(crate) idle_timeout: Interval,
+}
+
+/// `build`.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// The folder of the guest's source
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A component (.wasm), or the folder of a guest that was built
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// Which manager to ask.
+#[derive(Debug, Args)]
+pub(crate) struct AdminArgs {
+    /// The manager's admin address
+    #[arg(long, value_name = "ADDRESS", default_value = crate::kinds::ManagerSpec::DEFAULT_ADMIN)]
+    pub(crate) admin: String,
+}
+
+/// `get`.
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// What to list
+    #[arg(value_enum, value_name = "WHAT")]
+    pub(crate) what: What,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+    /// Only keys of this reconciler
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reconciler: Option<String>,
+    /// Only keys in this cluster
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// Only keys in this state: ready, running, delayed, backoff, terminal
+    #[arg(long, value_name = "STATE")]
+    pub(crate) state: Option<String>,
+    /// At most so many keys
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
+/// What `get` lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Clusters: state, since when, objects
+    #[value(alias = "cluster")]
+    Clusters,
+    /// Reconcilers: what they did and what waits
+    #[value(alias = "reconciler")]
+    Reconcilers,
+    /// Tenants: weight, limits, reconcilers
+    #[value(alias = "tenant")]
+    Tenants,
+    /// Keys that fail, wait, run or are terminal
+    #[value(alias = "key")]
+    Keys,
+}
+
+/// `requeue`.
+#[derive(Debug, Args)]
+pub(crate) struct RequeueArgs {
+    /// cluster://<cluster>/<namespace>/<name>, as `get keys` prints it
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    /// Only for this reconciler [default: every one that knows the key]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) reconciler: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_idle_timeout_needs_its_flag() {
+        assert!(Cli::try_parse_from(["windlass", "dev", "--idle-timeout", "5s"]).is_err());
+        let cli = Cli::try_parse_from(["windlass", "dev", "x", "--exit-when-idle", "--idle-timeout", "5s"]).unwrap();
+        let Command::Dev(dev) = cli.command else { panic!("not dev") };
+        assert_eq!((dev.idle.idle_timeout, dev.port), (Interval::seconds(5), 0));
+    }
+}

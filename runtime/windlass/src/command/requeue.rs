@@ -1,0 +1,23 @@
+//! `windlass requeue`: reconciles a key now. Entry point: [`execute`].
+
+use crate::cli::{Format, RequeueArgs};
+use crate::client::Client;
+use crate::output::count;
+use crate::view::{RequeueReply, RequeueRequest};
+use std::process::ExitCode;
+use windlass_fleet::Request;
+
+/// Asks the manager and tells how many reconcilers took the key.
+///
+/// # Errors
+/// When the key cannot be read, no manager answers, or no reconciler knows the key.
+pub(crate) async fn execute(args: RequeueArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let request: Request = args.key.parse()?;
+    let body = RequeueRequest { key: request.to_string(), reconciler: args.reconciler };
+    let reply: RequeueReply = Client::new(&args.admin.admin).post("/api/v1/requeue", &body).await?;
+    match format {
+        Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
+        Format::Text => anstream::println!("{request} queued for {}", count(reply.requeued, "reconciler")),
+    }
+    Ok(super::DONE)
+}

@@ -1,0 +1,95 @@
+//! Rules: what a reconciler may touch. Entry point: [`RuleSpec`].
+
+use crate::document::nearest;
+use crate::kinds::Refusal;
+use serde::{Deserialize, Serialize};
+
+/// Grants verbs on resources, in namespaces, in clusters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct RuleSpec {
+    /// API groups; `""` is the core group, `*` is all.
+    pub(crate) api_groups: Vec<String>,
+    /// Plural names, subresources as `pods/status`; `*` is all.
+    pub(crate) resources: Vec<String>,
+    /// get, list, watch, create, update, patch, delete, deletecollection; `*` is all.
+    pub(crate) verbs: Vec<String>,
+    /// Names of objects. Default: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) resource_names: Vec<String>,
+    /// Namespaces; `*` is all and is needed for cluster-scoped resources.
+    pub(crate) namespaces: Vec<String>,
+    /// Other clusters than the request's own. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) clusters: Option<RuleClusters>,
+}
+
+/// The other clusters that a rule opens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct RuleClusters {
+    /// The local cluster. Default: false.
+    pub(crate) local: bool,
+    /// Names of clusters; `*` matches any characters. Default: none.
+    pub(crate) names: Vec<String>,
+    /// Labels of clusters, as `kubectl -l` takes them; narrows `names`, or alone chooses by labels. Default: none.
+    pub(crate) selector: Option<String>,
+}
+
+const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
+
+/// Refuses rules that could never grant what they seem to.
+pub(super) fn check(rules: &[RuleSpec]) -> Result<(), Refusal> {
+    rules.iter().enumerate().try_for_each(|(index, rule)| rule.check(&format!("spec.rules[{index}]")))
+}
+
+impl RuleSpec {
+    fn check(&self, path: &str) -> Result<(), Refusal> {
+        let lists = [
+            ("apiGroups", &self.api_groups, "write [\"\"] for the core group"),
+            ("resources", &self.resources, "name plurals such as configmaps"),
+            ("verbs", &self.verbs, "name verbs such as get, list, watch"),
+            ("namespaces", &self.namespaces, "write [\"*\"] for all"),
+        ];
+        for (field, list, remedy) in lists {
+            if list.is_empty() {
+                return Err(Refusal::new(format!("{path}.{field}"), format!("the list is empty, the rule grants nothing: {remedy}")));
+            }
+        }
+        self.check_verbs(path)?;
+        self.check_resources(path)
+    }
+
+    fn check_verbs(&self, path: &str) -> Result<(), Refusal> {
+        for (index, verb) in self.verbs.iter().enumerate() {
+            if !VERBS.contains(&verb.as_str()) {
+                let remedy = match nearest(verb, VERBS) {
+                    Some(candidate) => format!("did you mean {candidate:?}?"),
+                    None => format!("use {}", VERBS.join(", ")),
+                };
+                return Err(Refusal::new(format!("{path}.verbs[{index}]"), format!("{verb:?} is not a verb: {remedy}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_resources(&self, path: &str) -> Result<(), Refusal> {
+        for (index, resource) in self.resources.iter().enumerate() {
+            if resource.is_empty() || resource.chars().any(|c| c.is_ascii_uppercase() || c.is_whitespace()) {
+                let message = format!("{resource:?} is not a plural: write it as in URLs, for example {:?}", plural_of(resource));
+                return Err(Refusal::new(format!("{path}.resources[{index}]"), message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The likely plural of what may be a kind.
+fn plural_of(kind: &str) -> String {
+    match kind.trim().to_lowercase().as_str() {
+        "" => "configmaps".to_owned(),
+        word if word.ends_with('s') => word.to_owned(),
+        word if word.ends_with('y') => format!("{}ies", &word[..word.len() - 1]),
+        word => format!("{word}s"),
+    }
+}

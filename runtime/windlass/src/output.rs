@@ -1,0 +1,194 @@
+//! What the program prints for people: tables and words in colour. Entry point: [`Table`].
+//!
+//! Colours are written always; `anstream` takes them out where the output is no terminal or `NO_COLOR` is set.
+
+use clap::builder::styling::{AnsiColor, Style};
+use std::fmt;
+
+/// How a text is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// As it is.
+    Plain,
+    /// All is well.
+    Good,
+    /// Worth a look.
+    Warn,
+    /// Wrong.
+    Bad,
+    /// In the background.
+    Dim,
+    /// A heading.
+    Bold,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
+        match self {
+            Self::Plain => Style::new(),
+            Self::Good => colour(AnsiColor::Green),
+            Self::Warn => colour(AnsiColor::Yellow),
+            Self::Bad => colour(AnsiColor::Red),
+            Self::Dim => Style::new().dimmed(),
+            Self::Bold => Style::new().bold(),
+        }
+    }
+
+    /// The text in this tone.
+    pub(crate) fn paint(self, text: impl fmt::Display) -> String {
+        let style = self.style();
+        format!("{style}{text}{style:#}")
+    }
+}
+
+/// One cell of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Tone,
+    /// Numbers stand at the right edge of their column.
+    right: bool,
+}
+
+impl Cell {
+    /// A text in a tone.
+    pub(crate) fn toned(text: impl fmt::Display, tone: Tone) -> Self {
+        let text = text.to_string();
+        let text = if text.is_empty() { "-".to_owned() } else { text.replace(['\n', '\r', '\t'], " ") };
+        Self { text, tone, right: false }
+    }
+
+    /// A plain text.
+    pub(crate) fn text(text: impl fmt::Display) -> Self {
+        Self::toned(text, Tone::Plain)
+    }
+
+    /// A number.
+    pub(crate) fn number(number: impl fmt::Display) -> Self {
+        Self { right: true, ..Self::text(number) }
+    }
+
+    /// A number that is bad unless it is zero.
+    pub(crate) fn bad_number(number: u64) -> Self {
+        let tone = if number == 0 { Tone::Plain } else { Tone::Bad };
+        Self { right: true, ..Self::toned(number, tone) }
+    }
+}
+
+/// Rows under a heading, aligned.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table {
+    headings: Vec<&'static str>,
+    /// Each row has as many cells as there are headings.
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub(crate) fn new(headings: &[&'static str]) -> Self {
+        Self { headings: headings.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row; cells that are missing stay empty, those too many are left out.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut row: Vec<Cell> = cells.into_iter().take(self.headings.len()).collect();
+        row.resize_with(self.headings.len(), || Cell::text(""));
+        self.rows.push(row);
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].text.chars().count());
+            cells.chain([self.headings[column].chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.headings.len()).map(width).collect();
+        let headings: Vec<Cell> = self
+            .headings
+            .iter()
+            .enumerate()
+            .map(|(column, heading)| Cell {
+                text: (*heading).to_owned(),
+                tone: Tone::Dim,
+                right: self.rows.first().is_some_and(|row| row[column].right),
+            })
+            .collect();
+        for row in [&headings].into_iter().chain(&self.rows) {
+            writeln!(f, "{}", line(row, &widths))?;
+        }
+        Ok(())
+    }
+}
+
+/// One line, without white space at its end.
+fn line(row: &[Cell], widths: &[usize]) -> String {
+    let mut line = String::new();
+    // Padding is written only once something follows it.
+    let mut pending = 0;
+    for (cell, width) in row.iter().zip(widths) {
+        let padding = width.saturating_sub(cell.text.chars().count());
+        let before = pending + if cell.right { padding } else { 0 };
+        line.push_str(&" ".repeat(before));
+        line.push_str(&cell.tone.paint(&cell.text));
+        pending = 2 + if cell.right { 0 } else { padding };
+    }
+    line
+}
+
+/// A number of bytes for people: `812 B`, `34 KiB`, `1.2 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const STEP: u64 = 1024;
+    let tenths = |unit: u64| format!("{}.{}", bytes / unit, bytes % unit * 10 / unit);
+    match bytes {
+        0..STEP => format!("{bytes} B"),
+        _ if bytes < 10 * STEP => format!("{} KiB", tenths(STEP)),
+        _ if bytes < STEP * STEP => format!("{} KiB", bytes / STEP),
+        _ if bytes < STEP * STEP * STEP => format!("{} MiB", tenths(STEP * STEP)),
+        _ => format!("{} GiB", tenths(STEP * STEP * STEP)),
+    }
+}
+
+/// A span of seconds for people: `8s`, `3m`, `2h5m`, `4d`.
+pub(crate) fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// `1 cluster`, `3 clusters`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_numbers_stand_right() {
+        let mut table = Table::new(&["CLUSTER", "OBJECTS", "STATE"]);
+        table.row([Cell::text("alpha"), Cell::number(7), Cell::toned("Ready", Tone::Good)]);
+        table.row([Cell::text("a-long-name"), Cell::number(1234), Cell::text("")]);
+        let plain = anstream::adapter::strip_str(&table.to_string()).to_string();
+        assert_eq!(plain, "CLUSTER      OBJECTS  STATE\nalpha              7  Ready\na-long-name     1234  -\n");
+    }
+
+    #[test]
+    fn a_cell_stays_on_its_line() {
+        let mut table = Table::new(&["A"]);
+        table.row([Cell::text("x\ny"), Cell::text("too many")]);
+        assert_eq!(anstream::adapter::strip_str(&table.to_string()).to_string(), "A\nx y\n");
+    }
+
+    #[test]
+    fn sizes_ages_and_counts_read_well() {
+        assert_eq!([size(812), size(1536), size(34 << 10), size(1_300_000)], ["812 B", "1.5 KiB", "34 KiB", "1.2 MiB"]);
+        assert_eq!([age(8), age(200), age(7500), age(400_000)], ["8s", "3m", "2h5m", "4d"]);
+        assert_eq!([count(1, "cluster"), count(3, "cluster")], ["1 cluster", "3 clusters"]);
+    }
+}

@@ -1,0 +1,136 @@
+//! What the admin endpoints tell, as both sides of them see it. Entry points: the four views.
+
+use serde::{Deserialize, Serialize};
+
+/// An engaged cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClusterView {
+    /// Its name; empty for the local cluster.
+    pub(crate) name: String,
+    /// Connecting, Syncing, Ready, Degraded or Gone.
+    pub(crate) state: String,
+    /// Why it is in this state; empty when all is well.
+    pub(crate) reason: String,
+    /// For how long it is in this state.
+    pub(crate) since_seconds: u64,
+    /// The API server's URL.
+    pub(crate) server: String,
+    /// Objects in its stores.
+    pub(crate) objects: u64,
+    /// Bytes in its stores.
+    pub(crate) bytes: u64,
+    /// Stores.
+    pub(crate) stores: u64,
+}
+
+/// A reconciler, whether it runs or not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReconcilerView {
+    /// Its tenant.
+    pub(crate) tenant: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether its sources are synced and it reconciles.
+    pub(crate) ready: bool,
+    /// The digest of the revision that serves; empty when none does.
+    pub(crate) revision: String,
+    /// Where the component was read.
+    pub(crate) guest: String,
+    /// Why the newest guest or document is not in effect; empty when it is.
+    pub(crate) problem: String,
+    /// Keys that could run now.
+    pub(crate) waiting: u64,
+    /// Keys that run.
+    pub(crate) running: u64,
+    /// Keys that asked to run later.
+    pub(crate) delayed: u64,
+    /// Keys that failed and run again later.
+    pub(crate) backoff: u64,
+    /// Keys that failed and wait for an event.
+    pub(crate) terminal: u64,
+    /// Reconciles that ended.
+    pub(crate) attempts: u64,
+    /// Reconciles that ended well.
+    pub(crate) succeeded: u64,
+    /// Reconciles that failed.
+    pub(crate) failed: u64,
+    /// The message of the last one that failed; empty when none has.
+    pub(crate) last_failure: String,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TenantView {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its share of the queue.
+    pub(crate) weight: u32,
+    /// How many of its reconciles run at once; none: as the manager allows.
+    pub(crate) concurrency: Option<u64>,
+    /// Whether a ceiling bounds its reconcilers' rules.
+    pub(crate) ceiling: bool,
+    /// How many reconcilers it has.
+    pub(crate) reconcilers: u64,
+    /// Keys of its reconcilers that run.
+    pub(crate) running: u64,
+    /// Reconciles that ended.
+    pub(crate) attempts: u64,
+    /// Reconciles that failed.
+    pub(crate) failed: u64,
+}
+
+/// A key that the queue knows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeyView {
+    /// `cluster://<cluster>/<namespace>/<name>`.
+    pub(crate) key: String,
+    /// The tenant.
+    pub(crate) tenant: String,
+    /// The reconciler.
+    pub(crate) reconciler: String,
+    /// ready, running, delayed, backoff or terminal.
+    pub(crate) state: String,
+    /// Runs that failed one after the other.
+    pub(crate) attempts: u64,
+    /// For how long it is in this state.
+    pub(crate) since_seconds: u64,
+    /// When it runs next, in seconds from now; none: when its turn or an event comes.
+    pub(crate) next_run_seconds: Option<u64>,
+    /// Why its last run failed; empty when it did not.
+    pub(crate) last_error: String,
+    /// Whose fault that was: guest, host or api; empty when it did not fail.
+    pub(crate) blame: String,
+    /// What enqueued it.
+    pub(crate) cause: String,
+    /// Its priority.
+    pub(crate) priority: i64,
+}
+
+/// A list of views.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Items<T> {
+    /// The views.
+    pub(crate) items: Vec<T>,
+}
+
+/// Asks for a key to be reconciled now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RequeueRequest {
+    /// The key.
+    pub(crate) key: String,
+    /// Only for this reconciler; none: for every one that knows the key.
+    #[serde(default)]
+    pub(crate) reconciler: Option<String>,
+}
+
+/// How many reconcilers took the key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RequeueReply {
+    /// The count.
+    pub(crate) requeued: u64,
+}

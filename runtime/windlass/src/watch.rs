@@ -1,0 +1,237 @@
+//! Notices changes of files, once they are over. Entry point: [`Watch::start`].
+//!
+//! A change is told when nothing has happened for a moment, so that a write in place and a rename over the old file are each
+//! told once and whole. What is told may be unchanged in content: whoever reads decides by that.
+
+use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// A change is over when nothing has happened for so long …
+const QUIET: Duration = Duration::from_millis(100);
+/// … or, if something keeps happening, after so long.
+const LONGEST: Duration = Duration::from_secs(1);
+/// How often folders that could not be watched are tried again.
+const RETRY: Duration = Duration::from_secs(2);
+/// Events that wait; what comes beyond is told by the ones that wait.
+const BACKLOG: usize = 1024;
+
+/// Something to watch.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    /// A file, which need not exist.
+    File(PathBuf),
+    /// The files directly in a folder.
+    Folder(PathBuf),
+    /// Everything below a folder, but `target`, `node_modules` and what begins with a dot.
+    Tree(PathBuf),
+}
+
+/// A set of targets and what happens to them.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    watcher: RecommendedWatcher,
+    events: mpsc::Receiver<PathBuf>,
+    targets: BTreeSet<Target>,
+    /// Folders that the watcher knows, with how deep.
+    watched: BTreeMap<PathBuf, RecursiveMode>,
+    /// When folders that are wanted and not in `watched` are tried again.
+    retry_at: Instant,
+}
+
+impl Watch {
+    /// Begins to watch nothing.
+    ///
+    /// # Errors
+    /// When the system has no more watchers to give.
+    pub(crate) fn start() -> notify::Result<Self> {
+        let (sender, events) = mpsc::channel(BACKLOG);
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            let Ok(event) = event else { return };
+            if matters(event.kind) {
+                for path in event.paths {
+                    // A full backlog already tells that something changed; see `Watch::changed`.
+                    let _ = sender.try_send(path);
+                }
+            }
+        })?;
+        Ok(Self { watcher, events, targets: BTreeSet::new(), watched: BTreeMap::new(), retry_at: Instant::now() })
+    }
+
+    /// Watches exactly these from now on.
+    pub(crate) fn set(&mut self, targets: BTreeSet<Target>) {
+        self.targets = targets;
+        self.update();
+    }
+
+    /// Brings what the watcher knows in line with the targets. Returns whether a folder could be added.
+    fn update(&mut self) -> bool {
+        let mut wanted = BTreeMap::new();
+        for (folder, mode) in self.targets.iter().flat_map(Target::folders) {
+            let entry = wanted.entry(folder).or_insert(mode);
+            if mode == RecursiveMode::Recursive {
+                *entry = mode;
+            }
+        }
+        let stale: Vec<PathBuf> = self.watched.iter().filter(|(p, m)| wanted.get(*p) != Some(m)).map(|(p, _)| p.clone()).collect();
+        for folder in stale {
+            let _ = self.watcher.unwatch(&folder);
+            self.watched.remove(&folder);
+        }
+        let mut added = false;
+        for (folder, mode) in wanted {
+            if !self.watched.contains_key(&folder) && self.watcher.watch(&folder, mode).is_ok() {
+                self.watched.insert(folder, mode);
+                added = true;
+            }
+        }
+        self.retry_at = Instant::now() + RETRY;
+        added
+    }
+
+    /// Waits until some targets have changed, and the change is over. Dropping the future loses nothing but the wait.
+    pub(crate) async fn changed(&mut self) -> BTreeSet<Target> {
+        loop {
+            let Some(first) = self.first_event().await else {
+                return self.targets.clone();
+            };
+            let mut changed = BTreeSet::new();
+            self.note(&first, &mut changed);
+            if changed.is_empty() {
+                continue;
+            }
+            let end = Instant::now() + LONGEST;
+            while let Ok(Some(path)) = timeout_at(end.min(Instant::now() + QUIET), self.events.recv()).await {
+                self.note(&path, &mut changed);
+            }
+            // A folder may have come below one that is watched.
+            self.update();
+            return changed;
+        }
+    }
+
+    /// The next event, or none when a folder could be watched only now and anything in it may have changed.
+    async fn first_event(&mut self) -> Option<PathBuf> {
+        loop {
+            tokio::select! {
+                Some(path) = self.events.recv() => return Some(path),
+                () = sleep_until(self.retry_at) => {
+                    self.watched.retain(|folder, _| folder.is_dir());
+                    if self.update() {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn note(&self, path: &Path, changed: &mut BTreeSet<Target>) {
+        changed.extend(self.targets.iter().filter(|target| target.covers(path)).cloned());
+    }
+}
+
+impl Target {
+    /// The folders to watch, and whether with all below them.
+    fn folders(&self) -> Vec<(PathBuf, RecursiveMode)> {
+        match self {
+            Self::File(file) => vec![(parent(file), RecursiveMode::NonRecursive)],
+            Self::Folder(folder) => vec![(folder.clone(), RecursiveMode::NonRecursive)],
+            Self::Tree(folder) => {
+                // Build output may be huge: it is left out here, not only when it changes.
+                let below = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+                let sources = below.filter(|path| path.is_dir() && self.covers(path));
+                let mut folders: Vec<_> = sources.map(|path| (path, RecursiveMode::Recursive)).collect();
+                folders.push((folder.clone(), RecursiveMode::NonRecursive));
+                folders
+            }
+        }
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        match self {
+            Self::File(file) => {
+                let name = path.file_name().unwrap_or_default();
+                // Mounted ConfigMaps change by a link beside the file whose name begins with two dots.
+                let linked = name.to_string_lossy().starts_with("..");
+                path.parent() == Some(&parent(file)) && (Some(name) == file.file_name() || linked)
+            }
+            Self::Folder(folder) => path.parent() == Some(folder),
+            Self::Tree(folder) => path.strip_prefix(folder).is_ok_and(|rest| {
+                rest.components().all(|part| {
+                    let part = part.as_os_str().to_string_lossy();
+                    !part.starts_with('.') && part != "target" && part != "node_modules"
+                })
+            }),
+        }
+    }
+}
+
+/// The folder of a file; that of a bare name is the current one.
+fn parent(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Reading a file changes nothing.
+fn matters(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tokio::time::timeout;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    async fn next(watch: &mut Watch) -> BTreeSet<Target> {
+        timeout(SOON, watch.changed()).await.expect("a change was not noticed")
+    }
+
+    #[tokio::test]
+    async fn writes_in_place_and_renames_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.wasm");
+        let target = BTreeSet::from([Target::File(file.clone())]);
+        let mut watch = Watch::start().unwrap();
+        watch.set(target.clone());
+        fs::write(&file, "one").unwrap();
+        assert_eq!(next(&mut watch).await, target);
+        fs::write(folder.path().join("fresh"), "two").unwrap();
+        fs::rename(folder.path().join("fresh"), &file).unwrap();
+        assert_eq!(next(&mut watch).await, target);
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_comes_later_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("later/a.wasm");
+        let mut watch = Watch::start().unwrap();
+        watch.set([Target::File(file.clone())].into());
+        fs::create_dir(folder.path().join("later")).unwrap();
+        fs::write(&file, "x").unwrap();
+        assert_eq!(next(&mut watch).await, [Target::File(file)].into());
+    }
+
+    #[test]
+    fn build_output_and_hidden_files_are_no_source() {
+        let tree = Target::Tree("/g".into());
+        assert!(tree.covers(Path::new("/g/src/lib.rs")) && tree.covers(Path::new("/g/Cargo.toml")));
+        for path in ["/g/target/x", "/g/.windlass/guest.wasm", "/g/src/.lib.rs.swp", "/elsewhere"] {
+            assert!(!tree.covers(Path::new(path)), "{path}");
+        }
+        let file = Target::File("/c/windlass.yaml".into());
+        assert!(file.covers(Path::new("/c/windlass.yaml")) && file.covers(Path::new("/c/..data")));
+        assert!(!file.covers(Path::new("/c/other.yaml")) && !file.covers(Path::new("/c/d/windlass.yaml")));
+    }
+}
