@@ -19,6 +19,9 @@ struct Edge<'a> {
     at: usize,
 }
 
+/// Folders whose crates must be free of cycles. The SDK is not: on the host its raw calls go to its own test host, which is written with the SDK.
+const ACYCLIC: [&str; 2] = ["runtime/", "tests/"];
+
 /// No cycle between a crate's top-level modules; in ordered crates no import of a module listed below.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let all = crates(repository);
@@ -33,7 +36,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
         let edges = edges(repository, root, &source, &modules);
         if ORDERED.contains(&krate.folder) {
             findings.extend(downward(&edges, &modules));
-        } else {
+        } else if ACYCLIC.iter().any(|start| krate.folder.starts_with(start)) {
             findings.extend(cycles(&edges));
         }
     }
