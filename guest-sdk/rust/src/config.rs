@@ -1,0 +1,19 @@
+//! What the operator configured, and the time. Entry points: [`config`] and [`now`].
+
+use crate::error::{Context, Result};
+use crate::raw;
+use serde::de::DeserializeOwned;
+
+/// The reconciler's `config`.
+///
+/// # Errors
+/// When it does not fit `T`. Read it in [`crate::Reconciler::describe`] too, so that a wrong one fails the load.
+pub fn config<T: DeserializeOwned>() -> Result<T> {
+    serde_json::from_str(&raw::config()).context("config")
+}
+
+/// Wall time, RFC 3339, UTC, milliseconds: `2026-01-31T09:30:00.000Z`.
+#[must_use]
+pub fn now() -> String {
+    raw::now()
+}

@@ -1,0 +1,230 @@
+//! How calls and reconciles fail. Entry points: [`ApiError`] and [`Error`].
+
+use crate::types::{ApiCode, Failure, RawApiError};
+use std::fmt;
+use std::time::Duration;
+
+/// A call to a cluster that failed. Match on [`ApiError::code`], or let `?` turn it into an [`Error`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiError {
+    /// What to decide on.
+    pub code: ApiCode,
+    /// 0 where there was no answer.
+    pub http_status: u16,
+    /// The API server's machine-readable reason, or the host's.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// The API server's `details` as JSON: field errors, causes.
+    pub details: Option<String>,
+    /// How long the server asked to wait. The host honours it by itself.
+    pub retry_after: Option<Duration>,
+}
+
+impl ApiError {
+    /// An error without an answer behind it, for code of your own and for tests.
+    #[must_use]
+    pub fn new(code: ApiCode, message: impl Into<String>) -> Self {
+        let reason = code.as_str().to_owned();
+        Self {
+            code,
+            http_status: 0,
+            reason,
+            message: message.into(),
+            details: None,
+            retry_after: None,
+        }
+    }
+
+    /// The same error, with the status that an API server answered.
+    #[must_use]
+    pub fn with_status(self, http_status: u16) -> Self {
+        Self {
+            http_status,
+            ..self
+        }
+    }
+
+    /// Whether the object does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.code == ApiCode::NotFound
+    }
+
+    /// Whether an object of this name exists already.
+    #[must_use]
+    pub fn is_already_exists(&self) -> bool {
+        self.code == ApiCode::AlreadyExists
+    }
+
+    /// Whether the object has changed, or another manager owns a field.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.code == ApiCode::Conflict
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code.as_str(), self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl From<RawApiError> for ApiError {
+    fn from(raw: RawApiError) -> Self {
+        Self {
+            code: raw.code,
+            http_status: raw.http_status,
+            reason: raw.reason,
+            message: raw.message,
+            details: raw.details,
+            retry_after: raw
+                .retry_after_ms
+                .map(|ms| Duration::from_millis(ms.into())),
+        }
+    }
+}
+
+/// A reconcile that failed: a message, and whether it is worth another try.
+///
+/// Every `std::error::Error` becomes one through `?`, retried with growing delay. [`Error::terminal`] and
+/// [`Context::terminal`] make one that waits for the next event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    message: String,
+    terminal: bool,
+}
+
+/// What reconciles return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Runs again with growing delay, and not before the largest retry-after that the API answered in this run.
+    #[must_use]
+    pub fn retry(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            terminal: false,
+        }
+    }
+
+    /// Runs again only when an event asks for it.
+    #[must_use]
+    pub fn terminal(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            terminal: true,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether it waits for the next event.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Error {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            message.push_str(": ");
+            message.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        Self::retry(message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        if error.terminal {
+            Self::Terminal(error.message)
+        } else {
+            Self::Retry(error.message)
+        }
+    }
+}
+
+/// Says more about an error on its way up.
+pub trait Context<T> {
+    /// Puts `what: ` before the message.
+    ///
+    /// # Errors
+    /// The error it was called on.
+    fn context(self, what: impl fmt::Display) -> Result<T>;
+
+    /// Waits for the next event instead of trying again.
+    ///
+    /// # Errors
+    /// The error it was called on.
+    fn terminal(self) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| {
+            let error = error.into();
+            Error {
+                message: format!("{what}: {}", error.message),
+                ..error
+            }
+        })
+    }
+
+    fn terminal(self) -> Result<T> {
+        self.map_err(|error| Error {
+            terminal: true,
+            ..error.into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conflict() -> Result<(), ApiError> {
+        Err(ApiError::new(ApiCode::Conflict, "the object has changed").with_status(409))
+    }
+
+    #[test]
+    fn a_question_mark_makes_a_retry() {
+        let run = || -> Result<()> { Ok(conflict()?) };
+        let error = run().unwrap_err();
+        assert!(!error.is_terminal());
+        assert_eq!(error.message(), "conflict: the object has changed");
+    }
+
+    #[test]
+    fn terminal_is_said_and_survives_context() {
+        let error = conflict()
+            .terminal()
+            .context("writing the child")
+            .unwrap_err();
+        assert!(error.is_terminal());
+        assert_eq!(
+            error.to_string(),
+            "writing the child: conflict: the object has changed"
+        );
+        assert_eq!(
+            Failure::from(error),
+            Failure::Terminal("writing the child: conflict: the object has changed".into())
+        );
+    }
+}

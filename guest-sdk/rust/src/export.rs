@@ -1,0 +1,73 @@
+//! What the macro [`crate::guest`] puts between a guest and the contract. Entry point: [`Adapter`].
+
+use crate::bindings::exports::windlass::runtime::reconciler as contract;
+use crate::bindings::mapped::exports::windlass::runtime::mapper as mapper_contract;
+use crate::bindings::windlass::runtime::client;
+use crate::bindings::windlass::runtime::types::Failure;
+use crate::cluster::Cluster;
+use crate::types::{Action, Description, GroupVersionKind, Request};
+use crate::{Mapper, Reconciler};
+use std::marker::PhantomData;
+
+/// The contract's exports for a guest `T`.
+#[derive(Debug)]
+pub struct Adapter<T>(PhantomData<T>);
+
+impl<T: Reconciler> contract::Guest for Adapter<T> {
+    fn describe() -> Result<Description, String> {
+        report_panics();
+        T::describe().map_err(|error| error.to_string())
+    }
+
+    fn reconcile(request: Request, cluster: client::Cluster) -> Result<Action, Failure> {
+        report_panics();
+        Ok(T::reconcile(&request, &accept(cluster))?)
+    }
+}
+
+impl<T: Mapper> mapper_contract::Guest for Adapter<T> {
+    fn map_objects(
+        cluster: client::Cluster,
+        kind: GroupVersionKind,
+        objects: Vec<String>,
+    ) -> Result<Vec<Request>, String> {
+        report_panics();
+        let cluster = accept(cluster);
+        let objects = objects
+            .iter()
+            .map(|text| serde_json::from_str(text))
+            .collect::<Result<Vec<_>, _>>();
+        let objects = objects.map_err(|error| error.to_string())?;
+        T::map(&cluster, &kind, &objects).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+fn accept(cluster: client::Cluster) -> Cluster {
+    Cluster::from_handle(crate::raw::Handle(cluster))
+}
+
+/// Natively nobody calls the exports: a test goes through [`crate::testing`].
+#[cfg(not(target_arch = "wasm32"))]
+fn accept(_: client::Cluster) -> Cluster {
+    unreachable!("a native build has no host that could call")
+}
+
+/// Makes a panic say where and why before it traps. Set in every call, as each one may have an instance of its own.
+fn report_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| {
+            let at = panic
+                .location()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let why = panic.payload_as_str().unwrap_or("no message");
+            crate::log::write(
+                crate::Level::Error,
+                "guest panicked",
+                &[("why".into(), why.into()), ("at".into(), at)],
+            );
+        }));
+    });
+}

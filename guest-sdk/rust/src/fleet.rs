@@ -1,0 +1,47 @@
+//! The other clusters. Entry points: [`clusters`] and [`open`].
+//!
+//! A guest that calls anything here imports `windlass:runtime/fleet`, which the host links only if a rule of the reconciler
+//! names clusters. A guest that does not stays in the world `reconcile`.
+
+use crate::cluster::Cluster;
+use crate::error::ApiError;
+use crate::raw;
+use crate::types::{ClusterInfo, Operation, Reply};
+
+/// The granted clusters, sorted by name.
+///
+/// # Errors
+/// [`ApiError`].
+pub fn clusters() -> Result<Vec<ClusterInfo>, ApiError> {
+    raw::fleet_clusters(None)
+}
+
+/// The granted clusters whose labels match, as kubectl's `-l`, sorted by name.
+///
+/// # Errors
+/// [`ApiError`].
+pub fn clusters_labelled(selector: &str) -> Result<Vec<ClusterInfo>, ApiError> {
+    raw::fleet_clusters(Some(selector))
+}
+
+/// Opens a cluster until the call that does so ends.
+///
+/// # Errors
+/// [`ApiError`]; `denied` when no rule opens it, `cluster-gone` when there is none.
+pub fn open(name: &str) -> Result<Cluster, ApiError> {
+    raw::fleet_open(name).map(Cluster::from_raw)
+}
+
+/// Opens the local (hub) cluster.
+///
+/// # Errors
+/// [`ApiError`]; `denied` when no rule opens it, `cluster-gone` when there is none.
+pub fn local() -> Result<Cluster, ApiError> {
+    open("")
+}
+
+/// Runs operations concurrently in the host, each in the cluster named with it; answers in the same order.
+#[must_use]
+pub fn batch(operations: &[(String, Operation)]) -> Vec<Result<Reply, ApiError>> {
+    raw::fleet_batch(operations)
+}

@@ -1,0 +1,165 @@
+//! Objects with and without a type. Entry points: [`Typed`], the macro [`crate::kind`], [`Object`].
+
+mod metadata;
+mod object;
+#[cfg(any(feature = "k8s-openapi", test))]
+mod openapi;
+
+pub use metadata::{Metadata, OwnerReference};
+pub use object::Object;
+
+use crate::error::ApiError;
+use crate::types::{ApiCode, GroupVersionKind, ObjectKey};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A kind known when the guest is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// `v1`, `apps/v1`.
+    pub api_version: &'static str,
+    /// `ConfigMap`.
+    pub kind: &'static str,
+}
+
+impl From<Kind> for GroupVersionKind {
+    fn from(kind: Kind) -> Self {
+        Self::new(kind.api_version, kind.kind)
+    }
+}
+
+/// What of an object's metadata the SDK itself needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// `metadata.name`.
+    pub name: &'a str,
+    /// `metadata.namespace`.
+    pub namespace: Option<&'a str>,
+    /// `metadata.uid`; absent from objects that were never stored.
+    pub uid: Option<&'a str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Option<&'a str>,
+}
+
+/// An object that can be read and written: a struct with [`crate::kind`], a type of k8s-openapi (with the feature of that
+/// name), or an [`Object`].
+pub trait Resource: Serialize + DeserializeOwned {
+    /// Whether `apiVersion` and `kind` are part of what serde writes. If not, the SDK adds them.
+    const SERIALIZES_KIND: bool = true;
+
+    /// Its kind.
+    fn kind(&self) -> GroupVersionKind;
+
+    /// Which object it is.
+    fn identity(&self) -> Identity<'_>;
+
+    /// Namespace and name.
+    fn key(&self) -> ObjectKey {
+        let identity = self.identity();
+        ObjectKey {
+            namespace: identity.namespace.map(str::to_owned),
+            name: identity.name.to_owned(),
+        }
+    }
+
+    /// The owner reference that makes this object the controller of another one, so that the other is deleted after it and
+    /// events on it come back to this one.
+    fn controller_reference(&self) -> OwnerReference {
+        OwnerReference {
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+            ..self.owner_reference()
+        }
+    }
+
+    /// The owner reference that makes this object an owner of another one.
+    fn owner_reference(&self) -> OwnerReference {
+        let (kind, identity) = (self.kind(), self.identity());
+        OwnerReference {
+            api_version: kind.api_version(),
+            kind: kind.kind,
+            name: identity.name.to_owned(),
+            uid: identity.uid.unwrap_or_default().to_owned(),
+            controller: None,
+            block_owner_deletion: None,
+        }
+    }
+}
+
+/// A [`Resource`] whose type names its kind.
+pub trait Typed: Resource {
+    /// The kind.
+    const KIND: Kind;
+}
+
+/// The object as the API wants it: with `apiVersion` and `kind`.
+pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
+    let text =
+        serde_json::to_string(object).map_err(|error| unfit(&object.kind(), "encode", &error))?;
+    let Some(fields) = text.strip_prefix('{').filter(|_| !T::SERIALIZES_KIND) else {
+        return Ok(text);
+    };
+    let kind = object.kind();
+    let comma = if fields == "}" { "" } else { "," };
+    Ok(format!(
+        r#"{{"apiVersion":"{}","kind":"{}"{comma}{fields}"#,
+        kind.api_version(),
+        kind.kind
+    ))
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(
+    kind: &GroupVersionKind,
+    text: &str,
+) -> Result<T, ApiError> {
+    serde_json::from_str(text).map_err(|error| unfit(kind, "decode", &error))
+}
+
+fn unfit(kind: &GroupVersionKind, what: &str, error: &serde_json::Error) -> ApiError {
+    ApiError::new(ApiCode::Invalid, format!("cannot {what} {kind}: {error}"))
+}
+
+/// Makes a struct with a field `metadata: Metadata` and serde's derives a [`Typed`] resource.
+///
+/// Name the fields that you need, but `apiVersion` and `kind`, which the macro adds; a write through [`crate::Cluster::update`] sends no others, so that server-side apply or a
+/// patch is the better way to write such a type.
+///
+/// ```
+/// # use std::collections::BTreeMap;
+/// use serde::{Deserialize, Serialize};
+/// use windlass_sdk::{Metadata, Resource, kind};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct ConfigMap {
+///     metadata: Metadata,
+///     #[serde(default)]
+///     data: BTreeMap<String, String>,
+/// }
+/// kind!(ConfigMap, "v1", "ConfigMap");
+///
+/// let map = ConfigMap { metadata: Metadata::new("default", "a"), data: BTreeMap::new() };
+/// assert_eq!(map.key().to_string(), "default/a");
+/// ```
+#[macro_export]
+macro_rules! kind {
+    ($type:ty, $api_version:literal, $kind:literal) => {
+        impl $crate::Typed for $type {
+            const KIND: $crate::Kind = $crate::Kind {
+                api_version: $api_version,
+                kind: $kind,
+            };
+        }
+
+        impl $crate::Resource for $type {
+            const SERIALIZES_KIND: bool = false;
+
+            fn kind(&self) -> $crate::GroupVersionKind {
+                <Self as $crate::Typed>::KIND.into()
+            }
+
+            fn identity(&self) -> $crate::Identity<'_> {
+                self.metadata.identity()
+            }
+        }
+    };
+}

@@ -1,0 +1,70 @@
+//! Objects of a kind that has no type. Entry point: [`Object`].
+
+use super::{Identity, Resource};
+use crate::types::{GroupVersionKind, ObjectKey};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// An object as the JSON that it is. Changes nothing of what it does not know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Object(pub Value);
+
+impl Object {
+    /// An object with nothing but its kind and key.
+    #[must_use]
+    pub fn new(kind: &GroupVersionKind, key: &ObjectKey) -> Self {
+        let mut metadata = json!({"name": key.name});
+        if let Some(namespace) = &key.namespace {
+            metadata["namespace"] = json!(namespace);
+        }
+        Self(json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata}))
+    }
+
+    /// The value at a JSON pointer: `/spec/replicas`.
+    #[must_use]
+    pub fn at(&self, pointer: &str) -> Option<&Value> {
+        self.0.pointer(pointer)
+    }
+
+    /// The text at a JSON pointer.
+    #[must_use]
+    pub fn text_at(&self, pointer: &str) -> Option<&str> {
+        self.at(pointer)?.as_str()
+    }
+
+    /// Value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.0["metadata"]["labels"][key].as_str()
+    }
+
+    /// Value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.0["metadata"]["annotations"][key].as_str()
+    }
+
+    /// Whether the object is being deleted.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.text_at("/metadata/deletionTimestamp").is_some()
+    }
+}
+
+impl Resource for Object {
+    fn kind(&self) -> GroupVersionKind {
+        let field = |name: &str| self.0[name].as_str().unwrap_or_default();
+        GroupVersionKind::new(field("apiVersion"), field("kind"))
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        let metadata = &self.0["metadata"];
+        Identity {
+            name: metadata["name"].as_str().unwrap_or_default(),
+            namespace: metadata["namespace"].as_str(),
+            uid: metadata["uid"].as_str(),
+            resource_version: metadata["resourceVersion"].as_str(),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! One cluster of a test. Entry point: [`TestCluster`].
+
+use super::Verb;
+use super::fleet::TestFleet;
+use super::store::Store;
+use crate::cluster::Cluster;
+use crate::error::{ApiError, Result};
+use crate::raw::Handle;
+use crate::resource::{Object, Resource, Typed, encode};
+use crate::types::{Action, Event, GroupVersionKind, ObjectKey, Request};
+use crate::{Mapper, Reconciler};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// A cluster in memory. Clones are the same cluster.
+///
+/// The methods of this type are the test's own hands: they count as nobody's call and never fail as one.
+#[derive(Clone)]
+pub struct TestCluster {
+    name: Rc<str>,
+    fleet: TestFleet,
+    pub(super) state: Rc<RefCell<State>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) store: Store,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) events: Vec<Event>,
+    /// Calls that the guest made, in order.
+    pub(super) calls: Vec<Verb>,
+    /// What the next call of a verb fails with; in order, each used once.
+    pub(super) failures: Vec<(Verb, ApiError)>,
+}
+
+impl fmt::Debug for TestCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestCluster")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TestCluster {
+    pub(super) fn new(fleet: TestFleet, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            fleet,
+            state: Rc::default(),
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Calls the guest's `reconcile` for an object of this cluster.
+    ///
+    /// # Errors
+    /// The guest's.
+    pub fn reconcile<G: Reconciler>(&self, key: &ObjectKey) -> Result<Action> {
+        let request = Request {
+            cluster: self.name.to_string(),
+            key: key.clone(),
+        };
+        self.fleet.enter(|| G::reconcile(&request, &self.client()))
+    }
+
+    /// Calls the guest's `reconcile` and counts what it wrote in this cluster; 0 is what a second call should come to.
+    ///
+    /// # Errors
+    /// The guest's.
+    pub fn reconciled_writes<G: Reconciler>(&self, key: &ObjectKey) -> Result<usize> {
+        let before = self.writes();
+        self.reconcile::<G>(key)?;
+        Ok(self.writes() - before)
+    }
+
+    /// Calls the guest's mapper for objects of this cluster.
+    ///
+    /// # Errors
+    /// The guest's.
+    pub fn map<G: Mapper>(
+        &self,
+        kind: &GroupVersionKind,
+        objects: &[Object],
+    ) -> Result<Vec<Request>> {
+        self.fleet.enter(|| G::map(&self.client(), kind, objects))
+    }
+
+    /// A client as the guest has it, for testing a part of a guest. Use it inside [`TestFleet::enter`] if that part logs,
+    /// reads its config or opens clusters.
+    #[must_use]
+    pub fn client(&self) -> Cluster {
+        Cluster::from_handle(Handle(self.clone()))
+    }
+
+    /// Stores an object as somebody else would, as new or over the one of its name.
+    ///
+    /// # Panics
+    /// When it has no `apiVersion`, `kind` or name.
+    pub fn put(&self, object: Value) {
+        self.state.borrow_mut().store.put(object);
+    }
+
+    /// As [`Self::put`], for an object with a type.
+    ///
+    /// # Panics
+    /// When it cannot be written as JSON.
+    #[expect(clippy::expect_used, reason = "a test's own mistake")]
+    pub fn put_object<T: Resource>(&self, object: &T) {
+        let text = encode(object).expect("the object becomes JSON");
+        self.put(serde_json::from_str(&text).expect("what serde wrote it reads"));
+    }
+
+    /// An object as it is stored now, if there is one.
+    ///
+    /// # Panics
+    /// When it is not of this type.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test's own mistake")]
+    pub fn object<T: Typed>(&self, key: &ObjectKey) -> Option<T> {
+        let value = self.state.borrow().store.get(&T::KIND.into(), key)?.clone();
+        Some(serde_json::from_value(value).expect("the stored object is of this type"))
+    }
+
+    /// Every object, by kind, namespace and name.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Object> {
+        self.state
+            .borrow()
+            .store
+            .all()
+            .cloned()
+            .map(Object)
+            .collect()
+    }
+
+    /// Changes an object as somebody else would, with all of its other fields kept.
+    ///
+    /// # Panics
+    /// When there is none, or it is not of this type.
+    #[expect(clippy::expect_used, reason = "a test's own mistake")]
+    pub fn edit<T: Typed>(&self, key: &ObjectKey, change: impl FnOnce(&mut T)) {
+        let mut object = self.object::<T>(key).expect("there is an object to edit");
+        change(&mut object);
+        self.put_object(&object);
+    }
+
+    /// Deletes an object as somebody else would; what it controlled or owned alone goes too.
+    pub fn remove<T: Typed>(&self, key: &ObjectKey) {
+        self.state.borrow_mut().store.remove(&T::KIND.into(), key);
+    }
+
+    /// Lets the next call of this sort fail. Several wait in line.
+    pub fn fail_next(&self, verb: Verb, error: ApiError) {
+        self.state.borrow_mut().failures.push((verb, error));
+    }
+
+    /// Gives the cluster a label, for `fleet::clusters_labelled`.
+    pub fn label(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.state
+            .borrow_mut()
+            .labels
+            .insert(key.into(), value.into());
+    }
+
+    /// Events that the guest recorded here.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        self.state.borrow().events.clone()
+    }
+
+    /// Calls that the guest made here, failed ones too.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Verb> {
+        self.state.borrow().calls.clone()
+    }
+
+    /// How many of the calls were writes.
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        self.state
+            .borrow()
+            .calls
+            .iter()
+            .filter(|verb| verb.is_write())
+            .count()
+    }
+
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        self.state.borrow().labels.clone()
+    }
+}
