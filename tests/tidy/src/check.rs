@@ -1,6 +1,7 @@
 //! The rules, one module each. Every one has an entry point `check` that returns what breaks it.
 
 pub mod files;
+pub mod guests;
 pub mod habits;
 pub mod links;
 pub mod linked;

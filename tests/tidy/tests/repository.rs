@@ -58,6 +58,11 @@ fn modules_point_one_way() -> Result<()> {
 }
 
 #[test]
+fn every_test_guest_has_a_test() -> Result<()> {
+    holds(check::guests::check)
+}
+
+#[test]
 fn walls_stand() -> Result<()> {
     holds(check::walls::check)
 }
