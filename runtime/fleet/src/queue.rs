@@ -1,0 +1,572 @@
+//! Holds requests until they run: dedup, delay, backoff, priority, fairness. Entry point: [`Queue`].
+//!
+//! One queue serves the process. It does no I/O and reads no clock: every call that depends on time is told it, and who waits for
+//! [`Queue::get`] sleeps until something is added, something is done, or [`Queue::next_wake`].
+//!
+//! The classes are tenant → controller → cluster → key. Of those that have a key to run and are at no limit, the class that has
+//! been charged least slot time (from [`Queue::get`] to [`Queue::done`]) is next; tenants count by weight. A run is charged the
+//! class's moving average when it is handed out, which is corrected when it is done. Inside a controller priority comes first,
+//! and clusters take turns among equals.
+
+mod class;
+mod gate;
+mod heap;
+mod key;
+mod options;
+mod registry;
+mod run;
+mod status;
+mod timer;
+mod turn;
+#[cfg(test)]
+mod fairness_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;
+
+pub use class::{Counts, Totals};
+pub use options::{Add, Added, Cause, ClusterState, ControllerOptions, Limits, TenantOptions};
+pub use run::{Outcome, Run, Token};
+pub use status::{KeyFilter, KeyState, KeyStatus, LastFailure, Page};
+
+use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::request::{ObjectKey, Request};
+use ahash::{AHashMap, RandomState};
+use class::Controller;
+use fastrand::Rng;
+use key::{Entry, Keys, NONE, State};
+use registry::Classes;
+use run::Runs;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+use timer::{Alarm, Timers};
+
+/// A controller of the queue. Not reused: a controller that is added again gets another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ControllerId {
+    place: u32,
+    generation: u32,
+}
+
+/// Most alarms that one call turns into ready keys, so that a flood of them does not hold up whoever waits for the queue.
+const PROMOTIONS: usize = 1024;
+
+/// The queue. See the [module](self) for what it promises.
+///
+/// All methods are O(log n) in keys and classes unless they say otherwise.
+#[derive(Debug)]
+pub struct Queue {
+    classes: Classes,
+    keys: Keys,
+    timers: Timers,
+    runs: Runs,
+    /// The last failures that are kept, by key.
+    failures: AHashMap<u32, LastFailure>,
+    /// Controllers that have refused a request and have room again.
+    drained: Vec<ControllerId>,
+    totals: Counts,
+    hasher: RandomState,
+    rng: Rng,
+    /// What the queue's nanoseconds count from.
+    epoch: Instant,
+}
+
+impl Queue {
+    /// An empty queue. No later call may be told an earlier time than `now`; one that is counts as `now`.
+    #[must_use]
+    pub fn new(now: Instant, limits: Limits) -> Self {
+        Self::with_rng(now, limits, Rng::new())
+    }
+
+    /// As [`Queue::new`], with the source of the jitter in backoff.
+    #[must_use]
+    pub fn with_rng(now: Instant, limits: Limits, rng: Rng) -> Self {
+        Self {
+            classes: Classes::new(limits),
+            keys: Keys::default(),
+            timers: Timers::default(),
+            runs: Runs::default(),
+            failures: AHashMap::default(),
+            drained: Vec::new(),
+            totals: Counts::default(),
+            hasher: RandomState::new(),
+            rng,
+            epoch: now,
+        }
+    }
+
+    fn nanos(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn instant(&self, nanos: u64) -> Instant {
+        // A delay of centuries has been cut to what fits in 64 bits, which an Instant may still not hold.
+        self.epoch
+            .checked_add(Duration::from_nanos(nanos))
+            .unwrap_or(self.epoch + Duration::from_secs(1 << 30))
+    }
+
+    /// Changes the limits. Runs beyond a lower limit go on. Linear in clusters × tenants.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.classes.set_limits(limits);
+    }
+
+    /// Makes a tenant, or changes what it gets. Linear in clusters × tenants.
+    pub fn set_tenant(&mut self, name: &TenantName, options: TenantOptions) {
+        self.classes.set_tenant(name, options);
+    }
+
+    /// Removes a tenant that no controller belongs to any more; false if one does, or still runs. Linear in controllers.
+    pub fn remove_tenant(&mut self, name: &TenantName) -> bool {
+        self.classes.remove_tenant(name)
+    }
+
+    /// Adds a controller to a tenant, which gets the default options if it is not known.
+    pub fn add_controller(
+        &mut self,
+        tenant: &TenantName,
+        name: ControllerName,
+        options: ControllerOptions,
+    ) -> ControllerId {
+        let tenant = match self.classes.tenant_id(tenant) {
+            Some(tenant) => tenant,
+            None => self.classes.set_tenant(tenant, TenantOptions::default()),
+        };
+        let place = self.classes.add_controller(tenant, name, options);
+        ControllerId {
+            place,
+            generation: self.classes.controllers[place as usize].generation,
+        }
+    }
+
+    /// Changes what a controller gets.
+    pub fn set_controller(&mut self, controller: ControllerId, options: ControllerOptions) {
+        if self.controller(controller).is_some() {
+            self.classes.set_options(controller.place, options);
+        }
+    }
+
+    fn controller(&self, id: ControllerId) -> Option<&Controller> {
+        self.classes
+            .controllers
+            .get(id.place as usize)
+            .filter(|of| of.alive && of.generation == id.generation)
+    }
+
+    /// The tenant and name of a controller; `None` once it has been removed.
+    #[must_use]
+    pub fn name(&self, controller: ControllerId) -> Option<(&TenantName, &ControllerName)> {
+        self.controller(controller)
+            .map(|of| (&self.classes.tenants[of.tenant as usize].name, &of.name))
+    }
+
+    /// Removes a controller and its waiting keys. Returns its runs, which the caller ends; how they end does not matter. Linear in
+    /// lanes, and in the controller's keys.
+    pub fn remove_controller(&mut self, now: Instant, controller: ControllerId) -> Vec<Token> {
+        if self.controller(controller).is_none() {
+            return Vec::new();
+        }
+        let now = self.nanos(now);
+        let lanes: Vec<u32> = self.classes.lanes_of(controller.place).collect();
+        lanes.into_iter().for_each(|lane| self.purge(lane, now));
+        let removed = &mut self.classes.controllers[controller.place as usize];
+        removed.alive = false;
+        self.drained.retain(|id| *id != controller);
+        let runs = self.runs.tokens(|run| run.controller == controller.place);
+        if runs.is_empty() {
+            self.classes.drop_controller(controller.place);
+        }
+        runs
+    }
+
+    /// Removes a cluster: its waiting keys leave the queue. Returns its runs, which the caller cancels; however they end counts as
+    /// done. A cluster of the same name may join at once: a key of it that still runs runs again once that has ended. Linear in the
+    /// cluster's keys.
+    pub fn remove_cluster(&mut self, now: Instant, name: &ClusterName) -> Vec<Token> {
+        let Some(cluster) = self.classes.cluster_id(name) else {
+            return Vec::new();
+        };
+        let now = self.nanos(now);
+        let lanes = self.classes.clusters[cluster as usize].lanes.clone();
+        lanes.iter().for_each(|lane| self.purge(*lane, now));
+        let runs = self.runs.tokens(|run| lanes.contains(&run.lane));
+        for token in &runs {
+            if let Some(run) = self.runs.get(*token) {
+                let entry = self.keys.entry_mut(run.key);
+                (entry.gone, entry.dirty) = (true, false);
+            }
+        }
+        self.classes.set_cluster(name, ClusterState::Ready);
+        self.classes.clusters[cluster as usize].leaving = true;
+        for lane in lanes {
+            if self.classes.lanes[lane as usize].keys == 0 {
+                self.classes.drop_lane(lane);
+            }
+        }
+        self.classes.drop_cluster(cluster);
+        runs
+    }
+
+    /// Says how a cluster's keys may run. A cluster that nothing was said about is ready.
+    pub fn set_cluster(&mut self, name: &ClusterName, state: ClusterState) {
+        self.classes.set_cluster(name, state);
+    }
+
+    /// Adds a request. Equal requests of a controller merge: the higher priority and the earlier time count. One that is running runs
+    /// again when it is done. An event makes a key run at once that waits after a failure; its count of attempts stays.
+    pub fn add(
+        &mut self,
+        now: Instant,
+        controller: ControllerId,
+        request: &Request,
+        add: Add,
+    ) -> Added {
+        if self.controller(controller).is_none() {
+            return Added::Gone;
+        }
+        let now = self.nanos(now);
+        let due = add
+            .after
+            .filter(|after| !after.is_zero())
+            .map(|after| now.saturating_add(nanos(after)));
+        let hash = self.hash(controller.place, request);
+        let added = match self.find(hash, controller.place, request) {
+            Some(key) => self.merge(now, key, add, due),
+            None if self.is_full(controller) => Added::Full,
+            None => {
+                let lane = self.classes.lane(controller.place, &request.cluster, now);
+                self.keys.lane(lane);
+                let key =
+                    self.keys
+                        .insert(hash, lane, request.key.clone(), add.priority, add.cause);
+                self.classes.key_added(lane);
+                self.wait(now, key, due, State::Delayed);
+                Added::New
+            }
+        };
+        let of = &mut self.classes.controllers[controller.place as usize];
+        if added == Added::Full {
+            of.refused = true;
+            of.totals.refused += 1;
+        } else {
+            of.totals.adds += 1;
+        }
+        added
+    }
+
+    /// How many more keys a controller's share of the queue has room for.
+    #[must_use]
+    pub fn room(&self, controller: ControllerId) -> usize {
+        self.controller(controller).map_or(0, |of| {
+            self.classes
+                .limits
+                .keys_per_controller
+                .saturating_sub(of.counts.held())
+        })
+    }
+
+    /// A controller that has refused requests and of whose share a tenth is free again: its sources offer theirs again.
+    pub fn drained(&mut self) -> Option<ControllerId> {
+        self.drained.pop()
+    }
+
+    /// Hands out the key whose turn it is, if any may run. It is not handed out again before [`Queue::done`].
+    pub fn get(&mut self, now: Instant) -> Option<Run> {
+        let at = self.nanos(now);
+        self.promote(at);
+        let lane = self.classes.pick()?;
+        let key = self.keys.pop_ready(lane)?;
+        let charged = self.classes.start(lane, self.keys.lane(lane).best(), at);
+        self.count(key, -1);
+        self.keys.enlist(key, State::Running);
+        self.count(key, 1);
+        let entry = self.keys.entry_mut(key);
+        let waited = Duration::from_nanos(at.saturating_sub(entry.at));
+        (entry.dirty, entry.gone) = (false, false);
+        let (priority, attempt, cause) = (
+            entry.priority,
+            entry.attempts.saturating_add(1),
+            entry.cause,
+        );
+        let request = self.request(key)?;
+        let of = &self.classes.lanes[lane as usize];
+        let (place, generation) = (
+            of.controller,
+            self.classes.controllers[of.controller as usize].generation,
+        );
+        let token = self.runs.begin(run::Running {
+            key,
+            lane,
+            controller: place,
+            charged,
+            started: at,
+        });
+        Some(Run {
+            token,
+            controller: ControllerId { place, generation },
+            request,
+            attempt,
+            priority,
+            waited,
+            cause,
+        })
+    }
+
+    /// When a key that waits for its time becomes ready, which may be now; `None` if none does.
+    pub fn next_wake(&mut self) -> Option<Instant> {
+        let keys = &self.keys;
+        let due = self.timers.first(|alarm| counts(keys, alarm))?.due;
+        Some(self.instant(due))
+    }
+
+    /// Takes back a run. False, and nothing happens, if the token's run has been taken back before.
+    pub fn done(&mut self, now: Instant, token: Token, outcome: Outcome) -> bool {
+        let Some(run) = self.runs.end(token) else {
+            return false;
+        };
+        let now = self.nanos(now);
+        self.classes
+            .finish(run.lane, run.charged, now.saturating_sub(run.started), now);
+        if !self.classes.controllers[run.controller as usize].alive {
+            self.forget(run.key);
+            if self.classes.controllers[run.controller as usize]
+                .counts
+                .held()
+                == 0
+            {
+                self.classes.drop_controller(run.controller);
+            }
+            return true;
+        }
+        self.settle(now, &run, outcome);
+        self.note_room(run.controller);
+        true
+    }
+
+    fn hash(&self, controller: u32, request: &Request) -> u32 {
+        let mut hasher = self.hasher.build_hasher();
+        controller.hash(&mut hasher);
+        request.hash(&mut hasher);
+        hasher.finish() as u32
+    }
+
+    fn find(&self, hash: u32, controller: u32, request: &Request) -> Option<u32> {
+        self.keys.find(hash, |entry| {
+            let lane = &self.classes.lanes[entry.lane as usize];
+            let same_key = entry
+                .key
+                .as_ref()
+                .is_some_and(|key| key::same_key(key, &request.key));
+            same_key
+                && lane.controller == controller
+                && self.classes.clusters[lane.cluster as usize].name == request.cluster
+        })
+    }
+
+    fn is_full(&self, controller: ControllerId) -> bool {
+        self.room(controller) == 0
+    }
+
+    /// The request of a key that is there.
+    fn request(&self, key: u32) -> Option<Request> {
+        let Entry { key, lane, .. } = self.keys.entry(key);
+        let cluster = &self.classes.clusters[self.classes.lanes[*lane as usize].cluster as usize];
+        let key: ObjectKey = key.clone()?;
+        Some(Request::new(cluster.name.clone(), key))
+    }
+
+    /// Adds a request to the key that it is equal to.
+    fn merge(&mut self, now: u64, key: u32, add: Add, due: Option<u64>) -> Added {
+        let Entry {
+            state,
+            lane,
+            priority,
+            at,
+            ..
+        } = *self.keys.entry(key);
+        if state == State::Running {
+            self.mark_dirty(key, add, due);
+            return Added::MarkedDirty;
+        }
+        let controller = self.classes.lanes[lane as usize].controller;
+        let terminal = state == State::Terminal;
+        if terminal && self.is_full(self.id(controller)) {
+            return Added::Full;
+        }
+        let earlier = state != State::Ready && due.is_none_or(|due| due < at);
+        if !terminal && !earlier && add.priority <= priority {
+            return Added::Merged;
+        }
+        // In its own words: what it waits for now, if it is not the earlier time, and by what right.
+        let (due, state) = match (state, due) {
+            (State::Ready, _) => (None, state),
+            (State::Terminal, due) => (due, State::Delayed),
+            (_, Some(due)) if due >= at => (Some(at), state),
+            (_, due) => (due, State::Delayed),
+        };
+        let since = self.keys.entry(key).at;
+        self.leave(now, key);
+        let entry = self.keys.entry_mut(key);
+        entry.priority = if terminal {
+            add.priority
+        } else {
+            priority.max(add.priority)
+        };
+        entry.cause = add.cause;
+        let was_ready = entry.state == State::Ready;
+        self.wait(now, key, due, state);
+        if was_ready {
+            self.keys.entry_mut(key).at = since;
+        }
+        if terminal { Added::New } else { Added::Merged }
+    }
+
+    fn mark_dirty(&mut self, key: u32, add: Add, due: Option<u64>) {
+        let entry = self.keys.entry_mut(key);
+        let due = due.unwrap_or(0);
+        if entry.dirty {
+            entry.at = entry.at.min(due);
+            entry.again_priority = entry.again_priority.max(add.priority);
+        } else {
+            entry.at = due;
+            entry.again_priority = add.priority;
+        }
+        (entry.dirty, entry.again_cause) = (true, add.cause);
+    }
+
+    fn id(&self, place: u32) -> ControllerId {
+        ControllerId {
+            place,
+            generation: self.classes.controllers[place as usize].generation,
+        }
+    }
+
+    /// Lets a key, which is in no list, wait: for its alarm if it is not due yet, else for its turn.
+    fn wait(&mut self, now: u64, key: u32, due: Option<u64>, state: State) {
+        let due = due.filter(|due| *due > now);
+        let state = if due.is_some() { state } else { State::Ready };
+        self.keys.enlist(key, state);
+        self.count(key, 1);
+        let entry = self.keys.entry_mut(key);
+        entry.at = due.unwrap_or(now);
+        let Entry {
+            lane,
+            stamp,
+            priority,
+            ..
+        } = *entry;
+        if let Some(due) = due {
+            self.timers.set(Alarm { due, key, stamp });
+        } else if self.classes.lanes[lane as usize].share.waiting == 0 {
+            self.classes.ready(lane, priority, now);
+        } else if let Some(best) = self.keys.lane(lane).best() {
+            self.classes.best_changed(lane, best);
+        }
+    }
+
+    /// Takes a key that waits, or is terminal, out of its list.
+    fn leave(&mut self, now: u64, key: u32) {
+        self.count(key, -1);
+        let had_alarm = self.keys.entry(key).has_alarm();
+        self.keys.delist(key);
+        if had_alarm {
+            let keys = &self.keys;
+            self.timers.call_off(|alarm| counts(keys, alarm));
+            return;
+        }
+        let Entry { lane, state, .. } = *self.keys.entry(key);
+        if state != State::Ready {
+            return;
+        }
+        match self.keys.lane(lane).best() {
+            Some(best) => self.classes.best_changed(lane, best),
+            None => self.classes.emptied(lane, now),
+        }
+    }
+
+    /// Turns keys that are due into ready ones.
+    fn promote(&mut self, now: u64) {
+        for _ in 0..PROMOTIONS {
+            let keys = &self.keys;
+            let Some(alarm) = self
+                .timers
+                .first(|alarm| counts(keys, alarm))
+                .filter(|alarm| alarm.due <= now)
+            else {
+                return;
+            };
+            self.timers.pop();
+            self.count(alarm.key, -1);
+            self.keys.delist(alarm.key);
+            self.wait(now, alarm.key, None, State::Ready);
+        }
+    }
+
+    /// Takes all keys of a lane out of the queue but those that run.
+    fn purge(&mut self, lane: u32, now: u64) {
+        while let Some(key) = self.keys.lane(lane).any() {
+            self.leave(now, key);
+            self.drop_key(key);
+        }
+        self.note_room(self.classes.lanes[lane as usize].controller);
+    }
+
+    /// Takes a key out of the queue whose run has ended.
+    fn forget(&mut self, key: u32) {
+        self.count(key, -1);
+        self.drop_key(key);
+    }
+
+    fn drop_key(&mut self, key: u32) {
+        self.drop_failure(key);
+        let lane = self.keys.entry(key).lane;
+        self.keys.remove(key);
+        self.classes.key_removed(lane);
+    }
+
+    /// Names a controller as drained when it has refused requests and has room again.
+    fn note_room(&mut self, controller: u32) {
+        let of = &mut self.classes.controllers[controller as usize];
+        if of.refused && of.counts.held() <= self.classes.limits.keys_per_controller / 10 * 9 {
+            of.refused = false;
+            let generation = of.generation;
+            self.drained.push(ControllerId {
+                place: controller,
+                generation,
+            });
+        }
+    }
+
+    /// Counts a key as being, or no longer being, in its state.
+    fn count(&mut self, key: u32, change: isize) {
+        let Entry { state, lane, .. } = *self.keys.entry(key);
+        let controller = self.classes.lanes[lane as usize].controller as usize;
+        for counts in [
+            &mut self.totals,
+            &mut self.classes.controllers[controller].counts,
+        ] {
+            let count = match state {
+                State::Ready => &mut counts.ready,
+                State::Delayed => &mut counts.delayed,
+                State::Backoff => &mut counts.backoff,
+                State::Running => &mut counts.running,
+                State::Terminal => &mut counts.terminal,
+            };
+            *count = count.wrapping_add_signed(change);
+        }
+    }
+}
+
+/// Whether an alarm still counts: the key waits, and has not been made to wait for another time since.
+fn counts(keys: &Keys, alarm: &Alarm) -> bool {
+    if alarm.key == NONE || alarm.key >= keys.places() {
+        return false;
+    }
+    let entry = keys.entry(alarm.key);
+    entry.key.is_some() && entry.stamp == alarm.stamp && entry.has_alarm()
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

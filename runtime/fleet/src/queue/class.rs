@@ -1,0 +1,261 @@
+//! The classes that share the slots: tenants, controllers, lanes; and clusters. Entry point: [`Share`].
+//!
+//! A lane is a controller's keys of one cluster.
+
+use super::gate::GateId;
+use super::heap::{Heap, NOWHERE, Placed};
+use super::options::{ClusterState, ControllerOptions, TenantOptions};
+use crate::name::{ClusterName, ControllerName, TenantName};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// Nanoseconds of slot time in a unit of virtual time. 64 bits of it last for 9,000 years of slot time.
+const TICK: u64 = 16;
+
+/// The average, in nanoseconds, of a class of which no run has ended.
+pub(super) const FIRST_AVERAGE: u64 = 1_000_000;
+
+/// Least that a run is charged, in nanoseconds: turns must move on however short runs are.
+const LEAST_CHARGE: u64 = 1_000;
+
+/// How far behind its siblings a class that was held up by a limit may come back, in average runs.
+const CREDIT: u64 = 4;
+
+/// A class's part in the turns of its parent.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// Slot time charged so far, divided by the weight. The class with the least is next.
+    pub(super) vtime: u64,
+    pub(super) weight: u64,
+    /// Moving average of the slot time of a run, in nanoseconds.
+    pub(super) average: u64,
+    /// Runs that have not ended.
+    pub(super) running: usize,
+    /// Lanes with ready keys in this class.
+    pub(super) waiting: u32,
+    /// Since when it has had neither ready nor running keys, in the queue's nanoseconds.
+    idle_since: u64,
+    /// In its parent's heap; there only while it has a key that may be handed out as far as its own limits go.
+    pub(super) place: u32,
+}
+
+impl Share {
+    pub(super) fn new(weight: u32, average: u64, vtime: u64) -> Self {
+        Self {
+            vtime,
+            weight: u64::from(weight.max(1)),
+            average,
+            running: 0,
+            waiting: 0,
+            idle_since: 0,
+            place: NOWHERE,
+        }
+    }
+
+    fn ticks(&self, slot_time: u64) -> u64 {
+        (slot_time / TICK / self.weight).max(1)
+    }
+
+    /// Charges a run that begins.
+    pub(super) fn charge(&mut self, slot_time: u64) {
+        self.running += 1;
+        self.vtime += self.ticks(slot_time);
+    }
+
+    /// Corrects the charge of a run that has ended.
+    pub(super) fn correct(&mut self, now: u64, charged: u64, slot_time: u64) {
+        self.running -= 1;
+        self.vtime = (self.vtime + self.ticks(slot_time.max(LEAST_CHARGE)))
+            .saturating_sub(self.ticks(charged));
+        let gap = slot_time.max(LEAST_CHARGE).abs_diff(self.average) / 8;
+        self.average = if slot_time >= self.average {
+            self.average + gap
+        } else {
+            self.average - gap
+        };
+        self.rest(now);
+    }
+
+    /// One more of its lanes has ready keys. `turn` is the virtual time of those that take turns with it.
+    ///
+    /// A class that was idle comes back without credit, and its debt is forgiven as fast as one slot would work it off.
+    pub(super) fn begin_waiting(&mut self, now: u64, turn: u64) {
+        self.waiting += 1;
+        if self.waiting == 1 {
+            let forgiven = if self.running == 0 {
+                self.ticks(now.saturating_sub(self.idle_since))
+            } else {
+                0
+            };
+            self.vtime = self.vtime.saturating_sub(forgiven).max(turn);
+        }
+    }
+
+    /// One of its lanes has no more ready keys.
+    pub(super) fn end_waiting(&mut self, now: u64) {
+        self.waiting -= 1;
+        self.rest(now);
+    }
+
+    fn rest(&mut self, now: u64) {
+        if self.running == 0 && self.waiting == 0 {
+            self.idle_since = now;
+        }
+    }
+
+    /// It was held up by a limit and takes turns again: the credit that it has gathered meanwhile is bounded.
+    pub(super) fn rejoin(&mut self, turn: u64) {
+        let credit = self.ticks(CREDIT * self.average);
+        self.vtime = self.vtime.max(turn.saturating_sub(credit));
+    }
+
+    /// Whether nothing is left of its past that its siblings would have to make up for.
+    pub(super) fn is_settled(&self, now: u64, turn: u64) -> bool {
+        self.running == 0
+            && self.waiting == 0
+            && self
+                .vtime
+                .saturating_sub(self.ticks(now.saturating_sub(self.idle_since)))
+                <= turn
+    }
+
+    /// What the next run is charged.
+    pub(super) fn next_charge(&self) -> u64 {
+        self.average.max(LEAST_CHARGE)
+    }
+}
+
+/// An owner of controllers.
+#[derive(Debug)]
+pub(super) struct Tenant {
+    pub(super) name: TenantName,
+    pub(super) options: TenantOptions,
+    pub(super) share: Share,
+    /// The virtual time of its controllers: that of the one whose turn came last.
+    pub(super) turn: u64,
+    pub(super) controllers: Heap<u64>,
+}
+
+/// How many keys do what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Ready to run; those of clusters that are not ready included.
+    pub ready: usize,
+    /// Running.
+    pub running: usize,
+    /// Waiting for a time that was asked for.
+    pub delayed: usize,
+    /// Waiting after a failure.
+    pub backoff: usize,
+    /// Failed for good, and waiting for an event.
+    pub terminal: usize,
+}
+
+impl Counts {
+    /// Keys that count against a controller's share of the queue: all but the terminal ones.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.ready + self.running + self.delayed + self.backoff
+    }
+
+    /// Whether nothing is ready, running or in backoff. A delayed key does not count: it may ask to be run again for ever.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.ready + self.running + self.backoff == 0
+    }
+}
+
+/// What has happened to a controller's keys since it was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Requests added and taken in, merged ones included.
+    pub adds: u64,
+    /// Requests refused because the share was full.
+    pub refused: u64,
+    /// Runs that ended in a retry.
+    pub retries: u64,
+    /// Runs that ended terminally.
+    pub terminal: u64,
+    /// Runs that asked to run again sooner than a key may.
+    pub storms: u64,
+    /// Failures, and terminal keys, that are not kept because there are too many.
+    pub forgotten: u64,
+}
+
+/// The keys of one reconciler.
+#[derive(Debug)]
+pub(super) struct Controller {
+    /// Tells it from earlier ones at the same place.
+    pub(super) generation: u32,
+    /// A place that is free, or a controller that only waits for its last run to end, is not alive.
+    pub(super) alive: bool,
+    pub(super) name: ControllerName,
+    pub(super) tenant: u32,
+    pub(super) options: ControllerOptions,
+    pub(super) share: Share,
+    /// The virtual time of its lanes: that of the one whose turn came last.
+    pub(super) turn: u64,
+    pub(super) lanes: Heap<LaneOrder>,
+    pub(super) counts: Counts,
+    pub(super) totals: Totals,
+    /// Keys whose last failure is kept.
+    pub(super) failures: usize,
+    /// The text of the failure that was kept last: many keys fail alike and share it.
+    pub(super) last_message: Option<Arc<str>>,
+    /// A request has been refused since there was room.
+    pub(super) refused: bool,
+}
+
+/// Lanes take turns only among those with the same, highest priority.
+pub(super) type LaneOrder = (Reverse<i32>, u64);
+
+/// One controller's keys of one cluster.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) controller: u32,
+    pub(super) cluster: u32,
+    pub(super) share: Share,
+    /// The highest priority of its ready keys; meaningless while there are none.
+    pub(super) best: i32,
+    /// Its cluster's gate and that of its cluster within its tenant.
+    pub(super) gates: [GateId; 2],
+    /// The gate that it waits at, and the key that it waits there under.
+    pub(super) parked: Option<(GateId, u64)>,
+    /// Keys in any state.
+    pub(super) keys: u32,
+}
+
+impl Lane {
+    pub(super) fn order(&self) -> LaneOrder {
+        (Reverse(self.best), self.share.vtime)
+    }
+}
+
+/// One cluster, as far as keys name it.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    pub(super) name: ClusterName,
+    pub(super) state: ClusterState,
+    pub(super) gate: GateId,
+    pub(super) lanes: Vec<u32>,
+    /// It has been removed and stays only until the last of its runs has ended.
+    pub(super) leaving: bool,
+}
+
+impl Placed for Tenant {
+    fn place(&mut self) -> &mut u32 {
+        &mut self.share.place
+    }
+}
+
+impl Placed for Controller {
+    fn place(&mut self) -> &mut u32 {
+        &mut self.share.place
+    }
+}
+
+impl Placed for Lane {
+    fn place(&mut self) -> &mut u32 {
+        &mut self.share.place
+    }
+}

@@ -1,0 +1,331 @@
+//! The keys of the queue: what is known of each, and the lists that they wait in. Entry point: [`Keys`].
+
+use super::options::Cause;
+use crate::request::ObjectKey;
+use hashbrown::HashTable;
+use std::sync::Arc;
+
+/// No key.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What a key is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum State {
+    /// In its lane's list for its priority.
+    Ready,
+    /// In its lane's list of keys with an alarm: asked for by whoever added it or by its last run.
+    Delayed,
+    /// In the same list: its last run failed.
+    Backoff,
+    /// In no list.
+    Running,
+    /// In its lane's list of terminal keys: waits for an event.
+    Terminal,
+}
+
+/// One key: 80 bytes and its strings. Places in the slab are reused, hence the stamp.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// `None` in a place that is free.
+    pub(super) key: Option<ObjectKey>,
+    /// Ready and terminal: since when. Delayed and backoff: until when. Running and dirty: when to run again.
+    pub(super) at: u64,
+    pub(super) hash: u32,
+    /// The lane, and through it the controller and the cluster.
+    pub(super) lane: u32,
+    prev: u32,
+    next: u32,
+    /// Changes whenever an alarm or token that names this place must no longer count.
+    pub(super) stamp: u32,
+    /// Failures since the last success.
+    pub(super) attempts: u32,
+    pub(super) priority: i32,
+    /// The priority that was asked for while it runs.
+    pub(super) again_priority: i32,
+    pub(super) state: State,
+    pub(super) cause: Cause,
+    pub(super) again_cause: Cause,
+    /// Running, and an event has asked for it meanwhile.
+    pub(super) dirty: bool,
+    /// Running, and its cluster has been removed meanwhile: how the run ends does not matter.
+    pub(super) gone: bool,
+    /// Its last failure is kept.
+    pub(super) failed: bool,
+}
+
+impl Entry {
+    /// Whether it waits for an alarm.
+    pub(super) fn has_alarm(&self) -> bool {
+        matches!(self.state, State::Delayed | State::Backoff)
+    }
+}
+
+/// A list threaded through the entries: a key is in one at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            head: NONE,
+            tail: NONE,
+        }
+    }
+}
+
+/// The keys of one lane, by what they are doing.
+#[derive(Debug, Default)]
+pub(super) struct LaneKeys {
+    /// Lists of ready keys by priority, the highest last; none is empty. There are few: two, as a rule.
+    levels: Vec<(i32, List)>,
+    alarmed: List,
+    terminal: List,
+}
+
+impl LaneKeys {
+    /// The highest priority of a ready key.
+    pub(super) fn best(&self) -> Option<i32> {
+        self.levels.last().map(|level| level.0)
+    }
+
+    /// The first key of a list that is not empty: a ready one, one with an alarm, or a terminal one.
+    pub(super) fn any(&self) -> Option<u32> {
+        let lists = [
+            self.levels.last().map_or(NONE, |level| level.1.head),
+            self.alarmed.head,
+            self.terminal.head,
+        ];
+        lists.into_iter().find(|head| *head != NONE)
+    }
+}
+
+/// All keys, found by hash, and their lists per lane.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    entries: Vec<Entry>,
+    /// Places in `entries` that are free.
+    free: Vec<u32>,
+    /// Places in `entries` by hash.
+    table: HashTable<u32>,
+    /// By lane.
+    lanes: Vec<LaneKeys>,
+    /// The stamp of a place that is used for the first time.
+    first_stamp: u32,
+}
+
+/// Spreads the 32 bits of hash that an entry keeps over the 64 that the table looks at.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Whether two strings are equal, without looking at them where they are one in memory.
+fn same(a: &Arc<str>, b: &Arc<str>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}
+
+pub(super) fn same_key(a: &ObjectKey, b: &ObjectKey) -> bool {
+    let namespaces = match (&a.namespace, &b.namespace) {
+        (Some(a), Some(b)) => same(a, b),
+        (None, None) => true,
+        _ => false,
+    };
+    namespaces && same(&a.name, &b.name)
+}
+
+impl Keys {
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// How many places there are, free ones included.
+    pub(super) fn places(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    pub(super) fn entry(&self, key: u32) -> &Entry {
+        &self.entries[key as usize]
+    }
+
+    pub(super) fn entry_mut(&mut self, key: u32) -> &mut Entry {
+        &mut self.entries[key as usize]
+    }
+
+    pub(super) fn find(&self, hash: u32, is: impl Fn(&Entry) -> bool) -> Option<u32> {
+        self.table
+            .find(spread(hash), |place| {
+                let entry = &self.entries[*place as usize];
+                entry.hash == hash && is(entry)
+            })
+            .copied()
+    }
+
+    /// Puts a key in that is in no list yet.
+    pub(super) fn insert(
+        &mut self,
+        hash: u32,
+        lane: u32,
+        key: ObjectKey,
+        priority: i32,
+        cause: Cause,
+    ) -> u32 {
+        let mut entry = Entry {
+            key: Some(key),
+            at: 0,
+            hash,
+            lane,
+            prev: NONE,
+            next: NONE,
+            stamp: self.first_stamp,
+            attempts: 0,
+            priority,
+            again_priority: i32::MIN,
+            state: State::Running,
+            cause,
+            again_cause: cause,
+            dirty: false,
+            gone: false,
+            failed: false,
+        };
+        let place = match self.free.pop() {
+            Some(place) => {
+                entry.stamp = self.entries[place as usize].stamp;
+                self.entries[place as usize] = entry;
+                place
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        let entries = &self.entries;
+        self.table.insert_unique(spread(hash), place, |place| {
+            spread(entries[*place as usize].hash)
+        });
+        place
+    }
+
+    /// Takes a key out that is in no list any more.
+    pub(super) fn remove(&mut self, key: u32) {
+        let entry = &mut self.entries[key as usize];
+        entry.key = None;
+        entry.stamp = entry.stamp.wrapping_add(1);
+        if let Ok(found) = self
+            .table
+            .find_entry(spread(entry.hash), |place| *place == key)
+        {
+            found.remove();
+        }
+        self.free.push(key);
+        if self.table.is_empty() && self.entries.len() > 65_536 {
+            self.give_back();
+        }
+    }
+
+    /// Gives memory back after a flood. Alarms that no longer count may still name places: stamps go on from the highest.
+    fn give_back(&mut self) {
+        let highest = self
+            .entries
+            .iter()
+            .map(|entry| entry.stamp)
+            .max()
+            .unwrap_or_default();
+        self.first_stamp = highest.wrapping_add(1);
+        self.entries = Vec::new();
+        self.free = Vec::new();
+        self.table = HashTable::new();
+    }
+
+    /// The ready, waiting and terminal keys of a lane.
+    pub(super) fn lane(&mut self, lane: u32) -> &mut LaneKeys {
+        let lane = lane as usize;
+        if lane >= self.lanes.len() {
+            self.lanes.resize_with(lane + 1, LaneKeys::default);
+        }
+        &mut self.lanes[lane]
+    }
+
+    /// Puts a key, which is in no list, behind the others of its lane that do the same.
+    pub(super) fn enlist(&mut self, key: u32, state: State) {
+        let Entry { lane, priority, .. } = self.entries[key as usize];
+        self.entries[key as usize].state = state;
+        let keys = &mut self.lanes[lane as usize];
+        let list = match state {
+            State::Running => return,
+            State::Delayed | State::Backoff => &mut keys.alarmed,
+            State::Terminal => &mut keys.terminal,
+            State::Ready => match keys.levels.binary_search_by_key(&priority, |level| level.0) {
+                Ok(at) => &mut keys.levels[at].1,
+                Err(at) => {
+                    keys.levels.insert(at, (priority, List::default()));
+                    &mut keys.levels[at].1
+                }
+            },
+        };
+        let tail = std::mem::replace(&mut list.tail, key);
+        if tail == NONE {
+            list.head = key;
+        } else {
+            self.entries[tail as usize].next = key;
+        }
+        let entry = &mut self.entries[key as usize];
+        (entry.prev, entry.next) = (tail, NONE);
+    }
+
+    /// Takes a key out of the list that it is in; an alarm or token that names it no longer counts.
+    pub(super) fn delist(&mut self, key: u32) {
+        let entry = &mut self.entries[key as usize];
+        entry.stamp = entry.stamp.wrapping_add(1);
+        let Entry {
+            lane,
+            priority,
+            prev,
+            next,
+            state,
+            ..
+        } = *entry;
+        if prev != NONE {
+            self.entries[prev as usize].next = next;
+        }
+        if next != NONE {
+            self.entries[next as usize].prev = prev;
+        }
+        if prev != NONE && next != NONE {
+            return;
+        }
+        let keys = &mut self.lanes[lane as usize];
+        let mut level = None;
+        let list = match state {
+            State::Running => return,
+            State::Delayed | State::Backoff => &mut keys.alarmed,
+            State::Terminal => &mut keys.terminal,
+            State::Ready => match keys.levels.binary_search_by_key(&priority, |level| level.0) {
+                Ok(at) => {
+                    level = Some(at);
+                    &mut keys.levels[at].1
+                }
+                Err(_) => return,
+            },
+        };
+        if prev == NONE {
+            list.head = next;
+        }
+        if next == NONE {
+            list.tail = prev;
+        }
+        if let (NONE, Some(level)) = (list.head, level) {
+            keys.levels.remove(level);
+        }
+    }
+
+    /// Takes the first of a lane's ready keys of the highest priority out of its list.
+    pub(super) fn pop_ready(&mut self, lane: u32) -> Option<u32> {
+        let key = self.lanes.get(lane as usize)?.levels.last()?.1.head;
+        self.delist(key);
+        Some(key)
+    }
+}

@@ -1,0 +1,407 @@
+//! Random operations on the queue and on a naive one that looks at every key every time. Both must agree on what may run, on what
+//! each key does, and on what is counted.
+
+use super::*;
+use crate::backoff::Backoff;
+use crate::outcome::Failure;
+use std::collections::BTreeMap;
+
+const MILLI: Duration = Duration::from_millis(1);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(300));
+const SHARE: usize = 25;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Ready,
+    Alarm { due: Instant, backoff: bool },
+    Running { started: Instant, token: Token, gone: bool, again: Option<(Instant, i32)> },
+    Terminal,
+}
+
+#[derive(Debug, Clone)]
+struct Key {
+    doing: Doing,
+    priority: i32,
+    attempts: u32,
+}
+
+/// A key's controller, by its number in the model, and its request.
+type Id = (usize, Request);
+
+struct Controller {
+    id: ControllerId,
+    tenant: usize,
+    alive: bool,
+    concurrency: usize,
+    refused: bool,
+}
+
+/// The naive queue: a map, and limits that are counted anew each time.
+struct Model {
+    queue: Queue,
+    rng: Rng,
+    now: Instant,
+    limits: Limits,
+    tenants: Vec<TenantOptions>,
+    controllers: Vec<Controller>,
+    clusters: BTreeMap<ClusterName, ClusterState>,
+    keys: BTreeMap<Id, Key>,
+    /// Whether some limit of clusters may bind: who goes first at a cluster's gate is a matter of turns, not of priority.
+    gated: bool,
+}
+
+fn tenant(at: usize) -> TenantName {
+    TenantName::new(format!("t{at}")).unwrap()
+}
+
+impl Model {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let now = Instant::now();
+        let gated = rng.bool();
+        let limits = Limits { global: rng.usize(1..12), keys_per_controller: SHARE, ..Limits::default() };
+        let queue = Queue::with_rng(now, limits, rng.fork());
+        let mut model = Self { queue, rng, now, limits, tenants: Vec::new(), controllers: Vec::new(), clusters: BTreeMap::new(), keys: BTreeMap::new(), gated };
+        for at in 0..3 {
+            model.tenants.push(TenantOptions::default());
+            model.set_tenant(at);
+            model.add_controller(at);
+        }
+        model.set_limits();
+        model
+    }
+
+    fn set_limits(&mut self) {
+        self.limits.global = self.rng.usize(1..12);
+        self.limits.per_cluster = (self.gated && self.rng.bool()).then(|| self.rng.usize(1..5));
+        self.queue.set_limits(self.limits);
+    }
+
+    fn set_tenant(&mut self, at: usize) {
+        let concurrency = self.rng.bool().then(|| self.rng.usize(1..8));
+        let per_cluster = if self.gated { self.rng.bool().then(|| self.rng.usize(1..4)) } else { Some(1000) };
+        self.tenants[at] = TenantOptions { weight: self.rng.u32(0..5), concurrency, per_cluster };
+        self.queue.set_tenant(&tenant(at), self.tenants[at]);
+    }
+
+    fn add_controller(&mut self, at: usize) {
+        let concurrency = self.rng.usize(1..6);
+        let name = ControllerName::new("c").unwrap();
+        let id = self.queue.add_controller(&tenant(at), name, ControllerOptions { concurrency, backoff: BACKOFF });
+        self.controllers.push(Controller { id, tenant: at, alive: true, concurrency, refused: false });
+    }
+
+    fn request(&mut self) -> Request {
+        let cluster = ClusterName::new(format!("k{}", self.rng.u32(0..4))).unwrap();
+        Request::new(cluster, ObjectKey::namespaced("ns", &self.rng.u32(0..15).to_string()))
+    }
+
+    fn held(&self, controller: usize) -> usize {
+        self.keys.iter().filter(|((of, _), key)| *of == controller && key.doing != Doing::Terminal).count()
+    }
+
+    fn add(&mut self) {
+        let at = self.rng.usize(0..self.controllers.len());
+        let request = self.request();
+        let priority = *self.rng.choice(&[0, 0, 0, -100, 5, 9]).unwrap();
+        let after = (self.rng.u32(0..4) == 0).then(|| self.rng.u32(0..200) * MILLI);
+        let added = self.queue.add(self.now, self.controllers[at].id, &request, Add { priority, after, cause: Cause::Update });
+        let due = self.now + after.unwrap_or_default();
+        let full = self.held(at) >= SHARE;
+        assert_eq!(added, self.expected(at, request, priority, due, full));
+        self.controllers[at].refused |= added == Added::Full;
+    }
+
+    /// Adds to the model and tells what the queue must have answered.
+    fn expected(&mut self, at: usize, request: Request, priority: i32, due: Instant, full: bool) -> Added {
+        if !self.controllers[at].alive {
+            return Added::Gone;
+        }
+        let doing = if due > self.now { Doing::Alarm { due, backoff: false } } else { Doing::Ready };
+        let Some(key) = self.keys.get_mut(&(at, request.clone())) else {
+            if full {
+                return Added::Full;
+            }
+            self.keys.insert((at, request), Key { doing, priority, attempts: 0 });
+            return Added::New;
+        };
+        match &mut key.doing {
+            Doing::Running { again, .. } => {
+                let (earlier, higher) = again.unwrap_or((due, priority));
+                *again = Some((earlier.min(due), higher.max(priority)));
+                return Added::MarkedDirty;
+            }
+            Doing::Terminal if full => return Added::Full,
+            Doing::Terminal => {
+                (key.doing, key.priority) = (doing, priority);
+                return Added::New;
+            }
+            Doing::Ready => {}
+            Doing::Alarm { due: waits, .. } if due >= *waits => {}
+            Doing::Alarm { .. } => key.doing = doing,
+        }
+        key.priority = key.priority.max(priority);
+        Added::Merged
+    }
+
+    fn running(&self, is: impl Fn(&Id) -> bool) -> usize {
+        self.keys.iter().filter(|(id, key)| matches!(key.doing, Doing::Running { .. }) && is(id)).count()
+    }
+
+    fn may_run(&self, id: &Id) -> bool {
+        let (at, request) = id;
+        let Controller { tenant, concurrency, .. } = self.controllers[*at];
+        let options = self.tenants[tenant];
+        let cluster = match self.clusters.get(&request.cluster).copied().unwrap_or_default() {
+            ClusterState::Ready => self.limits.per_cluster.unwrap_or(usize::MAX),
+            ClusterState::Probing => 1,
+            ClusterState::Held => 0,
+        };
+        let whole = options.concurrency.unwrap_or(usize::MAX).min(self.limits.global);
+        let of_tenant = |id: &Id| self.controllers[id.0].tenant == tenant;
+        self.running(|_| true) < self.limits.global
+            && self.running(of_tenant) < options.concurrency.unwrap_or(usize::MAX)
+            && self.running(|id| id.0 == *at) < concurrency
+            && self.running(|id| id.1.cluster == request.cluster) < cluster
+            && self.running(|id| of_tenant(id) && id.1.cluster == request.cluster) < options.per_cluster.unwrap_or((whole / 4).max(1))
+    }
+
+    fn get(&mut self) {
+        for key in self.keys.values_mut() {
+            if matches!(key.doing, Doing::Alarm { due, .. } if due <= self.now) {
+                key.doing = Doing::Ready;
+            }
+        }
+        let allowed: Vec<Id> =
+            self.keys.iter().filter(|(id, key)| key.doing == Doing::Ready && self.may_run(id)).map(|(id, _)| id.clone()).collect();
+        let Some(run) = self.queue.get(self.now) else {
+            assert_eq!(allowed, [], "the queue keeps slots idle");
+            return;
+        };
+        let at = self.controllers.iter().position(|controller| controller.id == run.controller).unwrap();
+        let id = (at, run.request.clone());
+        assert!(allowed.contains(&id), "{id:?} may not run: {:?}", self.keys.get(&id));
+        let best = allowed.iter().filter(|other| other.0 == at).map(|other| self.keys[other].priority).max();
+        let key = self.keys.get_mut(&id).unwrap();
+        assert_eq!((run.priority, run.attempt), (key.priority, key.attempts + 1));
+        if !self.gated && self.clusters.values().all(|state| *state == ClusterState::Ready) {
+            assert_eq!(Some(run.priority), best, "priority comes first in a controller");
+        }
+        key.doing = Doing::Running { started: self.now, token: run.token, gone: false, again: None };
+    }
+
+    fn done(&mut self) {
+        let running: Vec<Id> =
+            self.keys.iter().filter(|(_, key)| matches!(key.doing, Doing::Running { .. })).map(|(id, _)| id.clone()).collect();
+        let Some(id) = self.rng.choice(&running).cloned() else {
+            return;
+        };
+        let outcome = match self.rng.u32(0..7) {
+            0 | 1 => Outcome::Done,
+            2 => Outcome::RequeueAfter(self.rng.u32(0..3) * 70 * MILLI),
+            3 | 4 => Outcome::Failed { failure: Failure::retry("r"), not_before: self.rng.bool().then_some(40 * MILLI) },
+            5 => Failure::terminal("t").into(),
+            _ => Outcome::Gone,
+        };
+        let Some(Doing::Running { started, token, gone, again }) = self.keys.get(&id).map(|key| key.doing) else {
+            return;
+        };
+        assert!(self.queue.done(self.now, token, outcome.clone()));
+        assert!(!self.queue.done(self.now, token, outcome.clone()));
+        let mut key = self.keys.remove(&id).unwrap();
+        if !self.controllers[id.0].alive {
+            return;
+        }
+        let next = match outcome {
+            _ if gone => None,
+            Outcome::Done | Outcome::Gone => None,
+            Outcome::RequeueAfter(after) => Some(Doing::Alarm { due: (self.now + after).max(started + 100 * MILLI), backoff: false }),
+            Outcome::Failed { failure, .. } if failure == Failure::terminal("t") => Some(Doing::Terminal),
+            Outcome::Failed { not_before, .. } => Some(Doing::Alarm { due: self.backoff_due(&id, key.attempts, not_before, again), backoff: true }),
+        };
+        match next {
+            Some(Doing::Alarm { backoff: true, .. }) => key.attempts += 1,
+            Some(Doing::Terminal) => {}
+            _ => key.attempts = 0,
+        }
+        let Some((again, priority)) = again else {
+            key.doing = match next {
+                None => return,
+                Some(Doing::Alarm { due, .. }) if due <= self.now => Doing::Ready,
+                Some(next) => next,
+            };
+            self.keys.insert(id, key);
+            return;
+        };
+        let asked = if again <= self.now { Doing::Ready } else { Doing::Alarm { due: again, backoff: false } };
+        key.doing = match next {
+            Some(Doing::Alarm { due, .. }) if due < again => next.unwrap(),
+            _ => asked,
+        };
+        if matches!(key.doing, Doing::Alarm { due, .. } if due <= self.now) {
+            key.doing = Doing::Ready;
+        }
+        key.priority = if next.is_none() { priority } else { key.priority.max(priority) };
+        self.keys.insert(id, key);
+    }
+
+    /// The delay is drawn at random: the model checks its bounds, and believes it.
+    fn backoff_due(&self, id: &Id, attempts: u32, not_before: Option<Duration>, again: Option<(Instant, i32)>) -> Instant {
+        let status = self.queue.key(self.controllers[id.0].id, &id.1).expect("a failed key stays");
+        let KeyState::Backoff(due) = status.state else {
+            assert!(again.is_some(), "{status:?}");
+            return self.now + Duration::from_secs(3600);
+        };
+        let step = (5 * MILLI * 2u32.pow(attempts.min(20))).min(300 * MILLI);
+        let gap = due - self.now;
+        let floor = not_before.unwrap_or_default();
+        assert!(gap >= (step / 2).max(floor) && gap <= step.max(floor), "{gap:?} after {attempts} attempts");
+        due
+    }
+
+    fn set_cluster(&mut self) {
+        let name = self.request().cluster;
+        let state = *self.rng.choice(&[ClusterState::Ready, ClusterState::Ready, ClusterState::Probing, ClusterState::Held]).unwrap();
+        self.queue.set_cluster(&name, state);
+        self.clusters.insert(name, state);
+    }
+
+    fn remove_cluster(&mut self) {
+        let name = self.request().cluster;
+        let tokens = self.queue.remove_cluster(self.now, &name).len();
+        self.clusters.remove(&name);
+        assert_eq!(tokens, self.running(|id| id.1.cluster == name));
+        self.keys.retain(|id, key| id.1.cluster != name || matches!(key.doing, Doing::Running { .. }));
+        for (id, key) in &mut self.keys {
+            if let Doing::Running { gone, again, .. } = &mut key.doing
+                && id.1.cluster == name
+            {
+                (*gone, *again) = (true, None);
+            }
+        }
+    }
+
+    fn replace_controller(&mut self) {
+        let at = self.rng.usize(0..self.controllers.len());
+        if !self.controllers[at].alive {
+            return;
+        }
+        let tokens = self.queue.remove_controller(self.now, self.controllers[at].id).len();
+        assert_eq!(tokens, self.running(|id| id.0 == at));
+        self.controllers[at].alive = false;
+        self.keys.retain(|id, key| id.0 != at || matches!(key.doing, Doing::Running { .. }));
+        self.add_controller(self.controllers[at].tenant);
+    }
+
+    fn step(&mut self) {
+        match self.rng.u32(0..1000) {
+            0..350 => self.add(),
+            350..650 => self.get(),
+            650..900 => self.done(),
+            900..960 => self.now += self.rng.u32(0..40) * MILLI,
+            960..980 => self.set_cluster(),
+            980..988 => self.remove_cluster(),
+            988..991 => self.replace_controller(),
+            991..996 => {
+                let at = self.rng.usize(0..self.tenants.len());
+                self.set_tenant(at);
+            }
+            _ => self.set_limits(),
+        }
+        while let Some(id) = self.queue.drained() {
+            let at = self.controllers.iter().position(|controller| controller.id == id).unwrap();
+            let held = self.held(at);
+            let controller = &mut self.controllers[at];
+            assert!(controller.alive && std::mem::take(&mut controller.refused) && held <= SHARE / 10 * 9);
+        }
+    }
+
+    fn compare(&mut self) {
+        let mut counts = Counts::default();
+        for (id, key) in self.keys.iter().filter(|(id, _)| self.controllers[id.0].alive) {
+            let status = self.queue.key(self.controllers[id.0].id, &id.1).unwrap_or_else(|| panic!("{id:?} is lost: {key:?}"));
+            let held = self.clusters.get(&id.1.cluster).is_some_and(|state| *state != ClusterState::Ready);
+            let same = match (key.doing, status.state) {
+                (Doing::Ready, KeyState::Ready(_)) => !held,
+                (Doing::Ready, KeyState::Held(_)) => held,
+                (Doing::Alarm { due, backoff: false }, KeyState::Delayed(until)) => due == until,
+                (Doing::Alarm { due, backoff: true }, KeyState::Backoff(until)) => due == until,
+                (Doing::Running { started, again, .. }, KeyState::Running(since)) => started == since && again.is_some() == status.dirty,
+                (Doing::Terminal, KeyState::Terminal(_)) => true,
+                _ => false,
+            };
+            // A key whose alarm has passed is ready in the model only after the next get.
+            assert!(same, "{id:?}: {key:?} against {status:?}");
+            assert_eq!((status.priority, status.attempts), (key.priority, key.attempts), "{id:?}: {key:?}");
+        }
+        for key in self.keys.values() {
+            match key.doing {
+                Doing::Ready => counts.ready += 1,
+                Doing::Alarm { backoff: false, .. } => counts.delayed += 1,
+                Doing::Alarm { backoff: true, .. } => counts.backoff += 1,
+                Doing::Running { .. } => counts.running += 1,
+                Doing::Terminal => counts.terminal += 1,
+            }
+        }
+        assert_eq!((self.queue.total_counts(), self.queue.len()), (counts, self.keys.len()));
+        let due = |key: &Key| if let Doing::Alarm { due, .. } = key.doing { Some(due) } else { None };
+        assert_eq!(self.queue.next_wake(), self.keys.values().filter_map(due).min());
+    }
+
+    /// Lets everything run that can, and checks that nothing stays behind.
+    fn drain(&mut self) {
+        for name in self.clusters.clone().into_keys() {
+            self.queue.set_cluster(&name, ClusterState::Ready);
+            self.clusters.insert(name, ClusterState::Ready);
+        }
+        let mut idle = 0;
+        while idle < 3 {
+            idle += 1;
+            let running: Vec<(Id, Token)> = self
+                .keys
+                .iter()
+                .filter_map(|(id, key)| if let Doing::Running { token, .. } = key.doing { Some((id.clone(), token)) } else { None })
+                .collect();
+            for (id, token) in running {
+                idle = 0;
+                assert!(self.queue.done(self.now, token, Outcome::Done));
+                let key = self.keys.get_mut(&id).unwrap();
+                match key.doing {
+                    Doing::Running { again: Some((_, priority)), .. } if self.controllers[id.0].alive => {
+                        *key = Key { doing: Doing::Ready, priority, attempts: 0 };
+                    }
+                    _ => drop(self.keys.remove(&id)),
+                }
+            }
+            self.now += Duration::from_secs(60);
+            let before = self.queue.total_counts();
+            self.get();
+            if self.queue.total_counts() != before {
+                idle = 0;
+            }
+        }
+        self.keys.retain(|_, key| key.doing != Doing::Terminal);
+        assert!(self.keys.is_empty(), "left behind: {:?}", self.keys);
+        assert_eq!(self.queue.len(), self.queue.total_counts().terminal);
+    }
+}
+
+#[test]
+fn the_queue_does_what_a_naive_one_does() {
+    for seed in 0..150 {
+        let result = std::panic::catch_unwind(|| {
+            let mut model = Model::new(seed);
+            for step in 0..3_000 {
+                model.step();
+                if step % 10 == 0 {
+                    model.compare();
+                }
+            }
+            model.drain();
+        });
+        if let Err(panic) = result {
+            eprintln!("the model and the queue differ with seed {seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

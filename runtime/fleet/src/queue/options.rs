@@ -1,0 +1,176 @@
+//! What the queue is told: limits, classes, and how a request is added. Entry point: [`Limits`].
+
+use crate::backoff::Backoff;
+use std::time::Duration;
+
+/// Limits over all of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most runs at once. Default: 64.
+    pub global: usize,
+    /// Most runs at once in one cluster, over all tenants. Default: no further limit.
+    pub per_cluster: Option<usize>,
+    /// Most keys that a controller may have in the queue, running ones included and terminal ones not. Default: 1,000,000.
+    pub keys_per_controller: usize,
+    /// Most keys of a controller whose last failure is kept for status, and most terminal ones that are kept at all. Default: 10,000.
+    pub failures_per_controller: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            global: 64,
+            per_cluster: None,
+            keys_per_controller: 1_000_000,
+            failures_per_controller: 10_000,
+        }
+    }
+}
+
+/// What a tenant gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TenantOptions {
+    /// Its share of slot time relative to other tenants'. 0 counts as 1. Default: 1.
+    pub weight: u32,
+    /// Most runs at once. Default: no limit but the global one.
+    pub concurrency: Option<usize>,
+    /// Most runs at once in one cluster. Default: a quarter of the tenant's limit, at least 1.
+    pub per_cluster: Option<usize>,
+}
+
+impl Default for TenantOptions {
+    fn default() -> Self {
+        Self {
+            weight: 1,
+            concurrency: None,
+            per_cluster: None,
+        }
+    }
+}
+
+/// What a controller gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControllerOptions {
+    /// Most runs at once, over all clusters. Default: 1, as in controller-runtime.
+    pub concurrency: usize,
+    /// Delays of failing keys, each key counting for itself. Default: 5 ms doubling to 1000 s.
+    pub backoff: Backoff,
+}
+
+impl Default for ControllerOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 1,
+            backoff: Backoff::new(Duration::from_millis(5), Duration::from_secs(1000)),
+        }
+    }
+}
+
+/// How a cluster's keys may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClusterState {
+    /// Up to the limits.
+    #[default]
+    Ready,
+    /// One at a time over all controllers: it finds out whether the cluster works.
+    Probing,
+    /// Not at all.
+    Held,
+}
+
+/// What enqueued a key, for status and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Cause {
+    /// The first list of a cluster's objects, or a rescan of a store.
+    #[default]
+    List,
+    /// An object was created.
+    Create,
+    /// An object was changed.
+    Update,
+    /// An object was deleted.
+    Delete,
+    /// A periodic look at everything.
+    Resync,
+    /// A cluster became ready again, or changed.
+    Cluster,
+    /// A reconciler was reloaded.
+    Reload,
+    /// An operator asked for it.
+    Operator,
+    /// The run before asked for it.
+    Requeue,
+    /// The run before failed.
+    Retry,
+}
+
+impl Cause {
+    /// The word in logs, metrics and status.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Resync => "resync",
+            Self::Cluster => "cluster",
+            Self::Reload => "reload",
+            Self::Operator => "operator",
+            Self::Requeue => "requeue",
+            Self::Retry => "retry",
+        }
+    }
+}
+
+/// How a request is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Add {
+    /// Higher runs earlier within its controller. Default: 0.
+    pub priority: i32,
+    /// Not before this time has passed. Default: at once.
+    pub after: Option<Duration>,
+    /// What enqueues it.
+    pub cause: Cause,
+}
+
+impl Add {
+    /// The priority of the first list and of updates that change nothing.
+    pub const LOW_PRIORITY: i32 = -100;
+
+    /// At once, with priority 0.
+    #[must_use]
+    pub fn now(cause: Cause) -> Self {
+        Self {
+            cause,
+            ..Self::default()
+        }
+    }
+
+    /// At once, behind everything with a higher priority.
+    #[must_use]
+    pub fn low(cause: Cause) -> Self {
+        Self {
+            priority: Self::LOW_PRIORITY,
+            cause,
+            ..Self::default()
+        }
+    }
+}
+
+/// What became of a request that was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a request that was refused must be offered again"]
+pub enum Added {
+    /// It waits.
+    New,
+    /// An equal request waits already and has taken over the higher priority and the earlier time.
+    Merged,
+    /// An equal request is running and will run again.
+    MarkedDirty,
+    /// Refused: the controller's share of the queue is full. Offer it again when [`super::Queue::drained`] names the controller.
+    Full,
+    /// Refused: the controller has been removed.
+    Gone,
+}

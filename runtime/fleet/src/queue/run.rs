@@ -1,0 +1,300 @@
+//! What is running, and what becomes of a key when its run has ended. Entry point: [`Outcome`].
+
+use super::key::{Entry, State};
+use super::options::Cause;
+use super::status::LastFailure;
+use super::{ControllerId, Queue, nanos};
+use crate::outcome::{Action, Disposition, Failure};
+use crate::request::Request;
+use std::time::Duration;
+
+/// How often a key may run at its own asking: not sooner than this after its last run began.
+const STORM_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A key that has been handed out.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Given back to [`Queue::done`].
+    pub token: Token,
+    /// Whose reconciler runs.
+    pub controller: ControllerId,
+    /// What it looks at.
+    pub request: Request,
+    /// 1 for the first attempt since a success.
+    pub attempt: u32,
+    /// What it was handed out with.
+    pub priority: i32,
+    /// How long it was ready before its turn came.
+    pub waited: Duration,
+    /// What enqueued it.
+    pub cause: Cause,
+}
+
+/// A run that has not ended. Not reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    place: u32,
+    generation: u32,
+}
+
+/// How a run ended. A key that was asked for meanwhile runs again at once, whatever the outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It succeeded; its backoff is forgotten.
+    Done,
+    /// It succeeded, and asks to run again after this time, which an earlier event replaces. It runs at most every 100 ms this way.
+    RequeueAfter(Duration),
+    /// It failed. For a retry `not_before` is the largest retry-after that the API answered in this run: the next attempt is not
+    /// earlier, unless an event asks for it.
+    Failed {
+        /// Says whether it is retried.
+        failure: Failure,
+        /// Default: the backoff alone counts.
+        not_before: Option<Duration>,
+    },
+    /// Its cluster left the fleet: counts as done.
+    Gone,
+}
+
+impl From<Action> for Outcome {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Done => Self::Done,
+            Action::RequeueAfter(after) => Self::RequeueAfter(after),
+        }
+    }
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self::Failed {
+            failure,
+            not_before: None,
+        }
+    }
+}
+
+/// What the queue keeps of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Running {
+    pub(super) key: u32,
+    pub(super) lane: u32,
+    pub(super) controller: u32,
+    /// Slot time charged in advance, in nanoseconds.
+    pub(super) charged: u64,
+    pub(super) started: u64,
+}
+
+/// The runs that have not ended: as many as the limits allow.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    slots: Vec<(u32, Option<Running>)>,
+    free: Vec<u32>,
+}
+
+impl Runs {
+    pub(super) fn begin(&mut self, run: Running) -> Token {
+        if let Some(place) = self.free.pop() {
+            let (generation, slot) = &mut self.slots[place as usize];
+            *slot = Some(run);
+            return Token {
+                place,
+                generation: *generation,
+            };
+        }
+        self.slots.push((0, Some(run)));
+        Token {
+            place: (self.slots.len() - 1) as u32,
+            generation: 0,
+        }
+    }
+
+    pub(super) fn get(&self, token: Token) -> Option<Running> {
+        self.slots
+            .get(token.place as usize)
+            .filter(|slot| slot.0 == token.generation)?
+            .1
+    }
+
+    pub(super) fn end(&mut self, token: Token) -> Option<Running> {
+        let run = self.get(token)?;
+        self.slots[token.place as usize] = (token.generation.wrapping_add(1), None);
+        self.free.push(token.place);
+        Some(run)
+    }
+
+    pub(super) fn tokens(&self, is: impl Fn(&Running) -> bool) -> Vec<Token> {
+        let tokens = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.1.as_ref().is_some_and(&is));
+        tokens
+            .map(|(place, slot)| Token {
+                place: place as u32,
+                generation: slot.0,
+            })
+            .collect()
+    }
+
+    /// When a key's run began.
+    pub(super) fn started(&self, key: u32) -> Option<u64> {
+        self.slots
+            .iter()
+            .find_map(|slot| slot.1.filter(|run| run.key == key))
+            .map(|run| run.started)
+    }
+}
+
+impl Queue {
+    /// Decides what a key does next whose run has ended.
+    pub(super) fn settle(&mut self, now: u64, run: &Running, outcome: Outcome) {
+        let key = run.key;
+        let gone = self.keys.entry(key).gone;
+        let next = match outcome {
+            Outcome::RequeueAfter(after) if !gone => self.requeue(now, run, after),
+            Outcome::Failed {
+                failure,
+                not_before,
+            } if !gone => self.fail(now, run, failure, not_before),
+            _ => None,
+        };
+        let succeeded = next.is_none_or(|(state, _)| state == State::Delayed);
+        if succeeded && self.keys.entry(key).attempts > 0 {
+            self.keys.entry_mut(key).attempts = 0;
+        }
+        if succeeded {
+            self.drop_failure(key);
+        }
+        let Entry {
+            dirty,
+            at: again,
+            again_priority,
+            again_cause,
+            ..
+        } = *self.keys.entry(key);
+        match next {
+            None if !dirty => self.forget(key),
+            Some((State::Terminal, _)) if !dirty => self.keep_terminal(now, key),
+            next => {
+                self.count(key, -1);
+                let entry = self.keys.entry_mut(key);
+                let (state, due) = match next {
+                    Some((state, due)) if state != State::Terminal && !(dirty && again <= due) => {
+                        (state, due)
+                    }
+                    _ => (State::Delayed, again),
+                };
+                entry.priority = match next {
+                    Some(_) if dirty => entry.priority.max(again_priority),
+                    Some(_) => entry.priority,
+                    None => again_priority,
+                };
+                entry.cause = match state {
+                    _ if dirty && again <= due => again_cause,
+                    State::Backoff => Cause::Retry,
+                    _ => Cause::Requeue,
+                };
+                self.wait(now, key, Some(due), state);
+            }
+        }
+    }
+
+    fn requeue(&mut self, now: u64, run: &Running, after: Duration) -> Option<(State, u64)> {
+        let asked = now.saturating_add(nanos(after));
+        let earliest = run.started.saturating_add(nanos(STORM_INTERVAL));
+        if asked < earliest {
+            self.classes.controllers[run.controller as usize]
+                .totals
+                .storms += 1;
+        }
+        Some((State::Delayed, asked.max(earliest)))
+    }
+
+    fn fail(
+        &mut self,
+        now: u64,
+        run: &Running,
+        failure: Failure,
+        not_before: Option<Duration>,
+    ) -> Option<(State, u64)> {
+        let controller = &mut self.classes.controllers[run.controller as usize];
+        let entry = self.keys.entry_mut(run.key);
+        let next = match failure.disposition {
+            Disposition::Terminal => {
+                controller.totals.terminal += 1;
+                (State::Terminal, 0)
+            }
+            Disposition::Retry => {
+                controller.totals.retries += 1;
+                let delay = controller
+                    .options
+                    .backoff
+                    .delay(entry.attempts, &mut self.rng);
+                entry.attempts = entry.attempts.saturating_add(1);
+                (
+                    State::Backoff,
+                    now.saturating_add(nanos(delay.max(not_before.unwrap_or_default()))),
+                )
+            }
+        };
+        self.keep_failure(run, &failure);
+        Some(next)
+    }
+
+    /// Keeps a failure for status, within the controller's limit.
+    fn keep_failure(&mut self, run: &Running, failure: &Failure) {
+        let limit = self.classes.limits.failures_per_controller;
+        let controller = &mut self.classes.controllers[run.controller as usize];
+        let entry = self.keys.entry_mut(run.key);
+        if !entry.failed && controller.failures >= limit {
+            controller.totals.forgotten += 1;
+            return;
+        }
+        if !entry.failed {
+            entry.failed = true;
+            controller.failures += 1;
+        }
+        let kept = LastFailure::of(failure, controller.last_message.take());
+        controller.last_message = Some(kept.message.clone());
+        self.failures.insert(run.key, kept);
+    }
+
+    pub(super) fn drop_failure(&mut self, key: u32) {
+        let entry = self.keys.entry_mut(key);
+        if !std::mem::take(&mut entry.failed) {
+            return;
+        }
+        let controller = self.classes.lanes[entry.lane as usize].controller;
+        self.classes.controllers[controller as usize].failures -= 1;
+        self.failures.remove(&key);
+    }
+
+    /// Keeps a terminal key for status and for its count of attempts, within the controller's limit.
+    fn keep_terminal(&mut self, now: u64, key: u32) {
+        let controller = self.classes.lanes[self.keys.entry(key).lane as usize].controller;
+        let controller = &mut self.classes.controllers[controller as usize];
+        if controller.counts.terminal >= self.classes.limits.failures_per_controller {
+            controller.totals.forgotten += 1;
+            self.forget(key);
+            return;
+        }
+        self.count(key, -1);
+        self.keys.enlist(key, State::Terminal);
+        self.keys.entry_mut(key).at = now;
+        self.count(key, 1);
+    }
+
+    /// The failure of a key's last run, if it is kept.
+    pub(super) fn failure(&self, key: u32) -> Option<&LastFailure> {
+        self.failures.get(&key)
+    }
+}
+
+impl Queue {
+    /// The request of a run that has not ended.
+    #[must_use]
+    pub fn running(&self, token: Token) -> Option<Request> {
+        self.request(self.runs.get(token)?.key)
+    }
+}

@@ -1,0 +1,248 @@
+//! Why an object is not reconciled: what the queue tells of its keys. Entry point: [`Queue::keys`].
+
+use super::class::{Counts, Totals};
+use super::key::{Entry, State};
+use super::options::{Cause, ClusterState};
+use super::{ControllerId, Queue};
+use crate::name::ClusterName;
+use crate::outcome::{Blame, Disposition, Failure};
+use crate::request::Request;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Most keys that one call of [`Queue::keys`] looks at, so that it holds nobody up.
+const LOOKED_AT: u32 = 16_384;
+
+/// What is kept of a key's last failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastFailure {
+    /// Whether it is retried.
+    pub disposition: Disposition,
+    /// Whose fault it is.
+    pub blame: Blame,
+    /// A short reason from a closed set.
+    pub reason: &'static str,
+    /// For people; at most [`LastFailure::MAX_MESSAGE`] bytes.
+    pub message: Arc<str>,
+}
+
+impl LastFailure {
+    /// Longest message kept, in bytes.
+    pub const MAX_MESSAGE: usize = 512;
+
+    /// Keeps a failure; `shared` is a message that may be equal, and then is shared.
+    pub(super) fn of(failure: &Failure, shared: Option<Arc<str>>) -> Self {
+        let end = failure.message.floor_char_boundary(Self::MAX_MESSAGE);
+        let message = &failure.message[..end];
+        let message = shared
+            .filter(|shared| &**shared == message)
+            .unwrap_or_else(|| message.into());
+        Self {
+            disposition: failure.disposition,
+            blame: failure.blame,
+            reason: failure.reason,
+            message,
+        }
+    }
+}
+
+/// What a key is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyState {
+    /// It waits for its turn since then.
+    Ready(Instant),
+    /// It waits since then, because its cluster is not ready.
+    Held(Instant),
+    /// It waits until then, as whoever added it or its last run asked.
+    Delayed(Instant),
+    /// It waits until then, because it failed.
+    Backoff(Instant),
+    /// It runs since then.
+    Running(Instant),
+    /// It failed for good then, and waits for an event.
+    Terminal(Instant),
+}
+
+impl KeyState {
+    /// The word in status.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready(_) => "ready",
+            Self::Held(_) => "held",
+            Self::Delayed(_) => "delayed",
+            Self::Backoff(_) => "backoff",
+            Self::Running(_) => "running",
+            Self::Terminal(_) => "terminal",
+        }
+    }
+}
+
+/// All that the queue knows of a key.
+#[derive(Debug, Clone)]
+pub struct KeyStatus {
+    /// Whose key it is.
+    pub controller: ControllerId,
+    /// What it asks to look at.
+    pub request: Request,
+    /// What it is doing.
+    pub state: KeyState,
+    /// Failures since the last success.
+    pub attempts: u32,
+    /// What it is, or was last, in line with.
+    pub priority: i32,
+    /// What enqueued it.
+    pub cause: Cause,
+    /// An event has asked for it while it runs.
+    pub dirty: bool,
+    /// `None` if its last run did not fail, or too many keys of its controller fail to keep all.
+    pub last_failure: Option<LastFailure>,
+}
+
+/// Which keys are wanted; the default is all.
+#[derive(Debug, Clone, Default)]
+pub struct KeyFilter {
+    /// Of this controller.
+    pub controller: Option<ControllerId>,
+    /// Of this cluster.
+    pub cluster: Option<ClusterName>,
+    /// In this state, by its word: see [`KeyState::as_str`].
+    pub state: Option<String>,
+    /// Only those that have failed since their last success.
+    pub failing: bool,
+}
+
+impl KeyFilter {
+    fn takes(&self, key: &KeyStatus) -> bool {
+        self.controller
+            .is_none_or(|controller| controller == key.controller)
+            && self
+                .cluster
+                .as_ref()
+                .is_none_or(|cluster| *cluster == key.request.cluster)
+            && self
+                .state
+                .as_ref()
+                .is_none_or(|state| state == key.state.as_str())
+            && (!self.failing || key.attempts > 0 || key.last_failure.is_some())
+    }
+}
+
+/// Some of the keys that a filter takes.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// In no order.
+    pub keys: Vec<KeyStatus>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<u32>,
+}
+
+impl Queue {
+    /// Keys that a filter takes, at most `limit` of them, beginning at 0 or where the last page said. Looks at a bounded number of
+    /// keys, so a page may be empty and still not be the last. Keys that come or change between two pages may be missed.
+    #[must_use]
+    pub fn keys(&self, filter: &KeyFilter, from: u32, limit: usize) -> Page {
+        let end = self.keys.places().min(from.saturating_add(LOOKED_AT));
+        let mut page = Page::default();
+        for place in from..end {
+            if page.keys.len() >= limit {
+                page.next = Some(place);
+                return page;
+            }
+            page.keys
+                .extend(self.status(place).filter(|key| filter.takes(key)));
+        }
+        page.next = (end < self.keys.places()).then_some(end);
+        page
+    }
+
+    /// What is known of one key; `None` if it is not in the queue.
+    #[must_use]
+    pub fn key(&self, controller: ControllerId, request: &Request) -> Option<KeyStatus> {
+        self.controller(controller)?;
+        let hash = self.hash(controller.place, request);
+        self.status(self.find(hash, controller.place, request)?)
+    }
+
+    fn status(&self, place: u32) -> Option<KeyStatus> {
+        let Entry {
+            state,
+            at,
+            lane,
+            attempts,
+            priority,
+            cause,
+            dirty,
+            ..
+        } = *self.keys.entry(place);
+        let request = self.request(place)?;
+        let of = &self.classes.lanes[lane as usize];
+        let since = self.instant(at);
+        let state = match state {
+            State::Ready
+                if self.classes.clusters[of.cluster as usize].state != ClusterState::Ready =>
+            {
+                KeyState::Held(since)
+            }
+            State::Ready => KeyState::Ready(since),
+            State::Delayed => KeyState::Delayed(since),
+            State::Backoff => KeyState::Backoff(since),
+            State::Terminal => KeyState::Terminal(since),
+            State::Running => {
+                KeyState::Running(self.instant(self.runs.started(place).unwrap_or_default()))
+            }
+        };
+        let dirty = dirty && matches!(state, KeyState::Running(_));
+        let last_failure = self.failure(place).cloned();
+        Some(KeyStatus {
+            controller: self.id(of.controller),
+            request,
+            state,
+            attempts,
+            priority,
+            cause,
+            dirty,
+            last_failure,
+        })
+    }
+
+    /// How many keys of a controller do what; all zero once it has been removed.
+    #[must_use]
+    pub fn counts(&self, controller: ControllerId) -> Counts {
+        self.controller(controller)
+            .map(|of| of.counts)
+            .unwrap_or_default()
+    }
+
+    /// How many keys do what, over all controllers.
+    #[must_use]
+    pub fn total_counts(&self) -> Counts {
+        self.totals
+    }
+
+    /// What has happened to a controller's keys since it was added.
+    #[must_use]
+    pub fn totals(&self, controller: ControllerId) -> Totals {
+        self.controller(controller)
+            .map(|of| of.totals)
+            .unwrap_or_default()
+    }
+
+    /// Whether nothing is ready, running or in backoff; what waits for a time that was asked for does not count.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.totals.is_idle()
+    }
+
+    /// How many keys there are, terminal ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,296 @@
+//! Whose turn it is. Entry point: [`Classes::pick`].
+//!
+//! Start-time fair queueing on three levels: of tenants, of a tenant's controllers, and of a controller's lanes the one that has been
+//! charged least slot time is next, tenants by weight. A lane stands in its controller's heap while it has ready keys and is not
+//! parked, a controller in its tenant's while such a lane is there and its own limit allows, a tenant in the outermost one likewise:
+//! the walk from the top to a lane never goes wrong but at the gates of clusters.
+
+use super::gate::GateId;
+use super::heap::NOWHERE;
+use super::registry::Classes;
+
+impl Classes {
+    /// The lane whose turn it is, if any may have it now.
+    pub(super) fn pick(&mut self) -> Option<u32> {
+        if self.running >= self.limits.global {
+            return None;
+        }
+        loop {
+            match self.next() {
+                Some(lane) => match self.full_gate(lane) {
+                    Some(gate) => self.park(lane, gate),
+                    None => return Some(lane),
+                },
+                // All that were woken are held up elsewhere: others may have better luck. Ends, as a lane is parked before full gates
+                // only and woken from open ones only.
+                None => self.wake(*self.slack.first()?),
+            }
+        }
+    }
+
+    fn next(&self) -> Option<u32> {
+        let (_, tenant) = self.order.first()?;
+        let (_, controller) = self.tenants[tenant as usize].controllers.first()?;
+        let (_, lane) = self.controllers[controller as usize].lanes.first()?;
+        Some(lane)
+    }
+
+    fn full_gate(&self, lane: u32) -> Option<GateId> {
+        self.lanes[lane as usize]
+            .gates
+            .into_iter()
+            .find(|gate| self.gates[*gate as usize].room() == 0)
+    }
+
+    /// A lane has a ready key and had none.
+    pub(super) fn ready(&mut self, lane: u32, best: i32, now: u64) {
+        let controller = self.lanes[lane as usize].controller as usize;
+        let tenant = self.controllers[controller].tenant as usize;
+        let turn = self.lane_turn(controller);
+        let ready = &mut self.lanes[lane as usize];
+        ready.best = best;
+        ready.share.begin_waiting(now, turn);
+        self.controllers[controller]
+            .share
+            .begin_waiting(now, self.tenants[tenant].turn);
+        self.tenants[tenant].share.begin_waiting(now, self.turn);
+        self.activate(lane);
+    }
+
+    /// The highest priority of a lane's ready keys has changed.
+    pub(super) fn best_changed(&mut self, lane: u32, best: i32) {
+        if self.lanes[lane as usize].best != best {
+            self.lanes[lane as usize].best = best;
+            self.reorder_lane(lane);
+        }
+    }
+
+    /// A lane's last ready key is gone.
+    pub(super) fn emptied(&mut self, lane: u32, now: u64) {
+        let emptied = &mut self.lanes[lane as usize];
+        let (controller, gates) = (emptied.controller, emptied.gates);
+        let tenant = self.controllers[controller as usize].tenant;
+        emptied.share.end_waiting(now);
+        self.controllers[controller as usize].share.end_waiting(now);
+        self.tenants[tenant as usize].share.end_waiting(now);
+        match self.lanes[lane as usize].parked.take() {
+            Some((gate, key)) => drop(self.gates[gate as usize].parked.remove(&(key, lane))),
+            None => self.deactivate(lane),
+        }
+        gates.into_iter().for_each(|gate| self.settle_gate(gate));
+    }
+
+    /// One of a lane's keys begins to run; `best` is the highest priority of those that stay ready. Returns the slot time charged.
+    pub(super) fn start(&mut self, lane: u32, best: Option<i32>, now: u64) -> u64 {
+        let controller = self.lanes[lane as usize].controller;
+        let tenant = self.controllers[controller as usize].tenant;
+        let share = &mut self.lanes[lane as usize].share;
+        let charged = share.next_charge();
+        let starting = &mut self.controllers[controller as usize];
+        starting.turn = starting.turn.max(share.vtime);
+        share.charge(charged);
+        let owner = &mut self.tenants[tenant as usize];
+        owner.turn = owner.turn.max(starting.share.vtime);
+        starting.share.charge(charged);
+        self.turn = self.turn.max(owner.share.vtime);
+        owner.share.charge(charged);
+
+        self.running += 1;
+        let gates = self.lanes[lane as usize].gates;
+        gates
+            .into_iter()
+            .for_each(|gate| self.gates[gate as usize].running += 1);
+        match best {
+            Some(best) => self.lanes[lane as usize].best = best,
+            None => self.emptied(lane, now),
+        }
+        self.reorder_lane(lane);
+        self.settle_controller(controller);
+        gates.into_iter().for_each(|gate| self.settle_gate(gate));
+        charged
+    }
+
+    /// A run of a lane's key has ended.
+    pub(super) fn finish(&mut self, lane: u32, charged: u64, slot_time: u64, now: u64) {
+        let controller = self.lanes[lane as usize].controller;
+        let tenant = self.controllers[controller as usize].tenant;
+        self.lanes[lane as usize]
+            .share
+            .correct(now, charged, slot_time);
+        self.controllers[controller as usize]
+            .share
+            .correct(now, charged, slot_time);
+        self.tenants[tenant as usize]
+            .share
+            .correct(now, charged, slot_time);
+        self.running -= 1;
+        self.reorder_lane(lane);
+        self.settle_controller(controller);
+        for gate in self.lanes[lane as usize].gates {
+            self.gates[gate as usize].running -= 1;
+            self.settle_gate(gate);
+        }
+    }
+
+    /// The virtual time that a lane joins its siblings at: with several priorities the one whose turn came last may be far ahead.
+    fn lane_turn(&self, controller: usize) -> u64 {
+        let controller = &self.controllers[controller];
+        controller
+            .lanes
+            .first()
+            .map_or(controller.turn, |((_, vtime), _)| {
+                controller.turn.min(vtime)
+            })
+    }
+
+    fn activate(&mut self, lane: u32) {
+        let active = &self.lanes[lane as usize];
+        let (controller, gates, order) = (active.controller, active.gates, active.order());
+        gates
+            .into_iter()
+            .for_each(|gate| self.gates[gate as usize].active += 1);
+        self.controllers[controller as usize]
+            .lanes
+            .push(order, lane, &mut self.lanes);
+        self.settle_controller(controller);
+    }
+
+    fn deactivate(&mut self, lane: u32) {
+        let active = &self.lanes[lane as usize];
+        let (controller, gates, place) = (active.controller, active.gates, active.share.place);
+        gates
+            .into_iter()
+            .for_each(|gate| self.gates[gate as usize].active -= 1);
+        self.controllers[controller as usize]
+            .lanes
+            .remove(place, &mut self.lanes);
+        self.settle_controller(controller);
+    }
+
+    fn reorder_lane(&mut self, lane: u32) {
+        let lane = &self.lanes[lane as usize];
+        let (controller, place, order) = (lane.controller, lane.share.place, lane.order());
+        if place != NOWHERE {
+            self.controllers[controller as usize]
+                .lanes
+                .change(place, order, &mut self.lanes);
+        }
+    }
+
+    /// Puts a controller where it belongs after anything that it depends on has changed.
+    pub(super) fn settle_controller(&mut self, controller: u32) {
+        let settled = &mut self.controllers[controller as usize];
+        let runnable =
+            !settled.lanes.is_empty() && settled.share.running < settled.options.concurrency.max(1);
+        let tenant = settled.tenant;
+        let owner = &mut self.tenants[tenant as usize];
+        match (runnable, settled.share.place) {
+            (true, NOWHERE) => {
+                settled.share.rejoin(owner.turn);
+                let vtime = settled.share.vtime;
+                owner
+                    .controllers
+                    .push(vtime, controller, &mut self.controllers);
+            }
+            (true, place) => {
+                let vtime = settled.share.vtime;
+                owner
+                    .controllers
+                    .change(place, vtime, &mut self.controllers);
+            }
+            (false, NOWHERE) => {}
+            (false, place) => owner.controllers.remove(place, &mut self.controllers),
+        }
+        self.settle_tenant(tenant);
+    }
+
+    /// Puts a tenant where it belongs after anything that it depends on has changed.
+    pub(super) fn settle_tenant(&mut self, tenant: u32) {
+        let settled = &mut self.tenants[tenant as usize];
+        let runnable = !settled.controllers.is_empty()
+            && settled
+                .options
+                .concurrency
+                .is_none_or(|limit| settled.share.running < limit.max(1));
+        match (runnable, settled.share.place) {
+            (true, NOWHERE) => {
+                settled.share.rejoin(self.turn);
+                let vtime = settled.share.vtime;
+                self.order.push(vtime, tenant, &mut self.tenants);
+            }
+            (true, place) => {
+                let vtime = settled.share.vtime;
+                self.order.change(place, vtime, &mut self.tenants);
+            }
+            (false, NOWHERE) => {}
+            (false, place) => self.order.remove(place, &mut self.tenants),
+        }
+    }
+
+    /// Takes a lane out of the turns until there is room behind a gate.
+    fn park(&mut self, lane: u32, gate: GateId) {
+        self.deactivate(lane);
+        let key = self.parking_order(lane, gate);
+        self.lanes[lane as usize].parked = Some((gate, key));
+        self.gates[gate as usize].parked.insert((key, lane));
+        // It no longer stands ready for the other gate, where another may now be wanted.
+        for gate in self.lanes[lane as usize].gates {
+            self.settle_gate(gate);
+        }
+    }
+
+    /// Who is woken first: of tenants before a cluster, of controllers before a tenant's part of one, whoever has had least.
+    fn parking_order(&self, lane: u32, gate: GateId) -> u64 {
+        let controller = &self.controllers[self.lanes[lane as usize].controller as usize];
+        match self.gates[gate as usize].tenant {
+            Some(_) => controller.share.vtime,
+            None => self.tenants[controller.tenant as usize].share.vtime,
+        }
+    }
+
+    /// Wakes the first lane that is parked before a gate.
+    fn wake(&mut self, gate: GateId) {
+        // The order was right when they were parked. Setting it right where it shows costs a few steps; what remains wrong is mended
+        // by the turns that follow.
+        for _ in 0..8 {
+            let mut parked = self.gates[gate as usize].parked.iter();
+            let (Some(&(key, lane)), second) = (parked.next(), parked.next()) else {
+                return;
+            };
+            let second = second.map_or(u64::MAX, |second| second.0);
+            let fresh = self.parking_order(lane, gate);
+            if fresh <= key || fresh <= second {
+                break;
+            }
+            let parked = &mut self.gates[gate as usize].parked;
+            parked.remove(&(key, lane));
+            parked.insert((fresh, lane));
+            self.lanes[lane as usize].parked = Some((gate, fresh));
+        }
+        let Some((_, lane)) = self.gates[gate as usize].parked.pop_first() else {
+            return;
+        };
+        let turn = self.lane_turn(self.lanes[lane as usize].controller as usize);
+        let woken = &mut self.lanes[lane as usize];
+        woken.parked = None;
+        woken.share.rejoin(turn);
+        self.activate(lane);
+        self.note_slack(gate);
+    }
+
+    /// Wakes lanes that could go through a gate after anything that it depends on has changed.
+    pub(super) fn settle_gate(&mut self, gate: GateId) {
+        while self.gates[gate as usize].wants_more() {
+            self.wake(gate);
+        }
+        self.note_slack(gate);
+    }
+
+    fn note_slack(&mut self, gate: GateId) {
+        if self.gates[gate as usize].has_slack() {
+            self.slack.insert(gate);
+        } else if !self.slack.is_empty() {
+            self.slack.remove(&gate);
+        }
+    }
+}
