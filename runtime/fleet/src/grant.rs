@@ -99,7 +99,11 @@ pub enum Namespaces {
 
 impl Namespaces {
     fn of(names: BTreeSet<Arc<str>>) -> Self {
-        if names.is_empty() { Self::None } else { Self::Only(names) }
+        if names.is_empty() {
+            Self::None
+        } else {
+            Self::Only(names)
+        }
     }
 
     fn and(self, other: Self) -> Self {
@@ -139,7 +143,9 @@ impl Grant {
     /// Everything, in every cluster: for native code, which is trusted as the process is.
     #[must_use]
     pub fn all() -> Self {
-        Self { layers: Arc::new([]) }
+        Self {
+            layers: Arc::new([]),
+        }
     }
 
     /// Nothing.
@@ -151,14 +157,24 @@ impl Grant {
     /// What rules grant.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
-        Self { layers: Arc::new([Layer { rules: rules.into_iter().collect(), ceiling: false }]) }
+        Self {
+            layers: Arc::new([Layer {
+                rules: rules.into_iter().collect(),
+                ceiling: false,
+            }]),
+        }
     }
 
     /// The same, but never more than the rules of a ceiling grant: a call must be allowed by both.
     #[must_use]
     pub fn under(&self, ceiling: impl IntoIterator<Item = Rule>) -> Self {
-        let ceiling = Layer { rules: ceiling.into_iter().collect(), ceiling: true };
-        Self { layers: self.layers.iter().cloned().chain([ceiling]).collect() }
+        let ceiling = Layer {
+            rules: ceiling.into_iter().collect(),
+            ceiling: true,
+        };
+        Self {
+            layers: self.layers.iter().cloned().chain([ceiling]).collect(),
+        }
     }
 
     /// Whether a call is allowed.
@@ -166,41 +182,70 @@ impl Grant {
     /// # Errors
     /// [`Denied`], which tells the rule that is missing.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denied> {
-        let missing = self.layers.iter().find(|layer| !layer.rules.iter().any(|rule| rule.allows(access)));
+        let missing = self
+            .layers
+            .iter()
+            .find(|layer| !layer.rules.iter().any(|rule| rule.allows(access)));
         missing.map_or(Ok(()), |layer| Err(Denied::new(access, layer.ceiling)))
     }
 
     /// Where a verb is allowed on all objects of a resource: what a list or watch without a namespace is narrowed to. Rules with
     /// resourceNames grant nothing here.
     #[must_use]
-    pub fn namespaces(&self, cluster: &ClusterFacts<'_>, group: &str, resource: &str, verb: Verb) -> Namespaces {
-        self.layers.iter().fold(Namespaces::All, |namespaces, layer| namespaces.and(layer.namespaces(cluster, group, resource, verb)))
+    pub fn namespaces(
+        &self,
+        cluster: &ClusterFacts<'_>,
+        group: &str,
+        resource: &str,
+        verb: Verb,
+    ) -> Namespaces {
+        self.layers
+            .iter()
+            .fold(Namespaces::All, |namespaces, layer| {
+                namespaces.and(layer.namespaces(cluster, group, resource, verb))
+            })
     }
 
     /// Whether any rule names a group: if none does, a kind of it is denied without asking the cluster what it is.
     #[must_use]
     pub fn names_group(&self, group: &str) -> bool {
-        self.layers.iter().all(|layer| layer.rules.iter().any(|rule| rule.names_group(group)))
+        self.layers
+            .iter()
+            .all(|layer| layer.rules.iter().any(|rule| rule.names_group(group)))
     }
 
     /// Whether some rule reaches beyond the request's own cluster, in whatever clusters there may be.
     #[must_use]
     pub fn opens_other_clusters(&self) -> bool {
-        self.layers.iter().all(|layer| layer.rules.iter().any(|rule| rule.clusters.as_ref().is_some_and(ClusterRule::opens_any)))
+        self.layers.iter().all(|layer| {
+            layer
+                .rules
+                .iter()
+                .any(|rule| rule.clusters.as_ref().is_some_and(ClusterRule::opens_any))
+        })
     }
 
     /// Whether some rule reaches a cluster.
     #[must_use]
     pub fn opens(&self, cluster: &ClusterFacts<'_>) -> bool {
-        self.layers.iter().all(|layer| layer.rules.iter().any(|rule| rule.covers_cluster(cluster)))
+        self.layers
+            .iter()
+            .all(|layer| layer.rules.iter().any(|rule| rule.covers_cluster(cluster)))
     }
 }
 
 impl Layer {
-    fn namespaces(&self, cluster: &ClusterFacts<'_>, group: &str, resource: &str, verb: Verb) -> Namespaces {
+    fn namespaces(
+        &self,
+        cluster: &ClusterFacts<'_>,
+        group: &str,
+        resource: &str,
+        verb: Verb,
+    ) -> Namespaces {
         let mut names = BTreeSet::new();
         for rule in &*self.rules {
-            if !rule.resource_names.is_empty() || !rule.covers(cluster, group, resource, None, verb) {
+            if !rule.resource_names.is_empty() || !rule.covers(cluster, group, resource, None, verb)
+            {
                 continue;
             }
             if rule.namespaces.iter().any(|namespace| &**namespace == "*") {

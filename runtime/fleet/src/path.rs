@@ -46,7 +46,11 @@ impl FieldPath {
     /// [`PathError`] with the position and what is expected there.
     pub fn parse(path: &str) -> Result<Self, PathError> {
         let mut parser = Parser { path, at: 0 };
-        parser.parse().map_err(|problem| PathError { path: path.chars().take(200).collect(), at: parser.at, problem })
+        parser.parse().map_err(|problem| PathError {
+            path: path.chars().take(200).collect(),
+            at: parser.at,
+            problem,
+        })
     }
 
     /// Calls `leaf` with each string, number (as it is spelled) and boolean that the path leads to, in the object's order. Objects,
@@ -61,7 +65,11 @@ impl FieldPath {
 }
 
 /// Consumes the value under the cursor, handing out the leaves that the path leads to.
-fn walk<'a>(scanner: &mut Scanner<'a>, path: &[Segment], leaf: &mut dyn FnMut(Cow<'a, str>)) -> Result<(), JsonError> {
+fn walk<'a>(
+    scanner: &mut Scanner<'a>,
+    path: &[Segment],
+    leaf: &mut dyn FnMut(Cow<'a, str>),
+) -> Result<(), JsonError> {
     let first = scanner.peek()?;
     let Some((segment, rest)) = path.split_first() else {
         return emit(scanner, first, leaf);
@@ -87,7 +95,11 @@ fn walk<'a>(scanner: &mut Scanner<'a>, path: &[Segment], leaf: &mut dyn FnMut(Co
     }
 }
 
-fn emit<'a>(scanner: &mut Scanner<'a>, first: u8, leaf: &mut dyn FnMut(Cow<'a, str>)) -> Result<(), JsonError> {
+fn emit<'a>(
+    scanner: &mut Scanner<'a>,
+    first: u8,
+    leaf: &mut dyn FnMut(Cow<'a, str>),
+) -> Result<(), JsonError> {
     match first {
         b'"' => leaf(scanner.string()?.value()),
         b'{' | b'[' | b'n' => scanner.skip()?,
@@ -126,7 +138,9 @@ impl Parser<'_> {
                 return Err("expected a name after '.'");
             }
         }
-        Ok(FieldPath { segments: segments.into() })
+        Ok(FieldPath {
+            segments: segments.into(),
+        })
     }
 
     fn peek(&self) -> Option<char> {
@@ -150,7 +164,9 @@ impl Parser<'_> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$');
         if let Some(at) = name.find(|c| !plain(c)) {
             self.at += at;
-            return Err("write names with other characters than letters, digits, '_', '-' and '$' as ['name']");
+            return Err(
+                "write names with other characters than letters, digits, '_', '-' and '$' as ['name']",
+            );
         }
         if name.is_empty() {
             return Err("expected a name, ['name'] or [*]");
@@ -161,7 +177,11 @@ impl Parser<'_> {
 
     fn bracket(&mut self) -> Result<Segment, &'static str> {
         if self.eat('*') {
-            return if self.eat(']') { Ok(Segment::Every) } else { Err("expected ']'") };
+            return if self.eat(']') {
+                Ok(Segment::Every)
+            } else {
+                Err("expected ']'")
+            };
         }
         if !self.eat('\'') {
             return Err("expected '*' or a name in single quotes");
@@ -184,7 +204,11 @@ impl Parser<'_> {
                 c => name.push(c),
             }
         }
-        if self.eat(']') { Ok(Segment::Name(name.into())) } else { Err("expected ']'") }
+        if self.eat(']') {
+            Ok(Segment::Name(name.into()))
+        } else {
+            Err("expected ']'")
+        }
     }
 }
 
@@ -194,10 +218,17 @@ impl fmt::Display for FieldPath {
         for (i, segment) in self.segments.iter().enumerate() {
             match segment {
                 Segment::Every => f.write_str("[*]")?,
-                Segment::Name(name) if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$')) => {
+                Segment::Name(name)
+                    if !name.is_empty()
+                        && name
+                            .chars()
+                            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$')) =>
+                {
                     write!(f, "{}{name}", if i == 0 { "" } else { "." })?;
                 }
-                Segment::Name(name) => write!(f, "['{}']", name.replace('\\', "\\\\").replace('\'', "\\'"))?,
+                Segment::Name(name) => {
+                    write!(f, "['{}']", name.replace('\\', "\\\\").replace('\'', "\\'"))?
+                }
             }
         }
         Ok(())
@@ -220,7 +251,9 @@ mod tests {
     fn values(path: &str, json: &'static str) -> Vec<String> {
         let object = Object::parse(Bytes::from(json)).unwrap();
         let mut values = Vec::new();
-        FieldPath::parse(path).unwrap().values(&object, |value| values.push(value.into_owned()));
+        FieldPath::parse(path)
+            .unwrap()
+            .values(&object, |value| values.push(value.into_owned()));
         values
     }
 
@@ -228,13 +261,24 @@ mod tests {
     fn leaves_are_found_in_order() {
         let pod = r#" {"metadata":{"name":"a","labels":{"a.b/c":"x\u0079"}}, "spec":{"volumes":[{"configMap":{"name":"one"}},{"secret":{}},
             {"configMap":{"name":"two"}},7],"n":-1.50,"on":true,"off":null,"nested":[["p"],["q","r"]],"dup":"old","dup":"new"}}"#;
-        assert_eq!(values("spec.volumes[*].configMap.name", pod), ["one", "two"]);
+        assert_eq!(
+            values("spec.volumes[*].configMap.name", pod),
+            ["one", "two"]
+        );
         assert_eq!(values(".metadata.labels['a.b/c']", pod), ["xy"]);
         assert_eq!(values("spec.n", pod), ["-1.50"]);
         assert_eq!(values("spec.on", pod), ["true"]);
         assert_eq!(values("spec.nested[*][*]", pod), ["p", "q", "r"]);
         assert_eq!(values("spec.dup", pod), ["new"]);
-        for nothing in ["spec.off", "spec", "spec.volumes", "spec.none.x", "spec.n.x", "spec[*]", "spec.volumes.configMap"] {
+        for nothing in [
+            "spec.off",
+            "spec",
+            "spec.volumes",
+            "spec.none.x",
+            "spec.n.x",
+            "spec[*]",
+            "spec.volumes.configMap",
+        ] {
             assert!(values(nothing, pod).is_empty(), "{nothing}");
         }
     }
@@ -257,7 +301,19 @@ mod tests {
 
     #[test]
     fn errors_tell_the_position() {
-        for (path, at) in [("", 0), (".", 1), ("a.", 2), ("a..b", 2), ("a[0]", 2), ("a['x", 4), ("a['x'", 5), ("a[*", 3), ("a b", 1), ("a[*]b", 4), ("é", 0)] {
+        for (path, at) in [
+            ("", 0),
+            (".", 1),
+            ("a.", 2),
+            ("a..b", 2),
+            ("a[0]", 2),
+            ("a['x", 4),
+            ("a['x'", 5),
+            ("a[*", 3),
+            ("a b", 1),
+            ("a[*]b", 4),
+            ("é", 0),
+        ] {
             assert_eq!(FieldPath::parse(path).unwrap_err().at, at, "{path}");
         }
         assert!(FieldPath::parse(&"a.".repeat(600)).is_err());

@@ -21,7 +21,11 @@ pub struct SelectorError {
 
 impl SelectorError {
     fn new(what: &'static str, selector: &str, problem: impl Into<String>) -> Self {
-        Self { what, selector: selector.chars().take(200).collect(), problem: problem.into() }
+        Self {
+            what,
+            selector: selector.chars().take(200).collect(),
+            problem: problem.into(),
+        }
     }
 }
 

@@ -40,7 +40,10 @@ impl Denied {
     /// The same denial for several verbs at once, for example those of a watch: list and watch.
     #[must_use]
     pub fn verbs(self, verbs: impl IntoIterator<Item = Verb>) -> Self {
-        Self { verbs: verbs.into_iter().collect(), ..self }
+        Self {
+            verbs: verbs.into_iter().collect(),
+            ..self
+        }
     }
 
     /// Whether a tenant's ceiling is what denies it: the reconciler's own rules would allow it.
@@ -53,9 +56,21 @@ impl Denied {
     /// the namespace: a reconciler that needs one needs the next.
     #[must_use]
     pub fn missing_rule_yaml(&self) -> String {
-        let verbs = self.verbs.iter().map(|verb| verb.as_str()).collect::<Vec<_>>().join(", ");
-        let mut rule = format!("- {{apiGroups: [{}], resources: [{}], verbs: [{verbs}]", scalar(&self.group), scalar(&self.resource));
-        rule.push_str(&format!(", namespaces: [{}]", scalar(self.namespace.as_deref().unwrap_or("*"))));
+        let verbs = self
+            .verbs
+            .iter()
+            .map(|verb| verb.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        let mut rule = format!(
+            "- {{apiGroups: [{}], resources: [{}], verbs: [{verbs}]",
+            scalar(&self.group),
+            scalar(&self.resource)
+        );
+        rule.push_str(&format!(
+            ", namespaces: [{}]",
+            scalar(self.namespace.as_deref().unwrap_or("*"))
+        ));
         match (self.own, &*self.cluster) {
             (true, _) => {}
             (false, "") => rule.push_str(", clusters: {local: true}"),
@@ -68,8 +83,17 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verbs = self.verbs.iter().map(|verb| verb.as_str()).collect::<Vec<_>>().join(" and ");
-        let whose = if self.ceiling { "the tenant's rules do not allow" } else { "no rule grants" };
+        let verbs = self
+            .verbs
+            .iter()
+            .map(|verb| verb.as_str())
+            .collect::<Vec<_>>()
+            .join(" and ");
+        let whose = if self.ceiling {
+            "the tenant's rules do not allow"
+        } else {
+            "no rule grants"
+        };
         write!(f, "{whose} {verbs} on {}", self.resource)?;
         if !self.group.is_empty() {
             write!(f, " of group {}", self.group)?;
@@ -86,14 +110,25 @@ impl fmt::Display for Denied {
             (false, "") => f.write_str(" of the local cluster")?,
             (false, name) => write!(f, " of cluster {name:?}")?,
         }
-        write!(f, "; add {}", self.missing_rule_yaml().trim_start_matches("- "))
+        write!(
+            f,
+            "; add {}",
+            self.missing_rule_yaml().trim_start_matches("- ")
+        )
     }
 }
 
 /// A text as a YAML scalar in a flow list: plain where that cannot be misread, else quoted.
 fn scalar(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
-    let word = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && text.bytes().all(plain);
-    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"].iter().any(|reserved| text.eq_ignore_ascii_case(reserved));
-    if word && !reserved { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+    let word =
+        text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && text.bytes().all(plain);
+    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+        .iter()
+        .any(|reserved| text.eq_ignore_ascii_case(reserved));
+    if word && !reserved {
+        text.to_owned()
+    } else {
+        serde_json::Value::from(text).to_string()
+    }
 }

@@ -42,9 +42,15 @@ impl ClusterRule {
         }
         let named = match &self.names[..] {
             [] => self.selector.is_some(),
-            names => names.iter().any(|pattern| pattern.matches(cluster.name.as_str())),
+            names => names
+                .iter()
+                .any(|pattern| pattern.matches(cluster.name.as_str())),
         };
-        named && self.selector.as_ref().is_none_or(|selector| selector.matches(cluster.labels))
+        named
+            && self
+                .selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(cluster.labels))
     }
 
     /// Whether it can match any cluster at all.
@@ -59,26 +65,48 @@ fn names(list: &[Arc<str>], name: &str) -> bool {
 
 impl Rule {
     pub(super) fn allows(&self, access: &Access<'_>) -> bool {
-        let named = || access.name.is_some_and(|name| self.resource_names.iter().any(|entry| &**entry == name));
+        let named = || {
+            access
+                .name
+                .is_some_and(|name| self.resource_names.iter().any(|entry| &**entry == name))
+        };
         let within = match access.namespace {
             Some(namespace) => names(&self.namespaces, namespace),
             None => self.namespaces.iter().any(|entry| &**entry == "*"),
         };
         within
-            && self.covers(&access.cluster, access.group, access.resource, access.subresource, access.verb)
+            && self.covers(
+                &access.cluster,
+                access.group,
+                access.resource,
+                access.subresource,
+                access.verb,
+            )
             && (self.resource_names.is_empty() || named())
     }
 
     /// Whether all but namespaces and object names fits.
-    pub(super) fn covers(&self, cluster: &ClusterFacts<'_>, group: &str, resource: &str, subresource: Option<&str>, verb: Verb) -> bool {
+    pub(super) fn covers(
+        &self,
+        cluster: &ClusterFacts<'_>,
+        group: &str,
+        resource: &str,
+        subresource: Option<&str>,
+        verb: Verb,
+    ) -> bool {
         names(&self.verbs, verb.as_str())
             && names(&self.api_groups, group)
-            && self.resources.iter().any(|entry| covers_resource(entry, resource, subresource))
+            && self
+                .resources
+                .iter()
+                .any(|entry| covers_resource(entry, resource, subresource))
             && self.covers_cluster(cluster)
     }
 
     pub(super) fn covers_cluster(&self, cluster: &ClusterFacts<'_>) -> bool {
-        self.clusters.as_ref().map_or(cluster.own, |clusters| clusters.matches(cluster))
+        self.clusters
+            .as_ref()
+            .map_or(cluster.own, |clusters| clusters.matches(cluster))
     }
 
     pub(super) fn names_group(&self, group: &str) -> bool {
@@ -92,7 +120,9 @@ fn covers_resource(entry: &str, resource: &str, subresource: Option<&str>) -> bo
     }
     match (entry.split_once('/'), subresource) {
         (None, None) => entry == resource,
-        (Some((named, sub)), Some(subresource)) => sub == subresource && (named == "*" || named == resource),
+        (Some((named, sub)), Some(subresource)) => {
+            sub == subresource && (named == "*" || named == resource)
+        }
         _ => false,
     }
 }

@@ -52,14 +52,22 @@ impl Frame {
         scanner.object(|scanner, key| {
             if key.is("type") {
                 let at = scanner.position();
-                let word = if scanner.peek()? == b'"' { FrameType::read(&scanner.string()?.value()) } else { None };
+                let word = if scanner.peek()? == b'"' {
+                    FrameType::read(&scanner.string()?.value())
+                } else {
+                    None
+                };
                 let expected = "ADDED, MODIFIED, DELETED, BOOKMARK or ERROR";
                 frame_type = Some(word.ok_or_else(|| JsonError::wrong_type("type", expected, at))?);
                 return Ok(());
             }
             if key.is("object") {
                 if scanner.peek()? != b'{' {
-                    return Err(JsonError::wrong_type("object", "an object", scanner.position()));
+                    return Err(JsonError::wrong_type(
+                        "object",
+                        "an object",
+                        scanner.position(),
+                    ));
                 }
                 object = scanner.value()?;
                 return Ok(());

@@ -15,7 +15,10 @@ impl Span {
     /// Both positions are in a text of at most [`super::MAX_LENGTH`] bytes.
     pub(crate) fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end && end <= super::MAX_LENGTH);
-        Self { start: start as u32, end: end as u32 }
+        Self {
+            start: start as u32,
+            end: end as u32,
+        }
     }
 
     /// Whether the field is absent.
@@ -36,7 +39,11 @@ impl Span {
             return self;
         }
         let moved = |position: u32| {
-            let cut: u32 = cuts.iter().filter(|cut| cut.end <= position).map(|cut| cut.end - cut.start).sum();
+            let cut: u32 = cuts
+                .iter()
+                .filter(|cut| cut.end <= position)
+                .map(|cut| cut.end - cut.start)
+                .sum();
             let added = if position as usize > at { prefix } else { 0 };
             position as usize + added - cut as usize
         };
@@ -105,7 +112,12 @@ impl Head {
     }
 
     /// A member whose raw key is none of ours: skipped, unless the key is one of ours in disguise of escapes.
-    fn scan_member<'a>(&mut self, scanner: &mut Scanner<'a>, key: Raw<'a>, cuts: &mut Vec<Span>) -> Result<()> {
+    fn scan_member<'a>(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        key: Raw<'a>,
+        cuts: &mut Vec<Span>,
+    ) -> Result<()> {
         if key.is("apiVersion") {
             self.api_version = string(scanner, "apiVersion")?;
         } else if key.is("kind") {
@@ -121,8 +133,18 @@ impl Head {
     }
 
     fn scan_metadata(&mut self, scanner: &mut Scanner<'_>, cuts: &mut Vec<Span>) -> Result<()> {
-        let Self { api_version, kind, status, .. } = *self;
-        *self = Self { api_version, kind, status, ..Self::default() };
+        let Self {
+            api_version,
+            kind,
+            status,
+            ..
+        } = *self;
+        *self = Self {
+            api_version,
+            kind,
+            status,
+            ..Self::default()
+        };
         let start = scanner.position();
         if scanner.peek()? == b'n' {
             return scanner.literal("null");
@@ -149,13 +171,17 @@ impl Head {
             "name" => self.name = string(scanner, "metadata.name")?,
             "namespace" => self.namespace = string(scanner, "metadata.namespace")?,
             "uid" => self.uid = string(scanner, "metadata.uid")?,
-            "resourceVersion" => self.resource_version = string(scanner, "metadata.resourceVersion")?,
+            "resourceVersion" => {
+                self.resource_version = string(scanner, "metadata.resourceVersion")?
+            }
             "generation" => self.generation = integer(scanner, "metadata.generation")?,
             "labels" => self.labels = string_map(scanner, "metadata.labels")?,
             "annotations" => self.annotations = string_map(scanner, "metadata.annotations")?,
             "ownerReferences" => self.owners = array(scanner, "metadata.ownerReferences")?,
             "finalizers" => self.finalizers = array(scanner, "metadata.finalizers")?,
-            "deletionTimestamp" => self.deleting = !string(scanner, "metadata.deletionTimestamp")?.is_absent(),
+            "deletionTimestamp" => {
+                self.deleting = !string(scanner, "metadata.deletionTimestamp")?.is_absent()
+            }
             _ => scanner.skip()?,
         }
         Ok(())
@@ -188,7 +214,12 @@ impl Head {
         if self.name.range().len() > 2 {
             return Ok(self);
         }
-        Err(JsonError::new(JsonProblem::Missing { field: "metadata.name" }, self.metadata.range().start))
+        Err(JsonError::new(
+            JsonProblem::Missing {
+                field: "metadata.name",
+            },
+            self.metadata.range().start,
+        ))
     }
 }
 
@@ -196,7 +227,10 @@ impl Head {
 fn cut(text: &[u8], key: usize, end: usize, kept: bool) -> Span {
     let space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
     if kept {
-        let comma = text[..key].iter().rposition(|byte| !space(byte)).unwrap_or(key);
+        let comma = text[..key]
+            .iter()
+            .rposition(|byte| !space(byte))
+            .unwrap_or(key);
         return Span::new(comma, end);
     }
     match text[end..].iter().position(|byte| !space(byte)) {
@@ -206,7 +240,12 @@ fn cut(text: &[u8], key: usize, end: usize, kept: bool) -> Span {
 }
 
 /// Consumes a value that must begin with `first`, or is null, which is as if it were absent.
-fn typed(scanner: &mut Scanner<'_>, first: u8, field: &'static str, expected: &'static str) -> Result<Span> {
+fn typed(
+    scanner: &mut Scanner<'_>,
+    first: u8,
+    field: &'static str,
+    expected: &'static str,
+) -> Result<Span> {
     match scanner.peek()? {
         b'n' => scanner.literal("null").map(|()| Span::default()),
         byte if byte == first => scanner.value(),
@@ -226,7 +265,10 @@ pub(super) fn integer(scanner: &mut Scanner<'_>, field: &'static str) -> Result<
     let at = scanner.position();
     match scanner.peek()? {
         b'n' => scanner.literal("null").map(|()| 0),
-        b'-' | b'0'..=b'9' => scanner.number()?.parse().map_err(|_| JsonError::wrong_type(field, "an integer", at)),
+        b'-' | b'0'..=b'9' => scanner
+            .number()?
+            .parse()
+            .map_err(|_| JsonError::wrong_type(field, "an integer", at)),
         _ => Err(JsonError::wrong_type(field, "an integer", at)),
     }
 }
@@ -241,7 +283,11 @@ fn string_map(scanner: &mut Scanner<'_>, field: &'static str) -> Result<Span> {
     scanner.object(|scanner, _| match scanner.peek()? {
         b'"' => scanner.skip(),
         b'n' => scanner.literal("null"),
-        _ => Err(JsonError::wrong_type(field, "an object of strings", scanner.position())),
+        _ => Err(JsonError::wrong_type(
+            field,
+            "an object of strings",
+            scanner.position(),
+        )),
     })?;
     Ok(Span::new(start, scanner.position()))
 }

@@ -41,15 +41,24 @@ impl List {
             _ => scanner.skip(),
         })?;
         scanner.end()?;
-        let items = found.items.ok_or(JsonError::new(JsonProblem::Missing { field: "items" }, 0))?;
+        let items = found
+            .items
+            .ok_or(JsonError::new(JsonProblem::Missing { field: "items" }, 0))?;
         let text = scanner.text();
-        let read = |span: Span| Scanner::of(&text[span.range()]).string().map(|raw| raw.value().into_owned()).unwrap_or_default();
+        let read = |span: Span| {
+            Scanner::of(&text[span.range()])
+                .string()
+                .map(|raw| raw.value().into_owned())
+                .unwrap_or_default()
+        };
         Ok(Self {
             api_version: read(found.api_version),
             kind: read(found.kind),
             resource_version: read(found.resource_version),
             continue_token: Some(read(found.continue_token)).filter(|token| !token.is_empty()),
-            remaining: u64::try_from(found.remaining).ok().filter(|remaining| *remaining > 0),
+            remaining: u64::try_from(found.remaining)
+                .ok()
+                .filter(|remaining| *remaining > 0),
             items,
             body,
         })
@@ -63,7 +72,9 @@ impl List {
     /// The kind of the items where the list's own kind tells it: `Pod` of a `PodList`.
     #[must_use]
     pub fn item_kind(&self) -> Option<&str> {
-        self.kind.strip_suffix("List").filter(|kind| !kind.is_empty())
+        self.kind
+            .strip_suffix("List")
+            .filter(|kind| !kind.is_empty())
     }
 }
 
@@ -84,9 +95,15 @@ impl Found {
             return scanner.literal("null");
         }
         scanner.object(|scanner, key| match &*key.value() {
-            "resourceVersion" => string(scanner, "metadata.resourceVersion").map(|span| self.resource_version = span),
-            "continue" => string(scanner, "metadata.continue").map(|span| self.continue_token = span),
-            "remainingItemCount" => integer(scanner, "metadata.remainingItemCount").map(|count| self.remaining = count),
+            "resourceVersion" => {
+                string(scanner, "metadata.resourceVersion").map(|span| self.resource_version = span)
+            }
+            "continue" => {
+                string(scanner, "metadata.continue").map(|span| self.continue_token = span)
+            }
+            "remainingItemCount" => {
+                integer(scanner, "metadata.remainingItemCount").map(|count| self.remaining = count)
+            }
             _ => scanner.skip(),
         })
     }

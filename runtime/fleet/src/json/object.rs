@@ -34,7 +34,10 @@ impl Object {
         let (head, cuts) = Head::scan_with_cuts(text)?;
         let head = head.named()?;
         // An object with a name has a member, so that the text put in may end in a comma.
-        let at = text.iter().position(|byte| *byte == b'{').map_or(0, |brace| brace + 1);
+        let at = text
+            .iter()
+            .position(|byte| *byte == b'{')
+            .map_or(0, |brace| brace + 1);
         let mut prefix = String::new();
         let mut insert = |span: Span, field: &str, value: &str| {
             if !span.is_absent() {
@@ -52,7 +55,10 @@ impl Object {
         let mut head = head.moved(&cuts, at, prefix.len());
         head.api_version = api_version.unwrap_or(head.api_version);
         head.kind = kind.unwrap_or(head.kind);
-        Ok(Self { json: edited(text, &cuts, at, &prefix), head })
+        Ok(Self {
+            json: edited(text, &cuts, at, &prefix),
+            head,
+        })
     }
 
     /// The whole text.
@@ -106,13 +112,17 @@ impl Object {
     /// `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<Cow<'_, str>> {
-        self.string(self.head.namespace).filter(|namespace| !namespace.is_empty())
+        self.string(self.head.namespace)
+            .filter(|namespace| !namespace.is_empty())
     }
 
     /// Namespace and name, newly allocated.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace().map(|namespace| namespace.as_ref().into()), name: self.name().as_ref().into() }
+        ObjectKey {
+            namespace: self.namespace().map(|namespace| namespace.as_ref().into()),
+            name: self.name().as_ref().into(),
+        }
     }
 
     /// `metadata.uid`; empty when absent.
@@ -152,7 +162,8 @@ impl Object {
         if self.head.owners.is_absent() {
             return owners;
         }
-        let mut scanner = Scanner::of(std::str::from_utf8(self.raw(self.head.owners)).unwrap_or_default());
+        let mut scanner =
+            Scanner::of(std::str::from_utf8(self.raw(self.head.owners)).unwrap_or_default());
         // The text has been checked: an error can only be an element that is no object, and ends the list.
         let _ = scanner.array(|scanner| {
             owners.extend(OwnerReference::scan(scanner)?);
@@ -166,7 +177,11 @@ impl Object {
     pub fn metadata_only(&self) -> Self {
         let mut json = Vec::with_capacity(self.head.metadata.range().len() + 64);
         json.push(b'{');
-        for (key, span) in [("apiVersion", self.head.api_version), ("kind", self.head.kind), ("metadata", self.head.metadata)] {
+        for (key, span) in [
+            ("apiVersion", self.head.api_version),
+            ("kind", self.head.kind),
+            ("metadata", self.head.metadata),
+        ] {
             if span.is_absent() {
                 continue;
             }
@@ -257,7 +272,11 @@ fn edited(text: &[u8], cuts: &[Span], at: usize, prefix: &str) -> Bytes {
 /// [`JsonError`] when the text is not one JSON object.
 pub fn strip_managed_fields(json: Bytes) -> Result<Bytes, JsonError> {
     let (_, cuts) = Head::scan_with_cuts(&json)?;
-    Ok(if cuts.is_empty() { json } else { edited(&json, &cuts, 0, "") })
+    Ok(if cuts.is_empty() {
+        json
+    } else {
+        edited(&json, &cuts, 0, "")
+    })
 }
 
 /// The labels of an object. Looks at the text anew each time, which for the few labels that objects have is faster than keeping
@@ -342,9 +361,16 @@ impl<'a> OwnerReference<'a> {
             *field = Some(scanner.string()?.value());
             Ok(())
         })?;
-        let (Some(api_version), Some(kind), Some(name), Some(uid)) = (api_version, kind, name, uid) else {
+        let (Some(api_version), Some(kind), Some(name), Some(uid)) = (api_version, kind, name, uid)
+        else {
             return Ok(None);
         };
-        Ok(Some(Self { api_version, kind, name, uid, controller }))
+        Ok(Some(Self {
+            api_version,
+            kind,
+            name,
+            uid,
+            controller,
+        }))
     }
 }

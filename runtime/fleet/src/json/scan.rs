@@ -18,12 +18,20 @@ pub(crate) struct Raw<'a> {
 impl<'a> Raw<'a> {
     /// Whether the string, once unescaped, is this one.
     pub(crate) fn is(&self, other: &str) -> bool {
-        if self.escaped { unescape(self.text) == other } else { self.text == other }
+        if self.escaped {
+            unescape(self.text) == other
+        } else {
+            self.text == other
+        }
     }
 
     /// The string, copied only if it has an escape.
     pub(crate) fn value(&self) -> Cow<'a, str> {
-        if self.escaped { Cow::Owned(unescape(self.text)) } else { Cow::Borrowed(self.text) }
+        if self.escaped {
+            Cow::Owned(unescape(self.text))
+        } else {
+            Cow::Borrowed(self.text)
+        }
     }
 }
 
@@ -52,7 +60,11 @@ impl<'a> Scanner<'a> {
 
     /// A cursor at the start of a text that is known to be short enough.
     pub(crate) fn of(text: &'a str) -> Self {
-        Self { text, at: 0, depth: 0 }
+        Self {
+            text,
+            at: 0,
+            depth: 0,
+        }
     }
 
     /// Where the cursor stands.
@@ -75,17 +87,28 @@ impl<'a> Scanner<'a> {
 
     /// The byte under the cursor.
     pub(crate) fn peek(&self) -> Result<u8> {
-        self.text.as_bytes().get(self.at).copied().ok_or_else(|| JsonError::new(JsonProblem::CutOff, self.at))
+        self.text
+            .as_bytes()
+            .get(self.at)
+            .copied()
+            .ok_or_else(|| JsonError::new(JsonProblem::CutOff, self.at))
     }
 
     /// Fails unless nothing but white space is left.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.space();
-        if self.at == self.text.len() { Ok(()) } else { Err(JsonError::syntax("the end of the text", self.at)) }
+        if self.at == self.text.len() {
+            Ok(())
+        } else {
+            Err(JsonError::syntax("the end of the text", self.at))
+        }
     }
 
     /// Consumes an object, calling `member` for each key with the cursor at its value; `member` consumes the value.
-    pub(crate) fn object(&mut self, mut member: impl FnMut(&mut Self, Raw<'a>) -> Result<()>) -> Result<()> {
+    pub(crate) fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Raw<'a>) -> Result<()>,
+    ) -> Result<()> {
         self.open(b'{', "an object")?;
         if self.close(b'}')? {
             return Ok(());
@@ -200,7 +223,11 @@ impl<'a> Scanner<'a> {
                 if self.depth == outside {
                     return Ok(());
                 }
-                let more = if objects & 1 == 1 { self.more(b'}', "',' or '}'")? } else { self.more(b']', "',' or ']'")? };
+                let more = if objects & 1 == 1 {
+                    self.more(b'}', "',' or '}'")?
+                } else {
+                    self.more(b']', "',' or ']'")?
+                };
                 if more {
                     break;
                 }
@@ -288,11 +315,20 @@ impl<'a> Scanner<'a> {
                     escaped = true;
                     self.escape()?;
                 }
-                _ => return Err(JsonError::syntax("no control character in a string", self.at)),
+                _ => {
+                    return Err(JsonError::syntax(
+                        "no control character in a string",
+                        self.at,
+                    ));
+                }
             }
         }
         self.at += 1;
-        Ok(Raw { text: &self.text[start + 1..self.at - 1], start, escaped })
+        Ok(Raw {
+            text: &self.text[start + 1..self.at - 1],
+            start,
+            escaped,
+        })
     }
 
     /// Consumes an escape sequence, both halves of a surrogate pair at once.
@@ -329,7 +365,8 @@ impl<'a> Scanner<'a> {
         let mut unit = 0;
         for _ in 0..4 {
             let digit = char::from(self.peek()?).to_digit(16);
-            unit = unit << 4 | digit.ok_or_else(|| JsonError::syntax("a hexadecimal digit", self.at))?;
+            unit = unit << 4
+                | digit.ok_or_else(|| JsonError::syntax("a hexadecimal digit", self.at))?;
             self.at += 1;
         }
         Ok(unit)
@@ -353,7 +390,10 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
         }
         at += 8;
     }
-    while bytes.get(at).is_some_and(|b| !matches!(b, b'"' | b'\\' | 0..=0x1F)) {
+    while bytes
+        .get(at)
+        .is_some_and(|b| !matches!(b, b'"' | b'\\' | 0..=0x1F))
+    {
         at += 1;
     }
     at
@@ -392,11 +432,21 @@ fn unescape(text: &str) -> String {
 
 /// Reads `\uXXXX`, or a pair of them, at the start of a text that has been scanned; returns the bytes read too.
 fn unescape_unicode(text: &str) -> (char, usize) {
-    let unit = |at: usize| text.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or(0xFFFD);
+    let unit = |at: usize| {
+        text.get(at..at + 4)
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+            .unwrap_or(0xFFFD)
+    };
     let first = unit(2);
     if !(0xD800..0xDC00).contains(&first) {
-        return (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6);
+        return (
+            char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER),
+            6,
+        );
     }
     let code = 0x10000 + ((first - 0xD800) << 10) + (unit(8).wrapping_sub(0xDC00) & 0x3FF);
-    (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
+    (
+        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
+        12,
+    )
 }

@@ -41,7 +41,9 @@ impl FieldSelector {
         if selector.len() > MAX {
             return Err(error(format!("use at most {MAX} bytes")));
         }
-        let terms = split_terms(selector).into_iter().filter(|term| !term.is_empty());
+        let terms = split_terms(selector)
+            .into_iter()
+            .filter(|term| !term.is_empty());
         let requirements: Result<Vec<_>, String> = terms.map(requirement).collect();
         Ok(Self::new(requirements.map_err(error)?))
     }
@@ -49,13 +51,19 @@ impl FieldSelector {
     /// The selector for the one object of a name.
     #[must_use]
     pub fn name(name: &str) -> Self {
-        Self::new(vec![FieldRequirement { field: "metadata.name".into(), value: name.into(), equal: true }])
+        Self::new(vec![FieldRequirement {
+            field: "metadata.name".into(),
+            value: name.into(),
+            equal: true,
+        }])
     }
 
-    fn new(mut requirements: Vec<FieldRequirement>) -> Self {
+    pub(crate) fn new(mut requirements: Vec<FieldRequirement>) -> Self {
         requirements.sort();
         requirements.dedup();
-        Self { requirements: requirements.into() }
+        Self {
+            requirements: requirements.into(),
+        }
     }
 
     /// Whether it matches everything.
@@ -73,12 +81,17 @@ impl FieldSelector {
     /// The value that a field must have, if the selector asks for one.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
-        self.requirements.iter().find(|requirement| requirement.equal && &*requirement.field == field).map(|requirement| &*requirement.value)
+        self.requirements
+            .iter()
+            .find(|requirement| requirement.equal && &*requirement.field == field)
+            .map(|requirement| &*requirement.value)
     }
 
     /// Whether every requirement holds, `value` telling the value of a field.
     pub fn matches<V: AsRef<str>>(&self, mut value: impl FnMut(&str) -> V) -> bool {
-        self.requirements.iter().all(|requirement| (value(&requirement.field).as_ref() == &*requirement.value) == requirement.equal)
+        self.requirements.iter().all(|requirement| {
+            (value(&requirement.field).as_ref() == &*requirement.value) == requirement.equal
+        })
     }
 }
 
@@ -102,7 +115,12 @@ fn split_terms(selector: &str) -> Vec<&str> {
 }
 
 fn requirement(term: &str) -> Result<FieldRequirement, String> {
-    let missing = || format!("expected field=value or field!=value, found {:?}", term.chars().take(80).collect::<String>());
+    let missing = || {
+        format!(
+            "expected field=value or field!=value, found {:?}",
+            term.chars().take(80).collect::<String>()
+        )
+    };
     let at = term.find(['=', '!']).ok_or_else(missing)?;
     let (field, rest) = term.split_at(at);
     if field.is_empty() || field.contains('\\') {
@@ -115,7 +133,11 @@ fn requirement(term: &str) -> Result<FieldRequirement, String> {
     } else {
         return Err(missing());
     };
-    Ok(FieldRequirement { field: field.into(), value: unescape(value)?.into(), equal })
+    Ok(FieldRequirement {
+        field: field.into(),
+        value: unescape(value)?.into(),
+        equal,
+    })
 }
 
 fn unescape(value: &str) -> Result<String, String> {
@@ -137,9 +159,25 @@ fn unescape(value: &str) -> Result<String, String> {
 impl fmt::Display for FieldSelector {
     /// The canonical form, which API servers take as `fieldSelector` and which parses to the same selector.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, FieldRequirement { field, value, equal }) in self.requirements.iter().enumerate() {
-            let value = value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
-            write!(f, "{}{field}{}{value}", if i == 0 { "" } else { "," }, if *equal { "=" } else { "!=" })?;
+        for (
+            i,
+            FieldRequirement {
+                field,
+                value,
+                equal,
+            },
+        ) in self.requirements.iter().enumerate()
+        {
+            let value = value
+                .replace('\\', "\\\\")
+                .replace(',', "\\,")
+                .replace('=', "\\=");
+            write!(
+                f,
+                "{}{field}{}{value}",
+                if i == 0 { "" } else { "," },
+                if *equal { "=" } else { "!=" }
+            )?;
         }
         Ok(())
     }
@@ -177,12 +215,27 @@ mod tests {
 
     #[test]
     fn requirements_can_be_looked_at_and_held_against_fields() {
-        let selector = FieldSelector::parse("metadata.name=a,metadata.namespace!=kube-system").unwrap();
+        let selector =
+            FieldSelector::parse("metadata.name=a,metadata.namespace!=kube-system").unwrap();
         assert_eq!(selector.exact("metadata.name"), Some("a"));
         assert_eq!(selector.exact("metadata.namespace"), None);
-        let value = |name: &'static str, namespace: &'static str| move |field: &str| if field == "metadata.name" { name } else { namespace };
+        let value = |name: &'static str, namespace: &'static str| {
+            move |field: &str| {
+                if field == "metadata.name" {
+                    name
+                } else {
+                    namespace
+                }
+            }
+        };
         assert!(selector.matches(value("a", "default")));
-        assert!(!selector.matches(value("a", "kube-system")) && !selector.matches(value("b", "default")));
-        assert_eq!(FieldSelector::name("a,b").to_string(), r"metadata.name=a\,b");
+        assert!(
+            !selector.matches(value("a", "kube-system"))
+                && !selector.matches(value("b", "default"))
+        );
+        assert_eq!(
+            FieldSelector::name("a,b").to_string(),
+            r"metadata.name=a\,b"
+        );
     }
 }

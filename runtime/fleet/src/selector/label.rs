@@ -106,7 +106,10 @@ impl LabelSelector {
     /// # Errors
     /// [`SelectorError`] when an operator is unknown, has the wrong number of values, or a key or value is not one that labels can
     /// have.
-    pub fn from_parts(labels: &BTreeMap<String, String>, expressions: &[MatchExpression]) -> Result<Self, SelectorError> {
+    pub fn from_parts(
+        labels: &BTreeMap<String, String>,
+        expressions: &[MatchExpression],
+    ) -> Result<Self, SelectorError> {
         let mut requirements = Vec::new();
         for (key, value) in labels {
             requirements.push((key, Test::In([value.as_str().into()].into())));
@@ -118,12 +121,17 @@ impl LabelSelector {
             let check = || {
                 validate_key(key)?;
                 match &test {
-                    Test::In(values) | Test::NotIn(values) => values.iter().try_for_each(|value| validate_value(value)),
+                    Test::In(values) | Test::NotIn(values) => {
+                        values.iter().try_for_each(|value| validate_value(value))
+                    }
                     Test::Exists | Test::Absent => Ok(()),
                 }
             };
             check().map_err(|problem| SelectorError::new("label", key, problem))?;
-            Ok(Requirement { key: key.as_str().into(), test })
+            Ok(Requirement {
+                key: key.as_str().into(),
+                test,
+            })
         });
         Ok(Self::new(checked.collect::<Result<_, _>>()?))
     }
@@ -133,15 +141,18 @@ impl LabelSelector {
     /// # Errors
     /// [`SelectorError`] as for [`LabelSelector::from_parts`], or when the JSON has another shape.
     pub fn from_json(json: &[u8]) -> Result<Self, SelectorError> {
-        let parts: Parts =
-            serde_json::from_slice(json).map_err(|error| SelectorError::new("label", &String::from_utf8_lossy(json), error.to_string()))?;
+        let parts: Parts = serde_json::from_slice(json).map_err(|error| {
+            SelectorError::new("label", &String::from_utf8_lossy(json), error.to_string())
+        })?;
         Self::from_parts(&parts.match_labels, &parts.match_expressions)
     }
 
     fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort();
         requirements.dedup();
-        Self { requirements: requirements.into() }
+        Self {
+            requirements: requirements.into(),
+        }
     }
 
     /// Whether it matches everything.
@@ -153,27 +164,44 @@ impl LabelSelector {
     /// Whether every requirement holds. A label that is absent satisfies `!=` and `notin`, as in Kubernetes.
     #[must_use]
     pub fn matches(&self, labels: &impl LabelSet) -> bool {
-        self.requirements.iter().all(|requirement| requirement.holds(labels))
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.holds(labels))
     }
 
     /// The selector that asks for both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        Self::new(self.requirements.iter().chain(&*other.requirements).cloned().collect())
+        Self::new(
+            self.requirements
+                .iter()
+                .chain(&*other.requirements)
+                .cloned()
+                .collect(),
+        )
     }
 }
 
 fn test_of(expression: &MatchExpression) -> Result<Test, SelectorError> {
     let error = |problem: String| SelectorError::new("label", &expression.key, problem);
-    let values: BTreeSet<Box<str>> = expression.values.iter().map(|value| value.as_str().into()).collect();
+    let values: BTreeSet<Box<str>> = expression
+        .values
+        .iter()
+        .map(|value| value.as_str().into())
+        .collect();
     match (&*expression.operator, values.is_empty()) {
         ("In", false) => Ok(Test::In(values)),
         ("NotIn", false) => Ok(Test::NotIn(values)),
         ("Exists", true) => Ok(Test::Exists),
         ("DoesNotExist", true) => Ok(Test::Absent),
         ("In" | "NotIn", true) => Err(error(format!("{} needs values", expression.operator))),
-        ("Exists" | "DoesNotExist", false) => Err(error(format!("{} takes no values", expression.operator))),
-        _ => Err(error(format!("the operator {:?} is unknown: use In, NotIn, Exists or DoesNotExist", expression.operator))),
+        ("Exists" | "DoesNotExist", false) => {
+            Err(error(format!("{} takes no values", expression.operator)))
+        }
+        _ => Err(error(format!(
+            "the operator {:?} is unknown: use In, NotIn, Exists or DoesNotExist",
+            expression.operator
+        ))),
     }
 }
 
@@ -191,7 +219,13 @@ impl fmt::Display for LabelSelector {
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, test } = self;
-        let set = |values: &BTreeSet<Box<str>>| values.iter().map(|value| &**value).collect::<Vec<_>>().join(",");
+        let set = |values: &BTreeSet<Box<str>>| {
+            values
+                .iter()
+                .map(|value| &**value)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         match test {
             Test::In(values) if values.len() == 1 => write!(f, "{key}={}", set(values)),
             Test::NotIn(values) if values.len() == 1 => write!(f, "{key}!={}", set(values)),
@@ -224,19 +258,45 @@ mod tests {
     fn requirements_match_as_in_kubernetes() {
         let labels = [("app", "web"), ("tier", ""), ("example.com/x", "1")];
         for selector in [
-            "", "app", "app=web", "app==web", "app = web , tier", "app in (db, web)", "app notin (db)", "app!=db", "none!=x", "none notin (x)",
-            "!none", "tier=", "tier in (,x)", "example.com/x=1", "tier==",
+            "",
+            "app",
+            "app=web",
+            "app==web",
+            "app = web , tier",
+            "app in (db, web)",
+            "app notin (db)",
+            "app!=db",
+            "none!=x",
+            "none notin (x)",
+            "!none",
+            "tier=",
+            "tier in (,x)",
+            "example.com/x=1",
+            "tier==",
         ] {
             assert!(matches(selector, &labels), "{selector}");
         }
-        for selector in ["none", "app=db", "app!=web", "!app", "app in (db)", "app notin (web,db)", "app,none", "tier!=", "none="] {
+        for selector in [
+            "none",
+            "app=db",
+            "app!=web",
+            "!app",
+            "app in (db)",
+            "app notin (web,db)",
+            "app,none",
+            "tier!=",
+            "none=",
+        ] {
             assert!(!matches(selector, &labels), "{selector}");
         }
     }
 
     #[test]
     fn words_of_the_grammar_can_be_labels() {
-        assert!(matches("in in (in,notin),notin", &[("in", "notin"), ("notin", "")]));
+        assert!(matches(
+            "in in (in,notin),notin",
+            &[("in", "notin"), ("notin", "")]
+        ));
         assert!(matches("notin notin (in)", &[]));
         assert!(matches("in=in", &[("in", "in")]));
     }
@@ -262,14 +322,23 @@ mod tests {
     #[test]
     fn what_is_no_selector_is_refused() {
         for selector in [
-            ",", "a,", ",a", "a,,b", "=x", "a b", "a in", "a in x", "a in ()", "a in (x", "a notin", "a=b c", "!", "!a=b", "a=(b)", "a>1", "a!b", "a/b/c=1",
-            "-a=1", "/a=1", "a/=1", "A_/x=1", "a=-x", "a=x-", "a=é", "a='x'",
+            ",", "a,", ",a", "a,,b", "=x", "a b", "a in", "a in x", "a in ()", "a in (x",
+            "a notin", "a=b c", "!", "!a=b", "a=(b)", "a>1", "a!b", "a/b/c=1", "-a=1", "/a=1",
+            "a/=1", "A_/x=1", "a=-x", "a=x-", "a=é", "a='x'",
         ] {
             assert!(LabelSelector::parse(selector).is_err(), "{selector}");
         }
         assert!(LabelSelector::parse(&format!("a={}", "x".repeat(64))).is_err());
         assert!(LabelSelector::parse(&format!("{}=x", "a".repeat(64))).is_err());
-        assert!(LabelSelector::parse(&format!("{}/{}={}", "p".repeat(253), "a".repeat(63), "x".repeat(63))).is_ok());
+        assert!(
+            LabelSelector::parse(&format!(
+                "{}/{}={}",
+                "p".repeat(253),
+                "a".repeat(63),
+                "x".repeat(63)
+            ))
+            .is_ok()
+        );
         assert!(LabelSelector::parse(&"a,".repeat(5000)).is_err());
     }
 
@@ -279,7 +348,10 @@ mod tests {
             {"key":"c","operator":"DoesNotExist"},{"key":"d","operator":"NotIn","values":["1"]},{"key":"e","operator":"Exists","values":[]}]}"#;
         let selector = LabelSelector::from_json(json).unwrap();
         assert_eq!(selector.to_string(), "a in (x,y),b=2,!c,d!=1,e");
-        assert_eq!(LabelSelector::parse("e,d!=1,!c,b=2,a in (x,y)").unwrap(), selector);
+        assert_eq!(
+            LabelSelector::parse("e,d!=1,!c,b=2,a in (x,y)").unwrap(),
+            selector
+        );
         assert!(LabelSelector::from_json(b"{}").unwrap().is_everything());
         for bad in [
             r#"{"matchLabel":{}}"#,

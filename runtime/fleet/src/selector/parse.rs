@@ -46,9 +46,15 @@ fn tokens(selector: &str) -> Result<Vec<Token<'_>>> {
             '=' => (Token::Equal, if rest.starts_with("==") { 2 } else { 1 }),
             '!' if rest.starts_with("!=") => (Token::NotEqual, 2),
             '!' => (Token::Not, 1),
-            '<' | '>' => return Err(format!("{c:?} is not supported: use =, !=, in, notin, a key, or ! and a key")),
+            '<' | '>' => {
+                return Err(format!(
+                    "{c:?} is not supported: use =, !=, in, notin, a key, or ! and a key"
+                ));
+            }
             _ => {
-                let end = rest.find(|c: char| c.is_ascii_whitespace() || "=!(),<>".contains(c)).unwrap_or(rest.len());
+                let end = rest
+                    .find(|c: char| c.is_ascii_whitespace() || "=!(),<>".contains(c))
+                    .unwrap_or(rest.len());
                 (Token::Word(&rest[..end]), end)
             }
         };
@@ -78,7 +84,13 @@ fn requirement(rest: &mut &[Token<'_>]) -> Result<Requirement> {
         *rest = &rest[1..];
     }
     let Some((Token::Word(key), after)) = rest.split_first() else {
-        return Err(format!("expected a label's key{}", rest.first().map_or(String::new(), |token| format!(" before {}", token.describe()))));
+        return Err(format!(
+            "expected a label's key{}",
+            rest.first().map_or(String::new(), |token| format!(
+                " before {}",
+                token.describe()
+            ))
+        ));
     };
     *rest = after;
     validate_key(key)?;
@@ -90,9 +102,17 @@ fn requirement(rest: &mut &[Token<'_>]) -> Result<Requirement> {
         Some(Token::NotEqual) => Test::NotIn(exact(rest)?),
         Some(Token::Word("in")) => Test::In(set(rest)?),
         Some(Token::Word("notin")) => Test::NotIn(set(rest)?),
-        Some(token) => return Err(format!("expected =, ==, !=, in, notin or ',' after {key:?}, found {}", token.describe())),
+        Some(token) => {
+            return Err(format!(
+                "expected =, ==, !=, in, notin or ',' after {key:?}, found {}",
+                token.describe()
+            ));
+        }
     };
-    Ok(Requirement { key: (*key).into(), test })
+    Ok(Requirement {
+        key: (*key).into(),
+        test,
+    })
 }
 
 /// The value behind an operator, which is empty when nothing stands there.
@@ -114,7 +134,9 @@ fn exact(rest: &mut &[Token<'_>]) -> Result<BTreeSet<Box<str>>> {
 fn set(rest: &mut &[Token<'_>]) -> Result<BTreeSet<Box<str>>> {
     let open = "expected values in parentheses after in and notin";
     *rest = match rest {
-        [_, Token::Open, Token::Close, ..] => return Err("in and notin need at least one value".to_owned()),
+        [_, Token::Open, Token::Close, ..] => {
+            return Err("in and notin need at least one value".to_owned());
+        }
         [_, Token::Open, after @ ..] => after,
         _ => return Err(open.to_owned()),
     };
@@ -143,8 +165,11 @@ fn set(rest: &mut &[Token<'_>]) -> Result<BTreeSet<Box<str>>> {
 /// Whether a text is made of letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let ends = bytes.first().is_some_and(u8::is_ascii_alphanumeric) && bytes.last().is_some_and(u8::is_ascii_alphanumeric);
-    ends && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    let ends = bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric);
+    ends && bytes
+        .iter()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// Whether a text is a DNS subdomain.
@@ -152,14 +177,18 @@ fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         let bytes = label.as_bytes();
         let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        bytes.first().is_some_and(plain) && bytes.last().is_some_and(plain) && bytes.iter().all(|b| plain(b) || *b == b'-')
+        bytes.first().is_some_and(plain)
+            && bytes.last().is_some_and(plain)
+            && bytes.iter().all(|b| plain(b) || *b == b'-')
     };
     text.len() <= 253 && text.split('.').all(label)
 }
 
 /// Fails unless a text can be the key of a label: a name of at most 63 bytes, behind an optional DNS prefix and a slash.
 pub(super) fn validate_key(key: &str) -> Result<()> {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if name.len() <= 63 && is_name(name) && prefix.is_none_or(is_subdomain) {
         return Ok(());
     }

@@ -1,0 +1,288 @@
+//! Engaged clusters: name, client, caches, lifetime. Entry point: [`Cluster`].
+//!
+//! Each cluster is its own tree of tasks under one token, so that one that is dead costs the others nothing. All calls to API
+//! servers are made in this module, and the only way to make one is [`Cluster::client`].
+
+mod answer;
+mod backend;
+mod behind;
+mod client;
+mod config;
+mod discovery;
+mod events;
+mod fleet;
+mod lifecycle;
+pub(crate) mod scope;
+pub(crate) mod store;
+mod stores;
+mod transport;
+mod watch;
+
+pub use client::Client;
+pub use config::{ClusterConfig, ConfigError, Provenance, contexts};
+pub use fleet::Fleet;
+pub use lifecycle::ClusterState;
+pub use scope::Caller;
+pub use transport::{TransportError, TransportOptions};
+
+pub(crate) use backend::Backend;
+pub(crate) use lifecycle::Pending;
+pub(crate) use stores::StoreUse;
+pub(crate) use transport::Transports;
+
+use crate::api::{ApiCode, ApiError};
+use crate::grant::{ClusterFacts, Grant};
+use crate::name::ClusterName;
+use arc_swap::ArcSwapOption;
+use events::Recorder;
+use lifecycle::Lifecycle;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// One engaged API server. Shared as `Arc<Cluster>`; lives until it is disengaged.
+pub struct Cluster {
+    name: ClusterName,
+    labels: BTreeMap<String, String>,
+    properties: BTreeMap<String, String>,
+    config: ClusterConfig,
+    /// Empty until the first connection stands.
+    backend: ArcSwapOption<Backend>,
+    lifecycle: Lifecycle,
+    recorder: Recorder,
+    /// Cancelled when the cluster is disengaged; ends every task of the cluster.
+    token: CancellationToken,
+    tasks: TaskTracker,
+    /// Told whenever a store starts, syncs or has a problem.
+    changed: Arc<Notify>,
+}
+
+/// What a cluster is made of.
+pub(crate) struct Parts {
+    pub(crate) name: ClusterName,
+    pub(crate) config: ClusterConfig,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) properties: BTreeMap<String, String>,
+}
+
+/// A cluster as status pages show it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct ClusterStatus {
+    /// Its name; empty for the local cluster.
+    pub name: String,
+    /// Its state.
+    pub state: ClusterState,
+    /// Why it is in that state, for people.
+    pub reason: String,
+    /// Since when, in seconds since the epoch.
+    pub since: u64,
+    /// The server's URL.
+    pub server: String,
+    /// Objects in its caches.
+    pub objects: usize,
+    /// Bytes of their texts.
+    pub bytes: usize,
+    /// Events that were refused or too many to record.
+    pub events_dropped: u64,
+    /// Caches: what each holds and what is wrong with it.
+    pub stores: Vec<StoreStatus>,
+}
+
+/// A cache as status pages show it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct StoreStatus {
+    /// The kind, as `group/version/Kind`.
+    pub kind: String,
+    /// The namespace; `None` for all.
+    pub namespace: Option<String>,
+    /// Whether the first list is in.
+    pub synced: bool,
+    /// Whether a watch is established.
+    pub watching: bool,
+    /// Objects held.
+    pub objects: usize,
+    /// The resource version reached.
+    pub version: String,
+    /// Whether the server's versions are integers, so that the cache can promise not to go back in time.
+    pub monotonic: bool,
+    /// Why the watch does not run, while it does not.
+    pub problem: Option<String>,
+}
+
+impl Cluster {
+    /// Begins to work on a cluster: returns at once, and connects in the background on the host's runtime.
+    pub(crate) fn start(
+        parts: Parts,
+        transports: Arc<Transports>,
+        host: &Handle,
+        token: CancellationToken,
+    ) -> Arc<Self> {
+        let mut writer = None;
+        let cluster = Arc::new_cyclic(|this| {
+            let (recorder, task) = Recorder::new(this.clone());
+            writer = Some(task);
+            Self {
+                name: parts.name,
+                labels: parts.labels,
+                properties: parts.properties,
+                config: parts.config,
+                backend: ArcSwapOption::empty(),
+                lifecycle: Lifecycle::new(),
+                recorder,
+                token,
+                tasks: TaskTracker::new(),
+                changed: Arc::new(Notify::new()),
+            }
+        });
+        let token = cluster.token.clone();
+        if let Some(task) = writer {
+            let stop = token.clone();
+            cluster
+                .tasks
+                .spawn_on(async move { stop.run_until_cancelled(task).await }, host);
+        }
+        let this = cluster.clone();
+        cluster.tasks.spawn_on(
+            async move { token.run_until_cancelled(this.live(transports)).await },
+            host,
+        );
+        cluster
+    }
+
+    /// Its name; empty for the local cluster.
+    #[must_use]
+    pub fn name(&self) -> &ClusterName {
+        &self.name
+    }
+
+    /// Its labels, from its provider.
+    #[must_use]
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
+
+    /// Its properties, from its provider.
+    #[must_use]
+    pub fn properties(&self) -> &BTreeMap<String, String> {
+        &self.properties
+    }
+
+    /// How it is reached.
+    #[must_use]
+    pub fn config(&self) -> &ClusterConfig {
+        &self.config
+    }
+
+    /// Its state now.
+    #[must_use]
+    pub fn state(&self) -> ClusterState {
+        self.lifecycle.now().state
+    }
+
+    /// A client for code outside controllers. What it may touch is the grant's; native code takes [`Grant::all`].
+    #[must_use]
+    pub fn client(self: &Arc<Self>, grant: Grant) -> Client {
+        let scope = scope::CallScope::new(Caller::program(), self.token.child_token(), None);
+        Client::new(self.clone(), Arc::new(grant), scope, true)
+    }
+
+    /// State, reason, since, and what its caches hold.
+    #[must_use]
+    pub fn status(&self) -> ClusterStatus {
+        let now = self.lifecycle.now();
+        let stores = self
+            .backend()
+            .map(|backend| backend.stores.all())
+            .unwrap_or_default();
+        let sizes = stores.iter().map(|store| store.size());
+        let (objects, bytes) =
+            sizes.fold((0, 0), |(objects, bytes), (o, b)| (objects + o, bytes + b));
+        let mut stores: Vec<StoreStatus> = stores.iter().map(|store| store_status(store)).collect();
+        stores.sort_by(|a, b| (&a.kind, &a.namespace).cmp(&(&b.kind, &b.namespace)));
+        ClusterStatus {
+            name: self.name.to_string(),
+            state: now.state,
+            reason: now.reason,
+            since: now
+                .since
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |d| d.as_secs()),
+            server: self.config.server(),
+            objects,
+            bytes,
+            events_dropped: self.recorder.dropped(),
+            stores,
+        }
+    }
+
+    pub(crate) fn facts(&self, own: bool) -> ClusterFacts<'_> {
+        ClusterFacts {
+            name: &self.name,
+            labels: &self.labels,
+            own,
+        }
+    }
+
+    pub(crate) fn backend(&self) -> Option<Arc<Backend>> {
+        self.backend.load_full()
+    }
+
+    /// Waits for the first connection.
+    pub(crate) async fn connected(&self) -> Result<Arc<Backend>, ApiError> {
+        let mut state = self.lifecycle.watch();
+        loop {
+            if let Some(backend) = self.backend() {
+                return Ok(backend);
+            }
+            if state.changed().await.is_err() {
+                return Err(self.gone());
+            }
+        }
+    }
+
+    pub(crate) fn events(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    pub(crate) fn states(&self) -> tokio::sync::watch::Receiver<lifecycle::Now> {
+        self.lifecycle.watch()
+    }
+
+    /// Keeps the cluster from counting as synced while a source is still being attached to it.
+    pub(crate) fn pending(self: &Arc<Self>) -> Pending {
+        Pending::new(self.clone())
+    }
+
+    pub(crate) fn gone(&self) -> ApiError {
+        ApiError::host(
+            ApiCode::ClusterGone,
+            format!("cluster {:?} has left the fleet", self.name.as_str()),
+        )
+    }
+}
+
+fn store_status(store: &store::Store) -> StoreStatus {
+    let progress = store.progress().borrow().clone();
+    StoreStatus {
+        kind: store.key.kind.to_string(),
+        namespace: store.key.namespace.as_deref().map(str::to_owned),
+        synced: progress.synced,
+        watching: progress.watching,
+        objects: store.size().0,
+        version: store.version(),
+        monotonic: store.is_monotonic(),
+        problem: progress.problem.map(|problem| problem.message),
+    }
+}

@@ -1,0 +1,165 @@
+//! Turns an API server's refusals into [`ApiError`]s. Entry point: [`refusal`].
+
+use super::transport::{Answer, TransportError};
+use crate::api::{ApiCode, ApiError};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// The parts of a `Status` object that matter here.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Status {
+    #[serde(default)]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) code: u16,
+    #[serde(default)]
+    pub(crate) reason: String,
+    #[serde(default)]
+    pub(crate) message: String,
+    #[serde(default)]
+    pub(crate) details: Option<serde_json::Value>,
+}
+
+/// Longest message taken over from a server, in bytes.
+const MAX_MESSAGE: usize = 2048;
+/// Longest details taken over from a server, in bytes.
+const MAX_DETAILS: usize = 16 << 10;
+
+/// `Ok` for a success, else the error that the answer stands for.
+pub(crate) fn refusal(answer: Answer) -> Result<Answer, ApiError> {
+    if (200..300).contains(&answer.status) {
+        return Ok(answer);
+    }
+    Err(error(answer.status, answer.retry_after, &answer.body))
+}
+
+/// The error that a status and body stand for.
+pub(crate) fn error(http_status: u16, retry_after: Option<Duration>, body: &[u8]) -> ApiError {
+    let status = serde_json::from_slice::<Status>(body)
+        .ok()
+        .filter(|s| s.kind == "Status")
+        .unwrap_or_default();
+    let code = code_of(http_status, &status);
+    let message = if status.message.is_empty() {
+        format!("the server answered {http_status}")
+    } else {
+        cut(status.message)
+    };
+    let details = status
+        .details
+        .as_ref()
+        .map(ToString::to_string)
+        .filter(|d| d.len() <= MAX_DETAILS);
+    let hinted = status
+        .details
+        .as_ref()
+        .and_then(|d| d["retryAfterSeconds"].as_u64())
+        .map(Duration::from_secs);
+    ApiError {
+        code,
+        http_status,
+        reason: cut(status.reason),
+        message,
+        details,
+        retry_after: retry_after.or(hinted),
+    }
+}
+
+fn code_of(http_status: u16, status: &Status) -> ApiCode {
+    match (http_status, status.reason.as_str()) {
+        (404, _) if names_no_object(status) => ApiCode::UnknownKind,
+        (404, _) => ApiCode::NotFound,
+        (409, "AlreadyExists") => ApiCode::AlreadyExists,
+        (409, _) => ApiCode::Conflict,
+        (400 | 422, _) => ApiCode::Invalid,
+        (401, _) => ApiCode::Unauthorized,
+        (403, _) => ApiCode::Forbidden,
+        (410, _) => ApiCode::Expired,
+        (429, _) => ApiCode::Throttled,
+        (504, _) | (_, "Timeout") => ApiCode::Timeout,
+        (500..=599, _) => ApiCode::Unavailable,
+        _ => ApiCode::Other,
+    }
+}
+
+/// A 404 about a path that is not served: kube-apiserver names no object in it, or answers with plain text.
+fn names_no_object(status: &Status) -> bool {
+    status
+        .details
+        .as_ref()
+        .and_then(|d| d["name"].as_str())
+        .is_none_or(str::is_empty)
+}
+
+impl From<TransportError> for ApiError {
+    fn from(error: TransportError) -> Self {
+        let code = match error {
+            TransportError::Unreachable { .. } | TransportError::Credentials { .. } => {
+                ApiCode::Unavailable
+            }
+            TransportError::Timeout { .. } => ApiCode::Timeout,
+            TransportError::TooLarge { .. } => ApiCode::LimitExceeded,
+        };
+        Self::host(code, error.to_string())
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_MESSAGE {
+        let end = (0..=MAX_MESSAGE)
+            .rev()
+            .find(|i| text.is_char_boundary(*i))
+            .unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(status: u16, body: &str) -> ApiCode {
+        error(status, None, body.as_bytes()).code
+    }
+
+    #[test]
+    fn a_missing_object_and_a_missing_kind_are_told_apart() {
+        let object =
+            r#"{"kind":"Status","reason":"NotFound","details":{"name":"a","kind":"configmaps"}}"#;
+        let kind = r#"{"kind":"Status","reason":"NotFound","details":{}}"#;
+        assert_eq!(code(404, object), ApiCode::NotFound);
+        assert_eq!(code(404, kind), ApiCode::UnknownKind);
+        assert_eq!(code(404, "404 page not found"), ApiCode::UnknownKind);
+    }
+
+    #[test]
+    fn statuses_become_codes() {
+        let status = |reason: &str| format!(r#"{{"kind":"Status","reason":"{reason}"}}"#);
+        assert_eq!(code(409, &status("AlreadyExists")), ApiCode::AlreadyExists);
+        assert_eq!(code(409, &status("Conflict")), ApiCode::Conflict);
+        assert_eq!(code(422, &status("Invalid")), ApiCode::Invalid);
+        assert_eq!(code(429, ""), ApiCode::Throttled);
+        assert_eq!(code(503, "<html>"), ApiCode::Unavailable);
+        assert_eq!(code(418, ""), ApiCode::Other);
+    }
+
+    #[test]
+    fn a_long_message_of_a_server_is_cut() {
+        let body = format!(r#"{{"kind":"Status","message":"{}"}}"#, "é".repeat(4000));
+        assert!(error(500, None, body.as_bytes()).message.len() <= MAX_MESSAGE);
+    }
+
+    #[test]
+    fn retry_after_comes_from_the_header_or_the_details() {
+        let body = br#"{"kind":"Status","details":{"retryAfterSeconds":7}}"#;
+        assert_eq!(
+            error(429, None, body).retry_after,
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(
+            error(429, Some(Duration::from_secs(2)), body).retry_after,
+            Some(Duration::from_secs(2))
+        );
+    }
+}

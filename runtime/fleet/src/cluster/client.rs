@@ -1,0 +1,235 @@
+//! A client for one cluster, within a grant. Entry point: [`Client`], from [`Cluster::client`](super::Cluster::client).
+//!
+//! Every call is checked against the grant before anything else: on the group, resource, subresource, verb, namespace, name and
+//! cluster of the URL that it would ask for, whether the answer comes from a cache or from the server.
+
+mod read;
+mod target;
+mod write;
+
+use super::Cluster;
+use super::scope::{CallScope, Caller};
+use crate::api::{
+    ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
+    Operation, PatchType, Reply, Selection, WriteOptions,
+};
+use crate::grant::{ClusterFacts, Grant};
+use crate::kind::GroupVersionKind;
+use crate::name::ClusterName;
+use crate::request::ObjectKey;
+use futures::StreamExt;
+use std::sync::Arc;
+
+/// Operations of a batch that run at once.
+const BATCH_WIDTH: usize = 16;
+
+/// A client for one cluster. Cheap to clone.
+///
+/// # Cancellation
+/// Dropping a read's future cancels it. A write runs on to its own deadline (10 s) whatever happens to its future, and the
+/// controller that it was made for waits for it before it runs the same key again.
+///
+/// # Errors
+/// Every call may answer `denied`, `unknown-kind`, `timeout`, `unavailable`, `cluster-gone` or `cancelled` besides what the
+/// server answers.
+#[derive(Clone)]
+pub struct Client {
+    cluster: Arc<Cluster>,
+    grant: Arc<Grant>,
+    scope: Arc<CallScope>,
+    /// Whether the cluster is that of the request that is being reconciled, which rules without `clusters` are about.
+    own: bool,
+}
+
+impl Client {
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        grant: Arc<Grant>,
+        scope: Arc<CallScope>,
+        own: bool,
+    ) -> Self {
+        Self {
+            cluster,
+            grant,
+            scope,
+            own,
+        }
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn cluster_name(&self) -> &ClusterName {
+        self.cluster.name()
+    }
+
+    /// Whom calls are made for.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.scope.caller
+    }
+
+    fn facts(&self) -> ClusterFacts<'_> {
+        ClusterFacts {
+            name: self.cluster.name(),
+            labels: self.cluster.labels(),
+            own: self.own,
+        }
+    }
+
+    /// Reads an object; `None` means that it is absent.
+    ///
+    /// # Errors
+    /// See [`Client`].
+    pub async fn get(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        options: &GetOptions,
+    ) -> Result<Option<Json>, ApiError> {
+        self.scope.note(self.read_object(kind, key, options).await)
+    }
+
+    /// Lists objects, a page at a time.
+    ///
+    /// # Errors
+    /// See [`Client`]; `expired` when the continue token is too old, `invalid` when the cache cannot answer the selector.
+    pub async fn list(
+        &self,
+        kind: &GroupVersionKind,
+        options: &ListOptions,
+    ) -> Result<ListPage, ApiError> {
+        self.scope.note(self.read_page(kind, options).await)
+    }
+
+    /// Creates an object and returns it as the server keeps it.
+    ///
+    /// # Errors
+    /// See [`Client`]; `already-exists`.
+    pub async fn create(
+        &self,
+        kind: &GroupVersionKind,
+        object: Json,
+        options: &WriteOptions,
+    ) -> Result<Json, ApiError> {
+        self.scope
+            .note(self.write_create(kind, object, options).await)
+    }
+
+    /// Replaces an object and returns it as the server keeps it.
+    ///
+    /// # Errors
+    /// See [`Client`]; `conflict` when the object's resourceVersion is not the newest.
+    pub async fn update(
+        &self,
+        kind: &GroupVersionKind,
+        object: Json,
+        options: &WriteOptions,
+    ) -> Result<Json, ApiError> {
+        self.scope
+            .note(self.write_update(kind, object, options).await)
+    }
+
+    /// Patches an object and returns it as the server keeps it.
+    ///
+    /// # Errors
+    /// See [`Client`]; `not-found`.
+    pub async fn patch(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        patch_type: PatchType,
+        patch: Json,
+        options: &WriteOptions,
+    ) -> Result<Json, ApiError> {
+        self.scope.note(
+            self.write_patch(kind, key, patch_type, patch, options)
+                .await,
+        )
+    }
+
+    /// Applies an object (server-side) under the caller's field manager and returns it as the server keeps it.
+    ///
+    /// # Errors
+    /// See [`Client`]; `conflict` when another manager owns a field and `force` is not set.
+    pub async fn apply(
+        &self,
+        kind: &GroupVersionKind,
+        object: Json,
+        options: &ApplyOptions,
+    ) -> Result<Json, ApiError> {
+        self.scope
+            .note(self.write_apply(kind, object, options).await)
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// See [`Client`]; `not-found`; `conflict` when a precondition fails.
+    pub async fn delete(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        self.scope.note(self.write_delete(kind, key, options).await)
+    }
+
+    /// Deletes a selection of objects.
+    ///
+    /// # Errors
+    /// See [`Client`]. What was deleted before the error stays deleted.
+    pub async fn delete_collection(
+        &self,
+        kind: &GroupVersionKind,
+        selection: &Selection,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        self.scope
+            .note(self.write_delete_collection(kind, selection, options).await)
+    }
+
+    /// Records an event in the background. Never fails: it is allowed about objects that the caller may get, and what is
+    /// refused or too much is counted and logged.
+    pub fn record_event(&self, event: Event) {
+        self.cluster.events().record(self, event);
+    }
+
+    /// Runs operations at once, a bounded number at a time. Answers stand in the order of the operations.
+    pub async fn batch(&self, operations: Vec<Operation>) -> Vec<Result<Reply, ApiError>> {
+        futures::stream::iter(operations.into_iter().map(|operation| self.run(operation)))
+            .buffered(BATCH_WIDTH)
+            .collect()
+            .await
+    }
+
+    /// Runs one operation.
+    ///
+    /// # Errors
+    /// As the call that the operation stands for.
+    pub async fn run(&self, operation: Operation) -> Result<Reply, ApiError> {
+        let object = |json| Ok(Reply::Object(json));
+        match operation {
+            Operation::Get(kind, key, options) => Ok(self
+                .get(&kind, &key, &options)
+                .await?
+                .map_or(Reply::Nothing, Reply::Object)),
+            Operation::Create(kind, json, options) => {
+                object(self.create(&kind, json, &options).await?)
+            }
+            Operation::Update(kind, json, options) => {
+                object(self.update(&kind, json, &options).await?)
+            }
+            Operation::Patch(kind, key, patch_type, patch, options) => {
+                object(self.patch(&kind, &key, patch_type, patch, &options).await?)
+            }
+            Operation::Apply(kind, json, options) => {
+                object(self.apply(&kind, json, &options).await?)
+            }
+            Operation::Delete(kind, key, options) => self
+                .delete(&kind, &key, &options)
+                .await
+                .map(|()| Reply::Nothing),
+            Operation::List(kind, options) => Ok(Reply::Page(self.list(&kind, &options).await?)),
+        }
+    }
+}

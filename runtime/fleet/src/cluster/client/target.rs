@@ -1,0 +1,168 @@
+//! What a call is about: the resource, checked against the grant. Entry point: [`Client::target`].
+
+use super::Client;
+use crate::api::{ApiCode, ApiError};
+use crate::cluster::backend::Backend;
+use crate::grant::{Access, Denied, Namespaces, Verb};
+use crate::kind::{GroupVersionKind, Resource};
+use crate::request::ObjectKey;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for a cluster to connect, or for a cache to sync, in one call.
+pub(super) const WAIT: Duration = Duration::from_secs(30);
+
+/// A kind that the grant and the cluster know.
+pub(super) struct Target {
+    pub(super) backend: Arc<Backend>,
+    pub(super) resource: Arc<Resource>,
+}
+
+impl Client {
+    /// Finds the resource of a kind. A group that no rule names is denied before the cluster is asked what it serves.
+    pub(super) async fn target(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
+        self.scope.check()?;
+        if !self.grant.names_group(&kind.group) {
+            let plural = format!("{}s", kind.kind.to_lowercase());
+            let access = self.access(&kind.group, &plural, None, Verb::Get, None, None);
+            return match self.grant.check(&access) {
+                Err(missing) => Err(denied(&missing)),
+                Ok(()) => Err(ApiError::host(
+                    ApiCode::Denied,
+                    format!("no rule names the group {:?}", kind.group),
+                )),
+            };
+        }
+        let backend = self.backend().await?;
+        let resource = match backend.discovery.get(kind) {
+            Some(resource) => resource,
+            None => {
+                self.within(backend.discovery.resolve(&backend.connection, kind))
+                    .await??
+            }
+        };
+        Ok(Target { backend, resource })
+    }
+
+    async fn backend(&self) -> Result<Arc<Backend>, ApiError> {
+        match self.cluster.backend() {
+            Some(backend) => Ok(backend),
+            None => self.within(self.cluster.connected()).await?,
+        }
+    }
+
+    /// Waits for something of the cluster, no longer than the run lasts.
+    pub(super) async fn within<T>(&self, wait: impl Future<Output = T>) -> Result<T, ApiError> {
+        let limit = self.scope.time_left(WAIT);
+        tokio::select! {
+            value = wait => Ok(value),
+            () = self.scope.token.cancelled() => Err(crate::cluster::scope::cancelled()),
+            () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
+            () = tokio::time::sleep(limit) => {
+                let state = self.cluster.status();
+                Err(ApiError::host(ApiCode::Timeout, format!("cluster {:?} is {}: {}", self.cluster.name().as_str(), state.state.as_str(), state.reason)))
+            }
+        }
+    }
+
+    fn access<'a>(
+        &'a self,
+        group: &'a str,
+        resource: &'a str,
+        subresource: Option<&'a str>,
+        verb: Verb,
+        namespace: Option<&'a str>,
+        name: Option<&'a str>,
+    ) -> Access<'a> {
+        Access {
+            cluster: self.facts(),
+            group,
+            resource,
+            subresource,
+            verb,
+            namespace,
+            name,
+        }
+    }
+
+    /// Checks one call on one object or collection.
+    pub(super) fn check(
+        &self,
+        resource: &Resource,
+        subresource: Option<&str>,
+        verb: Verb,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), ApiError> {
+        let namespace = if resource.namespaced { namespace } else { None };
+        let access = self.access(
+            &resource.kind.group,
+            &resource.plural,
+            subresource,
+            verb,
+            namespace,
+            name,
+        );
+        self.grant.check(&access).map_err(|missing| {
+            tracing::info!(
+                target: "audit",
+                tenant = %self.scope.caller.tenant,
+                reconciler = self.scope.caller.controller.as_ref().map(|c| c.as_str()),
+                cluster = %self.cluster.name(),
+                verb = verb.as_str(),
+                resource = &*resource.plural,
+                subresource,
+                namespace,
+                "call denied"
+            );
+            denied(&missing)
+        })
+    }
+
+    /// Whether a verb is granted on one object, without a word in the log.
+    pub(in crate::cluster) fn may(&self, resource: &Resource, verb: Verb, key: &ObjectKey) -> bool {
+        let namespace = if resource.namespaced {
+            key.namespace.as_deref()
+        } else {
+            None
+        };
+        self.grant
+            .check(&self.access(
+                &resource.kind.group,
+                &resource.plural,
+                None,
+                verb,
+                namespace,
+                Some(&key.name),
+            ))
+            .is_ok()
+    }
+
+    pub(super) fn namespaces(&self, resource: &Resource, verb: Verb) -> Namespaces {
+        self.grant
+            .namespaces(&self.facts(), &resource.kind.group, &resource.plural, verb)
+    }
+}
+
+pub(super) fn denied(missing: &Denied) -> ApiError {
+    ApiError::host(ApiCode::Denied, missing.to_string())
+}
+
+/// Checks that a key fits its resource: a namespace exactly where the resource has one, and a name.
+pub(super) fn check_key(resource: &Resource, key: &ObjectKey) -> Result<(), ApiError> {
+    let invalid = |message: String| Err(ApiError::host(ApiCode::Invalid, message));
+    if key.name.is_empty() {
+        return invalid(format!("the name of the {} is empty", resource.kind.kind));
+    }
+    match (resource.namespaced, key.namespace.as_deref()) {
+        (true, None | Some("")) => invalid(format!(
+            "{} {:?} needs a namespace",
+            resource.kind.kind, key.name
+        )),
+        (false, Some(namespace)) => invalid(format!(
+            "{} {:?} is cluster-scoped and has no namespace, but {namespace:?} was given",
+            resource.kind.kind, key.name
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,478 @@
+//! Writes. Entry points: `write_*`, one per call of [`Client`].
+//!
+//! A write runs in a task of its own on the host's runtime, under its own deadline: it is never cut off half way by whatever
+//! ends the call that asked for it. What the server answers goes into the caches before the caller sees it.
+
+use super::Client;
+use super::target::{Target, check_key};
+use crate::api::{
+    ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
+};
+use crate::cluster::answer::refusal;
+use crate::cluster::store::Store;
+use crate::cluster::transport::{Call, JSON};
+use crate::grant::{Namespaces, Verb};
+use crate::json::{Head, Object};
+use crate::kind::{GroupVersionKind, Resource};
+use crate::request::ObjectKey;
+use crate::selector::LabelSelector;
+use bytes::Bytes;
+use http::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a write may take, whatever becomes of the call that asked for it.
+pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// What a write leaves in the caches.
+enum Leaves {
+    /// The object that the server answers with.
+    Object,
+    /// Nothing: a dry run, or a subresource that is no object of the kind.
+    Nothing,
+    /// The absence of an object.
+    Absence(ObjectKey),
+}
+
+impl Client {
+    pub(super) async fn write_create(
+        &self,
+        kind: &GroupVersionKind,
+        object: Json,
+        options: &WriteOptions,
+    ) -> Result<Json, ApiError> {
+        let target = self.target(kind).await?;
+        let named = Named::read(&object)?;
+        let namespace = named.namespace(&target.resource)?;
+        let path = match &options.subresource {
+            Some(subresource) => {
+                let key = named.key(&target.resource)?;
+                self.check(
+                    &target.resource,
+                    Some(subresource),
+                    Verb::Create,
+                    namespace,
+                    Some(&key.name),
+                )?;
+                target
+                    .resource
+                    .object_path(namespace, &key.name, Some(subresource))
+            }
+            None => {
+                self.check(&target.resource, None, Verb::Create, namespace, None)?;
+                target.resource.collection_path(namespace)
+            }
+        };
+        let leaves = leaves(options.subresource.as_deref(), options.dry_run);
+        let path = self.with_manager(path, options.dry_run);
+        self.write(
+            &target,
+            Call {
+                method: Method::POST,
+                path,
+                accept: JSON,
+                body: Some((JSON, object)),
+            },
+            leaves,
+        )
+        .await
+    }
+
+    pub(super) async fn write_update(
+        &self,
+        kind: &GroupVersionKind,
+        object: Json,
+        options: &WriteOptions,
+    ) -> Result<Json, ApiError> {
+        let target = self.target(kind).await?;
+        let key = Named::read(&object)?.key(&target.resource)?;
+        let subresource = options.subresource.as_deref();
+        self.check(
+            &target.resource,
+            subresource,
+            Verb::Update,
+            key.namespace.as_deref(),
+            Some(&key.name),
+        )?;
+        let path = target
+            .resource
+            .object_path(key.namespace.as_deref(), &key.name, subresource);
+        let path = self.with_manager(path, options.dry_run);
+        let call = Call {
+            method: Method::PUT,
+            path,
+            accept: JSON,
+            body: Some((JSON, object)),
+        };
+        self.write(&target, call, leaves(subresource, options.dry_run))
+            .await
+    }
+
+    pub(super) async fn write_patch(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        patch_type: PatchType,
+        patch: Json,
+        options: &WriteOptions,
+    ) -> Result<Json, ApiError> {
+        let target = self.target(kind).await?;
+        check_key(&target.resource, key)?;
+        let subresource = options.subresource.as_deref();
+        self.check(
+            &target.resource,
+            subresource,
+            Verb::Patch,
+            key.namespace.as_deref(),
+            Some(&key.name),
+        )?;
+        let path = target
+            .resource
+            .object_path(key.namespace.as_deref(), &key.name, subresource);
+        let path = self.with_manager(path, options.dry_run);
+        let call = Call {
+            method: Method::PATCH,
+            path,
+            accept: JSON,
+            body: Some((patch_type.content_type(), patch)),
+        };
+        self.write(&target, call, leaves(subresource, options.dry_run))
+            .await
+    }
+
+    pub(super) async fn write_apply(
+        &self,
+        kind: &GroupVersionKind,
+        object: Json,
+        options: &ApplyOptions,
+    ) -> Result<Json, ApiError> {
+        let target = self.target(kind).await?;
+        let key = Named::read(&object)?.key(&target.resource)?;
+        let subresource = options.subresource.as_deref();
+        let namespace = key.namespace.as_deref();
+        self.check(
+            &target.resource,
+            subresource,
+            Verb::Patch,
+            namespace,
+            Some(&key.name),
+        )?;
+        if subresource.is_none() {
+            // An apply makes the object where it is absent.
+            self.check(
+                &target.resource,
+                None,
+                Verb::Create,
+                namespace,
+                Some(&key.name),
+            )?;
+        }
+        let path = target
+            .resource
+            .object_path(namespace, &key.name, subresource);
+        let mut path = self.with_manager(path, options.dry_run);
+        if options.force {
+            path.push_str("&force=true");
+        }
+        let call = Call {
+            method: Method::PATCH,
+            path,
+            accept: JSON,
+            body: Some((APPLY, object)),
+        };
+        self.write(&target, call, leaves(subresource, options.dry_run))
+            .await
+    }
+
+    pub(super) async fn write_delete(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let target = self.target(kind).await?;
+        check_key(&target.resource, key)?;
+        self.check(
+            &target.resource,
+            None,
+            Verb::Delete,
+            key.namespace.as_deref(),
+            Some(&key.name),
+        )?;
+        let path = target
+            .resource
+            .object_path(key.namespace.as_deref(), &key.name, None);
+        let leaves = if options.dry_run {
+            Leaves::Nothing
+        } else {
+            Leaves::Absence(key.clone())
+        };
+        self.write(
+            &target,
+            Call {
+                method: Method::DELETE,
+                path,
+                accept: JSON,
+                body: Some((JSON, delete_body(options))),
+            },
+            leaves,
+        )
+        .await?;
+        Ok(())
+    }
+
+    pub(super) async fn write_delete_collection(
+        &self,
+        kind: &GroupVersionKind,
+        selection: &Selection,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let target = self.target(kind).await?;
+        let resource = &target.resource;
+        if options.uid.is_some() || options.resource_version.is_some() {
+            return Err(ApiError::host(
+                ApiCode::Invalid,
+                "a collection has neither uid nor resource version: leave the preconditions out",
+            ));
+        }
+        let namespaces: Vec<Option<Arc<str>>> = match &selection.namespace {
+            Some(namespace) => vec![Some(namespace.as_str().into())],
+            None if !resource.namespaced => vec![None],
+            None => match self.namespaces(resource, Verb::DeleteCollection) {
+                Namespaces::Only(names) => names.into_iter().map(Some).collect(),
+                // The API has no call for all namespaces at once.
+                Namespaces::All => self.every_namespace().await?,
+                Namespaces::None => vec![None],
+            },
+        };
+        for namespace in namespaces {
+            self.check(
+                resource,
+                None,
+                Verb::DeleteCollection,
+                namespace.as_deref(),
+                None,
+            )?;
+            let mut path = resource.collection_path(namespace.as_deref());
+            let mut separator = '?';
+            for (name, selector) in [
+                ("labelSelector", &selection.label_selector),
+                ("fieldSelector", &selection.field_selector),
+            ] {
+                if let Some(selector) = selector {
+                    let _ = write!(
+                        path,
+                        "{separator}{name}={}",
+                        utf8_percent_encode(selector, NON_ALPHANUMERIC)
+                    );
+                    separator = '&';
+                }
+            }
+            let call = Call {
+                method: Method::DELETE,
+                path,
+                accept: JSON,
+                body: Some((JSON, delete_body(options))),
+            };
+            self.write(&target, call, Leaves::Nothing).await?;
+        }
+        Ok(())
+    }
+
+    /// Names of all namespaces, read live for a call that goes through them one by one.
+    async fn every_namespace(&self) -> Result<Vec<Option<Arc<str>>>, ApiError> {
+        let namespaces = GroupVersionKind::new("", "v1", "Namespace");
+        let program = Self::new(
+            self.cluster.clone(),
+            Arc::new(crate::grant::Grant::all()),
+            self.scope.clone(),
+            self.own,
+        );
+        let mut names = Vec::new();
+        let mut options = crate::api::ListOptions {
+            mode: crate::api::ReadMode::Live,
+            ..Default::default()
+        };
+        loop {
+            let page = Box::pin(program.read_page(&namespaces, &options)).await?;
+            for item in page.items {
+                if let Ok(object) = Object::parse(item) {
+                    names.push(Some(object.name().as_ref().into()));
+                }
+            }
+            match page.continue_token {
+                Some(token) => options.continue_token = Some(token),
+                None => return Ok(names),
+            }
+        }
+    }
+
+    fn with_manager(&self, mut path: String, dry_run: bool) -> String {
+        let _ = write!(
+            path,
+            "?fieldManager={}",
+            utf8_percent_encode(&self.scope.caller.field_manager, NON_ALPHANUMERIC)
+        );
+        if dry_run {
+            path.push_str("&dryRun=All");
+        }
+        path
+    }
+
+    /// Sends a write and takes its outcome into the caches.
+    async fn write(&self, target: &Target, call: Call, leaves: Leaves) -> Result<Json, ApiError> {
+        self.scope.check()?;
+        let backend = target.backend.clone();
+        let resource = target.resource.clone();
+        let write = async move {
+            let answer = refusal(backend.connection.send_here(call, WRITE_DEADLINE).await?)?;
+            let stores = backend.stores.of_kind(&resource.kind);
+            match leaves {
+                Leaves::Object => remember(&stores, &resource, &answer.body),
+                Leaves::Absence(key) => forget(&stores, &resource, &key, &answer.body),
+                Leaves::Nothing => {}
+            }
+            Ok(answer.body)
+        };
+        let task = self
+            .scope
+            .writes
+            .spawn_on(write, target.backend.connection.host());
+        tokio::select! {
+            biased;
+            outcome = task => outcome.unwrap_or_else(|error| Err(ApiError::host(ApiCode::Unavailable, error.to_string()))),
+            () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
+            () = self.scope.token.cancelled() => Err(crate::cluster::scope::cancelled()),
+        }
+    }
+}
+
+fn leaves(subresource: Option<&str>, dry_run: bool) -> Leaves {
+    match subresource {
+        _ if dry_run => Leaves::Nothing,
+        None | Some("status") => Leaves::Object,
+        Some(_) => Leaves::Nothing,
+    }
+}
+
+/// Puts an object that the server answered with into the stores that hold such objects.
+fn remember(stores: &[Arc<Store>], resource: &Resource, body: &Bytes) {
+    for store in stores {
+        let Ok(object) = store.ingest(body) else {
+            continue;
+        };
+        if object.kind() != &*resource.kind.kind
+            || !in_namespace(store, &object)
+            || !store.key.field_selector.is_empty()
+        {
+            continue;
+        }
+        let selector = LabelSelector::parse(&store.key.label_selector).unwrap_or_default();
+        if selector.matches(&object.labels()) {
+            store.apply(object)
+        } else {
+            store.delete(&object)
+        }
+    }
+}
+
+/// Takes a deleted object out of the stores; one that lives on under finalizers or for its grace period is put in instead.
+fn forget(stores: &[Arc<Store>], resource: &Resource, key: &ObjectKey, body: &Bytes) {
+    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let lives_on = answer["kind"].as_str() == Some(&*resource.kind.kind)
+        && !answer["metadata"]["deletionTimestamp"].is_null();
+    if lives_on {
+        return remember(stores, resource, body);
+    }
+    let uid = answer["details"]["uid"]
+        .as_str()
+        .or_else(|| answer["metadata"]["uid"].as_str());
+    for store in stores {
+        store.bury(key, uid, Instant::now());
+    }
+}
+
+fn in_namespace(store: &Store, object: &Object) -> bool {
+    store.key.namespace.is_none() || store.key.namespace.as_deref() == object.namespace().as_deref()
+}
+
+fn delete_body(options: &DeleteOptions) -> Bytes {
+    let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+    if options.uid.is_some() || options.resource_version.is_some() {
+        let mut preconditions = json!({});
+        if let Some(uid) = &options.uid {
+            preconditions["uid"] = json!(uid);
+        }
+        if let Some(version) = &options.resource_version {
+            preconditions["resourceVersion"] = json!(version);
+        }
+        body["preconditions"] = preconditions;
+    }
+    if let Some(propagation) = options.propagation {
+        body["propagationPolicy"] = json!(propagation.as_str());
+    }
+    if let Some(seconds) = options.grace_period_seconds {
+        body["gracePeriodSeconds"] = json!(seconds);
+    }
+    if options.dry_run {
+        body["dryRun"] = json!(["All"]);
+    }
+    Bytes::from(body.to_string())
+}
+
+/// Namespace and name as they stand in an object that is to be written.
+struct Named {
+    namespace: Option<Arc<str>>,
+    name: Option<Arc<str>>,
+}
+
+impl Named {
+    fn read(object: &Bytes) -> Result<Self, ApiError> {
+        let head = Head::scan(object).map_err(|e| {
+            ApiError::host(ApiCode::Invalid, format!("the object is not usable: {e}"))
+        })?;
+        let text = |span: crate::json::Span| {
+            let text: Option<String> = serde_json::from_slice(&object[span.range()]).ok();
+            text.filter(|text| !text.is_empty()).map(Arc::from)
+        };
+        Ok(Self {
+            namespace: text(head.namespace),
+            name: text(head.name),
+        })
+    }
+
+    fn namespace<'a>(&'a self, resource: &Resource) -> Result<Option<&'a str>, ApiError> {
+        match (resource.namespaced, self.namespace.as_deref()) {
+            (true, None) => Err(ApiError::host(
+                ApiCode::Invalid,
+                format!("the {} has no metadata.namespace", resource.kind.kind),
+            )),
+            (false, Some(_)) => Err(ApiError::host(
+                ApiCode::Invalid,
+                format!(
+                    "{} is cluster-scoped: leave metadata.namespace out",
+                    resource.kind.kind
+                ),
+            )),
+            (_, namespace) => Ok(namespace),
+        }
+    }
+
+    fn key(&self, resource: &Resource) -> Result<ObjectKey, ApiError> {
+        self.namespace(resource)?;
+        match &self.name {
+            Some(name) => Ok(ObjectKey {
+                namespace: self.namespace.clone(),
+                name: name.clone(),
+            }),
+            None => Err(ApiError::host(
+                ApiCode::Invalid,
+                format!("the {} has no metadata.name", resource.kind.kind),
+            )),
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! How to reach one API server and as whom. Entry point: [`ClusterConfig`].
+
+use http::Uri;
+use kube_client::Config;
+use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a kubeconfig came from, which decides what it may make this process do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Provenance {
+    /// A file that the operator named: may run credential plugins and refer to files.
+    File,
+    /// A Secret that somebody could write to an API server: plugins and file references are refused.
+    Secret,
+    /// Built by the program.
+    Program,
+}
+
+/// Why a kubeconfig cannot be used. No message quotes the kubeconfig's contents.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Not a kubeconfig.
+    #[error("not a kubeconfig: {0}")]
+    Parse(String),
+    /// The context is not there.
+    #[error("context {context:?} is not in the kubeconfig: it has {present}")]
+    NoContext {
+        /// The context asked for.
+        context: String,
+        /// What there is, for people.
+        present: String,
+    },
+    /// A credential plugin from a place that may not bring one.
+    #[error(
+        "user of context {0:?} runs a credential plugin, which a kubeconfig from a Secret may not"
+    )]
+    Exec(String),
+    /// A file reference from a place that may not bring one.
+    #[error(
+        "context {context:?} refers to a file in {field}, which a kubeconfig from a Secret may not: inline the data"
+    )]
+    FileReference {
+        /// The context.
+        context: String,
+        /// The kubeconfig field.
+        field: &'static str,
+    },
+    /// The context cannot be turned into a connection.
+    #[error("context {context:?} cannot be used: {reason}")]
+    Unusable {
+        /// The context.
+        context: String,
+        /// What is wrong, without values.
+        reason: String,
+    },
+    /// The URL of a server is not one.
+    #[error("server url {0:?} is not valid: write http(s)://host:port[/path]")]
+    Url(String),
+    /// This process does not run in a cluster, or its service account is not mounted.
+    #[error("in-cluster configuration is not available: {0}")]
+    InCluster(String),
+}
+
+/// Address, TLS and credentials of one API server. Cheap to clone; prints its server only.
+#[derive(Clone)]
+pub struct ClusterConfig {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    digest: [u8; 32],
+    server_digest: [u8; 32],
+    referenced_files: Vec<PathBuf>,
+}
+
+impl ClusterConfig {
+    /// Reads one context (`None`: the current one) of a kubeconfig. Relative file references are taken from `base_dir`.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; with [`Provenance::Secret`] also for credential plugins and references to files.
+    pub fn from_kubeconfig_text(
+        yaml: &str,
+        context: Option<&str>,
+        base_dir: Option<&Path>,
+        provenance: Provenance,
+    ) -> Result<Self, ConfigError> {
+        let kubeconfig =
+            Kubeconfig::from_yaml(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))?;
+        Self::from_kubeconfig(kubeconfig, context, base_dir, provenance)
+    }
+
+    fn from_kubeconfig(
+        mut kubeconfig: Kubeconfig,
+        context: Option<&str>,
+        base_dir: Option<&Path>,
+        provenance: Provenance,
+    ) -> Result<Self, ConfigError> {
+        let context = match context.or(kubeconfig.current_context.as_deref()) {
+            Some(context) => context.to_owned(),
+            None => {
+                return Err(ConfigError::NoContext {
+                    context: "(current)".into(),
+                    present: present(&kubeconfig),
+                });
+            }
+        };
+        let named = kubeconfig
+            .contexts
+            .iter()
+            .find(|c| c.name == context)
+            .and_then(|c| c.context.clone());
+        let Some(named) = named else {
+            let present = present(&kubeconfig);
+            return Err(ConfigError::NoContext { context, present });
+        };
+        let mut files = Vec::new();
+        for cluster in kubeconfig
+            .clusters
+            .iter_mut()
+            .filter(|c| c.name == named.cluster)
+        {
+            resolve_cluster(cluster, base_dir, &mut files);
+        }
+        let user = named.user.clone().unwrap_or_default();
+        for auth in kubeconfig.auth_infos.iter_mut().filter(|a| a.name == user) {
+            resolve_user(auth, base_dir, &mut files);
+        }
+        if provenance == Provenance::Secret {
+            refuse_foreign(&kubeconfig, &context, &user, &files)?;
+        }
+        let options = KubeConfigOptions {
+            context: Some(context.clone()),
+            ..KubeConfigOptions::default()
+        };
+        // The function is async in kube but awaits nothing.
+        let config =
+            futures::FutureExt::now_or_never(Config::from_custom_kubeconfig(kubeconfig, &options));
+        let config = match config {
+            Some(Ok(config)) => config,
+            Some(Err(error)) => {
+                return Err(ConfigError::Unusable {
+                    context,
+                    reason: chain(&error),
+                });
+            }
+            None => {
+                return Err(ConfigError::Unusable {
+                    context,
+                    reason: "its credentials are not ready".into(),
+                });
+            }
+        };
+        Self::new(config, files.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// A server without TLS or credentials of its own, such as one on loopback.
+    ///
+    /// # Errors
+    /// [`ConfigError::Url`].
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let uri: Uri = url.parse().map_err(|_| ConfigError::Url(url.to_owned()))?;
+        Self::new(Config::new(uri), Vec::new())
+    }
+
+    /// The service account of the pod that this process runs in.
+    ///
+    /// # Errors
+    /// [`ConfigError::InCluster`] when there is none.
+    pub fn in_cluster() -> Result<Self, ConfigError> {
+        let config = Config::incluster().map_err(|error| ConfigError::InCluster(chain(&error)))?;
+        Self::new(config, Vec::new())
+    }
+
+    fn new(config: Config, referenced_files: Vec<PathBuf>) -> Result<Self, ConfigError> {
+        let absolute =
+            config.cluster_url.scheme().is_some() && config.cluster_url.authority().is_some();
+        if !absolute {
+            return Err(ConfigError::Url(config.cluster_url.to_string()));
+        }
+        let server_digest = digest_server(&config);
+        let digest = digest_all(&config, &server_digest, &referenced_files);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                config,
+                digest,
+                server_digest,
+                referenced_files,
+            }),
+        })
+    }
+
+    /// The server's URL, for people.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.inner.config.cluster_url.to_string()
+    }
+
+    /// Files that the credentials or the CA come from; a change of one changes the configuration.
+    #[must_use]
+    pub fn referenced_files(&self) -> &[PathBuf] {
+        &self.inner.referenced_files
+    }
+
+    /// Whether both reach the same server with the same credentials.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        self.inner.digest == other.inner.digest
+    }
+
+    /// Whether both reach the same server, be it with other credentials.
+    #[must_use]
+    pub fn same_server(&self, other: &Self) -> bool {
+        self.inner.server_digest == other.inner.server_digest
+    }
+
+    pub(crate) fn kube(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// What connections are shared by: everything but the path of the server's URL.
+    pub(crate) fn connection_digest(&self) -> [u8; 32] {
+        let config = &self.inner.config;
+        let mut hash = Sha256::new();
+        hash.update(config.cluster_url.scheme_str().unwrap_or_default());
+        hash.update([0]);
+        hash.update(
+            config
+                .cluster_url
+                .authority()
+                .map(|a| a.as_str())
+                .unwrap_or_default(),
+        );
+        hash.update([0]);
+        hash_transport(config, &mut hash, &self.inner.referenced_files);
+        hash.finalize().into()
+    }
+
+    /// Stands for the server where its own identity cannot be read: URL and CA.
+    pub(crate) fn server_identity(&self) -> String {
+        self.inner
+            .server_digest
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect()
+    }
+}
+
+impl fmt::Debug for ClusterConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterConfig")
+            .field("server", &self.server())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Contexts of a kubeconfig, for an error.
+fn present(kubeconfig: &Kubeconfig) -> String {
+    let names: Vec<&str> = kubeconfig
+        .contexts
+        .iter()
+        .take(10)
+        .map(|c| c.name.as_str())
+        .collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+/// Names of all contexts of a kubeconfig, in file order.
+///
+/// # Errors
+/// [`ConfigError::Parse`].
+pub fn contexts(yaml: &str) -> Result<Vec<String>, ConfigError> {
+    let kubeconfig =
+        Kubeconfig::from_yaml(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))?;
+    Ok(kubeconfig.contexts.into_iter().map(|c| c.name).collect())
+}
+
+type Files = Vec<(&'static str, PathBuf)>;
+
+fn resolve_cluster(cluster: &mut NamedCluster, base: Option<&Path>, files: &mut Files) {
+    if let Some(cluster) = &mut cluster.cluster {
+        resolve(
+            &mut cluster.certificate_authority,
+            "certificate-authority",
+            base,
+            files,
+        );
+    }
+}
+
+fn resolve_user(user: &mut NamedAuthInfo, base: Option<&Path>, files: &mut Files) {
+    if let Some(auth) = &mut user.auth_info {
+        resolve(&mut auth.token_file, "tokenFile", base, files);
+        resolve(
+            &mut auth.client_certificate,
+            "client-certificate",
+            base,
+            files,
+        );
+        resolve(&mut auth.client_key, "client-key", base, files);
+    }
+}
+
+/// Makes a file reference absolute and notes it.
+fn resolve(
+    value: &mut Option<String>,
+    field: &'static str,
+    base: Option<&Path>,
+    files: &mut Files,
+) {
+    let Some(path) = value.as_ref().filter(|p| !p.is_empty()) else {
+        return;
+    };
+    let path = base.map_or_else(|| PathBuf::from(path), |base| base.join(path));
+    *value = Some(path.to_string_lossy().into_owned());
+    files.push((field, path));
+}
+
+fn refuse_foreign(
+    kubeconfig: &Kubeconfig,
+    context: &str,
+    user: &str,
+    files: &Files,
+) -> Result<(), ConfigError> {
+    let auth = kubeconfig
+        .auth_infos
+        .iter()
+        .find(|a| a.name == user)
+        .and_then(|a| a.auth_info.as_ref());
+    if auth.is_some_and(|a| a.exec.is_some() || a.auth_provider.is_some()) {
+        return Err(ConfigError::Exec(context.to_owned()));
+    }
+    match files.first() {
+        Some((field, _)) => Err(ConfigError::FileReference {
+            context: context.to_owned(),
+            field,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn digest_server(config: &Config) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(config.cluster_url.to_string());
+    for cert in config.root_cert.iter().flatten() {
+        hash.update([1]);
+        hash.update(cert);
+    }
+    hash.finalize().into()
+}
+
+fn digest_all(config: &Config, server: &[u8; 32], files: &[PathBuf]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(server);
+    hash_transport(config, &mut hash, files);
+    hash.finalize().into()
+}
+
+/// Everything that makes a connection what it is, but the address.
+fn hash_transport(config: &Config, hash: &mut Sha256, files: &[PathBuf]) {
+    for cert in config.root_cert.iter().flatten() {
+        hash.update([1]);
+        hash.update(cert);
+    }
+    hash.update([u8::from(config.accept_invalid_certs)]);
+    hash.update(config.tls_server_name.as_deref().unwrap_or_default());
+    hash.update(
+        config
+            .proxy_url
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+    );
+    hash_auth(&config.auth_info, hash);
+    for file in files {
+        hash.update([2]);
+        hash.update(std::fs::read(file).unwrap_or_default());
+    }
+}
+
+/// Every field, secrets included; only the digest is kept. `Value` sorts the keys of maps.
+fn hash_auth(auth: &AuthInfo, hash: &mut Sha256) {
+    hash.update([3]);
+    if let Ok(value) = serde_json::to_value(auth) {
+        hash.update(value.to_string());
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// The first line of an error, which for YAML tells the position and, unlike the rest, quotes no content.
+fn first_line(error: &dyn std::error::Error) -> String {
+    chain(error)
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(200)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kubeconfig(user: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters:\n- {{name: c, cluster: {{server: 'http://127.0.0.1:1/clusters/a'}}}}\n\
+             contexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- {{name: u, user: {user}}}\n"
+        )
+    }
+
+    fn load(user: &str, provenance: Provenance) -> Result<ClusterConfig, ConfigError> {
+        ClusterConfig::from_kubeconfig_text(&kubeconfig(user), None, None, provenance)
+    }
+
+    #[test]
+    fn credentials_make_a_configuration_but_not_a_server() {
+        let a = load("{token: one}", Provenance::File).unwrap();
+        let b = load("{token: two}", Provenance::File).unwrap();
+        assert!(a.same(&load("{token: one}", Provenance::File).unwrap()));
+        assert!(!a.same(&b) && a.same_server(&b));
+    }
+
+    #[test]
+    fn a_secret_may_bring_neither_plugins_nor_files() {
+        let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}}";
+        assert!(load(exec, Provenance::File).is_ok());
+        assert!(matches!(
+            load(exec, Provenance::Secret),
+            Err(ConfigError::Exec(_))
+        ));
+        assert!(matches!(
+            load("{tokenFile: /etc/token}", Provenance::Secret),
+            Err(ConfigError::FileReference { .. })
+        ));
+    }
+
+    #[test]
+    fn errors_name_what_there_is_and_quote_nothing_secret() {
+        let error = ClusterConfig::from_kubeconfig_text(
+            &kubeconfig("{token: hush}"),
+            Some("b"),
+            None,
+            Provenance::File,
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "context \"b\" is not in the kubeconfig: it has a"
+        );
+        let config = load("{token: hush}", Provenance::File).unwrap();
+        assert!(!format!("{config:?}").contains("hush"));
+    }
+
+    #[test]
+    fn contexts_are_listed_in_order() {
+        assert_eq!(contexts(&kubeconfig("{}")).unwrap(), ["a"]);
+        assert!(contexts("- not: one").is_err());
+    }
+}

@@ -1,0 +1,301 @@
+//! Events about objects, recorded in the background. Entry point: [`Recorder::record`].
+//!
+//! As client-go: equal events within [`AGGREGATE_FOR`] become one with a count; each object has a burst and a slow refill. What is
+//! too much, not granted or refused by the server is counted and logged, and never fails a reconcile.
+
+use super::Cluster;
+use super::client::Client;
+use super::scope::{CallScope, Caller};
+use crate::api::{Event, GetOptions, PatchType, ReadMode, WriteOptions};
+use crate::grant::{Grant, Verb};
+use crate::json::Object;
+use crate::kind::GroupVersionKind;
+use crate::request::ObjectKey;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Equal events within this time are one event with a count.
+const AGGREGATE_FOR: Duration = Duration::from_secs(600);
+/// Events of one object that may come at once, and how long one more takes to earn.
+const BURST: u32 = 25;
+const REFILL: Duration = Duration::from_secs(300);
+/// Most series and objects that are remembered per cluster.
+const MAX_SERIES: usize = 4096;
+/// Most events that wait to be written per cluster.
+const MAX_WAITING: usize = 1024;
+const MAX_REASON: usize = 128;
+const MAX_NOTE: usize = 1024;
+
+/// Records the events of one cluster.
+pub(crate) struct Recorder {
+    queue: mpsc::Sender<Waiting>,
+    dropped: Arc<AtomicU64>,
+}
+
+struct Waiting {
+    event: Event,
+    caller: Caller,
+    client: Client,
+}
+
+impl Recorder {
+    /// The recorder, and the task that writes, which ends when the recorder is dropped.
+    pub(crate) fn new(cluster: Weak<Cluster>) -> (Self, impl Future<Output = ()> + Send) {
+        let (queue, waiting) = mpsc::channel(MAX_WAITING);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let writer = Writer {
+            cluster,
+            series: HashMap::new(),
+            budgets: HashMap::new(),
+            dropped: dropped.clone(),
+        };
+        (Self { queue, dropped }, writer.run(waiting))
+    }
+
+    /// Queues an event; one too many is dropped and counted.
+    pub(crate) fn record(&self, client: &Client, event: Event) {
+        let waiting = Waiting {
+            caller: client.caller().clone(),
+            client: client.clone(),
+            event,
+        };
+        if self.queue.try_send(waiting).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Events dropped since the cluster was engaged.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct SeriesKey {
+    manager: Arc<str>,
+    kind: GroupVersionKind,
+    key: ObjectKey,
+    text: String,
+}
+
+struct Series {
+    name: String,
+    count: u32,
+    last: Instant,
+}
+
+struct Budget {
+    left: u32,
+    refilled: Instant,
+}
+
+struct Writer {
+    cluster: Weak<Cluster>,
+    /// Events written lately; at most [`MAX_SERIES`].
+    series: HashMap<SeriesKey, Series>,
+    /// What each object may still have recorded; at most [`MAX_SERIES`].
+    budgets: HashMap<ObjectKey, Budget>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Writer {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Waiting>) {
+        while let Some(next) = waiting.recv().await {
+            let Some(cluster) = self.cluster.upgrade() else {
+                return;
+            };
+            if !self.write(&cluster, next).await {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Writes one event; `false` when it was dropped.
+    async fn write(&mut self, cluster: &Arc<Cluster>, waiting: Waiting) -> bool {
+        let Waiting {
+            event,
+            caller,
+            client,
+        } = waiting;
+        let Some(resource) = cluster
+            .backend()
+            .and_then(|backend| backend.discovery.get(&event.kind))
+        else {
+            return false;
+        };
+        if !client.may(&resource, Verb::Get, &event.key) || !self.afford(&event.key, Instant::now())
+        {
+            tracing::debug!(tenant = %caller.tenant, cluster = %cluster.name(), reason = event.reason, "event not recorded");
+            return false;
+        }
+        let scope = CallScope::new(caller.clone(), CancellationToken::new(), None);
+        let grant = Arc::new(Grant::all());
+        let writer = Client::new(cluster.clone(), grant, scope, true);
+        let outcome = self.publish(&writer, &caller, event).await;
+        if let Err(error) = &outcome {
+            tracing::debug!(tenant = %caller.tenant, cluster = %cluster.name(), code = error.code.as_str(), "event refused by the server");
+        }
+        outcome.is_ok()
+    }
+
+    fn afford(&mut self, key: &ObjectKey, now: Instant) -> bool {
+        if self.budgets.len() >= MAX_SERIES {
+            self.budgets
+                .retain(|_, budget| now.duration_since(budget.refilled) < REFILL);
+            if self.budgets.len() >= MAX_SERIES {
+                self.budgets.clear();
+            }
+        }
+        let budget = self.budgets.entry(key.clone()).or_insert(Budget {
+            left: BURST,
+            refilled: now,
+        });
+        let earned =
+            u32::try_from(now.duration_since(budget.refilled).as_secs() / REFILL.as_secs())
+                .unwrap_or(BURST);
+        if earned > 0 {
+            budget.left = (budget.left + earned).min(BURST);
+            budget.refilled = now;
+        }
+        budget.left = match budget.left.checked_sub(1) {
+            Some(left) => left,
+            None => return false,
+        };
+        true
+    }
+
+    async fn publish(
+        &mut self,
+        client: &Client,
+        caller: &Caller,
+        event: Event,
+    ) -> Result<(), crate::api::ApiError> {
+        let now = Instant::now();
+        self.series
+            .retain(|_, series| now.duration_since(series.last) < AGGREGATE_FOR);
+        if self.series.len() >= MAX_SERIES {
+            self.series.clear();
+        }
+        let kind = GroupVersionKind::new("", "v1", "Event");
+        let namespace = event
+            .key
+            .namespace
+            .as_deref()
+            .unwrap_or("default")
+            .to_owned();
+        let text = format!(
+            "{}\n{}\n{}\n{}",
+            event.event_type.as_str(),
+            event.reason,
+            event.action,
+            event.note
+        );
+        let series_key = SeriesKey {
+            manager: caller.field_manager.clone(),
+            kind: event.kind.clone(),
+            key: event.key.clone(),
+            text,
+        };
+        let time = now_rfc3339();
+        if let Some(series) = self.series.get_mut(&series_key) {
+            series.count += 1;
+            series.last = now;
+            let key = ObjectKey::namespaced(&namespace, &series.name);
+            let patch = json!({"count": series.count, "lastTimestamp": time})
+                .to_string()
+                .into();
+            let done = client
+                .patch(
+                    &kind,
+                    &key,
+                    PatchType::Merge,
+                    patch,
+                    &WriteOptions::default(),
+                )
+                .await;
+            if !matches!(&done, Err(error) if error.code == crate::api::ApiCode::NotFound) {
+                return done.map(drop);
+            }
+            self.series.remove(&series_key);
+        }
+        let uid = uid(client, &event).await?;
+        let name = format!("{}.{:016x}", cut(&event.key.name, 200), fastrand::u64(..));
+        let object = body(&event, &name, &namespace, &uid, &time, caller);
+        client
+            .create(&kind, object.to_string().into(), &WriteOptions::default())
+            .await?;
+        self.series.insert(
+            series_key,
+            Series {
+                name,
+                count: 1,
+                last: now,
+            },
+        );
+        Ok(())
+    }
+}
+
+/// The uid of the object that an event is about, without bringing up a cache for it; empty when it is absent.
+async fn uid(client: &Client, event: &Event) -> Result<String, crate::api::ApiError> {
+    if let Some(object) = client.held(&event.kind, &event.key) {
+        return Ok(object.uid().into_owned());
+    }
+    let live = GetOptions {
+        mode: ReadMode::Live,
+        ..GetOptions::default()
+    };
+    let about = client.get(&event.kind, &event.key, &live).await?;
+    Ok(about
+        .and_then(|json| Object::parse(json).ok())
+        .map(|object| object.uid().into_owned())
+        .unwrap_or_default())
+}
+
+fn body(
+    event: &Event,
+    name: &str,
+    namespace: &str,
+    uid: &str,
+    time: &str,
+    caller: &Caller,
+) -> serde_json::Value {
+    let component = caller
+        .controller
+        .as_ref()
+        .map_or("windlass", |c| c.as_str());
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": event.kind.api_version(), "kind": &*event.kind.kind, "name": &*event.key.name,
+            "namespace": event.key.namespace.as_deref().unwrap_or(""), "uid": uid,
+        },
+        "type": event.event_type.as_str(),
+        "reason": cut(&event.reason, MAX_REASON),
+        "action": cut(&event.action, MAX_REASON),
+        "message": cut(&event.note, MAX_NOTE),
+        "count": 1, "firstTimestamp": time, "lastTimestamp": time,
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": &*caller.field_manager,
+    })
+}
+
+fn cut(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len()))
+        .rev()
+        .find(|i| text.is_char_boundary(*i))
+        .unwrap_or(0);
+    &text[..end]
+}
+
+fn now_rfc3339() -> String {
+    let now = jiff::Timestamp::now();
+    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+}

@@ -1,0 +1,237 @@
+//! The states of a cluster, and the task that moves it through them. Entry point: [`Cluster::live`].
+//!
+//! `Connecting → Syncing → Ready ⇄ Degraded → Gone`.
+
+use super::backend::Backend;
+use super::store::Store;
+use super::{Cluster, Transports};
+use crate::backoff::Backoff;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::watch;
+
+/// How often unread stores are looked for, where there are any.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// Where a cluster stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+pub enum ClusterState {
+    /// Not reached yet.
+    Connecting,
+    /// Reached; first lists are on their way.
+    Syncing,
+    /// Every cache is in step, or its server has definitely refused it.
+    Ready,
+    /// Was ready; a watch cannot be kept up. Keys wait, but one that probes.
+    Degraded,
+    /// Disengaged.
+    Gone,
+}
+
+impl ClusterState {
+    /// The word in logs, metrics and status.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connecting => "Connecting",
+            Self::Syncing => "Syncing",
+            Self::Ready => "Ready",
+            Self::Degraded => "Degraded",
+            Self::Gone => "Gone",
+        }
+    }
+}
+
+/// A state, why, and since when.
+#[derive(Debug, Clone)]
+pub(crate) struct Now {
+    pub(crate) state: ClusterState,
+    pub(crate) reason: String,
+    pub(crate) since: SystemTime,
+}
+
+pub(super) struct Lifecycle {
+    now: watch::Sender<Now>,
+    /// Sources that are still being attached.
+    pending: AtomicUsize,
+}
+
+impl Lifecycle {
+    pub(super) fn new() -> Self {
+        let now = Now {
+            state: ClusterState::Connecting,
+            reason: "not reached yet".into(),
+            since: SystemTime::now(),
+        };
+        Self {
+            now: watch::channel(now).0,
+            pending: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn now(&self) -> Now {
+        self.now.borrow().clone()
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Now> {
+        self.now.subscribe()
+    }
+
+    /// Moves to a state; a new reason alone keeps the time.
+    fn set(&self, state: ClusterState, reason: &str) -> bool {
+        let mut moved = false;
+        self.now.send_if_modified(|now| {
+            moved = now.state != state;
+            if !moved && now.reason == reason {
+                return false;
+            }
+            if moved {
+                now.since = SystemTime::now();
+            }
+            now.state = state;
+            reason.clone_into(&mut now.reason);
+            true
+        });
+        moved
+    }
+}
+
+/// Held while a source is being attached: the cluster stays `Syncing`.
+pub(crate) struct Pending(Arc<Cluster>);
+
+impl Pending {
+    pub(super) fn new(cluster: Arc<Cluster>) -> Self {
+        cluster.lifecycle.pending.fetch_add(1, Ordering::SeqCst);
+        Self(cluster)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.lifecycle.pending.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Cluster {
+    /// Connects, then follows the stores, until the cluster's token ends it.
+    pub(super) async fn live(self: Arc<Self>, transports: Arc<Transports>) {
+        let (backend, identity) = self.connect(transports).await;
+        let backend = Arc::new(backend);
+        self.backend.store(Some(backend.clone()));
+        self.enter(ClusterState::Syncing, "first lists are on their way");
+        self.follow(&backend, identity).await;
+    }
+
+    fn enter(&self, state: ClusterState, reason: &str) {
+        if self.lifecycle.set(state, reason) {
+            tracing::info!(cluster = %self.name, state = state.as_str(), reason, "cluster changed state");
+        }
+    }
+
+    async fn connect(&self, transports: Arc<Transports>) -> (Backend, String) {
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+        let mut rng = fastrand::Rng::new();
+        loop {
+            match self.try_connect(transports.clone()).await {
+                Ok(connected) => return connected,
+                Err(error) => {
+                    let first = self.lifecycle.now().reason != error.message;
+                    if first {
+                        tracing::warn!(cluster = %self.name, code = error.code.as_str(), reason = error.message, "cluster not reached");
+                    }
+                    self.lifecycle.set(ClusterState::Connecting, &error.message);
+                    let delay = backoff
+                        .next(&mut rng)
+                        .max(error.retry_after.unwrap_or_default());
+                    tokio::time::sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    async fn try_connect(
+        &self,
+        transports: Arc<Transports>,
+    ) -> Result<(Backend, String), crate::api::ApiError> {
+        let token = self.token.child_token();
+        let backend = Backend::connect(
+            self.config.clone(),
+            transports,
+            token,
+            self.tasks.clone(),
+            self.changed.clone(),
+        )
+        .await?;
+        let identity = backend.identity().await?;
+        Ok((backend, identity))
+    }
+
+    async fn follow(&self, backend: &Arc<Backend>, mut identity: String) {
+        let mut was_ready = false;
+        loop {
+            let (state, reason) = self.judge(&backend.stores.all(), was_ready);
+            let recovered = state == ClusterState::Ready && self.state() == ClusterState::Degraded;
+            if recovered {
+                self.check_identity(backend, &mut identity).await;
+            }
+            was_ready |= state == ClusterState::Ready;
+            self.enter(state, &reason);
+            if backend.stores.has_read_stores() {
+                let _ = tokio::time::timeout(SWEEP, self.changed.notified()).await;
+                backend.stores.drop_unread(Instant::now());
+            } else {
+                self.changed.notified().await;
+            }
+        }
+    }
+
+    /// The state that the stores make.
+    fn judge(&self, stores: &[Arc<Store>], was_ready: bool) -> (ClusterState, String) {
+        let mut syncing = self.lifecycle.pending.load(Ordering::SeqCst);
+        let mut trouble = None;
+        for store in stores {
+            let progress = store.progress().borrow().clone();
+            match progress.problem {
+                Some(problem) if problem.definite => {}
+                Some(problem) => trouble = Some(format!("{}: {}", store.key.kind, problem.message)),
+                None if !progress.synced => syncing += 1,
+                None => {}
+            }
+        }
+        match (trouble, was_ready) {
+            (Some(reason), true) => (ClusterState::Degraded, reason),
+            (Some(reason), false) => (ClusterState::Syncing, reason),
+            (None, false) if syncing > 0 => (
+                ClusterState::Syncing,
+                format!("{syncing} caches are not filled yet"),
+            ),
+            (None, _) => (ClusterState::Ready, "all caches are in step".into()),
+        }
+    }
+
+    /// After trouble: another server may answer under the same address, and shares nothing with the one before.
+    async fn check_identity(&self, backend: &Backend, identity: &mut String) {
+        let Ok(now) = backend.identity().await else {
+            return;
+        };
+        if now == *identity {
+            return;
+        }
+        tracing::warn!(cluster = %self.name, "another cluster answers under this name: caches rebuilt");
+        *identity = now;
+        for store in backend.stores.all() {
+            store.reset();
+        }
+    }
+
+    /// Ends everything: watches stop, calls answer `cluster-gone`. Returns when the last task has ended.
+    pub(crate) async fn end(&self) {
+        self.token.cancel();
+        self.lifecycle.set(ClusterState::Gone, "disengaged");
+        tracing::info!(cluster = %self.name, state = "Gone", reason = "disengaged", "cluster changed state");
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

@@ -1,0 +1,157 @@
+//! Who makes a call, and the bounds of the run it is made in. Entry point: [`CallScope`].
+
+use crate::api::{ApiCode, ApiError};
+use crate::cluster::store::IndexPath;
+use crate::kind::GroupVersionKind;
+use crate::name::{ControllerName, TenantName};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Whom calls are made for. Reaches every log line, metric and API call of a request.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The tenant.
+    pub tenant: TenantName,
+    /// The controller; `None` for code outside controllers.
+    pub controller: Option<ControllerName>,
+    /// Who owns the fields that are applied: `windlass:<tenant>/<reconciler>`.
+    pub(crate) field_manager: Arc<str>,
+    /// The indexes that the caller declared: by kind and the caller's name for them.
+    pub(crate) indexes: Arc<DeclaredIndexes>,
+}
+
+/// Indexes by kind and declared name. Two callers may use one name for different paths.
+pub(crate) type DeclaredIndexes = HashMap<(GroupVersionKind, String), Arc<DeclaredIndex>>;
+
+/// An index as declared, with the name that stores know it by: its paths.
+#[derive(Debug)]
+pub(crate) struct DeclaredIndex {
+    pub(crate) id: Arc<str>,
+    pub(crate) path: IndexPath,
+}
+
+impl DeclaredIndex {
+    pub(crate) fn new(path: IndexPath) -> Self {
+        let id = match &path.namespace_path {
+            Some(namespace) => format!("{}\n{namespace}", path.path),
+            None => path.path.to_string(),
+        };
+        Self {
+            id: id.into(),
+            path,
+        }
+    }
+}
+
+impl Caller {
+    /// A caller of a tenant's controller.
+    #[must_use]
+    pub fn new(tenant: TenantName, controller: ControllerName) -> Self {
+        let field_manager = format!("windlass:{tenant}/{controller}").into();
+        Self {
+            tenant,
+            controller: Some(controller),
+            field_manager,
+            indexes: Arc::default(),
+        }
+    }
+
+    /// Code outside controllers, such as tests and commands.
+    #[must_use]
+    pub fn program() -> Self {
+        Self {
+            tenant: TenantName::default(),
+            controller: None,
+            field_manager: "windlass".into(),
+            indexes: Arc::default(),
+        }
+    }
+
+    pub(crate) fn with_indexes(mut self, indexes: Arc<DeclaredIndexes>) -> Self {
+        self.indexes = indexes;
+        self
+    }
+
+    pub(crate) fn index(&self, kind: &GroupVersionKind, name: &str) -> Option<&Arc<DeclaredIndex>> {
+        self.indexes.get(&(kind.clone(), name.to_owned()))
+    }
+}
+
+/// One run's calls: until when, whether they are still wanted, and the writes that outlive them.
+pub(crate) struct CallScope {
+    pub(crate) caller: Caller,
+    /// Cancelled when the run should end: calls answer `cancelled` from then on.
+    pub(crate) token: CancellationToken,
+    pub(crate) deadline: Option<Instant>,
+    /// Writes under way. They are never abandoned: the run ends when the last has ended, each within its own deadline.
+    pub(crate) writes: TaskTracker,
+    /// Largest Retry-After that an API server gave in this run, in milliseconds.
+    retry_after: AtomicU64,
+}
+
+impl CallScope {
+    pub(crate) fn new(
+        caller: Caller,
+        token: CancellationToken,
+        deadline: Option<Instant>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            caller,
+            token,
+            deadline,
+            writes: TaskTracker::new(),
+            retry_after: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether calls are still wanted.
+    ///
+    /// # Errors
+    /// `cancelled`.
+    pub(crate) fn check(&self) -> Result<(), ApiError> {
+        if self.token.is_cancelled() {
+            Err(cancelled())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Time left for a call, at most `limit`.
+    pub(crate) fn time_left(&self, limit: Duration) -> Duration {
+        self.deadline.map_or(limit, |deadline| {
+            deadline
+                .saturating_duration_since(Instant::now())
+                .min(limit)
+        })
+    }
+
+    pub(crate) fn note<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
+        if let Err(ApiError {
+            retry_after: Some(after),
+            ..
+        }) = &result
+        {
+            self.retry_after.fetch_max(
+                u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+                Ordering::Relaxed,
+            );
+        }
+        result
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self.retry_after.load(Ordering::Relaxed) {
+            0 => None,
+            ms => Some(Duration::from_millis(ms)),
+        }
+    }
+}
+
+pub(crate) fn cancelled() -> ApiError {
+    ApiError::host(ApiCode::Cancelled, "this call is ending: return now")
+}

@@ -1,0 +1,659 @@
+//! Cached objects of one resource. Entry point: [`Store::apply`], fed by a watch; [`Store::get`] and [`Store::page`] read.
+//!
+//! Objects are kept as the raw JSON that the server sent, without managedFields. A reader never goes back in time: an object
+//! older than the one held is ignored, a list older than the store is refused, own writes are put in at once, and an own delete
+//! leaves a tombstone until the watch has passed it.
+
+mod index;
+#[cfg(test)]
+mod tests;
+
+use index::Index;
+pub(crate) use index::IndexPath;
+
+use crate::api::{ListPage, Projection};
+use crate::json::{JsonError, Object};
+use crate::kind::{GroupVersionKind, Resource};
+use crate::request::ObjectKey;
+use crate::selector::{FieldSelector, LabelSelector};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+
+/// Most tombstones kept per store; the oldest goes first.
+const MAX_TOMBSTONES: usize = 10_000;
+/// A tombstone that no watch event has resolved by then is dropped.
+const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
+
+/// What of a resource a store holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct StoreKey {
+    pub(crate) kind: GroupVersionKind,
+    /// `None`: all namespaces, or the resource is cluster-scoped.
+    pub(crate) namespace: Option<Arc<str>>,
+    /// Canonical label and field selectors that the server filters by; empty: none.
+    pub(crate) label_selector: Arc<str>,
+    pub(crate) field_selector: Arc<str>,
+    pub(crate) projection: Projection,
+}
+
+impl StoreKey {
+    /// Everything of a kind, or of it in one namespace.
+    pub(crate) fn whole(
+        kind: GroupVersionKind,
+        namespace: Option<Arc<str>>,
+        projection: Projection,
+    ) -> Self {
+        Self {
+            kind,
+            namespace,
+            label_selector: "".into(),
+            field_selector: "".into(),
+            projection,
+        }
+    }
+
+    pub(crate) fn is_selective(&self) -> bool {
+        !self.label_selector.is_empty() || !self.field_selector.is_empty()
+    }
+}
+
+/// One change of a cached object. `old` is absent on creation, `new` on deletion.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) old: Option<Object>,
+    pub(crate) new: Option<Object>,
+    /// Part of the first list, or of a replay for a late subscriber.
+    pub(crate) initial: bool,
+}
+
+impl Change {
+    /// The object in its newest known state.
+    pub(crate) fn object(&self) -> Option<&Object> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+}
+
+/// Receives the changes of a store in order. Must not block and must not write to the store; reading any store is fine.
+pub(crate) trait Sink: Send + Sync {
+    fn changed(&self, change: &Change);
+}
+
+/// How far a store has come.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Progress {
+    /// Whether the first list is in.
+    pub(crate) synced: bool,
+    /// Why the watch does not run, while it does not.
+    pub(crate) problem: Option<Problem>,
+    /// Highest version of an object event seen; 0 where versions are not integers.
+    pub(crate) seen: u64,
+    /// Whether a new list and watch may be owed: false only while a watch is established.
+    pub(crate) watching: bool,
+}
+
+/// Why a watch does not run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Problem {
+    /// Whether the server gave a definite answer (403, kind not served), so that waiting for it is pointless.
+    pub(crate) definite: bool,
+    pub(crate) message: String,
+    pub(crate) error: Option<Arc<crate::api::ApiError>>,
+}
+
+impl PartialEq for crate::api::ApiError {
+    fn eq(&self, other: &Self) -> bool {
+        self.code == other.code
+            && self.http_status == other.http_status
+            && self.message == other.message
+    }
+}
+
+/// A list that is older than what the store holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server's list (version {list}) is older than the cache (version {held})")]
+pub(crate) struct StaleList {
+    pub(crate) list: u64,
+    pub(crate) held: u64,
+}
+
+/// Cached objects of one [`StoreKey`].
+pub(crate) struct Store {
+    pub(crate) key: StoreKey,
+    pub(crate) resource: Arc<Resource>,
+    /// Held by whoever changes the store, from the change until every sink has seen it: sinks see changes in order.
+    writer: Mutex<Sinks>,
+    state: RwLock<State>,
+    progress: watch::Sender<Progress>,
+    /// Told when the store was reset and must be listed anew.
+    relist: Notify,
+}
+
+type Sinks = Vec<(u64, Arc<dyn Sink>)>;
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<ObjectKey, Entry>,
+    /// Resource version that list and watch have reached; text as the server gave it.
+    version: String,
+    /// `version` as a number; `None` where it is not one, and then time travel is not detected.
+    number: Option<u64>,
+    indexes: BTreeMap<Arc<str>, Index>,
+    /// Uids of objects that this process deleted and the watch has not passed yet.
+    tombstones: HashMap<Box<str>, Instant>,
+    /// Sum of the texts of `objects`.
+    bytes: usize,
+}
+
+struct Entry {
+    object: Object,
+    /// 0 where versions are not integers.
+    version: u64,
+}
+
+impl Store {
+    pub(crate) fn new(key: StoreKey, resource: Arc<Resource>) -> Self {
+        let (progress, _) = watch::channel(Progress::default());
+        Self {
+            key,
+            resource,
+            writer: Mutex::default(),
+            state: RwLock::default(),
+            progress,
+            relist: Notify::new(),
+        }
+    }
+
+    /// Makes an object of this store from the server's text.
+    pub(crate) fn ingest(&self, text: &[u8]) -> Result<Object, JsonError> {
+        let object = Object::ingest(text, &self.resource.kind)?;
+        if self.key.projection == Projection::Full {
+            return Ok(object);
+        }
+        Ok(self.metadata_of(&object))
+    }
+
+    /// The metadata alone, under the object's own kind: servers send it as a PartialObjectMetadata.
+    fn metadata_of(&self, object: &Object) -> Object {
+        let kind = &self.resource.kind;
+        let mut json = serde_json::json!({"apiVersion": kind.api_version(), "kind": &*kind.kind})
+            .to_string()
+            .into_bytes();
+        json.pop();
+        json.extend_from_slice(b",\"metadata\":");
+        json.extend_from_slice(&object.json()[object.head().metadata.range()]);
+        json.push(b'}');
+        json.shrink_to_fit();
+        // Parts of an object that has been checked make one again.
+        Object::parse(json.into()).unwrap_or_else(|_| object.metadata_only())
+    }
+
+    // --- changes ---
+
+    /// Takes in an object that exists now, from the watch or from an own write.
+    pub(crate) fn apply(&self, object: Object) {
+        let sinks = self.writer.lock();
+        let change = self.state.write().apply(object, false);
+        self.publish(&sinks, change.into_iter());
+    }
+
+    /// Takes in an object that the watch says is gone.
+    pub(crate) fn delete(&self, object: &Object) {
+        let sinks = self.writer.lock();
+        let change = self.state.write().delete(object);
+        self.publish(&sinks, change.into_iter());
+    }
+
+    /// An own delete that the server has confirmed: the object leaves at once, and late news of it are ignored.
+    pub(crate) fn bury(&self, key: &ObjectKey, uid: Option<&str>, now: Instant) {
+        let sinks = self.writer.lock();
+        let change = self.state.write().bury(key, uid, now);
+        self.publish(&sinks, change.into_iter());
+    }
+
+    /// Takes in a whole list: what is not in it is gone.
+    ///
+    /// # Errors
+    /// [`StaleList`], and then nothing has changed.
+    pub(crate) fn replace(&self, objects: Vec<Object>, version: String) -> Result<(), StaleList> {
+        let sinks = self.writer.lock();
+        let initial = !self.progress.borrow().synced;
+        let changes = self.state.write().replace(objects, version, initial)?;
+        self.publish(&sinks, changes.into_iter());
+        drop(sinks);
+        self.progress
+            .send_if_modified(|p| !std::mem::replace(&mut p.synced, true));
+        Ok(())
+    }
+
+    /// Forgets everything, as for a new cluster: objects leave with their events, and older versions are welcome again.
+    pub(crate) fn reset(&self) {
+        let sinks = self.writer.lock();
+        let changes = self.state.write().reset();
+        self.publish(&sinks, changes.into_iter());
+        drop(sinks);
+        self.progress.send_modify(|p| *p = Progress::default());
+        self.relist.notify_one();
+    }
+
+    /// Waits until the store must be listed anew.
+    pub(crate) async fn relist_asked(&self) {
+        self.relist.notified().await;
+    }
+
+    fn publish(&self, sinks: &Sinks, changes: impl Iterator<Item = Change>) {
+        let mut seen = 0;
+        for change in changes {
+            seen = seen.max(
+                change
+                    .object()
+                    .map_or(0, |o| number(&o.resource_version()).unwrap_or(0)),
+            );
+            for (_, sink) in sinks {
+                sink.changed(&change);
+            }
+        }
+        self.progress.send_if_modified(|p| {
+            seen > p.seen && {
+                p.seen = seen;
+                true
+            }
+        });
+    }
+
+    /// Progress without an object: a bookmark, or the version of an event.
+    pub(crate) fn reached(&self, version: &str) {
+        self.state.write().reached(version);
+    }
+
+    pub(crate) fn set_watching(&self, watching: bool) {
+        self.progress.send_if_modified(|p| {
+            let change = p.watching != watching || (watching && p.problem.is_some());
+            p.watching = watching;
+            if watching {
+                p.problem = None;
+            }
+            change
+        });
+    }
+
+    pub(crate) fn set_problem(&self, problem: Problem) {
+        self.progress.send_if_modified(|p| {
+            p.watching = false;
+            let change = p.problem.as_ref() != Some(&problem);
+            p.problem = Some(problem);
+            change
+        });
+    }
+
+    // --- subscriptions and indexes ---
+
+    /// Shows a sink every object there is, then every change. Returns what [`Self::unsubscribe`] takes.
+    pub(crate) fn subscribe(&self, sink: Arc<dyn Sink>) -> u64 {
+        let mut sinks = self.writer.lock();
+        self.replay(&*sink);
+        let id = sinks.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
+        sinks.push((id, sink));
+        id
+    }
+
+    /// Shows a sink every object there is, once more.
+    pub(crate) fn offer_again(&self, sink: &dyn Sink) {
+        let _order = self.writer.lock();
+        self.replay(sink);
+    }
+
+    fn replay(&self, sink: &dyn Sink) {
+        let objects: Vec<Object> = self
+            .state
+            .read()
+            .objects
+            .values()
+            .map(|entry| entry.object.clone())
+            .collect();
+        for object in objects {
+            sink.changed(&Change {
+                old: None,
+                new: Some(object),
+                initial: true,
+            });
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, id: u64) {
+        self.writer.lock().retain(|(sink, _)| *sink != id);
+    }
+
+    /// Adds an index; one of the same name and path that is there already serves both.
+    pub(crate) fn add_index(&self, name: &str, path: &IndexPath) {
+        let mut state = self.state.write();
+        if state
+            .indexes
+            .get(name)
+            .is_some_and(|index| index.path == *path)
+        {
+            return;
+        }
+        let mut index = Index::new(path.clone());
+        for (key, entry) in &state.objects {
+            index.insert(key, &entry.object);
+        }
+        state.indexes.insert(name.into(), index);
+    }
+
+    // --- reads ---
+
+    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        self.progress.borrow().synced
+    }
+
+    pub(crate) fn version(&self) -> String {
+        self.state.read().version.clone()
+    }
+
+    /// Number of objects and bytes of their texts.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let state = self.state.read();
+        (state.objects.len(), state.bytes)
+    }
+
+    /// Whether the server's versions are integers, without which time travel is not detected.
+    pub(crate) fn is_monotonic(&self) -> bool {
+        let state = self.state.read();
+        state.version.is_empty() || state.number.is_some()
+    }
+
+    /// An object and its version.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<(Object, u64)> {
+        self.state
+            .read()
+            .objects
+            .get(key)
+            .map(|entry| (entry.object.clone(), entry.version))
+    }
+
+    /// Keys of the objects whose index holds a value.
+    pub(crate) fn by_index(&self, name: &str, value: &str) -> Vec<ObjectKey> {
+        self.state
+            .read()
+            .indexes
+            .get(name)
+            .map(|index| index.keys(value).cloned().collect())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn has_index(&self, name: &str) -> bool {
+        self.state.read().indexes.contains_key(name)
+    }
+
+    /// A page of objects in key order, from behind `after`.
+    pub(crate) fn page(&self, query: &Query<'_>, after: Option<&ObjectKey>, limit: usize) -> Page {
+        let state = self.state.read();
+        let mut page = Page {
+            objects: Vec::new(),
+            last: None,
+            more: false,
+            version: state.version.clone(),
+        };
+        let mut take = |key: &ObjectKey, object: &Object| {
+            if !query.matches(key, object) {
+                return true;
+            }
+            if page.objects.len() == limit {
+                page.more = true;
+                return false;
+            }
+            page.objects.push(object.clone());
+            page.last = Some(key.clone());
+            true
+        };
+        if let Some((name, value)) = query.index {
+            let keys = state
+                .indexes
+                .get(name)
+                .into_iter()
+                .flat_map(|index| index.keys(value));
+            for key in keys.filter(|key| after.is_none_or(|after| *key > after)) {
+                if let Some(entry) = state.objects.get(key)
+                    && !take(key, &entry.object)
+                {
+                    break;
+                }
+            }
+            return page;
+        }
+        for (key, entry) in state.objects.range((query.from(after), Bound::Unbounded)) {
+            if query.is_past(key) || !take(key, &entry.object) {
+                break;
+            }
+        }
+        page
+    }
+}
+
+/// What a page holds.
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Object>,
+    /// Key of the last object.
+    pub(crate) last: Option<ObjectKey>,
+    /// Whether objects follow.
+    pub(crate) more: bool,
+    pub(crate) version: String,
+}
+
+impl Page {
+    /// The page as callers see it, with the projection they asked for.
+    pub(crate) fn into_list(
+        self,
+        projection: Projection,
+        continue_token: Option<String>,
+    ) -> ListPage {
+        let json = |object: Object| match projection {
+            Projection::Full => object.json().clone(),
+            Projection::Metadata => object.metadata_only().json().clone(),
+        };
+        ListPage {
+            items: self.objects.into_iter().map(json).collect(),
+            continue_token,
+            resource_version: self.version,
+        }
+    }
+}
+
+/// Which objects of a store are wanted.
+#[derive(Default)]
+pub(crate) struct Query<'a> {
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) labels: Option<&'a LabelSelector>,
+    /// Of `metadata.name` and `metadata.namespace` only.
+    pub(crate) fields: Option<&'a FieldSelector>,
+    pub(crate) index: Option<(&'a str, &'a str)>,
+}
+
+impl Query<'_> {
+    fn matches(&self, key: &ObjectKey, object: &Object) -> bool {
+        self.namespace
+            .is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+            && self
+                .labels
+                .is_none_or(|labels| labels.matches(&object.labels()))
+            && self.fields.is_none_or(|fields| {
+                fields.matches(|field| match field {
+                    "metadata.name" => &*key.name,
+                    _ => key.namespace.as_deref().unwrap_or_default(),
+                })
+            })
+    }
+
+    fn from(&self, after: Option<&ObjectKey>) -> Bound<ObjectKey> {
+        match (after, self.namespace) {
+            (Some(after), _) => Bound::Excluded(after.clone()),
+            (None, Some(namespace)) => Bound::Included(ObjectKey::namespaced(namespace, "")),
+            (None, None) => Bound::Unbounded,
+        }
+    }
+
+    /// Whether no key from here on can be of the namespace.
+    fn is_past(&self, key: &ObjectKey) -> bool {
+        self.namespace
+            .is_some_and(|namespace| key.namespace.as_deref() > Some(namespace))
+    }
+}
+
+/// A resource version as a number, where it is one.
+pub(crate) fn number(version: &str) -> Option<u64> {
+    version.parse().ok()
+}
+
+impl State {
+    fn apply(&mut self, object: Object, initial: bool) -> Option<Change> {
+        let version = number(&object.resource_version()).unwrap_or(0);
+        if !self.tombstones.is_empty() && self.tombstones.contains_key(&*object.uid()) {
+            return None;
+        }
+        let key = object.key();
+        let old = match self.objects.get(&key) {
+            Some(held) if held.version >= version && version != 0 => return None,
+            Some(held) => Some(held.object.clone()),
+            None => None,
+        };
+        self.put(key, object.clone(), version);
+        Some(Change {
+            old,
+            new: Some(object),
+            initial,
+        })
+    }
+
+    fn put(&mut self, key: ObjectKey, object: Object, version: u64) {
+        for index in self.indexes.values_mut() {
+            if let Some(held) = self.objects.get(&key) {
+                index.remove(&key, &held.object);
+            }
+            index.insert(&key, &object);
+        }
+        self.bytes += object.json().len();
+        if let Some(held) = self.objects.insert(key, Entry { object, version }) {
+            self.bytes -= held.object.json().len();
+        }
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Option<Object> {
+        let held = self.objects.remove(key)?;
+        self.bytes -= held.object.json().len();
+        for index in self.indexes.values_mut() {
+            index.remove(key, &held.object);
+        }
+        Some(held.object)
+    }
+
+    fn delete(&mut self, object: &Object) -> Option<Change> {
+        self.tombstones.remove(&*object.uid());
+        let key = object.key();
+        let held = self.objects.get(&key)?;
+        let newer = held.version > number(&object.resource_version()).unwrap_or(u64::MAX);
+        if newer && held.object.uid() != object.uid() {
+            return None;
+        }
+        self.take(&key);
+        // The event carries the last state, which may be newer than the one held.
+        Some(Change {
+            old: Some(object.clone()),
+            new: None,
+            initial: false,
+        })
+    }
+
+    fn bury(&mut self, key: &ObjectKey, uid: Option<&str>, now: Instant) -> Option<Change> {
+        let held = self.objects.get(key)?;
+        if uid.is_some_and(|uid| uid != held.object.uid()) {
+            return None;
+        }
+        self.tombstones
+            .retain(|_, at| now.duration_since(*at) < TOMBSTONE_LIFE);
+        if self.tombstones.len() < MAX_TOMBSTONES {
+            self.tombstones
+                .insert(held.object.uid().as_ref().into(), now);
+        }
+        let old = self.take(key);
+        Some(Change {
+            old,
+            new: None,
+            initial: false,
+        })
+    }
+
+    fn replace(
+        &mut self,
+        objects: Vec<Object>,
+        version: String,
+        initial: bool,
+    ) -> Result<Vec<Change>, StaleList> {
+        let list = number(&version);
+        if let (Some(list), Some(held)) = (list, self.number)
+            && list < held
+        {
+            return Err(StaleList { list, held });
+        }
+        let mut changes = Vec::new();
+        let mut present: std::collections::HashSet<ObjectKey> =
+            std::collections::HashSet::with_capacity(objects.len());
+        for object in objects {
+            present.insert(object.key());
+            changes.extend(self.apply(object, initial));
+        }
+        // An own write may be newer than the list: what the list cannot know of stays.
+        let gone = |entry: &Entry| list.is_none_or(|list| entry.version <= list);
+        let gone: Vec<ObjectKey> = self
+            .objects
+            .iter()
+            .filter(|(key, entry)| !present.contains(key) && gone(entry))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in gone {
+            let old = self.take(&key);
+            changes.push(Change {
+                old,
+                new: None,
+                initial: false,
+            });
+        }
+        self.tombstones.clear();
+        self.number = list;
+        self.version = version;
+        Ok(changes)
+    }
+
+    fn reset(&mut self) -> Vec<Change> {
+        let keys: Vec<ObjectKey> = self.objects.keys().cloned().collect();
+        let changes = keys
+            .iter()
+            .map(|key| Change {
+                old: self.take(key),
+                new: None,
+                initial: false,
+            })
+            .collect();
+        self.tombstones.clear();
+        self.version.clear();
+        self.number = None;
+        changes
+    }
+
+    fn reached(&mut self, version: &str) {
+        match (number(version), self.number) {
+            (Some(new), Some(held)) if new <= held => {}
+            (new, _) => {
+                self.number = new;
+                version.clone_into(&mut self.version);
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A field index of a store: which objects hold a value at a path. Entry point: [`Index::insert`].
+
+use crate::json::Object;
+use crate::path::FieldPath;
+use crate::request::ObjectKey;
+use std::collections::{BTreeSet, HashMap};
+
+/// Most values that one object contributes to one index.
+const MAX_VALUES: usize = 1000;
+
+/// Where the values of an index stand.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct IndexPath {
+    pub(crate) path: FieldPath,
+    /// Where the namespace of the referred object stands; values are then `namespace/name`.
+    pub(crate) namespace_path: Option<FieldPath>,
+}
+
+pub(crate) struct Index {
+    pub(crate) path: IndexPath,
+    /// Holds no empty set.
+    keys: HashMap<Box<str>, BTreeSet<ObjectKey>>,
+}
+
+impl Index {
+    pub(crate) fn new(path: IndexPath) -> Self {
+        Self {
+            path,
+            keys: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, key: &ObjectKey, object: &Object) {
+        for value in self.path.values(object) {
+            self.keys
+                .entry(value.into())
+                .or_default()
+                .insert(key.clone());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &ObjectKey, object: &Object) {
+        for value in self.path.values(object) {
+            if let Some(keys) = self.keys.get_mut(&*value) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.keys.remove(&*value);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn keys(&self, value: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.keys.get(value).into_iter().flatten()
+    }
+}
+
+impl IndexPath {
+    /// The values of an object, each once.
+    fn values(&self, object: &Object) -> BTreeSet<String> {
+        let mut leaves = BTreeSet::new();
+        self.path.values(object, |leaf| {
+            if leaves.len() < MAX_VALUES {
+                leaves.insert(leaf.into_owned());
+            }
+        });
+        let Some(namespace_path) = &self.namespace_path else {
+            return leaves;
+        };
+        let mut namespace = None;
+        namespace_path.values(object, |leaf| {
+            namespace.get_or_insert_with(|| leaf.into_owned());
+        });
+        let namespace = namespace
+            .or_else(|| object.namespace().map(|n| n.into_owned()))
+            .unwrap_or_default();
+        leaves
+            .into_iter()
+            .map(|leaf| format!("{namespace}/{leaf}"))
+            .collect()
+    }
+}

@@ -1,0 +1,291 @@
+//! What a store promises, as tests; the last one holds it against a naive store.
+
+use super::*;
+use bytes::Bytes;
+use std::collections::BTreeMap as Naive;
+
+fn resource() -> Arc<Resource> {
+    Arc::new(Resource {
+        kind: GroupVersionKind::new("", "v1", "ConfigMap"),
+        plural: "configmaps".into(),
+        namespaced: true,
+    })
+}
+
+fn store() -> Store {
+    let resource = resource();
+    Store::new(
+        StoreKey::whole(resource.kind.clone(), None, Projection::Full),
+        resource,
+    )
+}
+
+fn object(name: &str, uid: &str, version: u64) -> Object {
+    let json = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"ns","uid":"{uid}","resourceVersion":"{version}","labels":{{"app":"{name}"}}}},"data":{{"ref":"{name}-target"}}}}"#
+    );
+    Object::parse(Bytes::from(json)).unwrap()
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("ns", name)
+}
+
+fn held(store: &Store, name: &str) -> Option<u64> {
+    store.get(&key(name)).map(|(_, version)| version)
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<(String, bool, bool)>>);
+
+impl Sink for Seen {
+    fn changed(&self, change: &Change) {
+        let name = change.object().unwrap().name().into_owned();
+        self.0
+            .lock()
+            .push((name, change.new.is_some(), change.initial));
+    }
+}
+
+#[test]
+fn an_older_object_is_ignored_and_the_same_version_is_no_event() {
+    let store = store();
+    let seen = Arc::new(Seen::default());
+    store.subscribe(seen.clone());
+    store.apply(object("a", "u", 5));
+    store.apply(object("a", "u", 4));
+    store.apply(object("a", "u", 5));
+    assert_eq!(held(&store, "a"), Some(5));
+    assert_eq!(seen.0.lock().len(), 1);
+}
+
+#[test]
+fn a_list_older_than_the_store_is_refused_and_changes_nothing() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5)], "10".into())
+        .unwrap();
+    assert_eq!(
+        store.replace(vec![], "9".into()),
+        Err(StaleList { list: 9, held: 10 })
+    );
+    assert_eq!(held(&store, "a"), Some(5));
+    store.reset();
+    store
+        .replace(vec![object("a", "v", 1)], "2".into())
+        .unwrap();
+    assert_eq!(held(&store, "a"), Some(1));
+}
+
+#[test]
+fn a_list_synthesises_deletes_but_keeps_own_writes_it_cannot_know_of() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
+        .unwrap();
+    store.apply(object("mine", "w", 20));
+    let seen = Arc::new(Seen::default());
+    store.subscribe(seen.clone());
+    seen.0.lock().clear();
+    store
+        .replace(vec![object("b", "v", 6)], "15".into())
+        .unwrap();
+    assert_eq!(held(&store, "a"), None);
+    assert_eq!(held(&store, "mine"), Some(20));
+    assert_eq!(*seen.0.lock(), [("a".to_owned(), false, false)]);
+}
+
+#[test]
+fn an_own_delete_stays_deleted_until_the_watch_has_passed_it() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5)], "10".into())
+        .unwrap();
+    store.bury(&key("a"), Some("u"), Instant::now());
+    store.apply(object("a", "u", 8));
+    assert_eq!(
+        held(&store, "a"),
+        None,
+        "a late event of the deleted object must not bring it back"
+    );
+    store.apply(object("a", "other-uid", 12));
+    assert_eq!(
+        held(&store, "a"),
+        Some(12),
+        "an object created anew is another one"
+    );
+    store.delete(&object("a", "u", 11));
+    assert_eq!(
+        held(&store, "a"),
+        Some(12),
+        "the late delete of the old object must not take the new one"
+    );
+}
+
+#[test]
+fn a_late_subscriber_sees_everything_there_is() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
+        .unwrap();
+    let seen = Arc::new(Seen::default());
+    let id = store.subscribe(seen.clone());
+    assert_eq!(
+        *seen.0.lock(),
+        [("a".to_owned(), true, true), ("b".to_owned(), true, true)]
+    );
+    store.unsubscribe(id);
+    store.apply(object("c", "w", 11));
+    assert_eq!(seen.0.lock().len(), 2);
+}
+
+#[test]
+fn an_index_follows_changes_and_holds_for_objects_there_before_it() {
+    let store = store();
+    store.apply(object("a", "u", 1));
+    let path = IndexPath {
+        path: "data.ref".parse().unwrap(),
+        namespace_path: None,
+    };
+    store.add_index("ref", &path);
+    store.add_index("ref", &path);
+    assert_eq!(store.by_index("ref", "a-target"), [key("a")]);
+    store.apply(object("b", "v", 2));
+    assert_eq!(store.by_index("ref", "b-target"), [key("b")]);
+    store.delete(&object("a", "u", 3));
+    assert!(store.by_index("ref", "a-target").is_empty());
+}
+
+#[test]
+fn pages_follow_one_another_in_key_order() {
+    let store = store();
+    for (version, name) in ["c", "a", "b"].into_iter().enumerate() {
+        store.apply(object(name, name, version as u64 + 1));
+    }
+    let query = Query {
+        namespace: Some("ns"),
+        ..Query::default()
+    };
+    let first = store.page(&query, None, 2);
+    assert!(first.more);
+    let second = store.page(&query, first.last.as_ref(), 2);
+    let names = |page: &Page| {
+        page.objects
+            .iter()
+            .map(|o| o.name().into_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(&first), names(&second), second.more),
+        (vec!["a".into(), "b".into()], vec!["c".into()], false)
+    );
+    let labels: LabelSelector = "app in (b)".parse().unwrap();
+    let labelled = store.page(
+        &Query {
+            labels: Some(&labels),
+            ..Query::default()
+        },
+        None,
+        10,
+    );
+    assert_eq!(names(&labelled), ["b"]);
+    assert!(
+        store
+            .page(
+                &Query {
+                    namespace: Some("other"),
+                    ..Query::default()
+                },
+                None,
+                10
+            )
+            .objects
+            .is_empty()
+    );
+}
+
+/// Random changes against a naive version of the rules.
+#[test]
+fn random_changes_agree_with_a_naive_store() {
+    for seed in 0..200 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let store = store();
+        let seen = Arc::new(Seen::default());
+        store.subscribe(seen.clone());
+        let mut naive: Naive<String, (String, u64)> = Naive::new();
+        let mut version = 1;
+        let mut list_version = 0;
+        for _ in 0..300 {
+            let name = format!("n{}", rng.u8(0..6));
+            match rng.u8(0..4) {
+                0 | 1 => {
+                    let at = if rng.bool() {
+                        version += 1;
+                        version
+                    } else {
+                        rng.u64(1..=version)
+                    };
+                    let uid = naive
+                        .get(&name)
+                        .map_or_else(|| format!("{name}-{version}"), |(uid, _)| uid.clone());
+                    store.apply(object(&name, &uid, at));
+                    if naive.get(&name).is_none_or(|(_, held)| at > *held) {
+                        naive.insert(name, (uid, at));
+                    }
+                }
+                2 => {
+                    let Some((uid, _)) = naive.get(&name).cloned() else {
+                        continue;
+                    };
+                    version += 1;
+                    store.delete(&object(&name, &uid, version));
+                    naive.remove(&name);
+                }
+                _ => {
+                    let at = rng.u64(0..=version + 1);
+                    let listed: Vec<Object> = naive
+                        .iter()
+                        .filter(|_| rng.bool())
+                        .map(|(n, (u, v))| object(n, u, *v))
+                        .collect();
+                    let names: Vec<String> = listed.iter().map(|o| o.name().into_owned()).collect();
+                    let accepted = store.replace(listed, at.to_string()).is_ok();
+                    assert_eq!(accepted, at >= list_version, "seed {seed}");
+                    if accepted {
+                        list_version = at;
+                        naive.retain(|n, (_, v)| names.contains(n) || *v > at);
+                    }
+                }
+            }
+            let objects: Naive<String, (String, u64)> = store
+                .page(&Query::default(), None, 100)
+                .objects
+                .iter()
+                .map(|o| {
+                    (
+                        o.name().into_owned(),
+                        (o.uid().into_owned(), number(&o.resource_version()).unwrap()),
+                    )
+                })
+                .collect();
+            assert_eq!(objects, naive, "seed {seed}");
+            let bytes: usize = store
+                .page(&Query::default(), None, 100)
+                .objects
+                .iter()
+                .map(|o| o.json().len())
+                .sum();
+            assert_eq!(store.size(), (naive.len(), bytes), "seed {seed}");
+        }
+        // Replaying what the sink saw gives what the store holds.
+        let mut replayed = std::collections::BTreeSet::new();
+        for (name, there, _) in seen.0.lock().iter() {
+            if *there {
+                replayed.insert(name.clone())
+            } else {
+                replayed.remove(name)
+            };
+        }
+        assert_eq!(replayed, naive.keys().cloned().collect(), "seed {seed}");
+    }
+}

@@ -1,0 +1,105 @@
+//! One run of one key, from its start to the end of its last write. Entry point: [`Attempt::run`].
+
+use super::{Context, Reconciler};
+use crate::outcome::{Action, Blame, Disposition, Failure};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long before its deadline a run's calls begin to answer `cancelled`, at most; never more than a tenth of the time it has.
+const NOTICE: Duration = Duration::from_secs(1);
+/// How long a run whose cluster has left may take to return by itself.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// It succeeded.
+    Action(Action),
+    /// It failed; not before this may it run again.
+    Failed(Failure, Option<Duration>),
+    /// Its cluster has left the fleet: nothing it did or failed at matters any more.
+    Gone,
+}
+
+/// A run that is about to start.
+pub(crate) struct Attempt {
+    pub(crate) context: Context,
+    pub(crate) reconciler: Arc<dyn Reconciler>,
+    pub(crate) timeout: Duration,
+}
+
+impl Attempt {
+    /// Runs the reconciler within its bounds and waits for the writes that it started.
+    pub(crate) async fn run(self) -> Ended {
+        let outcome = self.bounded().await;
+        // A write in flight is never abandoned: the key must not run again before it has landed. Each has its own deadline.
+        self.context.scope.token.cancel();
+        self.context.scope.writes.close();
+        self.context.scope.writes.wait().await;
+        self.judge(outcome)
+    }
+
+    async fn bounded(&self) -> Result<Action, Failure> {
+        let deadline = self
+            .context
+            .scope
+            .deadline
+            .unwrap_or_else(|| Instant::now() + self.timeout);
+        let notice = deadline - NOTICE.min(self.timeout / 10);
+        let run = AssertUnwindSafe(self.reconciler.reconcile(self.context.clone())).catch_unwind();
+        tokio::pin!(run);
+        let token = &self.context.scope.token;
+        tokio::select! {
+            outcome = &mut run => return settle(outcome),
+            () = tokio::time::sleep_until(notice) => token.cancel(),
+            () = token.cancelled() => {}
+        }
+        // Cancelled from outside, or about to run out of time: calls answer so now, and the run may still return by itself.
+        let end = if self.context.cluster.token().is_cancelled() {
+            Instant::now() + GRACE
+        } else {
+            deadline
+        };
+        tokio::select! {
+            outcome = &mut run => settle(outcome),
+            () = tokio::time::sleep_until(end.min(deadline)) => Err(self.timed_out()),
+        }
+    }
+
+    fn timed_out(&self) -> Failure {
+        let message = format!(
+            "no result within {:?}: do less per run, or raise limits.timeout",
+            self.timeout
+        );
+        Failure::retry(message).reason("timeout")
+    }
+
+    fn judge(&self, outcome: Result<Action, Failure>) -> Ended {
+        match outcome {
+            Ok(action) => Ended::Action(action),
+            Err(_) if self.context.cluster.token().is_cancelled() => Ended::Gone,
+            Err(failure) => {
+                let not_before = match failure.disposition {
+                    Disposition::Retry => self.context.retry_after(),
+                    Disposition::Terminal => None,
+                };
+                Ended::Failed(failure, not_before)
+            }
+        }
+    }
+}
+
+/// A panic is one failed run, as in controller-runtime.
+fn settle(outcome: std::thread::Result<Result<Action, Failure>>) -> Result<Action, Failure> {
+    outcome.unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = format!("the reconciler panicked: {}", what.unwrap_or("no message"));
+        Err(Failure::retry(message).blame(Blame::Host).reason("panic"))
+    })
+}

@@ -1,0 +1,101 @@
+//! What a reconciler is given for one run. Entry point: [`Context`].
+
+use crate::cluster::scope::CallScope;
+use crate::cluster::{Caller, Client, Cluster, Fleet};
+use crate::grant::Grant;
+use crate::request::Request;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Tells one run from every other, in logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReconcileId(u128);
+
+impl ReconcileId {
+    pub(crate) fn random() -> Self {
+        Self(fastrand::u128(..))
+    }
+}
+
+impl fmt::Display for ReconcileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// One run: the request, and clients whose calls belong to it. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// What to look at.
+    pub request: Request,
+    /// Tells this run from every other.
+    pub id: ReconcileId,
+    pub(crate) attempt: u32,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) fleet: Fleet,
+    pub(crate) scope: Arc<CallScope>,
+}
+
+impl Context {
+    /// A client for the request's own cluster, within a grant. Its calls end with this run; see [`Client`] for writes.
+    #[must_use]
+    pub fn client(&self, grant: &Arc<Grant>) -> Client {
+        Client::new(
+            self.cluster.clone(),
+            grant.clone(),
+            self.scope.clone(),
+            true,
+        )
+    }
+
+    /// A client for any engaged cluster, within a grant. Rules without `clusters` are about the request's own cluster.
+    #[must_use]
+    pub fn client_for(&self, cluster: &Arc<Cluster>, grant: &Arc<Grant>) -> Client {
+        let own = Arc::ptr_eq(cluster, &self.cluster);
+        Client::new(cluster.clone(), grant.clone(), self.scope.clone(), own)
+    }
+
+    /// The request's cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// All engaged clusters.
+    #[must_use]
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// Whom the run is for.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.scope.caller
+    }
+
+    /// How often the key has run since it last succeeded, this time included: 1 for a first run.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Cancelled when the run should end: shortly before its deadline, when the cluster leaves, when a drain runs out of time.
+    #[must_use]
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.scope.token
+    }
+
+    /// When the run is cut off.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.scope.deadline
+    }
+
+    /// The largest Retry-After that an API server gave in this run.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.scope.retry_after()
+    }
+}

@@ -1,0 +1,77 @@
+//! How clusters come and go. Entry point: [`Engage`], which providers call and coordinators stand behind.
+
+use crate::cluster::ClusterConfig;
+use crate::name::ClusterName;
+use std::collections::BTreeMap;
+
+/// A cluster as its provider knows it.
+#[derive(Debug, Clone)]
+pub struct ClusterSpec {
+    /// Its name.
+    pub name: ClusterName,
+    /// How it is reached.
+    pub config: ClusterConfig,
+    /// Labels, for filters.
+    pub labels: BTreeMap<String, String>,
+    /// Properties, for reconcilers.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl ClusterSpec {
+    /// A cluster without labels and properties.
+    #[must_use]
+    pub fn new(name: ClusterName, config: ClusterConfig) -> Self {
+        Self {
+            name,
+            config,
+            labels: BTreeMap::new(),
+            properties: BTreeMap::new(),
+        }
+    }
+
+    /// Whether engaging this in place of `other` would change nothing.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.config.same(&other.config)
+            && self.labels == other.labels
+            && self.properties == other.properties
+    }
+}
+
+/// Why a cluster was not engaged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngageError {
+    /// Another provider's cluster has this name.
+    #[error(
+        "cluster {name:?} is provided by {by} already: rename one, or give a provider a prefix"
+    )]
+    Duplicate {
+        /// The name.
+        name: ClusterName,
+        /// The provider that was first.
+        by: String,
+    },
+    /// The manager is draining.
+    #[error("the manager is stopping")]
+    Stopping,
+}
+
+/// Begins and ends work on clusters.
+///
+/// # Contract
+/// * Idempotent: engaging what is engaged already, with the same configuration, does nothing. Another configuration under the
+///   same name replaces it.
+/// * Never blocks: connecting, syncing and ending go on in the background, and one dead cluster costs the others nothing. A
+///   cluster that cannot be reached joins by itself once it can.
+/// * Names belong to the provider that engaged them first; a duplicate is refused and never renamed.
+pub trait Engage: Send + Sync {
+    /// Begins work on a cluster.
+    ///
+    /// # Errors
+    /// [`EngageError`], and then nothing has changed.
+    fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError>;
+
+    /// Ends work on a cluster; an unknown name does nothing.
+    fn disengage(&self, name: &ClusterName);
+}

@@ -1,0 +1,249 @@
+//! Owns everything: build → bind → run → drain. Entry point: [`Manager::builder`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use windlass_fleet::cluster::ClusterConfig;
+//! use windlass_fleet::engage::ClusterSpec;
+//! use windlass_fleet::provider::single::Single;
+//! use windlass_fleet::{Action, ClusterName, Context, Controller, ControllerName, GroupVersionKind, Manager};
+//!
+//! let cluster = ClusterSpec::new(ClusterName::new("alpha")?, ClusterConfig::from_url("http://127.0.0.1:8001")?);
+//! let controller = Controller::builder(ControllerName::new("printer")?)
+//!     .for_kind(GroupVersionKind::new("", "v1", "ConfigMap"))
+//!     .build(Arc::new(|context: Context| async move {
+//!         println!("{}", context.request);
+//!         Ok(Action::Done)
+//!     }))?;
+//! let manager = Manager::builder().provider(Arc::new(Single::new(cluster))).controller(controller).build()?;
+//! manager.bind().run(tokio_util::sync::CancellationToken::new()).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod attach;
+mod clusters;
+mod controllers;
+mod core;
+mod dispatch;
+mod handle;
+mod idle;
+
+pub use controllers::ControllerStatus;
+pub use handle::{KeyFilter, ManagerHandle};
+pub use idle::Idle;
+
+use self::core::Core;
+use crate::cluster::TransportOptions;
+use crate::controller::Controller;
+use crate::engage::ClusterSpec;
+use crate::metrics::Metrics;
+use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::provider::Provider;
+use crate::queue::TenantOptions;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+/// How many keys run at once.
+#[derive(Debug, Clone)]
+pub struct Concurrency {
+    /// Over everything. Default: 64.
+    pub global: usize,
+    /// In one cluster, over all tenants. Default: no limit but each tenant's own, a quarter of its share.
+    pub per_cluster: Option<usize>,
+}
+
+/// Options of a manager.
+#[derive(Debug, Clone)]
+pub struct ManagerOptions {
+    /// How many keys run at once.
+    pub concurrency: Concurrency,
+    /// How long a drain waits for what runs before it cancels it. Default: 30 s.
+    pub drain_timeout: Duration,
+    /// Where reconcilers run. Default: the runtime that binds the manager. Guests get one of their own, so that busy ones never
+    /// delay a watch, a lease or a probe.
+    pub reconcile_runtime: Option<Handle>,
+    /// Bounds on calls to API servers.
+    pub transport: TransportOptions,
+}
+
+impl Default for ManagerOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: Concurrency {
+                global: 64,
+                per_cluster: None,
+            },
+            drain_timeout: Duration::from_secs(30),
+            reconcile_runtime: None,
+            transport: TransportOptions::default(),
+        }
+    }
+}
+
+/// Why a manager cannot be built, or a controller not be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManagerError {
+    /// Two controllers of one tenant have one name.
+    #[error("tenant {tenant} has two reconcilers named {name}: rename one")]
+    DuplicateController {
+        /// The tenant.
+        tenant: TenantName,
+        /// The name.
+        name: ControllerName,
+    },
+    /// The local cluster has a name.
+    #[error("the local cluster is named {0:?}, but its name is always empty")]
+    NamedLocal(ClusterName),
+    /// The manager is draining.
+    #[error("the manager is stopping")]
+    Stopping,
+}
+
+/// Builds a [`Manager`].
+#[derive(Default)]
+#[must_use]
+pub struct Builder {
+    options: ManagerOptions,
+    metrics: Option<Metrics>,
+    local: Option<ClusterSpec>,
+    providers: Vec<Arc<dyn Provider>>,
+    tenants: Vec<(TenantName, TenantOptions)>,
+    controllers: Vec<Controller>,
+}
+
+impl Builder {
+    /// Options. Default: [`ManagerOptions::default`].
+    pub fn options(mut self, options: ManagerOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Where to count. Default: nowhere that anybody sees.
+    pub fn metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// The local (hub) cluster, whose name is empty. Default: none.
+    pub fn local(mut self, local: ClusterSpec) -> Self {
+        self.local = Some(local);
+        self
+    }
+
+    /// Adds a provider of clusters.
+    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
+        self.providers.push(provider);
+        self
+    }
+
+    /// Sets a tenant's share. Default for tenants that are not named: [`TenantOptions::default`].
+    pub fn tenant(mut self, name: TenantName, options: TenantOptions) -> Self {
+        self.tenants.push((name, options));
+        self
+    }
+
+    /// Adds a controller.
+    pub fn controller(mut self, controller: Controller) -> Self {
+        self.controllers.push(controller);
+        self
+    }
+
+    /// Checks everything.
+    ///
+    /// # Errors
+    /// [`ManagerError`].
+    pub fn build(self) -> Result<Manager, ManagerError> {
+        if let Some(local) = &self.local
+            && !local.name.is_local()
+        {
+            return Err(ManagerError::NamedLocal(local.name.clone()));
+        }
+        for (i, controller) in self.controllers.iter().enumerate() {
+            let same = |other: &&Controller| {
+                other.tenant == controller.tenant && other.name == controller.name
+            };
+            if self.controllers[..i].iter().any(|other| same(&other)) {
+                return Err(ManagerError::DuplicateController {
+                    tenant: controller.tenant.clone(),
+                    name: controller.name.clone(),
+                });
+            }
+        }
+        Ok(Manager { parts: self })
+    }
+}
+
+/// A manager that has been checked and does nothing yet.
+pub struct Manager {
+    parts: Builder,
+}
+
+impl Manager {
+    /// Begins a manager.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Takes the current tokio runtime as the host's and makes the manager ready to run. Engages nothing yet.
+    #[must_use]
+    pub fn bind(self) -> BoundManager {
+        let parts = self.parts;
+        let core = Core::new(
+            Handle::current(),
+            parts.options,
+            parts.metrics.unwrap_or_default(),
+            !parts.providers.is_empty(),
+        );
+        for (name, options) in parts.tenants {
+            core.put_tenant(&name, options);
+        }
+        for controller in parts.controllers {
+            core.put_controller(controller);
+        }
+        BoundManager {
+            core,
+            local: parts.local,
+            providers: parts.providers,
+        }
+    }
+}
+
+/// A manager that can be run, and asked while it runs.
+pub struct BoundManager {
+    core: Arc<Core>,
+    local: Option<ClusterSpec>,
+    providers: Vec<Arc<dyn Provider>>,
+}
+
+impl BoundManager {
+    /// A handle to change and ask the manager while it runs.
+    #[must_use]
+    pub fn handle(&self) -> ManagerHandle {
+        ManagerHandle::new(self.core.clone())
+    }
+
+    /// Runs until `stop` is cancelled, then drains: sources stop, what runs is finished within the drain timeout and cancelled
+    /// after it. Returns when everything has ended.
+    ///
+    /// # Errors
+    /// None today: a provider that fails is started again, and the failure is reported.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
+        let core = self.core;
+        if let Some(local) = self.local {
+            core.engage("local", local)
+                .map_err(|_| ManagerError::Stopping)?;
+        }
+        for provider in self.providers {
+            core.start_provider(provider);
+        }
+        let dispatcher = core.host.spawn(core.clone().dispatch());
+        stop.cancelled().await;
+        core.drain().await;
+        // The dispatcher ends once the core is stopped.
+        let _ = dispatcher.await;
+        Ok(())
+    }
+}

@@ -1,0 +1,435 @@
+//! Controllers' watches in clusters: a task for each brings up its stores and subscribes. Entry point: [`Core::reattach`].
+
+use super::controllers::Registered;
+use super::core::Core;
+use crate::cluster::store::StoreKey;
+use crate::cluster::{Backend, Cluster, Pending, StoreUse};
+use crate::controller::Controller;
+use crate::grant::{Grant, Namespaces, Verb};
+use crate::kind::{GroupVersionKind, Resource};
+use crate::name::ClusterName;
+use crate::source::mapped::MappedEvents;
+use crate::source::{Enqueue, Offer, SourceSink, Watch};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a watch waits before it looks again for a kind that its cluster does not serve.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How often a source whose controller's share of the queue was full looks for room.
+const ROOM: Duration = Duration::from_millis(100);
+
+/// The watches of one controller by cluster.
+pub(super) type Attachments = HashMap<ClusterName, Vec<Arc<Source>>>;
+
+/// One watch of one controller in one cluster. Dropping it ends the watch.
+pub(super) struct Source {
+    cluster: Arc<Cluster>,
+    what: What,
+    subscriptions: Mutex<Vec<Subscription>>,
+    /// Why it does not run, while it does not.
+    problem: Mutex<Option<String>>,
+    _stop: DropGuard,
+}
+
+/// All that makes a source: two that are equal need not be exchanged.
+#[derive(Clone, PartialEq)]
+struct What {
+    watch: Watch,
+    grant: Arc<Grant>,
+    primary: Option<GroupVersionKind>,
+    /// The stores' name of the index of a `by-index` rule.
+    index: Option<Arc<str>>,
+}
+
+struct Subscription {
+    user: StoreUse,
+    id: u64,
+    sink: Arc<SourceSink>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.user.store().unsubscribe(self.id);
+    }
+}
+
+impl Source {
+    pub(super) fn problem(&self) -> Option<String> {
+        let cluster = self.cluster.name();
+        self.problem
+            .lock()
+            .as_ref()
+            .map(|problem| format!("{cluster}: {}: {problem}", self.what.watch.kind))
+    }
+
+    /// Whether no mapped event waits for its code.
+    pub(super) fn is_idle(&self) -> bool {
+        self.subscriptions.lock().iter().all(|subscription| {
+            subscription
+                .sink
+                .mapped
+                .as_ref()
+                .is_none_or(MappedEvents::is_idle)
+        })
+    }
+
+    /// Offers every object of the watch once more.
+    pub(super) fn offer_again(&self) {
+        let pairs: Vec<_> = self
+            .subscriptions
+            .lock()
+            .iter()
+            .map(|s| (s.user.clone(), s.sink.clone()))
+            .collect();
+        for (user, sink) in pairs {
+            user.store().offer_again(&*sink);
+        }
+    }
+
+    /// Whether the watch is what brings in the controller's own objects.
+    pub(super) fn is_primary(&self) -> bool {
+        self.what.watch.enqueue == Enqueue::Primary
+    }
+}
+
+impl Core {
+    /// Attaches every controller to a cluster that was just engaged. Called under the lock of engaged clusters.
+    pub(super) fn attach_cluster(self: &Arc<Self>, cluster: &Arc<Cluster>) {
+        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
+        for registered in registered {
+            self.attach(&registered, cluster, Vec::new());
+        }
+    }
+
+    /// Brings a controller's sources in step with what it is now. Called under the lock of engaged clusters.
+    pub(super) fn reattach(
+        self: &Arc<Self>,
+        registered: &Arc<Registered>,
+        clusters: &[Arc<Cluster>],
+    ) {
+        let mut before = std::mem::take(&mut *registered.attachments.lock());
+        for cluster in clusters {
+            let kept = before.remove(cluster.name()).unwrap_or_default();
+            self.attach(registered, cluster, kept);
+        }
+    }
+
+    pub(super) fn detach_cluster(&self, name: &ClusterName) {
+        for registered in self.controllers.read().by_name.values() {
+            let sources = registered.attachments.lock().remove(name);
+            drop(sources);
+        }
+    }
+
+    pub(super) fn detach_all(&self) {
+        for registered in self.controllers.read().by_name.values() {
+            let attachments = std::mem::take(&mut *registered.attachments.lock());
+            drop(attachments);
+        }
+    }
+
+    /// Starts the watches that engage a cluster, but for those that run already.
+    fn attach(
+        self: &Arc<Self>,
+        registered: &Arc<Registered>,
+        cluster: &Arc<Cluster>,
+        mut there: Vec<Arc<Source>>,
+    ) {
+        let controller = registered.controller();
+        let has_provider = self.has_provider.load(Ordering::Acquire);
+        let mut sources = Vec::new();
+        for watch in &controller.watches {
+            if !controller
+                .selection
+                .engages(watch.clusters, cluster, has_provider)
+            {
+                continue;
+            }
+            let what = what(&controller, watch);
+            let kept = there
+                .iter()
+                .position(|source| source.what == what && Arc::ptr_eq(&source.cluster, cluster));
+            sources.push(match kept {
+                Some(at) => there.swap_remove(at),
+                None => self.start_source(registered, cluster, what),
+            });
+        }
+        if !sources.is_empty() {
+            registered
+                .attachments
+                .lock()
+                .insert(cluster.name().clone(), sources);
+        }
+    }
+
+    fn start_source(
+        self: &Arc<Self>,
+        registered: &Arc<Registered>,
+        cluster: &Arc<Cluster>,
+        what: What,
+    ) -> Arc<Source> {
+        let token = cluster.token().child_token();
+        let source = Arc::new(Source {
+            cluster: cluster.clone(),
+            what,
+            subscriptions: Mutex::default(),
+            problem: Mutex::default(),
+            _stop: token.clone().drop_guard(),
+        });
+        let task = Task {
+            core: Arc::downgrade(self),
+            registered: Arc::downgrade(registered),
+            source: Arc::downgrade(&source),
+            cluster: cluster.clone(),
+            what: source.what.clone(),
+            token: token.clone(),
+        };
+        let pending = cluster.pending();
+        cluster.tasks().spawn_on(
+            async move { token.run_until_cancelled(task.run(pending)).await },
+            &self.host,
+        );
+        source
+    }
+}
+
+fn what(controller: &Controller, watch: &Watch) -> What {
+    let index = match (&watch.enqueue, &controller.primary) {
+        (Enqueue::ByIndex(name), Some(primary)) => controller
+            .indexes
+            .get(&(primary.clone(), name.clone()))
+            .map(|index| index.id.clone()),
+        _ => None,
+    };
+    What {
+        watch: watch.clone(),
+        grant: controller.grant.clone(),
+        primary: controller.primary.clone(),
+        index,
+    }
+}
+
+/// The task of a source. Holds the source weakly: the source's end is what ends the task.
+struct Task {
+    core: std::sync::Weak<Core>,
+    registered: std::sync::Weak<Registered>,
+    source: std::sync::Weak<Source>,
+    cluster: Arc<Cluster>,
+    what: What,
+    token: CancellationToken,
+}
+
+impl Task {
+    async fn run(self, pending: Pending) {
+        let Ok(backend) = self.cluster.connected().await else {
+            return;
+        };
+        let mut pending = Some(pending);
+        let resource = loop {
+            match backend
+                .discovery
+                .resolve(&backend.connection, &self.what.watch.kind)
+                .await
+            {
+                Ok(resource) => break resource,
+                Err(error) => {
+                    self.set_problem(Some(error.message));
+                    // A kind that is not there yet must not keep the cluster's other keys waiting.
+                    pending = None;
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+            }
+        };
+        self.declare_indexes(&backend);
+        match self.subscribe(&backend, &resource) {
+            Ok(sinks) => {
+                drop(pending);
+                self.set_problem(None);
+                self.serve(sinks).await;
+            }
+            Err(problem) => {
+                drop(pending);
+                tracing::warn!(cluster = %self.cluster.name(), kind = %self.what.watch.kind, problem, "watch not started");
+                self.set_problem(Some(problem));
+            }
+        }
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        if let Some(source) = self.source.upgrade() {
+            *source.problem.lock() = problem;
+        }
+    }
+
+    fn declare_indexes(&self, backend: &Backend) {
+        let Some(registered) = self.registered.upgrade() else {
+            return;
+        };
+        for ((kind, _), index) in registered.controller().indexes.iter() {
+            backend.stores.declare_index(kind, &index.id, &index.path);
+        }
+    }
+
+    /// Opens the stores of the watch and subscribes to each.
+    fn subscribe(
+        &self,
+        backend: &Arc<Backend>,
+        resource: &Arc<Resource>,
+    ) -> Result<Vec<(StoreUse, Arc<SourceSink>)>, String> {
+        let (Some(registered), Some(source)) = (self.registered.upgrade(), self.source.upgrade())
+        else {
+            return Ok(Vec::new());
+        };
+        let mut sinks = Vec::new();
+        for namespace in self.namespaces(resource)? {
+            let key = self.store_key(backend, resource, namespace);
+            let user = backend
+                .stores
+                .open(key, resource)
+                .map_err(|e| e.to_string())?;
+            let offer: Arc<dyn Offer> = registered.clone();
+            let sink = Arc::new(SourceSink {
+                cluster: self.cluster.clone(),
+                backend: backend.clone(),
+                watch: self.what.watch.clone(),
+                primary: self.what.primary.clone(),
+                index: self.what.index.clone(),
+                offer,
+                mapped: matches!(self.what.watch.enqueue, Enqueue::Mapped(_))
+                    .then(MappedEvents::default),
+                rescan: Notify::new(),
+            });
+            if sink.mapped.is_some() {
+                let (token, events) = (self.token.clone(), MappedEvents::run(sink.clone()));
+                self.cluster.tasks().spawn_on(
+                    async move { token.run_until_cancelled(events).await },
+                    backend.connection.host(),
+                );
+            }
+            let id = user.store().subscribe(sink.clone());
+            source.subscriptions.lock().push(Subscription {
+                user: user.clone(),
+                id,
+                sink: sink.clone(),
+            });
+            sinks.push((user, sink));
+        }
+        Ok(sinks)
+    }
+
+    /// Where the grant lets the watch look: everywhere at once, or in each namespace by itself.
+    fn namespaces(&self, resource: &Resource) -> Result<Vec<Option<Arc<str>>>, String> {
+        let facts = self.cluster.facts(true);
+        let granted = |verb| {
+            self.what
+                .grant
+                .namespaces(&facts, &resource.kind.group, &resource.plural, verb)
+        };
+        match (granted(Verb::List), granted(Verb::Watch)) {
+            (Namespaces::All, Namespaces::All) => Ok(vec![None]),
+            (list, watch) if resource.namespaced => {
+                let both: Vec<_> = match (&list, &watch) {
+                    (Namespaces::Only(names), other) | (other, Namespaces::Only(names)) => names
+                        .iter()
+                        .filter(|name| other.contains(Some(name)))
+                        .cloned()
+                        .map(Some)
+                        .collect(),
+                    _ => Vec::new(),
+                };
+                if both.is_empty() {
+                    Err(self.missing(resource))
+                } else {
+                    Ok(both)
+                }
+            }
+            _ => Err(self.missing(resource)),
+        }
+    }
+
+    fn missing(&self, resource: &Resource) -> String {
+        format!("no rule grants list and watch on {}", resource.plural)
+    }
+
+    /// A watch's selector filters its source; it scopes the store too as long as nobody needs the rest of the kind.
+    fn store_key(
+        &self,
+        backend: &Backend,
+        resource: &Resource,
+        namespace: Option<Arc<str>>,
+    ) -> StoreKey {
+        let watch = &self.what.watch;
+        let mut key = StoreKey::whole(resource.kind.clone(), namespace, watch.projection);
+        if let Some(fields) = &watch.field_selector {
+            // Only the server can tell fields.
+            key.field_selector = fields.to_string().into();
+        }
+        let labels: Arc<str> = watch
+            .label_selector
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+            .into();
+        if labels.is_empty() || !self.alone(backend, &labels) {
+            return key;
+        }
+        key.label_selector = labels;
+        key
+    }
+
+    /// Whether every user of the kind has this selector.
+    fn alone(&self, backend: &Backend, labels: &str) -> bool {
+        let kind = &self.what.watch.kind;
+        let Some(core) = self.core.upgrade() else {
+            return false;
+        };
+        let same_stores = backend.stores.with_kind(kind, |stores| {
+            stores
+                .iter()
+                .all(|store| &*store.key.label_selector == labels)
+        });
+        let same_watches = core.controllers.read().by_name.values().all(|registered| {
+            let controller = registered.controller();
+            let of_kind = controller
+                .watches
+                .iter()
+                .filter(|watch| watch.kind == *kind)
+                .cloned()
+                .collect::<Vec<_>>();
+            of_kind.iter().all(|watch| {
+                watch
+                    .label_selector
+                    .as_ref()
+                    .is_some_and(|selector| selector.to_string() == labels)
+            })
+        });
+        same_stores && same_watches
+    }
+
+    /// Offers a store again whenever its requests found no room, once there is some.
+    async fn serve(&self, sinks: Vec<(StoreUse, Arc<SourceSink>)>) {
+        let each = sinks.into_iter().map(|(user, sink)| async move {
+            loop {
+                sink.rescan.notified().await;
+                while !self.has_room() {
+                    tokio::time::sleep(ROOM).await;
+                }
+                user.store().offer_again(&*sink);
+            }
+        });
+        futures::future::join_all(each).await;
+    }
+
+    fn has_room(&self) -> bool {
+        let (Some(core), Some(registered)) = (self.core.upgrade(), self.registered.upgrade())
+        else {
+            return false;
+        };
+        core.queue.lock().room(registered.id) > 0
+    }
+}

@@ -1,0 +1,198 @@
+//! Clusters that come and go, and the providers that bring them. Entry point: [`Core::engage`].
+
+use super::core::Core;
+use crate::backoff::Backoff;
+use crate::cluster::{Cluster, ClusterState, Parts};
+use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::name::ClusterName;
+use crate::provider::Provider;
+use crate::queue;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// An engaged cluster.
+pub(super) struct Engaged {
+    pub(super) spec: ClusterSpec,
+    /// Name of the provider that engaged it first, and alone may change it.
+    pub(super) provider: String,
+    pub(super) cluster: Arc<Cluster>,
+}
+
+impl Core {
+    pub(super) fn engage(
+        self: &Arc<Self>,
+        provider: &str,
+        spec: ClusterSpec,
+    ) -> Result<(), EngageError> {
+        if self.draining.is_cancelled() {
+            return Err(EngageError::Stopping);
+        }
+        let mut engaged = self.engaged.lock();
+        if let Some(there) = engaged.get(&spec.name) {
+            if there.provider != provider {
+                return Err(EngageError::Duplicate {
+                    name: spec.name,
+                    by: there.provider.clone(),
+                });
+            }
+            if there.spec.same(&spec) {
+                return Ok(());
+            }
+        }
+        if let Some(there) = engaged.remove(&spec.name) {
+            self.leave(there.cluster);
+        }
+        let cluster = self.start_cluster(&spec);
+        self.queue
+            .lock()
+            .set_cluster(&spec.name, queue::ClusterState::Held);
+        self.fleet.insert(cluster.clone());
+        engaged.insert(
+            spec.name.clone(),
+            Engaged {
+                spec,
+                provider: provider.to_owned(),
+                cluster: cluster.clone(),
+            },
+        );
+        // Under the lock, so that a controller that is added meanwhile does not miss the cluster.
+        self.attach_cluster(&cluster);
+        drop(engaged);
+        tracing::info!(cluster = %cluster.name(), provider, server = cluster.config().server(), "cluster engaged");
+        Ok(())
+    }
+
+    fn start_cluster(self: &Arc<Self>, spec: &ClusterSpec) -> Arc<Cluster> {
+        let parts = Parts {
+            name: spec.name.clone(),
+            config: spec.config.clone(),
+            labels: spec.labels.clone(),
+            properties: spec.properties.clone(),
+        };
+        let cluster = Cluster::start(
+            parts,
+            self.transports.clone(),
+            &self.host,
+            self.cut_off.child_token(),
+        );
+        let follow = self.clone().follow(cluster.clone());
+        let stop = cluster.token().clone();
+        cluster.tasks().spawn_on(
+            async move { stop.run_until_cancelled(follow).await },
+            &self.host,
+        );
+        cluster
+    }
+
+    /// Holds or lets go the cluster's keys as its state changes.
+    async fn follow(self: Arc<Self>, cluster: Arc<Cluster>) {
+        let mut states = cluster.states();
+        loop {
+            let state = match states.borrow_and_update().state {
+                ClusterState::Ready => queue::ClusterState::Ready,
+                ClusterState::Degraded => queue::ClusterState::Probing,
+                ClusterState::Connecting | ClusterState::Syncing | ClusterState::Gone => {
+                    queue::ClusterState::Held
+                }
+            };
+            self.queue.lock().set_cluster(cluster.name(), state);
+            self.wake.notify_one();
+            if states.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn disengage(self: &Arc<Self>, provider: &str, name: &ClusterName) {
+        let mut engaged = self.engaged.lock();
+        if engaged
+            .get(name)
+            .is_none_or(|there| there.provider != provider)
+        {
+            return;
+        }
+        if let Some(there) = engaged.remove(name) {
+            tracing::info!(cluster = %name, provider, "cluster disengaged");
+            self.leave(there.cluster);
+        }
+    }
+
+    /// Ends work on a cluster: its keys leave the queue, its runs are cancelled, and nothing of it remains.
+    fn leave(self: &Arc<Self>, cluster: Arc<Cluster>) {
+        cluster.token().cancel();
+        self.detach_cluster(cluster.name());
+        self.queue
+            .lock()
+            .remove_cluster(Instant::now(), cluster.name());
+        self.fleet.remove(&cluster);
+        for registered in self.controllers.read().by_name.values() {
+            let controller = registered.controller();
+            self.metrics
+                .forget_cluster(&controller.tenant, &controller.name, cluster.name());
+        }
+        self.wake.notify_one();
+        self.end_cluster(cluster);
+    }
+
+    pub(super) fn end_cluster(self: &Arc<Self>, cluster: Arc<Cluster>) {
+        self.tasks
+            .spawn_on(async move { cluster.end().await }, &self.host);
+    }
+
+    /// Runs a provider until the drain; one that fails is started again with growing delay.
+    pub(super) fn start_provider(self: &Arc<Self>, provider: Arc<dyn Provider>) {
+        self.has_provider.store(true, Ordering::Release);
+        let core = self.clone();
+        let stop = self.draining.child_token();
+        let run = async move {
+            let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+            let mut rng = fastrand::Rng::new();
+            let engage: Arc<dyn Engage> = Arc::new(ProviderEngage {
+                core: core.clone(),
+                provider: provider.name().to_owned(),
+            });
+            loop {
+                let started = Instant::now();
+                let outcome = provider.clone().run(engage.clone(), stop.clone()).await;
+                if stop.is_cancelled() {
+                    return;
+                }
+                match outcome {
+                    Ok(()) => return,
+                    Err(error) => {
+                        if started.elapsed() > Duration::from_secs(60) {
+                            backoff.reset();
+                        }
+                        let delay = backoff.next(&mut rng);
+                        tracing::error!(provider = provider.name(), error = %error, delay_ms = delay.as_millis() as u64, "provider failed");
+                        if stop
+                            .run_until_cancelled(tokio::time::sleep(delay))
+                            .await
+                            .is_none()
+                        {
+                            return;
+                        }
+                    }
+                }
+            }
+        };
+        self.tasks.spawn_on(run, &self.host);
+    }
+}
+
+/// What a provider is given: engages clusters in its own name.
+struct ProviderEngage {
+    core: Arc<Core>,
+    provider: String,
+}
+
+impl Engage for ProviderEngage {
+    fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError> {
+        self.core.engage(&self.provider, spec)
+    }
+
+    fn disengage(&self, name: &ClusterName) {
+        self.core.disengage(&self.provider, name);
+    }
+}

@@ -1,0 +1,205 @@
+//! Controllers that are registered, added and replaced while the manager runs. Entry point: [`Core::put_controller`].
+
+use super::attach::Attachments;
+use super::core::Core;
+use crate::cluster::Caller;
+use crate::controller::Controller;
+use crate::name::{ControllerName, TenantName};
+use crate::queue::{Add, Added, ControllerId, ControllerOptions as QueueOptions, Token};
+use crate::request::Request;
+use crate::source::Offer;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Most problems that a status lists.
+const MAX_PROBLEMS: usize = 20;
+
+/// A controller and what the manager keeps of it.
+pub(super) struct Registered {
+    pub(super) id: ControllerId,
+    /// Replaced as a whole when the controller is put again.
+    controller: ArcSwap<Controller>,
+    pub(super) attachments: Mutex<Attachments>,
+    core: Weak<Core>,
+    /// Cancelled when the controller is removed.
+    pub(super) removed: CancellationToken,
+}
+
+impl Registered {
+    pub(super) fn controller(&self) -> Arc<Controller> {
+        self.controller.load_full()
+    }
+
+    /// Whom its calls are made for.
+    pub(super) fn caller(&self) -> Caller {
+        let controller = self.controller.load();
+        Caller::new(controller.tenant.clone(), controller.name.clone())
+            .with_indexes(controller.indexes.clone())
+    }
+}
+
+impl Offer for Registered {
+    fn offer(&self, request: Request, add: Add) -> bool {
+        let Some(core) = self.core.upgrade() else {
+            return true;
+        };
+        // Mapping code may name any cluster; one that is not engaged has no work.
+        if core.fleet.cluster(&request.cluster).is_none() {
+            return true;
+        }
+        let controller = self.controller.load();
+        core.metrics.added(&controller.tenant, &controller.name);
+        let added = core
+            .queue
+            .lock()
+            .add(Instant::now(), self.id, &request, add);
+        match added {
+            Added::Full => return false,
+            Added::New => core.wake.notify_one(),
+            _ => {}
+        }
+        true
+    }
+}
+
+/// A controller as status pages show it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct ControllerStatus {
+    /// Its tenant.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// Keys that could run now.
+    pub ready: usize,
+    /// Keys that run.
+    pub running: usize,
+    /// Keys that wait for a time that their last run asked for.
+    pub delayed: usize,
+    /// Keys that wait to be tried again.
+    pub backoff: usize,
+    /// Keys that failed for good and wait for an event.
+    pub terminal: usize,
+    /// Clusters it is attached to.
+    pub clusters: usize,
+    /// What keeps a watch of it from running, by cluster.
+    pub problems: Vec<String>,
+}
+
+impl Core {
+    /// Adds a controller, or replaces the one of the same tenant and name: sources that stay the same go on undisturbed.
+    pub(super) fn put_controller(self: &Arc<Self>, controller: Controller) {
+        // Taken first, so that no cluster comes or goes between registering and attaching.
+        let engaged = self.engaged.lock();
+        let key = (controller.tenant.clone(), controller.name.clone());
+        let options = QueueOptions {
+            concurrency: controller.options.concurrency,
+            ..QueueOptions::default()
+        };
+        let there = self.controllers.read().by_name.get(&key).cloned();
+        let registered = match there {
+            Some(there) => {
+                self.queue.lock().set_controller(there.id, options);
+                there.controller.store(Arc::new(controller));
+                there
+            }
+            None => {
+                let id = self.queue.lock().add_controller(
+                    &controller.tenant,
+                    controller.name.clone(),
+                    options,
+                );
+                let registered = Arc::new(Registered {
+                    id,
+                    controller: ArcSwap::from_pointee(controller),
+                    attachments: Mutex::default(),
+                    core: Arc::downgrade(self),
+                    removed: self.draining.child_token(),
+                });
+                let mut controllers = self.controllers.write();
+                controllers.by_name.insert(key, registered.clone());
+                controllers.by_id.insert(id, registered.clone());
+                registered
+            }
+        };
+        let clusters = engaged
+            .values()
+            .map(|engaged| engaged.cluster.clone())
+            .collect::<Vec<_>>();
+        self.reattach(&registered, &clusters);
+        drop(engaged);
+        self.wake.notify_one();
+    }
+
+    /// Takes a controller out: its sources stop, its keys leave; what runs is left to finish. Returns whether it was there.
+    pub(super) async fn remove_controller(
+        &self,
+        tenant: &TenantName,
+        name: &ControllerName,
+    ) -> bool {
+        let registered = {
+            let mut controllers = self.controllers.write();
+            let registered = controllers.by_name.remove(&(tenant.clone(), name.clone()));
+            registered.inspect(|registered| {
+                controllers.by_id.remove(&registered.id);
+            })
+        };
+        let Some(registered) = registered else {
+            return false;
+        };
+        registered.attachments.lock().clear();
+        let limit = Instant::now() + self.options.drain_timeout;
+        let running = self
+            .queue
+            .lock()
+            .remove_controller(Instant::now(), registered.id);
+        for token in running {
+            self.await_run(token, limit).await;
+        }
+        registered.removed.cancel();
+        let clusters: Vec<_> = self.fleet.clusters();
+        self.metrics
+            .forget_controller(tenant, name, clusters.iter().map(|cluster| cluster.name()));
+        true
+    }
+
+    /// Waits for the end of a run, but no longer than until a limit.
+    async fn await_run(&self, token: Token, limit: Instant) {
+        loop {
+            let finished = self.finished.notified();
+            tokio::pin!(finished);
+            // Listens before it looks, so that an end in between is not missed.
+            finished.as_mut().enable();
+            let left = limit.saturating_duration_since(Instant::now());
+            if self.queue.lock().running(token).is_none() || left.is_zero() {
+                return;
+            }
+            let _ = tokio::time::timeout(left, finished).await;
+        }
+    }
+
+    pub(super) fn controller_status(&self, registered: &Registered) -> ControllerStatus {
+        let controller = registered.controller();
+        let counts = self.queue.lock().counts(registered.id);
+        let attachments = registered.attachments.lock();
+        let problems = attachments
+            .values()
+            .flatten()
+            .filter_map(|source| source.problem())
+            .take(MAX_PROBLEMS)
+            .collect();
+        ControllerStatus {
+            tenant: controller.tenant.to_string(),
+            name: controller.name.to_string(),
+            ready: counts.ready,
+            running: counts.running,
+            delayed: counts.delayed,
+            backoff: counts.backoff,
+            terminal: counts.terminal,
+            clusters: attachments.len(),
+            problems,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the parts of a running manager share. Entry point: [`Core::new`].
+
+use super::ManagerOptions;
+use super::clusters::Engaged;
+use super::controllers::Registered;
+use crate::cluster::{Fleet, Transports};
+use crate::metrics::Metrics;
+use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::queue::{ControllerId, Limits, Queue, TenantOptions};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long ending tasks may take once they are cancelled.
+const END: Duration = Duration::from_secs(15);
+
+pub(crate) struct Core {
+    /// Everything but reconcilers runs here.
+    pub(super) host: Handle,
+    /// Reconcilers run here.
+    pub(super) workers: Handle,
+    pub(super) options: ManagerOptions,
+    pub(super) metrics: Metrics,
+    pub(super) transports: Arc<Transports>,
+    pub(super) fleet: Fleet,
+    /// Whether there is a provider, which decides what controllers engage by default.
+    pub(super) has_provider: AtomicBool,
+    /// Never held across an await, and no other lock is taken under it.
+    pub(super) queue: Mutex<Queue>,
+    /// Tells the dispatcher that a key may be ready to run.
+    pub(super) wake: Notify,
+    /// Told at the end of every attempt.
+    pub(super) finished: Notify,
+    /// Engaged clusters and who provides them. Taken before `controllers`.
+    pub(super) engaged: Mutex<BTreeMap<ClusterName, Engaged>>,
+    pub(super) controllers: RwLock<Controllers>,
+    /// Cancelled when a drain begins: nothing is engaged, started or handed out any more.
+    pub(super) draining: CancellationToken,
+    /// Cancelled when a drain has run out of time: what runs is cut off.
+    pub(super) cut_off: CancellationToken,
+    /// Attempts that run.
+    pub(super) attempts: TaskTracker,
+    /// Providers, and clusters that are ending.
+    pub(super) tasks: TaskTracker,
+}
+
+#[derive(Default)]
+pub(super) struct Controllers {
+    pub(super) by_name: BTreeMap<(TenantName, ControllerName), Arc<Registered>>,
+    pub(super) by_id: HashMap<ControllerId, Arc<Registered>>,
+}
+
+impl Core {
+    pub(super) fn new(
+        host: Handle,
+        options: ManagerOptions,
+        metrics: Metrics,
+        has_provider: bool,
+    ) -> Arc<Self> {
+        let limits = Limits {
+            global: options.concurrency.global,
+            per_cluster: options.concurrency.per_cluster,
+            ..Limits::default()
+        };
+        Arc::new(Self {
+            workers: options
+                .reconcile_runtime
+                .clone()
+                .unwrap_or_else(|| host.clone()),
+            transports: Arc::new(Transports::new(host.clone(), options.transport.clone())),
+            host,
+            options,
+            metrics,
+            fleet: Fleet::default(),
+            has_provider: AtomicBool::new(has_provider),
+            queue: Mutex::new(Queue::new(Instant::now(), limits)),
+            wake: Notify::new(),
+            finished: Notify::new(),
+            engaged: Mutex::default(),
+            controllers: RwLock::default(),
+            draining: CancellationToken::new(),
+            cut_off: CancellationToken::new(),
+            attempts: TaskTracker::new(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    pub(super) fn put_tenant(&self, name: &TenantName, options: TenantOptions) {
+        self.queue.lock().set_tenant(name, options);
+        self.wake.notify_one();
+    }
+
+    /// Stops sources, lets what runs finish within the drain timeout, cuts off the rest, and ends every cluster.
+    pub(super) async fn drain(self: &Arc<Self>) {
+        self.draining.cancel();
+        self.wake.notify_one();
+        self.detach_all();
+        self.attempts.close();
+        tracing::info!(running = self.attempts.len(), "draining");
+        if tokio::time::timeout(self.options.drain_timeout, self.attempts.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                running = self.attempts.len(),
+                "drain timeout: cutting off what still runs"
+            );
+            self.cut_off.cancel();
+            let _ = tokio::time::timeout(END, self.attempts.wait()).await;
+        }
+        let clusters = std::mem::take(&mut *self.engaged.lock());
+        for engaged in clusters.into_values() {
+            self.end_cluster(engaged.cluster);
+        }
+        self.tasks.close();
+        let _ = tokio::time::timeout(END, self.tasks.wait()).await;
+        tracing::info!("drained");
+    }
+}

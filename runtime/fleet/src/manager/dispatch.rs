@@ -1,0 +1,231 @@
+//! Hands keys that are ready to workers. Entry point: [`Core::dispatch`].
+
+use super::controllers::Registered;
+use super::core::Core;
+use crate::cluster::Cluster;
+use crate::cluster::scope::CallScope;
+use crate::controller::{Attempt, Context, Ended, ReconcileId};
+use crate::outcome::{Action, Blame, Disposition};
+use crate::queue::{Outcome, Run};
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::Instrument;
+
+impl Core {
+    /// Runs until the drain begins.
+    pub(super) async fn dispatch(self: Arc<Self>) {
+        loop {
+            let (runs, next) = self.take();
+            for run in runs {
+                self.start(run);
+            }
+            let wait = async {
+                match next {
+                    Some(next) => tokio::time::sleep_until(next.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = wait => {}
+                () = self.draining.cancelled() => return,
+            }
+        }
+    }
+
+    /// Every key that may run now, and when the next may.
+    fn take(&self) -> (Vec<Run>, Option<Instant>) {
+        let now = Instant::now();
+        let mut queue = self.queue.lock();
+        let runs = std::iter::from_fn(|| queue.get(now)).collect();
+        (runs, queue.next_wake())
+    }
+
+    fn start(self: &Arc<Self>, run: Run) {
+        let registered = self.controllers.read().by_id.get(&run.controller).cloned();
+        let cluster = self.fleet.cluster(&run.request.cluster);
+        let (Some(registered), Some(cluster)) = (registered, cluster) else {
+            self.queue
+                .lock()
+                .done(Instant::now(), run.token, Outcome::Gone);
+            self.wake.notify_one();
+            return;
+        };
+        let core = self.clone();
+        self.attempts.spawn_on(
+            async move { core.attempt(run, registered, cluster).await },
+            &self.workers,
+        );
+    }
+
+    async fn attempt(
+        self: Arc<Self>,
+        run: Run,
+        registered: Arc<Registered>,
+        cluster: Arc<Cluster>,
+    ) {
+        let controller = registered.controller();
+        let id = ReconcileId::random();
+        let span = tracing::info_span!(
+            "reconcile",
+            tenant = %controller.tenant,
+            reconciler = %controller.name,
+            cluster = %run.request.cluster,
+            namespace = run.request.key.namespace.as_deref().unwrap_or(""),
+            name = &*run.request.key.name,
+            %id,
+        );
+        let started = Instant::now();
+        self.metrics.started(&controller.tenant, &controller.name);
+        let deadline = tokio::time::Instant::now() + controller.options.timeout;
+        let token = cluster.token().child_token();
+        let scope = CallScope::new(registered.caller(), token.clone(), Some(deadline));
+        let context = Context {
+            request: run.request.clone(),
+            id,
+            attempt: run.attempt,
+            cluster,
+            fleet: self.fleet.clone(),
+            scope,
+        };
+        let attempt = Attempt {
+            context,
+            reconciler: controller.reconciler.clone(),
+            timeout: controller.options.timeout,
+        };
+        let work = async {
+            tokio::pin! { let work = attempt.run(); }
+            tokio::select! {
+                ended = &mut work => ended,
+                () = self.cut_off.cancelled() => { token.cancel(); work.await }
+                () = registered.removed.cancelled() => { token.cancel(); work.await }
+            }
+        };
+        let ended = work.instrument(span.clone()).await;
+        let time = started.elapsed();
+        let (outcome, result) = outcome(&ended);
+        span.in_scope(|| log(&ended, &run, time));
+        self.count(&controller, &run, &ended, result, time);
+        self.queue.lock().done(Instant::now(), run.token, outcome);
+        self.finished.notify_waiters();
+        self.wake.notify_one();
+    }
+
+    fn count(
+        &self,
+        controller: &crate::controller::Controller,
+        run: &Run,
+        ended: &Ended,
+        result: &'static str,
+        time: std::time::Duration,
+    ) {
+        let (tenant, name) = (&controller.tenant, &controller.name);
+        self.metrics
+            .finished(tenant, name, &run.request.cluster, result, time);
+        match ended {
+            Ended::Failed(failure, _) if failure.reason == "panic" => {
+                self.metrics.panicked(tenant, name)
+            }
+            Ended::Failed(failure, _) if failure.reason == "timeout" => {
+                self.metrics.timed_out(tenant, name)
+            }
+            Ended::Gone => self
+                .metrics
+                .forget_cluster(tenant, name, &run.request.cluster),
+            _ => {}
+        }
+    }
+}
+
+/// What the queue is told, and the `result` of metrics.
+fn outcome(ended: &Ended) -> (Outcome, &'static str) {
+    match ended {
+        Ended::Action(Action::Done) => (Outcome::Done, "success"),
+        Ended::Action(Action::RequeueAfter(after)) => {
+            (Outcome::RequeueAfter(*after), "requeue_after")
+        }
+        Ended::Gone => (Outcome::Gone, "gone"),
+        Ended::Failed(failure, not_before) => {
+            let result = if failure.disposition == Disposition::Terminal {
+                "terminal"
+            } else {
+                "error"
+            };
+            (
+                Outcome::Failed {
+                    failure: failure.clone(),
+                    not_before: *not_before,
+                },
+                result,
+            )
+        }
+    }
+}
+
+/// One line per finished attempt.
+fn log(ended: &Ended, run: &Run, time: std::time::Duration) {
+    let duration_ms = time.as_secs_f64() * 1000.0;
+    let (attempt, waited_ms) = (run.attempt, run.waited.as_secs_f64() * 1000.0);
+    match ended {
+        Ended::Action(Action::Done) => tracing::debug!(
+            result = "success",
+            attempt,
+            duration_ms,
+            waited_ms,
+            "reconcile finished"
+        ),
+        Ended::Action(Action::RequeueAfter(after)) => {
+            let after_ms = after.as_secs_f64() * 1000.0;
+            tracing::debug!(
+                result = "requeue-after",
+                attempt,
+                duration_ms,
+                waited_ms,
+                after_ms,
+                "reconcile finished"
+            );
+        }
+        Ended::Gone => tracing::debug!(
+            result = "gone",
+            attempt,
+            duration_ms,
+            waited_ms,
+            "reconcile finished"
+        ),
+        Ended::Failed(failure, _) => {
+            let result = if failure.disposition == Disposition::Terminal {
+                "terminal"
+            } else {
+                "error"
+            };
+            let (blame, reason, error) = (
+                failure.blame.as_str(),
+                failure.reason,
+                failure.message.as_str(),
+            );
+            if failure.blame == Blame::Host {
+                tracing::error!(
+                    result,
+                    blame,
+                    reason,
+                    error,
+                    attempt,
+                    duration_ms,
+                    waited_ms,
+                    "reconcile finished"
+                );
+            } else {
+                tracing::warn!(
+                    result,
+                    blame,
+                    reason,
+                    error,
+                    attempt,
+                    duration_ms,
+                    waited_ms,
+                    "reconcile finished"
+                );
+            }
+        }
+    }
+}

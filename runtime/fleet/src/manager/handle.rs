@@ -1,0 +1,321 @@
+//! Changes and asks a manager while it runs. Entry point: [`ManagerHandle`].
+
+use super::core::Core;
+use super::{ControllerStatus, Idle, ManagerError};
+use crate::cluster::{ClusterState, ClusterStatus, Fleet};
+use crate::controller::Controller;
+use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::provider::Provider;
+use crate::queue::{Add, Cause, KeyState, KeyStatus as QueuedKey, TenantOptions};
+use crate::request::Request;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Most keys that one answer lists.
+const MAX_KEYS: usize = 10_000;
+
+/// Changes and asks a manager while it runs. Cheap to clone.
+#[derive(Clone)]
+pub struct ManagerHandle {
+    core: Arc<Core>,
+}
+
+/// Which keys are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct KeyFilter {
+    /// Of this tenant. Default: any.
+    pub tenant: Option<String>,
+    /// Of this controller. Default: any.
+    pub controller: Option<String>,
+    /// Of this cluster. Default: any.
+    pub cluster: Option<ClusterName>,
+    /// In this state: `ready`, `held`, `delayed`, `backoff`, `running` or `terminal`; `failing` is any that has failed last time.
+    /// Default: any.
+    pub state: Option<String>,
+    /// At most so many; 0: as many as an answer may have.
+    pub limit: usize,
+}
+
+/// A key as status pages show it: why is my object not reconciled?
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct KeyStatus {
+    /// The key, as `cluster://…`.
+    pub key: String,
+    /// Its tenant.
+    pub tenant: String,
+    /// Its controller.
+    pub controller: String,
+    /// `ready`, `held`, `delayed`, `backoff`, `running` or `terminal`.
+    pub state: &'static str,
+    /// How often it has failed since it last succeeded.
+    pub attempts: u32,
+    /// Its priority.
+    pub priority: i32,
+    /// Seconds until it runs, for `delayed` and `backoff`.
+    pub runs_in: Option<f64>,
+    /// Seconds since it is in its state, for the others.
+    pub since: Option<f64>,
+    /// What enqueued it.
+    pub cause: &'static str,
+    /// Its last error, while it fails.
+    pub last_error: Option<String>,
+    /// Whose fault the last error is.
+    pub blame: Option<&'static str>,
+    /// The last error's short reason.
+    pub reason: Option<&'static str>,
+}
+
+impl ManagerHandle {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    /// The engaged clusters.
+    #[must_use]
+    pub fn fleet(&self) -> &Fleet {
+        &self.core.fleet
+    }
+
+    /// Adds a controller, or replaces the one of the same tenant and name: only watches that changed stop and start.
+    ///
+    /// # Errors
+    /// [`ManagerError::Stopping`].
+    pub fn put_controller(&self, controller: Controller) -> Result<(), ManagerError> {
+        if self.core.draining.is_cancelled() {
+            return Err(ManagerError::Stopping);
+        }
+        self.core.put_controller(controller);
+        Ok(())
+    }
+
+    /// Takes a controller out: its watches stop, its keys leave, and what runs is left to finish within the drain timeout. Returns
+    /// whether it was there.
+    pub async fn remove_controller(&self, tenant: &TenantName, name: &ControllerName) -> bool {
+        self.core.remove_controller(tenant, name).await
+    }
+
+    /// Sets a tenant's share.
+    pub fn put_tenant(&self, name: &TenantName, options: TenantOptions) {
+        self.core.put_tenant(name, options);
+    }
+
+    /// Adds a provider. Controllers that leave it to the default engage its clusters from now on.
+    pub fn add_provider(&self, provider: Arc<dyn Provider>) {
+        self.core.start_provider(provider);
+    }
+
+    /// Runs every object of a controller again, at low priority, as after a change of its code or configuration. Returns whether
+    /// there is such a controller.
+    pub fn resync(&self, tenant: &TenantName, name: &ControllerName) -> bool {
+        let registered = self
+            .core
+            .controllers
+            .read()
+            .by_name
+            .get(&(tenant.clone(), name.clone()))
+            .cloned();
+        let Some(registered) = registered else {
+            return false;
+        };
+        let sources: Vec<_> = registered
+            .attachments
+            .lock()
+            .values()
+            .flatten()
+            .cloned()
+            .collect();
+        let any_primary = sources.iter().any(|source| source.is_primary());
+        for source in sources
+            .iter()
+            .filter(|source| source.is_primary() || !any_primary)
+        {
+            source.offer_again();
+        }
+        true
+    }
+
+    /// Runs a key again at once, in every controller of that name, or in all that know the cluster. Returns how many took it.
+    #[must_use]
+    pub fn requeue(&self, request: &Request, controller: Option<&ControllerName>) -> usize {
+        if self.core.fleet.cluster(&request.cluster).is_none() {
+            return 0;
+        }
+        let registered: Vec<_> = self
+            .core
+            .controllers
+            .read()
+            .by_name
+            .values()
+            .cloned()
+            .collect();
+        let mut taken = 0;
+        for registered in registered {
+            let wanted = controller.is_none_or(|name| *name == registered.controller().name);
+            if !wanted || !registered.attachments.lock().contains_key(&request.cluster) {
+                continue;
+            }
+            let mut queue = self.core.queue.lock();
+            let _ = queue.add(
+                Instant::now(),
+                registered.id,
+                request,
+                Add::now(Cause::Operator),
+            );
+            taken += 1;
+        }
+        self.core.wake.notify_one();
+        taken
+    }
+
+    /// Every engaged cluster, sorted by name.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<ClusterStatus> {
+        self.core
+            .fleet
+            .clusters()
+            .iter()
+            .map(|cluster| cluster.status())
+            .collect()
+    }
+
+    /// Every controller, sorted by tenant and name.
+    #[must_use]
+    pub fn controllers(&self) -> Vec<ControllerStatus> {
+        let registered: Vec<_> = self
+            .core
+            .controllers
+            .read()
+            .by_name
+            .values()
+            .cloned()
+            .collect();
+        registered
+            .iter()
+            .map(|registered| self.core.controller_status(registered))
+            .collect()
+    }
+
+    /// Keys that the queue knows.
+    #[must_use]
+    pub fn keys(&self, filter: &KeyFilter) -> Vec<KeyStatus> {
+        self.core.keys(filter)
+    }
+
+    /// Whether there is nothing left to do, and if not, why.
+    pub async fn idle(&self) -> Idle {
+        self.core.idle().await
+    }
+
+    /// Brings the metrics that are read rather than counted up to date. To be called before they are encoded.
+    pub fn refresh_metrics(&self) {
+        for status in self.controllers() {
+            let (Ok(tenant), Ok(name)) = (
+                TenantName::new(&status.tenant),
+                ControllerName::new(&status.name),
+            ) else {
+                continue;
+            };
+            self.core.metrics.set_depth(&tenant, &name, status.ready);
+        }
+        let states: Vec<_> = self
+            .core
+            .fleet
+            .clusters()
+            .iter()
+            .map(|cluster| cluster.state())
+            .collect();
+        for state in [
+            ClusterState::Connecting,
+            ClusterState::Syncing,
+            ClusterState::Ready,
+            ClusterState::Degraded,
+        ] {
+            self.core.metrics.set_clusters(
+                state.as_str(),
+                states.iter().filter(|s| **s == state).count(),
+            );
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn keys(&self, filter: &KeyFilter) -> Vec<KeyStatus> {
+        let limit = if filter.limit == 0 {
+            MAX_KEYS
+        } else {
+            filter.limit.min(MAX_KEYS)
+        };
+        let failing = filter.state.as_deref() == Some("failing");
+        let of_queue = crate::queue::KeyFilter {
+            controller: None,
+            cluster: filter.cluster.clone(),
+            state: filter.state.clone().filter(|_| !failing),
+            failing,
+        };
+        let mut keys = Vec::new();
+        let mut from = Some(0);
+        while let Some(place) = from
+            && keys.len() < limit
+        {
+            // The lock is let go between pages, so that a long answer does not hold up the queue.
+            let page = self.queue.lock().keys(&of_queue, place, limit - keys.len());
+            from = page.next;
+            keys.extend(
+                page.keys
+                    .into_iter()
+                    .filter_map(|key| self.key_status(key))
+                    .filter(|key| {
+                        filter
+                            .tenant
+                            .as_ref()
+                            .is_none_or(|tenant| *tenant == key.tenant)
+                            && filter
+                                .controller
+                                .as_ref()
+                                .is_none_or(|controller| *controller == key.controller)
+                    }),
+            );
+        }
+        keys
+    }
+
+    fn key_status(&self, key: QueuedKey) -> Option<KeyStatus> {
+        let registered = self
+            .controllers
+            .read()
+            .by_id
+            .get(&key.controller)
+            .cloned()?;
+        let controller = registered.controller();
+        let now = Instant::now();
+        let (runs_in, since) = match key.state {
+            KeyState::Delayed(at) | KeyState::Backoff(at) => {
+                (Some(at.saturating_duration_since(now)), None)
+            }
+            KeyState::Ready(at)
+            | KeyState::Held(at)
+            | KeyState::Running(at)
+            | KeyState::Terminal(at) => (None, Some(now.saturating_duration_since(at))),
+        };
+        Some(KeyStatus {
+            key: key.request.to_string(),
+            tenant: controller.tenant.to_string(),
+            controller: controller.name.to_string(),
+            state: key.state.as_str(),
+            attempts: key.attempts,
+            priority: key.priority,
+            runs_in: runs_in.map(|d| d.as_secs_f64()),
+            since: since.map(|d| d.as_secs_f64()),
+            cause: key.cause.as_str(),
+            last_error: key
+                .last_failure
+                .as_ref()
+                .map(|failure| failure.message.to_string()),
+            blame: key
+                .last_failure
+                .as_ref()
+                .map(|failure| failure.blame.as_str()),
+            reason: key.last_failure.as_ref().map(|failure| failure.reason),
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! How a reconcile ends. Entry points: [`Action`] and [`Failure`].
+
+use std::time::Duration;
+
+/// A reconcile that succeeded. Both forms forget the key's backoff, as in controller-runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing more to do until an event.
+    Done,
+    /// Run again after this time, or earlier if an event asks for it. Zero runs again at once, but a key runs at most every
+    /// 100 ms this way.
+    RequeueAfter(Duration),
+}
+
+/// What the queue does with a key whose reconcile failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition {
+    /// Runs again with growing delay, and not before the largest retry-after that the API answered in this run.
+    Retry,
+    /// Runs again only when an event asks for it.
+    Terminal,
+}
+
+/// Whose fault a failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// The reconciler: it returned a failure, trapped, or hit a limit.
+    Guest,
+    /// This process.
+    Host,
+    /// The API server of the request's cluster.
+    Api,
+}
+
+impl Blame {
+    /// The word in logs, metrics and status.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Guest => "guest",
+            Self::Host => "host",
+            Self::Api => "api",
+        }
+    }
+}
+
+/// A reconcile that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What the queue does next.
+    pub disposition: Disposition,
+    /// Whose fault it is.
+    pub blame: Blame,
+    /// A short reason for metrics and status, from a closed set of the caller's: `error`, `trap`, `timeout`, `memory`, …
+    pub reason: &'static str,
+    /// For people; at most [`Failure::MAX_MESSAGE`] bytes.
+    pub message: String,
+}
+
+impl Failure {
+    /// Longest message kept, in bytes.
+    pub const MAX_MESSAGE: usize = 4096;
+
+    /// A failure that is retried with growing delay.
+    #[must_use]
+    pub fn retry(message: impl Into<String>) -> Self {
+        Self {
+            disposition: Disposition::Retry,
+            blame: Blame::Guest,
+            reason: "error",
+            message: bound(message.into()),
+        }
+    }
+
+    /// A failure that waits for the next event.
+    #[must_use]
+    pub fn terminal(message: impl Into<String>) -> Self {
+        Self {
+            disposition: Disposition::Terminal,
+            ..Self::retry(message)
+        }
+    }
+
+    /// The same failure, with another to blame.
+    #[must_use]
+    pub fn blame(self, blame: Blame) -> Self {
+        Self { blame, ..self }
+    }
+
+    /// The same failure, with another reason.
+    #[must_use]
+    pub fn reason(self, reason: &'static str) -> Self {
+        Self { reason, ..self }
+    }
+}
+
+/// Cuts a message to its limit at a character boundary.
+fn bound(mut message: String) -> String {
+    if message.len() > Failure::MAX_MESSAGE {
+        let cut = (0..=Failure::MAX_MESSAGE - 3)
+            .rev()
+            .find(|i| message.is_char_boundary(*i))
+            .unwrap_or(0);
+        message.truncate(cut);
+        message.push('…');
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        let failure = Failure::retry("é".repeat(5000));
+        assert!(failure.message.len() <= Failure::MAX_MESSAGE && failure.message.ends_with("é…"));
+        assert_eq!(Failure::terminal("short").message, "short");
+    }
+}

@@ -1,0 +1,50 @@
+//! Providers discover clusters, and only discover. Entry point: [`Provider`].
+
+pub mod single;
+
+use crate::engage::Engage;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Why a provider stopped. The manager starts it again with growing delay.
+#[derive(Debug, thiserror::Error)]
+#[error("provider {provider} failed: {reason}")]
+pub struct ProviderError {
+    /// The provider's name.
+    pub provider: String,
+    /// What went wrong, and what to do.
+    pub reason: String,
+}
+
+/// Something of a provider's that cannot be used at the moment; the rest of it works on.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Problem {
+    /// What it is about: a file, a context, a cluster.
+    pub subject: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+/// Discovers clusters.
+///
+/// # Contract
+/// * [`Provider::run`] engages and disengages until `stop` is cancelled, and then returns without disengaging: the manager ends
+///   what is engaged. It may be called again after it has failed.
+/// * What cannot be used is a [`Problem`], not an error: one bad cluster hides no other.
+pub trait Provider: Send + Sync {
+    /// Its name, which clusters are reported under. Unique in a manager.
+    fn name(&self) -> &str;
+
+    /// Discovers until stopped.
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>>;
+
+    /// What cannot be used at the moment.
+    fn problems(&self) -> Vec<Problem> {
+        Vec::new()
+    }
+}

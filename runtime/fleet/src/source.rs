@@ -1,0 +1,199 @@
+//! Subscriptions to a kind in every engaged cluster, turned into requests. Entry point: [`Watch`].
+
+mod enqueue;
+pub(crate) mod mapped;
+mod sink;
+
+pub(crate) use sink::{Offer, SourceSink};
+
+use crate::api::{Json, Projection};
+use crate::cluster::Cluster;
+use crate::kind::GroupVersionKind;
+use crate::name::NamePattern;
+use crate::path::FieldPath;
+use crate::predicate::Predicate;
+use crate::request::Request;
+use crate::selector::{FieldSelector, LabelSelector};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+
+/// One subscription of a controller.
+#[derive(Clone)]
+pub struct Watch {
+    /// The kind.
+    pub kind: GroupVersionKind,
+    /// How an event becomes requests.
+    pub enqueue: Enqueue,
+    /// Which clusters it engages. Default: as the controller is configured.
+    pub clusters: WatchClusters,
+    /// Filters events; an object that stops matching counts as deleted. Default: none.
+    pub label_selector: Option<LabelSelector>,
+    /// Filters events at the server. Default: none.
+    pub field_selector: Option<FieldSelector>,
+    /// Which changes count. Default: every one.
+    pub predicate: Predicate,
+    /// Whether metadata is enough. Default: full objects.
+    pub projection: Projection,
+}
+
+impl Watch {
+    /// A watch of whole objects, every change counting.
+    #[must_use]
+    pub fn new(kind: GroupVersionKind, enqueue: Enqueue) -> Self {
+        Self {
+            kind,
+            enqueue,
+            clusters: WatchClusters::AsConfigured,
+            label_selector: None,
+            field_selector: None,
+            predicate: Predicate::always(),
+            projection: Projection::Full,
+        }
+    }
+}
+
+impl PartialEq for Watch {
+    /// Whether one can stand in for the other without being started anew. Mappers are compared by identity.
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.enqueue == other.enqueue
+            && self.clusters == other.clusters
+            && self.label_selector == other.label_selector
+            && self.field_selector == other.field_selector
+            && self.predicate == other.predicate
+            && self.projection == other.projection
+    }
+}
+
+/// How an event on a watched object becomes requests.
+#[derive(Clone)]
+pub enum Enqueue {
+    /// The object itself.
+    Primary,
+    /// The owner of the primary kind (by group and kind) that controls it.
+    ControllerOwner,
+    /// Every owner of the primary kind.
+    AnyOwner,
+    /// The primary object of the same namespace and name.
+    SameName,
+    /// Every primary object whose named index holds this object's name (same namespace) or `namespace/name`.
+    ByIndex(String),
+    /// Code decides.
+    Mapped(Arc<dyn Mapper>),
+}
+
+impl PartialEq for Enqueue {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Mapped(a), Self::Mapped(b)) => Arc::ptr_eq(a, b),
+            (Self::ByIndex(a), Self::ByIndex(b)) => a == b,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        }
+    }
+}
+
+impl Enqueue {
+    /// The word in status and errors.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::ControllerOwner => "controller-owner",
+            Self::AnyOwner => "any-owner",
+            Self::SameName => "same-name",
+            Self::ByIndex(_) => "by-index",
+            Self::Mapped(_) => "mapped",
+        }
+    }
+}
+
+/// Code that turns changed objects into requests, of any cluster.
+pub trait Mapper: Send + Sync {
+    /// The requests that objects of one cluster ask for; an update passes the old and the new one. A failure is retried with
+    /// backoff: an event is never lost to it.
+    fn map(
+        &self,
+        cluster: Arc<Cluster>,
+        kind: GroupVersionKind,
+        objects: Vec<Json>,
+    ) -> BoxFuture<'_, Result<Vec<Request>, String>>;
+}
+
+/// Which clusters a watch engages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WatchClusters {
+    /// As the controller is configured.
+    #[default]
+    AsConfigured,
+    /// The local cluster only.
+    Local,
+    /// The provider's clusters only.
+    Provider,
+    /// Both.
+    All,
+}
+
+/// Which clusters a controller engages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterSelection {
+    /// Whether the local cluster is one. Default: exactly if there is no provider.
+    pub local: Option<bool>,
+    /// Whether the provider's clusters are. Default: exactly if there is a provider.
+    pub provider: Option<bool>,
+    /// Patterns over the names of the provider's clusters. Default: `*`.
+    pub names: Vec<NamePattern>,
+    /// Labels that the provider's clusters must have. Default: none.
+    pub selector: Option<LabelSelector>,
+}
+
+impl Default for ClusterSelection {
+    fn default() -> Self {
+        Self {
+            local: None,
+            provider: None,
+            names: vec![NamePattern::any()],
+            selector: None,
+        }
+    }
+}
+
+impl ClusterSelection {
+    /// Whether a watch engages a cluster. The filters are about the provider's clusters; the local one ignores them.
+    #[must_use]
+    pub fn engages(&self, watch: WatchClusters, cluster: &Cluster, has_provider: bool) -> bool {
+        let (local, provider) = match watch {
+            WatchClusters::AsConfigured => (
+                self.local.unwrap_or(!has_provider),
+                self.provider.unwrap_or(has_provider),
+            ),
+            WatchClusters::Local => (true, false),
+            WatchClusters::Provider => (false, true),
+            WatchClusters::All => (true, true),
+        };
+        if cluster.name().is_local() {
+            return local;
+        }
+        provider
+            && self
+                .names
+                .iter()
+                .any(|pattern| pattern.matches(cluster.name().as_str()))
+            && self
+                .selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(cluster.labels()))
+    }
+}
+
+/// A field index that a controller declares on a kind, for every cluster, those engaged later included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Index {
+    /// The kind.
+    pub kind: GroupVersionKind,
+    /// The controller's name for it.
+    pub name: String,
+    /// Where the values stand.
+    pub path: FieldPath,
+    /// Where the namespace of the referred object stands; values are then `namespace/name`. Default: none.
+    pub namespace_path: Option<FieldPath>,
+}

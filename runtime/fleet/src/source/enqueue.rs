@@ -1,0 +1,109 @@
+//! From a changed object to requests. Entry point: [`requests`].
+
+use super::Enqueue;
+use crate::cluster::Backend;
+use crate::json::Object;
+use crate::kind::GroupVersionKind;
+use crate::request::ObjectKey;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a rule needs to know besides the object.
+pub(super) struct Rule<'a> {
+    pub(super) enqueue: &'a Enqueue,
+    pub(super) primary: Option<&'a GroupVersionKind>,
+    /// The stores' name of the index of a `by-index` rule.
+    pub(super) index: Option<&'a Arc<str>>,
+    pub(super) backend: &'a Backend,
+}
+
+/// The primary objects that an object is about. Of an update both states count: what an object no longer refers to must hear of it.
+pub(super) fn requests(
+    rule: &Rule<'_>,
+    old: Option<&Object>,
+    new: Option<&Object>,
+) -> BTreeSet<ObjectKey> {
+    let mut keys = BTreeSet::new();
+    for object in [new, old].into_iter().flatten() {
+        match rule.enqueue {
+            Enqueue::Primary => {
+                keys.insert(object.key());
+                // Both states have the same key.
+                break;
+            }
+            Enqueue::SameName => {
+                keys.insert(same_name(rule, object));
+                break;
+            }
+            Enqueue::ControllerOwner => owners(rule, object, true, &mut keys),
+            Enqueue::AnyOwner => owners(rule, object, false, &mut keys),
+            Enqueue::ByIndex(_) => referring(rule, object, &mut keys),
+            Enqueue::Mapped(_) => {}
+        }
+    }
+    keys
+}
+
+fn is_namespaced(rule: &Rule<'_>) -> bool {
+    let resource = rule.primary.and_then(|primary| {
+        rule.backend
+            .discovery
+            .get_any_version(&primary.group_kind())
+    });
+    resource.is_none_or(|resource| resource.namespaced)
+}
+
+fn same_name(rule: &Rule<'_>, object: &Object) -> ObjectKey {
+    let key = object.key();
+    if is_namespaced(rule) {
+        key
+    } else {
+        ObjectKey {
+            namespace: None,
+            ..key
+        }
+    }
+}
+
+/// Owners are in the object's namespace, or cluster-scoped.
+fn owners(rule: &Rule<'_>, object: &Object, controller_only: bool, keys: &mut BTreeSet<ObjectKey>) {
+    let Some(primary) = rule.primary else { return };
+    for owner in object.owners() {
+        let group = owner
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        if group != &*primary.group
+            || owner.kind != &*primary.kind
+            || (controller_only && !owner.controller)
+        {
+            continue;
+        }
+        let namespace = if is_namespaced(rule) {
+            object.namespace().map(|n| n.as_ref().into())
+        } else {
+            None
+        };
+        keys.insert(ObjectKey {
+            namespace,
+            name: owner.name.as_ref().into(),
+        });
+    }
+}
+
+fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
+    let (Some(primary), Some(index)) = (rule.primary, rule.index) else {
+        return;
+    };
+    let key = object.key();
+    for store in rule.backend.stores.of_kind(primary) {
+        let same_namespace = store.by_index(index, &key.name).into_iter();
+        keys.extend(
+            same_namespace
+                .filter(|found| found.namespace == key.namespace || found.namespace.is_none()),
+        );
+        if let Some(namespace) = &key.namespace {
+            keys.extend(store.by_index(index, &format!("{namespace}/{}", key.name)));
+        }
+    }
+}
