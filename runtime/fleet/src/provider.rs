@@ -1,5 +1,6 @@
 //! Providers discover clusters, and only discover. Entry point: [`Provider`].
 
+pub mod clusters;
 pub mod single;
 
 use crate::engage::Engage;

@@ -1,0 +1,90 @@
+//! Clusters that the program names. Entry points: [`Clusters::put`] and [`Clusters::remove`].
+
+use super::{Problem, Provider, ProviderError};
+use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::name::ClusterName;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Provides what it is told, before and while it runs.
+pub struct Clusters {
+    name: String,
+    wanted: Mutex<BTreeMap<ClusterName, ClusterSpec>>,
+    changed: Notify,
+    problems: Mutex<Vec<Problem>>,
+}
+
+impl Clusters {
+    /// A provider of no clusters yet.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), wanted: Mutex::default(), changed: Notify::new(), problems: Mutex::default() }
+    }
+
+    /// Adds a cluster, or replaces the one of its name.
+    pub fn put(&self, spec: ClusterSpec) {
+        self.wanted.lock().insert(spec.name.clone(), spec);
+        self.changed.notify_one();
+    }
+
+    /// Takes a cluster out. Returns whether it was there.
+    pub fn remove(&self, name: &ClusterName) -> bool {
+        let was_there = self.wanted.lock().remove(name).is_some();
+        self.changed.notify_one();
+        was_there
+    }
+
+    /// Names of the clusters, sorted.
+    #[must_use]
+    pub fn names(&self) -> Vec<ClusterName> {
+        self.wanted.lock().keys().cloned().collect()
+    }
+
+    /// Engages what is new or changed, disengages what is gone. A cluster that is refused is tried again at the next change.
+    fn sync(&self, engage: &dyn Engage, engaged: &mut BTreeMap<ClusterName, ClusterSpec>) {
+        let wanted = self.wanted.lock().clone();
+        let gone: Vec<ClusterName> = engaged.keys().filter(|name| !wanted.contains_key(name)).cloned().collect();
+        for name in gone {
+            engage.disengage(&name);
+            engaged.remove(&name);
+        }
+        let mut problems = Vec::new();
+        for (name, spec) in wanted {
+            if engaged.get(&name).is_some_and(|there| there.same(&spec)) {
+                continue;
+            }
+            match engage.engage(spec.clone()) {
+                Ok(()) => drop(engaged.insert(name, spec)),
+                Err(EngageError::Stopping) => return,
+                Err(error) => problems.push(Problem { subject: name.to_string(), message: error.to_string() }),
+            }
+        }
+        *self.problems.lock() = problems;
+    }
+}
+
+impl Provider for Clusters {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn run(self: Arc<Self>, engage: Arc<dyn Engage>, stop: CancellationToken) -> BoxFuture<'static, Result<(), ProviderError>> {
+        Box::pin(async move {
+            let mut engaged = BTreeMap::new();
+            loop {
+                self.sync(&*engage, &mut engaged);
+                if stop.run_until_cancelled(self.changed.notified()).await.is_none() {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.problems.lock().clone()
+    }
+}
