@@ -8,7 +8,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use windlass_fleet::name::{ClusterName, ControllerName, TenantName};
-use windlass_fleet::queue::{Add, ControllerId, ControllerOptions, Limits, Outcome, Queue, TenantOptions};
+use windlass_fleet::queue::{
+    Add, ControllerId, ControllerOptions, Limits, Outcome, Queue, TenantOptions,
+};
 use windlass_fleet::request::{ObjectKey, Request};
 
 /// How many tenants, controllers of each, and clusters of each controller.
@@ -23,7 +25,10 @@ struct Fleet {
 
 impl Fleet {
     fn new(keys: usize, spare: usize, [tenants, controllers, clusters]: Shape) -> Self {
-        let limits = Limits { keys_per_controller: keys + spare, ..Limits::default() };
+        let limits = Limits {
+            keys_per_controller: keys + spare,
+            ..Limits::default()
+        };
         let mut queue = Queue::new(Instant::now(), limits);
         let mut classes = Vec::new();
         for tenant in 0..tenants {
@@ -31,18 +36,38 @@ impl Fleet {
             queue.set_tenant(&tenant, TenantOptions::default());
             for controller in 0..controllers {
                 let name = ControllerName::new(format!("controller-{controller}")).unwrap();
-                let options = ControllerOptions { concurrency: 8, ..ControllerOptions::default() };
+                let options = ControllerOptions {
+                    concurrency: 8,
+                    ..ControllerOptions::default()
+                };
                 let id = queue.add_controller(&tenant, name, options);
-                classes.extend((0..clusters).map(|cluster| (id, ClusterName::new(format!("cluster-{cluster}")).unwrap())));
+                classes.extend(
+                    (0..clusters).map(|cluster| {
+                        (id, ClusterName::new(format!("cluster-{cluster}")).unwrap())
+                    }),
+                );
             }
         }
         let request = |i: usize| {
             let (controller, cluster) = classes[i % classes.len()].clone();
-            (controller, Request::new(cluster, ObjectKey::namespaced(&format!("namespace-{}", i % 100), &format!("object-{i}"))))
+            (
+                controller,
+                Request::new(
+                    cluster,
+                    ObjectKey::namespaced(
+                        &format!("namespace-{}", i % 100),
+                        &format!("object-{i}"),
+                    ),
+                ),
+            )
         };
         let mut requests: Vec<_> = (0..keys + spare).map(request).collect();
         fastrand::Rng::with_seed(1).shuffle(&mut requests);
-        let mut fleet = Self { queue, requests, next: 0 };
+        let mut fleet = Self {
+            queue,
+            requests,
+            next: 0,
+        };
         for _ in 0..keys {
             fleet.add();
         }
@@ -51,7 +76,10 @@ impl Fleet {
 
     fn add(&mut self) {
         let (controller, request) = &self.requests[self.next];
-        let _ = black_box(self.queue.add(Instant::now(), *controller, request, Add::default()));
+        let _ = black_box(
+            self.queue
+                .add(Instant::now(), *controller, request, Add::default()),
+        );
         self.next = (self.next + 1) % self.requests.len();
     }
 
@@ -78,14 +106,18 @@ fn rate(fleet: &mut Fleet, steps: usize) -> f64 {
 }
 
 fn main() {
-    println!("queue: add + get + done, millions per second on one core (bar: 1.00 at 1,000,000 keys)");
+    println!(
+        "queue: add + get + done, millions per second on one core (bar: 1.00 at 1,000,000 keys)"
+    );
     for (keys, spare) in [(1_000, 1_000), (1_000_000, 100_000)] {
         for shape in [[1, 1, 1], [10, 10, 10], [1000, 1, 1], [1, 1, 1000]] {
             let mut fleet = Fleet::new(keys, spare, shape);
             (0..100_000).for_each(|_| fleet.step());
             let rate = rate(&mut fleet, 300_000) / 1e6;
             let [tenants, controllers, clusters] = shape;
-            println!("{keys:>9} keys  {tenants:>4} tenants × {controllers:>2} controllers × {clusters:>4} clusters  {rate:>6.2}");
+            println!(
+                "{keys:>9} keys  {tenants:>4} tenants × {controllers:>2} controllers × {clusters:>4} clusters  {rate:>6.2}"
+            );
         }
     }
     println!("queue: longest single call at 1,000,000 keys");

@@ -14,7 +14,10 @@ use windlass_fleet::cluster::{ClusterConfig, Provenance, contexts};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::source::{Enqueue, Watch};
-use windlass_fleet::{Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind, Manager};
+use windlass_fleet::{
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind,
+    Manager,
+};
 
 fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
@@ -22,10 +25,14 @@ fn config_map() -> GroupVersionKind {
 
 async fn reconcile(context: Context) -> Result<Action, Failure> {
     let client = context.client(&Arc::new(Grant::all()));
-    let Some(object) = client.get(&config_map(), &context.request.key, &GetOptions::default()).await? else {
+    let Some(object) = client
+        .get(&config_map(), &context.request.key, &GetOptions::default())
+        .await?
+    else {
         return Ok(Action::Done);
     };
-    let source: Value = serde_json::from_slice(&object).map_err(|e| Failure::terminal(e.to_string()))?;
+    let source: Value =
+        serde_json::from_slice(&object).map_err(|e| Failure::terminal(e.to_string()))?;
     let keys = source["data"].as_object().map_or(0, serde_json::Map::len);
     let companion = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -36,27 +43,44 @@ async fn reconcile(context: Context) -> Result<Action, Failure> {
         },
         "data": {"keys": keys.to_string()},
     });
-    client.apply(&config_map(), companion.to_string().into(), &ApplyOptions { force: true, ..ApplyOptions::default() }).await?;
+    client
+        .apply(
+            &config_map(),
+            companion.to_string().into(),
+            &ApplyOptions {
+                force: true,
+                ..ApplyOptions::default()
+            },
+        )
+        .await?;
     println!("{} has {keys} keys", context.request);
     Ok(Action::Done)
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let path = std::env::args().nth(1).context("usage: labeller KUBECONFIG")?;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
+    let path = std::env::args()
+        .nth(1)
+        .context("usage: labeller KUBECONFIG")?;
     let yaml = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
 
     // A provider discovers clusters; this one is told them by the program.
     let clusters = Arc::new(Clusters::new("kubeconfig"));
     for context in contexts(&yaml)? {
-        let config = ClusterConfig::from_kubeconfig_text(&yaml, Some(&context), None, Provenance::File)?;
+        let config =
+            ClusterConfig::from_kubeconfig_text(&yaml, Some(&context), None, Provenance::File)?;
         clusters.put(ClusterSpec::new(ClusterName::new(&context)?, config));
     }
 
     let mut watch = Watch::new(config_map(), Enqueue::Primary);
     watch.label_selector = Some("example.windlass.dev/watch".parse()?);
-    let controller = Controller::builder(ControllerName::new("labeller")?).watch(watch).owns(config_map()).build(Arc::new(reconcile))?;
+    let controller = Controller::builder(ControllerName::new("labeller")?)
+        .watch(watch)
+        .owns(config_map())
+        .build(Arc::new(reconcile))?;
 
     let stop = CancellationToken::new();
     let on_signal = stop.clone();
@@ -64,6 +88,12 @@ async fn main() -> anyhow::Result<()> {
         let _ = tokio::signal::ctrl_c().await;
         on_signal.cancel();
     });
-    Manager::builder().provider(clusters).controller(controller).build()?.bind().run(stop).await?;
+    Manager::builder()
+        .provider(clusters)
+        .controller(controller)
+        .build()?
+        .bind()
+        .run(stop)
+        .await?;
     Ok(())
 }

@@ -148,8 +148,9 @@ impl Metrics {
             .inc();
     }
 
-    pub(crate) fn added(&self, tenant: &TenantName, controller: &ControllerName) {
-        self.adds.get_or_create(&owner(tenant, controller)).inc();
+    /// Counts requests that a controller's sources offer.
+    pub(crate) fn adds(&self, tenant: &TenantName, controller: &ControllerName) -> Counter {
+        self.adds.get_or_create(&owner(tenant, controller)).clone()
     }
 
     pub(crate) fn set_depth(&self, tenant: &TenantName, controller: &ControllerName, ready: usize) {

@@ -89,8 +89,6 @@ pub(crate) struct Progress {
     pub(crate) synced: bool,
     /// Why the watch does not run, while it does not.
     pub(crate) problem: Option<Problem>,
-    /// Highest version of an object event seen; 0 where versions are not integers.
-    pub(crate) seen: u64,
     /// Whether a new list and watch may be owed: false only while a watch is established.
     pub(crate) watching: bool,
 }
@@ -128,6 +126,9 @@ pub(crate) struct Store {
     writer: Mutex<Sinks>,
     state: RwLock<State>,
     progress: watch::Sender<Progress>,
+    /// Highest version of an object event seen; 0 where versions are not integers. Apart from
+    /// `progress`, whose watchers need not wake for every event.
+    seen: watch::Sender<u64>,
     /// Told when the store was reset and must be listed anew.
     relist: Notify,
 }
@@ -163,6 +164,7 @@ impl Store {
             writer: Mutex::default(),
             state: RwLock::default(),
             progress,
+            seen: watch::channel(0).0,
             relist: Notify::new(),
         }
     }
@@ -236,6 +238,7 @@ impl Store {
         self.publish(&sinks, changes.into_iter());
         drop(sinks);
         self.progress.send_modify(|p| *p = Progress::default());
+        self.seen.send_replace(0);
         self.relist.notify_one();
     }
 
@@ -256,11 +259,10 @@ impl Store {
                 sink.changed(&change);
             }
         }
-        self.progress.send_if_modified(|p| {
-            seen > p.seen && {
-                p.seen = seen;
-                true
-            }
+        self.seen.send_if_modified(|held| {
+            let newer = seen > *held;
+            *held = seen.max(*held);
+            newer
         });
     }
 
@@ -348,6 +350,11 @@ impl Store {
 
     pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
+    }
+
+    /// The highest version of an object event seen.
+    pub(crate) fn seen(&self) -> watch::Receiver<u64> {
+        self.seen.subscribe()
     }
 
     pub(crate) fn is_synced(&self) -> bool {

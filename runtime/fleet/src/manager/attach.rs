@@ -287,7 +287,7 @@ impl Task {
         };
         let mut sinks = Vec::new();
         for namespace in self.namespaces(resource)? {
-            let key = self.store_key(backend, resource, namespace);
+            let key = self.store_key(backend, resource, namespace.clone());
             let user = backend
                 .stores
                 .open(key, resource)
@@ -297,6 +297,7 @@ impl Task {
                 cluster: self.cluster.clone(),
                 backend: backend.clone(),
                 watch: self.what.watch.clone(),
+                namespace,
                 primary: self.what.primary.clone(),
                 index: self.what.index.clone(),
                 offer,
@@ -356,7 +357,8 @@ impl Task {
         format!("no rule grants list and watch on {}", resource.plural)
     }
 
-    /// A watch's selector filters its source; it scopes the store too as long as nobody needs the rest of the kind.
+    /// The store to use: one of everything if there is one, else one of the namespace. A watch's selector filters its source; it
+    /// scopes the store too as long as nobody needs the rest of the kind.
     fn store_key(
         &self,
         backend: &Backend,
@@ -364,21 +366,29 @@ impl Task {
         namespace: Option<Arc<str>>,
     ) -> StoreKey {
         let watch = &self.what.watch;
-        let mut key = StoreKey::whole(resource.kind.clone(), namespace, watch.projection);
+        let mut key = StoreKey::whole(resource.kind.clone(), None, watch.projection);
         if let Some(fields) = &watch.field_selector {
             // Only the server can tell fields.
             key.field_selector = fields.to_string().into();
         }
+        let there = |key: &StoreKey| {
+            backend.stores.with_kind(&resource.kind, |stores| {
+                stores.iter().any(|store| store.key == *key)
+            })
+        };
+        if there(&key) {
+            return key;
+        }
+        key.namespace = namespace;
         let labels: Arc<str> = watch
             .label_selector
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default()
             .into();
-        if labels.is_empty() || !self.alone(backend, &labels) {
-            return key;
+        if !labels.is_empty() && self.alone(backend, &labels) {
+            key.label_selector = labels;
         }
-        key.label_selector = labels;
         key
     }
 

@@ -4,12 +4,14 @@ use super::attach::Attachments;
 use super::core::Core;
 use crate::cluster::Caller;
 use crate::controller::Controller;
+use crate::metrics::Metrics;
 use crate::name::{ControllerName, TenantName};
 use crate::queue::{Add, Added, ControllerId, ControllerOptions as QueueOptions, Token};
 use crate::request::Request;
 use crate::source::Offer;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,11 +19,32 @@ use tokio_util::sync::CancellationToken;
 /// Most problems that a status lists.
 const MAX_PROBLEMS: usize = 20;
 
+/// A controller as it is now.
+struct Current {
+    controller: Arc<Controller>,
+    /// Whom its calls are made for.
+    caller: Caller,
+    adds: Counter,
+}
+
+impl Current {
+    fn new(controller: Controller, metrics: &Metrics) -> Self {
+        let caller = Caller::new(controller.tenant.clone(), controller.name.clone());
+        let caller = caller.with_indexes(controller.indexes.clone());
+        let adds = metrics.adds(&controller.tenant, &controller.name);
+        Self {
+            controller: Arc::new(controller),
+            caller,
+            adds,
+        }
+    }
+}
+
 /// A controller and what the manager keeps of it.
 pub(super) struct Registered {
     pub(super) id: ControllerId,
     /// Replaced as a whole when the controller is put again.
-    controller: ArcSwap<Controller>,
+    current: ArcSwap<Current>,
     pub(super) attachments: Mutex<Attachments>,
     core: Weak<Core>,
     /// Cancelled when the controller is removed.
@@ -30,14 +53,12 @@ pub(super) struct Registered {
 
 impl Registered {
     pub(super) fn controller(&self) -> Arc<Controller> {
-        self.controller.load_full()
+        self.current.load().controller.clone()
     }
 
     /// Whom its calls are made for.
     pub(super) fn caller(&self) -> Caller {
-        let controller = self.controller.load();
-        Caller::new(controller.tenant.clone(), controller.name.clone())
-            .with_indexes(controller.indexes.clone())
+        self.current.load().caller.clone()
     }
 }
 
@@ -50,8 +71,7 @@ impl Offer for Registered {
         if core.fleet.cluster(&request.cluster).is_none() {
             return true;
         }
-        let controller = self.controller.load();
-        core.metrics.added(&controller.tenant, &controller.name);
+        self.current.load().adds.inc();
         let added = core
             .queue
             .lock()
@@ -102,7 +122,9 @@ impl Core {
         let registered = match there {
             Some(there) => {
                 self.queue.lock().set_controller(there.id, options);
-                there.controller.store(Arc::new(controller));
+                there
+                    .current
+                    .store(Arc::new(Current::new(controller, &self.metrics)));
                 there
             }
             None => {
@@ -113,7 +135,7 @@ impl Core {
                 );
                 let registered = Arc::new(Registered {
                     id,
-                    controller: ArcSwap::from_pointee(controller),
+                    current: ArcSwap::from_pointee(Current::new(controller, &self.metrics)),
                     attachments: Mutex::default(),
                     core: Arc::downgrade(self),
                     removed: self.draining.child_token(),

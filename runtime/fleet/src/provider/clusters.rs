@@ -22,7 +22,12 @@ impl Clusters {
     /// A provider of no clusters yet.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), wanted: Mutex::default(), changed: Notify::new(), problems: Mutex::default() }
+        Self {
+            name: name.into(),
+            wanted: Mutex::default(),
+            changed: Notify::new(),
+            problems: Mutex::default(),
+        }
     }
 
     /// Adds a cluster, or replaces the one of its name.
@@ -47,7 +52,11 @@ impl Clusters {
     /// Engages what is new or changed, disengages what is gone. A cluster that is refused is tried again at the next change.
     fn sync(&self, engage: &dyn Engage, engaged: &mut BTreeMap<ClusterName, ClusterSpec>) {
         let wanted = self.wanted.lock().clone();
-        let gone: Vec<ClusterName> = engaged.keys().filter(|name| !wanted.contains_key(name)).cloned().collect();
+        let gone: Vec<ClusterName> = engaged
+            .keys()
+            .filter(|name| !wanted.contains_key(name))
+            .cloned()
+            .collect();
         for name in gone {
             engage.disengage(&name);
             engaged.remove(&name);
@@ -60,7 +69,10 @@ impl Clusters {
             match engage.engage(spec.clone()) {
                 Ok(()) => drop(engaged.insert(name, spec)),
                 Err(EngageError::Stopping) => return,
-                Err(error) => problems.push(Problem { subject: name.to_string(), message: error.to_string() }),
+                Err(error) => problems.push(Problem {
+                    subject: name.to_string(),
+                    message: error.to_string(),
+                }),
             }
         }
         *self.problems.lock() = problems;
@@ -72,12 +84,20 @@ impl Provider for Clusters {
         &self.name
     }
 
-    fn run(self: Arc<Self>, engage: Arc<dyn Engage>, stop: CancellationToken) -> BoxFuture<'static, Result<(), ProviderError>> {
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
         Box::pin(async move {
             let mut engaged = BTreeMap::new();
             loop {
                 self.sync(&*engage, &mut engaged);
-                if stop.run_until_cancelled(self.changed.notified()).await.is_none() {
+                if stop
+                    .run_until_cancelled(self.changed.notified())
+                    .await
+                    .is_none()
+                {
                     return Ok(());
                 }
             }

@@ -40,22 +40,39 @@ impl Simulation {
         let now = Instant::now();
         let queue = Queue::with_rng(now, limits, Rng::with_seed(1));
         let (work, got) = (BTreeMap::new(), BTreeMap::new());
-        Self { queue, start: now, now, work, ends: BinaryHeap::new(), events: BinaryHeap::new(), got }
+        Self {
+            queue,
+            start: now,
+            now,
+            work,
+            ends: BinaryHeap::new(),
+            events: BinaryHeap::new(),
+            got,
+        }
     }
 
     fn tenant(&mut self, name: &str, options: TenantOptions) -> ControllerId {
         let tenant = TenantName::new(name).unwrap();
         self.queue.set_tenant(&tenant, options);
-        let options = ControllerOptions { concurrency: 1000, ..ControllerOptions::default() };
-        self.queue.add_controller(&tenant, ControllerName::new("c").unwrap(), options)
+        let options = ControllerOptions {
+            concurrency: 1000,
+            ..ControllerOptions::default()
+        };
+        self.queue
+            .add_controller(&tenant, ControllerName::new("c").unwrap(), options)
     }
 
     /// Adds keys of a cluster now, and says what they cost.
     fn work(&mut self, controller: ControllerId, cluster: &str, keys: u32, work: Work) {
         let cluster = ClusterName::new(cluster).unwrap();
         for key in 0..keys {
-            let request = Request::new(cluster.clone(), ObjectKey::namespaced("ns", &key.to_string()));
-            let _ = self.queue.add(self.now, controller, &request, Add::default());
+            let request = Request::new(
+                cluster.clone(),
+                ObjectKey::namespaced("ns", &key.to_string()),
+            );
+            let _ = self
+                .queue
+                .add(self.now, controller, &request, Add::default());
         }
         self.work.insert((controller, cluster), work);
     }
@@ -70,9 +87,18 @@ impl Simulation {
                 got.runs += 1;
                 got.longest_wait = got.longest_wait.max(run.waited);
                 *got.per_key.entry(run.request.clone()).or_default() += 1;
-                self.ends.push(Reverse((self.now + takes, run.token, run.controller, run.request)));
+                self.ends.push(Reverse((
+                    self.now + takes,
+                    run.token,
+                    run.controller,
+                    run.request,
+                )));
             }
-            let next = [self.ends.peek().map(|Reverse(end)| end.0), self.events.peek().map(|Reverse(event)| event.0), self.queue.next_wake()];
+            let next = [
+                self.ends.peek().map(|Reverse(end)| end.0),
+                self.events.peek().map(|Reverse(event)| event.0),
+                self.queue.next_wake(),
+            ];
             let Some(next) = next.into_iter().flatten().min().filter(|next| *next <= end) else {
                 self.now = end;
                 return;
@@ -84,21 +110,42 @@ impl Simulation {
 
     /// Ends the runs and delivers the events of this moment.
     fn turn_events(&mut self) {
-        while self.ends.peek().is_some_and(|Reverse(end)| end.0 <= self.now) {
-            let Some(Reverse((_, token, controller, request))) = self.ends.pop() else { return };
+        while self
+            .ends
+            .peek()
+            .is_some_and(|Reverse(end)| end.0 <= self.now)
+        {
+            let Some(Reverse((_, token, controller, request))) = self.ends.pop() else {
+                return;
+            };
             assert!(self.queue.done(self.now, token, Outcome::Done));
             let class = (controller, request.cluster.clone());
             let work = self.work[&class];
             self.got.entry(class).or_default().slot_time += work.takes;
             match work.again {
-                Some(Duration::ZERO) => drop(self.queue.add(self.now, controller, &request, Add::default())),
-                Some(again) => self.events.push(Reverse((self.now + again, controller, request))),
+                Some(Duration::ZERO) => {
+                    drop(
+                        self.queue
+                            .add(self.now, controller, &request, Add::default()),
+                    )
+                }
+                Some(again) => self
+                    .events
+                    .push(Reverse((self.now + again, controller, request))),
                 None => {}
             }
         }
-        while self.events.peek().is_some_and(|Reverse(event)| event.0 <= self.now) {
-            let Some(Reverse((_, controller, request))) = self.events.pop() else { return };
-            let _ = self.queue.add(self.now, controller, &request, Add::default());
+        while self
+            .events
+            .peek()
+            .is_some_and(|Reverse(event)| event.0 <= self.now)
+        {
+            let Some(Reverse((_, controller, request))) = self.events.pop() else {
+                return;
+            };
+            let _ = self
+                .queue
+                .add(self.now, controller, &request, Add::default());
         }
     }
 
@@ -120,19 +167,32 @@ impl Simulation {
 }
 
 fn weight(weight: u32) -> TenantOptions {
-    TenantOptions { weight, per_cluster: Some(1000), ..TenantOptions::default() }
+    TenantOptions {
+        weight,
+        per_cluster: Some(1000),
+        ..TenantOptions::default()
+    }
 }
 
 fn endless(takes: Duration) -> Work {
-    Work { takes, again: Some(Duration::ZERO) }
+    Work {
+        takes,
+        again: Some(Duration::ZERO),
+    }
 }
 
 fn limits(global: usize) -> Limits {
-    Limits { global, ..Limits::default() }
+    Limits {
+        global,
+        ..Limits::default()
+    }
 }
 
 fn assert_near(value: f64, expected: f64) {
-    assert!((value / expected - 1.0).abs() < 0.05, "{value} is not {expected}");
+    assert!(
+        (value / expected - 1.0).abs() < 0.05,
+        "{value} is not {expected}"
+    );
 }
 
 #[test]
@@ -151,17 +211,30 @@ fn tenants_share_by_weight_in_slot_time() {
 #[test]
 fn weights_hold_before_the_gate_of_a_cluster() {
     for (slots, global) in [(1, 64), (4, 64), (16, 16)] {
-        let mut simulation = Simulation::new(Limits { per_cluster: Some(slots), ..limits(global) });
-        let tenants: Vec<ControllerId> = (0..50).map(|i| simulation.tenant(&format!("t{i}"), weight(if i == 0 { 10 } else { 1 }))).collect();
+        let mut simulation = Simulation::new(Limits {
+            per_cluster: Some(slots),
+            ..limits(global)
+        });
+        let tenants: Vec<ControllerId> = (0..50)
+            .map(|i| simulation.tenant(&format!("t{i}"), weight(if i == 0 { 10 } else { 1 })))
+            .collect();
         for tenant in &tenants {
             simulation.work(*tenant, "x", 20, endless(20 * MILLI));
         }
         simulation.run_for(60 * SECOND);
-        let rest: Duration = tenants[1..].iter().map(|tenant| simulation.got(*tenant).slot_time).sum();
-        let ratio = simulation.got(tenants[0]).slot_time.as_secs_f64() / (rest.as_secs_f64() / 49.0);
+        let rest: Duration = tenants[1..]
+            .iter()
+            .map(|tenant| simulation.got(*tenant).slot_time)
+            .sum();
+        let ratio =
+            simulation.got(tenants[0]).slot_time.as_secs_f64() / (rest.as_secs_f64() / 49.0);
         assert!((8.0..12.0).contains(&ratio), "{ratio} with {slots} slots");
         for tenant in &tenants[2..] {
-            assert!((0.8..1.25).contains(&simulation.ratio(*tenant, tenants[1])), "{} with {slots} slots", simulation.ratio(*tenant, tenants[1]));
+            assert!(
+                (0.8..1.25).contains(&simulation.ratio(*tenant, tenants[1])),
+                "{} with {slots} slots",
+                simulation.ratio(*tenant, tenants[1])
+            );
         }
     }
 }
@@ -171,7 +244,15 @@ fn an_idle_tenant_comes_back_without_credit() {
     let mut simulation = Simulation::new(limits(4));
     let a = simulation.tenant("a", weight(1));
     let b = simulation.tenant("b", weight(1));
-    simulation.work(b, "x", 1, Work { takes: MILLI, again: None });
+    simulation.work(
+        b,
+        "x",
+        1,
+        Work {
+            takes: MILLI,
+            again: None,
+        },
+    );
     simulation.work(a, "x", 100, endless(5 * MILLI));
     simulation.run_for(10 * SECOND);
     simulation.got.clear();
@@ -187,7 +268,15 @@ fn an_idle_tenant_comes_back_without_debt() {
     let a = simulation.tenant("a", weight(1));
     let b = simulation.tenant("b", weight(1));
     simulation.work(b, "x", 100, endless(100 * MILLI));
-    simulation.work(a, "x", 4, Work { takes: 60 * SECOND, again: None });
+    simulation.work(
+        a,
+        "x",
+        4,
+        Work {
+            takes: 60 * SECOND,
+            again: None,
+        },
+    );
     simulation.run_for(70 * SECOND);
     simulation.run_for(70 * SECOND);
     simulation.got.clear();
@@ -210,20 +299,37 @@ fn a_cluster_that_was_held_does_not_make_up_for_it_at_the_cost_of_others() {
     simulation.got.clear();
     simulation.queue.set_cluster(&x, ClusterState::Ready);
     simulation.run_for(SECOND);
-    let ratio = simulation.got[&(a, x)].slot_time.as_secs_f64() / simulation.got[&(a, y)].slot_time.as_secs_f64();
+    let ratio = simulation.got[&(a, x)].slot_time.as_secs_f64()
+        / simulation.got[&(a, y)].slot_time.as_secs_f64();
     assert_near(ratio, 1.0);
 }
 
 #[test]
 fn ten_thousand_hot_keys_do_not_delay_quiet_tenants() {
     let mut simulation = Simulation::new(limits(8));
-    let hot = simulation.tenant("hot", TenantOptions { per_cluster: None, ..weight(1) });
+    let hot = simulation.tenant(
+        "hot",
+        TenantOptions {
+            per_cluster: None,
+            ..weight(1)
+        },
+    );
     for cluster in 0..10 {
         simulation.work(hot, &format!("k{cluster}"), 1000, endless(MILLI));
     }
-    let quiet: Vec<ControllerId> = (0..99).map(|i| simulation.tenant(&format!("quiet-{i}"), weight(1))).collect();
+    let quiet: Vec<ControllerId> = (0..99)
+        .map(|i| simulation.tenant(&format!("quiet-{i}"), weight(1)))
+        .collect();
     for (i, tenant) in quiet.iter().enumerate() {
-        simulation.work(*tenant, &format!("k{}", i % 10), 1, Work { takes: MILLI, again: Some(100 * MILLI) });
+        simulation.work(
+            *tenant,
+            &format!("k{}", i % 10),
+            1,
+            Work {
+                takes: MILLI,
+                again: Some(100 * MILLI),
+            },
+        );
     }
     // All come at once at first; what is of interest is how it goes on.
     simulation.run_for(SECOND);
@@ -232,17 +338,31 @@ fn ten_thousand_hot_keys_do_not_delay_quiet_tenants() {
     for tenant in quiet {
         let got = simulation.got(tenant);
         assert!(got.runs >= 35, "{got:?}");
-        assert!(got.longest_wait <= 25 * MILLI, "{:?}: {} runs", got.longest_wait, got.runs);
+        assert!(
+            got.longest_wait <= 25 * MILLI,
+            "{:?}: {} runs",
+            got.longest_wait,
+            got.runs
+        );
     }
     let hot = simulation.got(hot);
     assert_eq!(hot.per_key.len(), 10_000, "no key is never run");
-    assert!(hot.per_key.values().max() <= hot.per_key.values().min().map(|min| min + 2).as_ref(), "and all equally often");
+    assert!(
+        hot.per_key.values().max() <= hot.per_key.values().min().map(|min| min + 2).as_ref(),
+        "and all equally often"
+    );
 }
 
 #[test]
 fn a_slow_cluster_takes_its_turns_and_no_more() {
     let mut simulation = Simulation::new(limits(64));
-    let a = simulation.tenant("a", TenantOptions { concurrency: Some(4), ..TenantOptions::default() });
+    let a = simulation.tenant(
+        "a",
+        TenantOptions {
+            concurrency: Some(4),
+            ..TenantOptions::default()
+        },
+    );
     simulation.work(a, "slow", 100, endless(SECOND));
     for cluster in 0..3 {
         simulation.work(a, &format!("fast-{cluster}"), 100, endless(MILLI));
@@ -252,7 +372,11 @@ fn a_slow_cluster_takes_its_turns_and_no_more() {
     for cluster in ["slow", "fast-0", "fast-1", "fast-2"] {
         assert_near(of(cluster).slot_time.as_secs_f64(), 20.0);
     }
-    assert!(of("fast-0").longest_wait <= 150 * MILLI, "{:?}", of("fast-0").longest_wait);
+    assert!(
+        of("fast-0").longest_wait <= 150 * MILLI,
+        "{:?}",
+        of("fast-0").longest_wait
+    );
 
     // With one slot for all of them the slow one waits until the others have had as much.
     let mut simulation = Simulation::new(limits(1));
@@ -272,11 +396,22 @@ fn under_overload_every_key_runs_equally_often() {
     let a = simulation.tenant("a", weight(1));
     // 2,000 keys that want to run every 100 ms and take 2 ms: 2.5 times what 16 slots can do.
     for cluster in 0..4 {
-        simulation.work(a, &format!("k{cluster}"), 500, Work { takes: 2 * MILLI, again: Some(98 * MILLI) });
+        simulation.work(
+            a,
+            &format!("k{cluster}"),
+            500,
+            Work {
+                takes: 2 * MILLI,
+                again: Some(98 * MILLI),
+            },
+        );
     }
     simulation.run_for(3 * SECOND);
     let got = simulation.got(a);
     assert_eq!(got.per_key.len(), 2000);
-    let (least, most) = (got.per_key.values().min().unwrap(), got.per_key.values().max().unwrap());
+    let (least, most) = (
+        got.per_key.values().min().unwrap(),
+        got.per_key.values().max().unwrap(),
+    );
     assert!(most - least <= 2, "{least} to {most}");
 }

@@ -13,8 +13,16 @@ const SHARE: usize = 25;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Ready,
-    Alarm { due: Instant, backoff: bool },
-    Running { started: Instant, token: Token, gone: bool, again: Option<(Instant, i32)> },
+    Alarm {
+        due: Instant,
+        backoff: bool,
+    },
+    Running {
+        started: Instant,
+        token: Token,
+        gone: bool,
+        again: Option<(Instant, i32)>,
+    },
     Terminal,
 }
 
@@ -59,9 +67,23 @@ impl Model {
         let mut rng = Rng::with_seed(seed);
         let now = Instant::now();
         let gated = rng.bool();
-        let limits = Limits { global: rng.usize(1..12), keys_per_controller: SHARE, ..Limits::default() };
+        let limits = Limits {
+            global: rng.usize(1..12),
+            keys_per_controller: SHARE,
+            ..Limits::default()
+        };
         let queue = Queue::with_rng(now, limits, rng.fork());
-        let mut model = Self { queue, rng, now, limits, tenants: Vec::new(), controllers: Vec::new(), clusters: BTreeMap::new(), keys: BTreeMap::new(), gated };
+        let mut model = Self {
+            queue,
+            rng,
+            now,
+            limits,
+            tenants: Vec::new(),
+            controllers: Vec::new(),
+            clusters: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            gated,
+        };
         for at in 0..3 {
             model.tenants.push(TenantOptions::default());
             model.set_tenant(at);
@@ -79,25 +101,52 @@ impl Model {
 
     fn set_tenant(&mut self, at: usize) {
         let concurrency = self.rng.bool().then(|| self.rng.usize(1..8));
-        let per_cluster = if self.gated { self.rng.bool().then(|| self.rng.usize(1..4)) } else { Some(1000) };
-        self.tenants[at] = TenantOptions { weight: self.rng.u32(0..5), concurrency, per_cluster };
+        let per_cluster = if self.gated {
+            self.rng.bool().then(|| self.rng.usize(1..4))
+        } else {
+            Some(1000)
+        };
+        self.tenants[at] = TenantOptions {
+            weight: self.rng.u32(0..5),
+            concurrency,
+            per_cluster,
+        };
         self.queue.set_tenant(&tenant(at), self.tenants[at]);
     }
 
     fn add_controller(&mut self, at: usize) {
         let concurrency = self.rng.usize(1..6);
         let name = ControllerName::new("c").unwrap();
-        let id = self.queue.add_controller(&tenant(at), name, ControllerOptions { concurrency, backoff: BACKOFF });
-        self.controllers.push(Controller { id, tenant: at, alive: true, concurrency, refused: false });
+        let id = self.queue.add_controller(
+            &tenant(at),
+            name,
+            ControllerOptions {
+                concurrency,
+                backoff: BACKOFF,
+            },
+        );
+        self.controllers.push(Controller {
+            id,
+            tenant: at,
+            alive: true,
+            concurrency,
+            refused: false,
+        });
     }
 
     fn request(&mut self) -> Request {
         let cluster = ClusterName::new(format!("k{}", self.rng.u32(0..4))).unwrap();
-        Request::new(cluster, ObjectKey::namespaced("ns", &self.rng.u32(0..15).to_string()))
+        Request::new(
+            cluster,
+            ObjectKey::namespaced("ns", &self.rng.u32(0..15).to_string()),
+        )
     }
 
     fn held(&self, controller: usize) -> usize {
-        self.keys.iter().filter(|((of, _), key)| *of == controller && key.doing != Doing::Terminal).count()
+        self.keys
+            .iter()
+            .filter(|((of, _), key)| *of == controller && key.doing != Doing::Terminal)
+            .count()
     }
 
     fn add(&mut self) {
@@ -105,7 +154,16 @@ impl Model {
         let request = self.request();
         let priority = *self.rng.choice(&[0, 0, 0, -100, 5, 9]).unwrap();
         let after = (self.rng.u32(0..4) == 0).then(|| self.rng.u32(0..200) * MILLI);
-        let added = self.queue.add(self.now, self.controllers[at].id, &request, Add { priority, after, cause: Cause::Update });
+        let added = self.queue.add(
+            self.now,
+            self.controllers[at].id,
+            &request,
+            Add {
+                priority,
+                after,
+                cause: Cause::Update,
+            },
+        );
         let due = self.now + after.unwrap_or_default();
         let full = self.held(at) >= SHARE;
         assert_eq!(added, self.expected(at, request, priority, due, full));
@@ -113,16 +171,37 @@ impl Model {
     }
 
     /// Adds to the model and tells what the queue must have answered.
-    fn expected(&mut self, at: usize, request: Request, priority: i32, due: Instant, full: bool) -> Added {
+    fn expected(
+        &mut self,
+        at: usize,
+        request: Request,
+        priority: i32,
+        due: Instant,
+        full: bool,
+    ) -> Added {
         if !self.controllers[at].alive {
             return Added::Gone;
         }
-        let doing = if due > self.now { Doing::Alarm { due, backoff: false } } else { Doing::Ready };
+        let doing = if due > self.now {
+            Doing::Alarm {
+                due,
+                backoff: false,
+            }
+        } else {
+            Doing::Ready
+        };
         let Some(key) = self.keys.get_mut(&(at, request.clone())) else {
             if full {
                 return Added::Full;
             }
-            self.keys.insert((at, request), Key { doing, priority, attempts: 0 });
+            self.keys.insert(
+                (at, request),
+                Key {
+                    doing,
+                    priority,
+                    attempts: 0,
+                },
+            );
             return Added::New;
         };
         match &mut key.doing {
@@ -145,25 +224,41 @@ impl Model {
     }
 
     fn running(&self, is: impl Fn(&Id) -> bool) -> usize {
-        self.keys.iter().filter(|(id, key)| matches!(key.doing, Doing::Running { .. }) && is(id)).count()
+        self.keys
+            .iter()
+            .filter(|(id, key)| matches!(key.doing, Doing::Running { .. }) && is(id))
+            .count()
     }
 
     fn may_run(&self, id: &Id) -> bool {
         let (at, request) = id;
-        let Controller { tenant, concurrency, .. } = self.controllers[*at];
+        let Controller {
+            tenant,
+            concurrency,
+            ..
+        } = self.controllers[*at];
         let options = self.tenants[tenant];
-        let cluster = match self.clusters.get(&request.cluster).copied().unwrap_or_default() {
+        let cluster = match self
+            .clusters
+            .get(&request.cluster)
+            .copied()
+            .unwrap_or_default()
+        {
             ClusterState::Ready => self.limits.per_cluster.unwrap_or(usize::MAX),
             ClusterState::Probing => 1,
             ClusterState::Held => 0,
         };
-        let whole = options.concurrency.unwrap_or(usize::MAX).min(self.limits.global);
+        let whole = options
+            .concurrency
+            .unwrap_or(usize::MAX)
+            .min(self.limits.global);
         let of_tenant = |id: &Id| self.controllers[id.0].tenant == tenant;
         self.running(|_| true) < self.limits.global
             && self.running(of_tenant) < options.concurrency.unwrap_or(usize::MAX)
             && self.running(|id| id.0 == *at) < concurrency
             && self.running(|id| id.1.cluster == request.cluster) < cluster
-            && self.running(|id| of_tenant(id) && id.1.cluster == request.cluster) < options.per_cluster.unwrap_or((whole / 4).max(1))
+            && self.running(|id| of_tenant(id) && id.1.cluster == request.cluster)
+                < options.per_cluster.unwrap_or((whole / 4).max(1))
     }
 
     fn get(&mut self) {
@@ -172,38 +267,84 @@ impl Model {
                 key.doing = Doing::Ready;
             }
         }
-        let allowed: Vec<Id> =
-            self.keys.iter().filter(|(id, key)| key.doing == Doing::Ready && self.may_run(id)).map(|(id, _)| id.clone()).collect();
+        let allowed: Vec<Id> = self
+            .keys
+            .iter()
+            .filter(|(id, key)| key.doing == Doing::Ready && self.may_run(id))
+            .map(|(id, _)| id.clone())
+            .collect();
         let Some(run) = self.queue.get(self.now) else {
             assert_eq!(allowed, [], "the queue keeps slots idle");
             return;
         };
-        let at = self.controllers.iter().position(|controller| controller.id == run.controller).unwrap();
+        let at = self
+            .controllers
+            .iter()
+            .position(|controller| controller.id == run.controller)
+            .unwrap();
         let id = (at, run.request.clone());
-        assert!(allowed.contains(&id), "{id:?} may not run: {:?}", self.keys.get(&id));
-        let best = allowed.iter().filter(|other| other.0 == at).map(|other| self.keys[other].priority).max();
+        assert!(
+            allowed.contains(&id),
+            "{id:?} may not run: {:?}",
+            self.keys.get(&id)
+        );
+        let best = allowed
+            .iter()
+            .filter(|other| other.0 == at)
+            .map(|other| self.keys[other].priority)
+            .max();
         let key = self.keys.get_mut(&id).unwrap();
-        assert_eq!((run.priority, run.attempt), (key.priority, key.attempts + 1));
-        if !self.gated && self.clusters.values().all(|state| *state == ClusterState::Ready) {
-            assert_eq!(Some(run.priority), best, "priority comes first in a controller");
+        assert_eq!(
+            (run.priority, run.attempt),
+            (key.priority, key.attempts + 1)
+        );
+        if !self.gated
+            && self
+                .clusters
+                .values()
+                .all(|state| *state == ClusterState::Ready)
+        {
+            assert_eq!(
+                Some(run.priority),
+                best,
+                "priority comes first in a controller"
+            );
         }
-        key.doing = Doing::Running { started: self.now, token: run.token, gone: false, again: None };
+        key.doing = Doing::Running {
+            started: self.now,
+            token: run.token,
+            gone: false,
+            again: None,
+        };
     }
 
     fn done(&mut self) {
-        let running: Vec<Id> =
-            self.keys.iter().filter(|(_, key)| matches!(key.doing, Doing::Running { .. })).map(|(id, _)| id.clone()).collect();
+        let running: Vec<Id> = self
+            .keys
+            .iter()
+            .filter(|(_, key)| matches!(key.doing, Doing::Running { .. }))
+            .map(|(id, _)| id.clone())
+            .collect();
         let Some(id) = self.rng.choice(&running).cloned() else {
             return;
         };
         let outcome = match self.rng.u32(0..7) {
             0 | 1 => Outcome::Done,
             2 => Outcome::RequeueAfter(self.rng.u32(0..3) * 70 * MILLI),
-            3 | 4 => Outcome::Failed { failure: Failure::retry("r"), not_before: self.rng.bool().then_some(40 * MILLI) },
+            3 | 4 => Outcome::Failed {
+                failure: Failure::retry("r"),
+                not_before: self.rng.bool().then_some(40 * MILLI),
+            },
             5 => Failure::terminal("t").into(),
             _ => Outcome::Gone,
         };
-        let Some(Doing::Running { started, token, gone, again }) = self.keys.get(&id).map(|key| key.doing) else {
+        let Some(Doing::Running {
+            started,
+            token,
+            gone,
+            again,
+        }) = self.keys.get(&id).map(|key| key.doing)
+        else {
             return;
         };
         assert!(self.queue.done(self.now, token, outcome.clone()));
@@ -215,9 +356,17 @@ impl Model {
         let next = match outcome {
             _ if gone => None,
             Outcome::Done | Outcome::Gone => None,
-            Outcome::RequeueAfter(after) => Some(Doing::Alarm { due: (self.now + after).max(started + 100 * MILLI), backoff: false }),
-            Outcome::Failed { failure, .. } if failure == Failure::terminal("t") => Some(Doing::Terminal),
-            Outcome::Failed { not_before, .. } => Some(Doing::Alarm { due: self.backoff_due(&id, key.attempts, not_before, again), backoff: true }),
+            Outcome::RequeueAfter(after) => Some(Doing::Alarm {
+                due: (self.now + after).max(started + 100 * MILLI),
+                backoff: false,
+            }),
+            Outcome::Failed { failure, .. } if failure == Failure::terminal("t") => {
+                Some(Doing::Terminal)
+            }
+            Outcome::Failed { not_before, .. } => Some(Doing::Alarm {
+                due: self.backoff_due(&id, key.attempts, not_before, again),
+                backoff: true,
+            }),
         };
         match next {
             Some(Doing::Alarm { backoff: true, .. }) => key.attempts += 1,
@@ -233,7 +382,14 @@ impl Model {
             self.keys.insert(id, key);
             return;
         };
-        let asked = if again <= self.now { Doing::Ready } else { Doing::Alarm { due: again, backoff: false } };
+        let asked = if again <= self.now {
+            Doing::Ready
+        } else {
+            Doing::Alarm {
+                due: again,
+                backoff: false,
+            }
+        };
         key.doing = match next {
             Some(Doing::Alarm { due, .. }) if due < again => next.unwrap(),
             _ => asked,
@@ -241,13 +397,26 @@ impl Model {
         if matches!(key.doing, Doing::Alarm { due, .. } if due <= self.now) {
             key.doing = Doing::Ready;
         }
-        key.priority = if next.is_none() { priority } else { key.priority.max(priority) };
+        key.priority = if next.is_none() {
+            priority
+        } else {
+            key.priority.max(priority)
+        };
         self.keys.insert(id, key);
     }
 
     /// The delay is drawn at random: the model checks its bounds, and believes it.
-    fn backoff_due(&self, id: &Id, attempts: u32, not_before: Option<Duration>, again: Option<(Instant, i32)>) -> Instant {
-        let status = self.queue.key(self.controllers[id.0].id, &id.1).expect("a failed key stays");
+    fn backoff_due(
+        &self,
+        id: &Id,
+        attempts: u32,
+        not_before: Option<Duration>,
+        again: Option<(Instant, i32)>,
+    ) -> Instant {
+        let status = self
+            .queue
+            .key(self.controllers[id.0].id, &id.1)
+            .expect("a failed key stays");
         let KeyState::Backoff(due) = status.state else {
             assert!(again.is_some(), "{status:?}");
             return self.now + Duration::from_secs(3600);
@@ -255,13 +424,24 @@ impl Model {
         let step = (5 * MILLI * 2u32.pow(attempts.min(20))).min(300 * MILLI);
         let gap = due - self.now;
         let floor = not_before.unwrap_or_default();
-        assert!(gap >= (step / 2).max(floor) && gap <= step.max(floor), "{gap:?} after {attempts} attempts");
+        assert!(
+            gap >= (step / 2).max(floor) && gap <= step.max(floor),
+            "{gap:?} after {attempts} attempts"
+        );
         due
     }
 
     fn set_cluster(&mut self) {
         let name = self.request().cluster;
-        let state = *self.rng.choice(&[ClusterState::Ready, ClusterState::Ready, ClusterState::Probing, ClusterState::Held]).unwrap();
+        let state = *self
+            .rng
+            .choice(&[
+                ClusterState::Ready,
+                ClusterState::Ready,
+                ClusterState::Probing,
+                ClusterState::Held,
+            ])
+            .unwrap();
         self.queue.set_cluster(&name, state);
         self.clusters.insert(name, state);
     }
@@ -271,7 +451,8 @@ impl Model {
         let tokens = self.queue.remove_cluster(self.now, &name).len();
         self.clusters.remove(&name);
         assert_eq!(tokens, self.running(|id| id.1.cluster == name));
-        self.keys.retain(|id, key| id.1.cluster != name || matches!(key.doing, Doing::Running { .. }));
+        self.keys
+            .retain(|id, key| id.1.cluster != name || matches!(key.doing, Doing::Running { .. }));
         for (id, key) in &mut self.keys {
             if let Doing::Running { gone, again, .. } = &mut key.doing
                 && id.1.cluster == name
@@ -286,10 +467,14 @@ impl Model {
         if !self.controllers[at].alive {
             return;
         }
-        let tokens = self.queue.remove_controller(self.now, self.controllers[at].id).len();
+        let tokens = self
+            .queue
+            .remove_controller(self.now, self.controllers[at].id)
+            .len();
         assert_eq!(tokens, self.running(|id| id.0 == at));
         self.controllers[at].alive = false;
-        self.keys.retain(|id, key| id.0 != at || matches!(key.doing, Doing::Running { .. }));
+        self.keys
+            .retain(|id, key| id.0 != at || matches!(key.doing, Doing::Running { .. }));
         self.add_controller(self.controllers[at].tenant);
     }
 
@@ -313,29 +498,59 @@ impl Model {
             _ => self.set_limits(),
         }
         while let Some(id) = self.queue.drained() {
-            let at = self.controllers.iter().position(|controller| controller.id == id).unwrap();
+            let at = self
+                .controllers
+                .iter()
+                .position(|controller| controller.id == id)
+                .unwrap();
             let held = self.held(at);
             let controller = &mut self.controllers[at];
-            assert!(controller.alive && std::mem::take(&mut controller.refused) && held <= SHARE / 10 * 9);
+            assert!(
+                controller.alive
+                    && std::mem::take(&mut controller.refused)
+                    && held <= SHARE / 10 * 9
+            );
         }
     }
 
     fn compare(&mut self) {
         let mut counts = Counts::default();
-        for (id, key) in self.keys.iter().filter(|(id, _)| self.controllers[id.0].alive) {
-            let status = self.queue.key(self.controllers[id.0].id, &id.1).unwrap_or_else(|| panic!("{id:?} is lost: {key:?}"));
-            let held = self.clusters.get(&id.1.cluster).is_some_and(|state| *state != ClusterState::Ready);
+        for (id, key) in self
+            .keys
+            .iter()
+            .filter(|(id, _)| self.controllers[id.0].alive)
+        {
+            let status = self
+                .queue
+                .key(self.controllers[id.0].id, &id.1)
+                .unwrap_or_else(|| panic!("{id:?} is lost: {key:?}"));
+            let held = self
+                .clusters
+                .get(&id.1.cluster)
+                .is_some_and(|state| *state != ClusterState::Ready);
             let same = match (key.doing, status.state) {
                 (Doing::Ready, KeyState::Ready(_)) => !held,
                 (Doing::Ready, KeyState::Held(_)) => held,
-                (Doing::Alarm { due, backoff: false }, KeyState::Delayed(until)) => due == until,
+                (
+                    Doing::Alarm {
+                        due,
+                        backoff: false,
+                    },
+                    KeyState::Delayed(until),
+                ) => due == until,
                 (Doing::Alarm { due, backoff: true }, KeyState::Backoff(until)) => due == until,
-                (Doing::Running { started, again, .. }, KeyState::Running(since)) => started == since && again.is_some() == status.dirty,
+                (Doing::Running { started, again, .. }, KeyState::Running(since)) => {
+                    started == since && again.is_some() == status.dirty
+                }
                 (Doing::Terminal, KeyState::Terminal(_)) => true,
                 _ => false,
             };
             assert!(same, "{id:?}: {key:?} against {status:?}");
-            assert_eq!((status.priority, status.attempts), (key.priority, key.attempts), "{id:?}: {key:?}");
+            assert_eq!(
+                (status.priority, status.attempts),
+                (key.priority, key.attempts),
+                "{id:?}: {key:?}"
+            );
         }
         for key in self.keys.values() {
             match key.doing {
@@ -346,9 +561,21 @@ impl Model {
                 Doing::Terminal => counts.terminal += 1,
             }
         }
-        assert_eq!((self.queue.total_counts(), self.queue.len()), (counts, self.keys.len()));
-        let due = |key: &Key| if let Doing::Alarm { due, .. } = key.doing { Some(due) } else { None };
-        assert_eq!(self.queue.next_wake(), self.keys.values().filter_map(due).min());
+        assert_eq!(
+            (self.queue.total_counts(), self.queue.len()),
+            (counts, self.keys.len())
+        );
+        let due = |key: &Key| {
+            if let Doing::Alarm { due, .. } = key.doing {
+                Some(due)
+            } else {
+                None
+            }
+        };
+        assert_eq!(
+            self.queue.next_wake(),
+            self.keys.values().filter_map(due).min()
+        );
     }
 
     /// Lets everything run that can, and checks that nothing stays behind.
@@ -363,15 +590,28 @@ impl Model {
             let running: Vec<(Id, Token)> = self
                 .keys
                 .iter()
-                .filter_map(|(id, key)| if let Doing::Running { token, .. } = key.doing { Some((id.clone(), token)) } else { None })
+                .filter_map(|(id, key)| {
+                    if let Doing::Running { token, .. } = key.doing {
+                        Some((id.clone(), token))
+                    } else {
+                        None
+                    }
+                })
                 .collect();
             for (id, token) in running {
                 idle = 0;
                 assert!(self.queue.done(self.now, token, Outcome::Done));
                 let key = self.keys.get_mut(&id).unwrap();
                 match key.doing {
-                    Doing::Running { again: Some((_, priority)), .. } if self.controllers[id.0].alive => {
-                        *key = Key { doing: Doing::Ready, priority, attempts: 0 };
+                    Doing::Running {
+                        again: Some((_, priority)),
+                        ..
+                    } if self.controllers[id.0].alive => {
+                        *key = Key {
+                            doing: Doing::Ready,
+                            priority,
+                            attempts: 0,
+                        };
                     }
                     _ => drop(self.keys.remove(&id)),
                 }

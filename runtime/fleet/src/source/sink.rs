@@ -24,6 +24,8 @@ pub(crate) struct SourceSink {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) backend: Arc<Backend>,
     pub(crate) watch: Watch,
+    /// The one namespace that the watch may see, where its store holds more.
+    pub(crate) namespace: Option<Arc<str>>,
     pub(crate) primary: Option<GroupVersionKind>,
     /// The stores' name of the index of a `by-index` rule.
     pub(crate) index: Option<Arc<str>>,
@@ -93,14 +95,15 @@ impl Sink for SourceSink {
 }
 
 impl SourceSink {
-    /// The object if the watch's own selector lets it through: the store may hold more.
+    /// The object if the watch may see it and asks for it: the store may hold more.
     fn selected<'a>(&self, object: Option<&'a Object>) -> Option<&'a Object> {
-        object.filter(|object| {
-            self.watch
-                .label_selector
-                .as_ref()
-                .is_none_or(|labels| labels.matches(&object.labels()))
-        })
+        let labels = self.watch.label_selector.as_ref();
+        object
+            .filter(|object| {
+                self.namespace.is_none()
+                    || self.namespace.as_deref() == object.namespace().as_deref()
+            })
+            .filter(|object| labels.is_none_or(|labels| labels.matches(&object.labels())))
     }
 
     pub(crate) fn enqueue(&self, request: Request, add: Add) {

@@ -389,15 +389,15 @@ impl Client {
                 .iter()
                 .filter(|other| !std::ptr::eq(&***other, store) && within(&other.key, &store.key));
             others
-                .map(|other| other.progress().borrow().seen)
+                .map(|other| *other.seen().borrow())
                 .max()
                 .unwrap_or(0)
         });
-        if store.progress().borrow().seen >= newest {
+        if *store.seen().borrow() >= newest {
             return Ok(());
         }
-        let mut progress = store.progress();
-        self.within(progress.wait_for(|p| p.seen >= newest))
+        let mut seen = store.seen();
+        self.within(seen.wait_for(|seen| *seen >= newest))
             .await?
             .map(drop)
             .map_err(|_| self.cluster.gone())
