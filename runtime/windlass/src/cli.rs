@@ -144,7 +144,7 @@ pub(crate) struct GetArgs {
     /// Only keys in this cluster
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: Option<String>,
-    /// Only keys in this state: ready, running, delayed, backoff, terminal
+    /// Only keys in this state: ready, held, running, delayed, backoff, terminal, or failing
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
     /// At most so many keys

@@ -68,14 +68,19 @@ pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     keep(folder, &artifact)
 }
 
+/// Where a build of `folder` leaves its component.
+pub(crate) fn built_path(folder: &Path) -> PathBuf {
+    folder.join(BUILT)
+}
+
 /// The component that an earlier build left in `folder`.
 pub(crate) fn built(folder: &Path) -> Option<PathBuf> {
-    Some(folder.join(BUILT)).filter(|path| path.is_file())
+    Some(built_path(folder)).filter(|path| path.is_file())
 }
 
 /// Puts the component where everybody finds it, in one step, so that a watcher never sees half of it.
 fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
-    let path = folder.join(BUILT);
+    let path = built_path(folder);
     let io = |path: &Path| {
         let path = path.to_owned();
         move |error| BuildError::Io { path, error }

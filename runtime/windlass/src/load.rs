@@ -11,7 +11,7 @@ pub(crate) use merge::{Merged, merge};
 pub(crate) use read::{Bad, load};
 
 use crate::document::{Position, Problem};
-use crate::kinds::{Identity, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
+use crate::kinds::{Identity, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -121,6 +121,13 @@ impl Configuration {
     /// The tenant's document, if it has one.
     pub(crate) fn tenant(&self, name: &str) -> Option<(&Document, &TenantSpec)> {
         self.tenants().find(|(document, _)| document.identity.name == name)
+    }
+
+    /// Whether a document names the local cluster or works in it.
+    pub(crate) fn asks_for_local(&self) -> bool {
+        let opens = |rule: &RuleSpec| rule.clusters.as_ref().is_some_and(|clusters| clusters.local);
+        let named = self.manager().is_some_and(|(_, spec)| spec.local.is_some());
+        named || self.reconcilers().any(|(_, spec)| spec.clusters.local == Some(true) || spec.rules.iter().any(opens))
     }
 
     /// Whether a document of the kind exists.

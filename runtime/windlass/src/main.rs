@@ -1,2 +1,61 @@
-//! The program.
-fn main() {}
+//! Windlass: WebAssembly reconcilers across many Kubernetes clusters. Flags → command → exit code.
+
+mod output;
+mod document;
+mod kinds;
+mod cli;
+mod logging;
+mod load;
+mod seed;
+mod watch;
+mod view;
+mod tables;
+mod client;
+mod tally;
+mod board;
+mod host;
+mod clusters;
+mod guest_build;
+mod guests;
+mod reconcilers;
+mod simulated;
+mod signals;
+mod admin;
+mod idle;
+mod session;
+mod command;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            anstream::eprintln!("{} {error:#}", output::Tone::Bad.paint("error:"));
+            command::FAILED
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let variable = std::env::var(logging::VARIABLE).ok();
+    logging::start(cli.log.as_deref().or(variable.as_deref()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("windlass").build()?;
+    let format = cli.output;
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Run(args) => command::run::execute(args, format).await,
+            Command::Dev(args) => command::dev::execute(args, format).await,
+            Command::Build(args) => command::build::execute(args, format).await,
+            Command::Check(args) => command::check::execute(args, format).await,
+            Command::Get(args) => command::get::execute(args, format).await,
+            Command::Requeue(args) => command::requeue::execute(args, format).await,
+        }
+    });
+    // What still runs has had its time in the drain.
+    runtime.shutdown_background();
+    result
+}

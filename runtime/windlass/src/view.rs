@@ -32,14 +32,18 @@ pub(crate) struct ReconcilerView {
     pub(crate) tenant: String,
     /// Its name.
     pub(crate) name: String,
-    /// Whether its sources are synced and it reconciles.
-    pub(crate) ready: bool,
+    /// Whether some revision of it reconciles.
+    pub(crate) serves: bool,
     /// The digest of the revision that serves; empty when none does.
     pub(crate) revision: String,
     /// Where the component was read.
     pub(crate) guest: String,
     /// Why the newest guest or document is not in effect; empty when it is.
     pub(crate) problem: String,
+    /// Clusters that it watches.
+    pub(crate) clusters: u64,
+    /// Watches that do not run, and why.
+    pub(crate) watch_problems: Vec<String>,
     /// Keys that could run now.
     pub(crate) waiting: u64,
     /// Keys that run.
@@ -56,8 +60,8 @@ pub(crate) struct ReconcilerView {
     pub(crate) succeeded: u64,
     /// Reconciles that failed.
     pub(crate) failed: u64,
-    /// The message of the last one that failed; empty when none has.
-    pub(crate) last_failure: String,
+    /// Why some key of it fails now; empty when none does.
+    pub(crate) last_error: String,
 }
 
 /// A tenant.
@@ -70,6 +74,8 @@ pub(crate) struct TenantView {
     pub(crate) weight: u32,
     /// How many of its reconciles run at once; none: as the manager allows.
     pub(crate) concurrency: Option<u64>,
+    /// Bytes that its running calls may have together.
+    pub(crate) memory: u64,
     /// Whether a ceiling bounds its reconcilers' rules.
     pub(crate) ceiling: bool,
     /// How many reconcilers it has.
@@ -92,16 +98,18 @@ pub(crate) struct KeyView {
     pub(crate) tenant: String,
     /// The reconciler.
     pub(crate) reconciler: String,
-    /// ready, running, delayed, backoff or terminal.
+    /// ready, held (its cluster is not ready), running, delayed, backoff or terminal.
     pub(crate) state: String,
-    /// Runs that failed one after the other.
+    /// Runs that failed since the last one that did not.
     pub(crate) attempts: u64,
-    /// For how long it is in this state.
-    pub(crate) since_seconds: u64,
+    /// For how long it is in this state; none while it waits for a time.
+    pub(crate) since_seconds: Option<f64>,
     /// When it runs next, in seconds from now; none: when its turn or an event comes.
-    pub(crate) next_run_seconds: Option<u64>,
+    pub(crate) runs_in_seconds: Option<f64>,
     /// Why its last run failed; empty when it did not.
     pub(crate) last_error: String,
+    /// The same in a word.
+    pub(crate) reason: String,
     /// Whose fault that was: guest, host or api; empty when it did not fail.
     pub(crate) blame: String,
     /// What enqueued it.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::path::PathBuf;
 use std::time::Duration;
+use windlass_fleet::selector::LabelSelector;
 
 /// A guest, where it works, what it may touch and use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,7 +59,7 @@ pub(crate) struct ClustersSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ReconcilerLimits {
-    /// Memory of one call, 1Mi to 4Gi. Default: 64Mi.
+    /// Memory of one call, 1Mi to 256Mi. Default: 64Mi.
     pub(crate) memory: Option<Bytes>,
     /// Time of one call, 100ms to 1h. Default: 10s.
     pub(crate) timeout: Option<Interval>,
@@ -80,6 +81,8 @@ pub(crate) enum Isolation {
 impl ReconcilerSpec {
     /// Memory of one call when nothing else is said.
     pub(crate) const DEFAULT_MEMORY: Bytes = Bytes::mebibytes(64);
+    /// Most memory of one call.
+    pub(crate) const MAX_MEMORY: Bytes = Bytes::mebibytes(256);
     /// Time of one call when nothing else is said.
     pub(crate) const DEFAULT_TIMEOUT: Interval = Interval::seconds(10);
     /// Calls at once when nothing else is said.
@@ -109,8 +112,8 @@ impl ReconcilerSpec {
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         rules::check(&self.rules)?;
         at_least_one("spec.limits.concurrency", self.limits.concurrency)?;
-        if !(Bytes::mebibytes(1)..=Bytes::mebibytes(4096)).contains(&self.memory()) {
-            return Err(Refusal::new("spec.limits.memory", format!("expected 1Mi to 4Gi, found {}", self.memory())));
+        if !(Bytes::mebibytes(1)..=Self::MAX_MEMORY).contains(&self.memory()) {
+            return Err(Refusal::new("spec.limits.memory", format!("expected 1Mi to 256Mi, found {}", self.memory())));
         }
         if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.timeout().0) {
             return Err(Refusal::new("spec.limits.timeout", format!("expected 100ms to 1h, found {}", self.timeout())));
@@ -123,6 +126,11 @@ impl ReconcilerSpec {
         }
         if self.clusters.names.as_ref().is_some_and(Vec::is_empty) {
             return Err(Refusal::new("spec.clusters.names", "the list is empty: leave it out for all clusters"));
+        }
+        if let Some(selector) = &self.clusters.selector
+            && let Err(error) = LabelSelector::parse(selector)
+        {
+            return Err(Refusal::new("spec.clusters.selector", error.to_string()));
         }
         Ok(())
     }

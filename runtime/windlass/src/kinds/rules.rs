@@ -3,6 +3,10 @@
 use crate::document::nearest;
 use crate::kinds::Refusal;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use windlass_fleet::grant::{ClusterRule, Rule};
+use windlass_fleet::name::NamePattern;
+use windlass_fleet::selector::{LabelSelector, SelectorError};
 
 /// Grants verbs on resources, in namespaces, in clusters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,9 +34,9 @@ pub(crate) struct RuleSpec {
 pub(crate) struct RuleClusters {
     /// The local cluster. Default: false.
     pub(crate) local: bool,
-    /// Names of clusters; `*` matches any characters. Default: none.
+    /// Names of clusters; `*` matches any characters. Default: any, if there is a selector, else none.
     pub(crate) names: Vec<String>,
-    /// Labels of clusters, as `kubectl -l` takes them; narrows `names`, or alone chooses by labels. Default: none.
+    /// Labels that those clusters have, as `kubectl -l` takes them. Default: any.
     pub(crate) selector: Option<String>,
 }
 
@@ -57,7 +61,27 @@ impl RuleSpec {
             }
         }
         self.check_verbs(path)?;
-        self.check_resources(path)
+        self.check_resources(path)?;
+        match self.to_rule() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal::new(format!("{path}.clusters.selector"), error.to_string())),
+        }
+    }
+
+    /// The rule in the engine's words.
+    ///
+    /// # Errors
+    /// When the selector cannot be read, which a checked document excludes.
+    pub(crate) fn to_rule(&self) -> Result<Rule, SelectorError> {
+        let arcs = |list: &[String]| list.iter().map(|text| Arc::from(text.as_str())).collect();
+        Ok(Rule {
+            api_groups: arcs(&self.api_groups),
+            resources: arcs(&self.resources),
+            verbs: arcs(&self.verbs),
+            resource_names: arcs(&self.resource_names),
+            namespaces: arcs(&self.namespaces),
+            clusters: self.clusters.as_ref().map(RuleClusters::to_rule).transpose()?,
+        })
     }
 
     fn check_verbs(&self, path: &str) -> Result<(), Refusal> {
@@ -81,6 +105,16 @@ impl RuleSpec {
             }
         }
         Ok(())
+    }
+}
+
+impl RuleClusters {
+    fn to_rule(&self) -> Result<ClusterRule, SelectorError> {
+        Ok(ClusterRule {
+            local: self.local,
+            names: self.names.iter().map(NamePattern::new).collect(),
+            selector: self.selector.as_deref().map(LabelSelector::parse).transpose()?,
+        })
     }
 }
 

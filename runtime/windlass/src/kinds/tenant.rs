@@ -19,20 +19,35 @@ pub(crate) struct TenantSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TenantLimits {
-    /// Memory of all calls that run. A call starts only when its reconciler's whole `limits.memory` still fits. Default: no
-    /// bound but those of the calls.
+    /// Memory of all of its guests' instances together. Default: 512Mi.
     pub(crate) memory: Option<Bytes>,
     /// Calls that run at once. Default: what the manager allows.
     pub(crate) concurrency: Option<usize>,
 }
 
 impl TenantSpec {
+    /// Memory of all instances when nothing else is said.
+    pub(crate) const DEFAULT_MEMORY: Bytes = Bytes::mebibytes(512);
+
+    /// Its share, the default filled in.
+    pub(crate) fn weight(&self) -> u32 {
+        self.weight.unwrap_or(1)
+    }
+
+    /// Memory of all instances, the default filled in.
+    pub(crate) fn memory(&self) -> Bytes {
+        self.limits.memory.unwrap_or(Self::DEFAULT_MEMORY)
+    }
+
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if let Some(weight) = self.weight
             && !(1..=1000).contains(&weight)
         {
             return Err(Refusal::new("spec.weight", format!("expected 1 to 1000, found {weight}")));
+        }
+        if self.memory() < Bytes::mebibytes(1) {
+            return Err(Refusal::new("spec.limits.memory", format!("expected 1Mi or more, found {}", self.memory())));
         }
         at_least_one("spec.limits.concurrency", self.limits.concurrency)?;
         rules::check(self.rules.as_deref().unwrap_or_default())

@@ -203,7 +203,7 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         (
             "Reconciler",
             "{guest: {path: x}, limits: {memory: 1Ki}}",
-            "4:43: spec.limits.memory of Reconciler x: expected 1Mi to 4Gi, found 1Ki",
+            "4:43: spec.limits.memory of Reconciler x: expected 1Mi to 256Mi, found 1Ki",
         ),
         (
             "Reconciler",

@@ -1,0 +1,191 @@
+//! The state that the admin endpoints show. Entry points: one function for each list.
+
+use crate::host::Host;
+use crate::view::{ClusterView, Items, KeyView, ReconcilerView, RequeueReply, RequeueRequest, TenantView};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+use windlass_fleet::cluster::ClusterState;
+use windlass_fleet::manager::{KeyFilter, KeyStatus};
+use windlass_fleet::{ClusterName, ControllerName, Request};
+
+/// Most keys that one answer lists.
+const MAX_KEYS: usize = 10_000;
+
+/// What `/api/v1/keys` may be asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeyQuery {
+    tenant: Option<String>,
+    reconciler: Option<String>,
+    cluster: Option<String>,
+    state: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A named condition of readiness.
+pub(super) struct Condition {
+    pub(super) name: &'static str,
+    pub(super) holds: bool,
+    pub(super) detail: String,
+}
+
+/// Why a key was not requeued.
+pub(super) enum RequeueError {
+    /// What was asked for makes no sense.
+    Wrong(String),
+    /// No reconciler has work in that cluster.
+    Unknown(String),
+}
+
+/// The engaged clusters.
+pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let views = host.manager.clusters().into_iter().map(|status| ClusterView {
+        name: status.name,
+        state: status.state.as_str().to_owned(),
+        reason: status.reason,
+        since_seconds: now.saturating_sub(status.since),
+        server: status.server,
+        objects: status.objects as u64,
+        bytes: status.bytes as u64,
+        stores: status.stores.len() as u64,
+    });
+    Items { items: views.collect() }
+}
+
+/// The reconcilers that documents ask for, whether they run or not.
+pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
+    let tally = host.tally();
+    let running: BTreeMap<_, _> = host.manager.controllers().into_iter().map(|status| (status.name.clone(), status)).collect();
+    let views = host.board.entries().into_iter().map(|(name, entry)| {
+        let counts = tally.of_reconciler(&entry.tenant, &name);
+        let mut view = ReconcilerView {
+            attempts: counts.attempts(),
+            succeeded: counts.succeeded,
+            failed: counts.failed,
+            revision: entry.revision.unwrap_or_default(),
+            guest: entry.guest.display().to_string(),
+            problem: entry.problem.unwrap_or_default(),
+            tenant: entry.tenant,
+            ..ReconcilerView::default()
+        };
+        if let Some(status) = running.get(&name) {
+            view.serves = true;
+            view.clusters = status.clusters as u64;
+            view.waiting = status.ready as u64;
+            view.running = status.running as u64;
+            view.delayed = status.delayed as u64;
+            view.backoff = status.backoff as u64;
+            view.terminal = status.terminal as u64;
+            view.watch_problems.clone_from(&status.problems);
+            view.last_error = last_error(host, &name);
+        }
+        view.name = name;
+        view
+    });
+    Items { items: views.collect() }
+}
+
+/// The error of some key that fails now.
+fn last_error(host: &Host, reconciler: &str) -> String {
+    let filter = KeyFilter { controller: Some(reconciler.to_owned()), state: Some("failing".into()), limit: 1, ..KeyFilter::default() };
+    host.manager.keys(&filter).into_iter().find_map(|key| key.last_error).unwrap_or_default()
+}
+
+/// The tenants that have a document or a reconciler.
+pub(super) fn tenants(host: &Host) -> Items<TenantView> {
+    let configuration = host.configuration.load();
+    let reconcilers = reconcilers(host).items;
+    let named = configuration.tenants().map(|(document, _)| document.identity.name.clone());
+    let names: BTreeSet<String> = named.chain(reconcilers.iter().map(|view| view.tenant.clone())).collect();
+    let views = names.into_iter().map(|name| {
+        let spec = configuration.tenant(&name).map(|(_, spec)| spec.clone()).unwrap_or_default();
+        let own = || reconcilers.iter().filter(|view| view.tenant == name);
+        TenantView {
+            weight: spec.weight(),
+            concurrency: spec.limits.concurrency.map(|limit| limit as u64),
+            memory: spec.memory().0,
+            ceiling: spec.rules.is_some(),
+            reconcilers: own().count() as u64,
+            running: own().map(|view| view.running).sum(),
+            attempts: own().map(|view| view.attempts).sum(),
+            failed: own().map(|view| view.failed).sum(),
+            name,
+        }
+    });
+    Items { items: views.collect() }
+}
+
+/// Keys that the query takes.
+pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, String> {
+    const STATES: [&str; 7] = ["ready", "held", "running", "delayed", "backoff", "terminal", "failing"];
+    if let Some(state) = &query.state
+        && !STATES.contains(&state.as_str())
+    {
+        return Err(format!("{state:?} is no state of a key: use one of {}", STATES.join(", ")));
+    }
+    let cluster = query.cluster.as_ref().map(ClusterName::new).transpose().map_err(|error| error.to_string())?;
+    let filter = KeyFilter {
+        tenant: query.tenant.clone(),
+        controller: query.reconciler.clone(),
+        cluster,
+        state: query.state.clone(),
+        limit: query.limit.unwrap_or(MAX_KEYS).min(MAX_KEYS),
+    };
+    Ok(Items { items: host.manager.keys(&filter).into_iter().map(key_view).collect() })
+}
+
+/// A key as it is shown.
+pub(crate) fn key_view(status: KeyStatus) -> KeyView {
+    KeyView {
+        key: status.key,
+        tenant: status.tenant,
+        reconciler: status.controller,
+        state: status.state.to_owned(),
+        attempts: status.attempts.into(),
+        since_seconds: status.since,
+        runs_in_seconds: status.runs_in,
+        last_error: status.last_error.unwrap_or_default(),
+        reason: status.reason.unwrap_or_default().to_owned(),
+        blame: status.blame.unwrap_or_default().to_owned(),
+        cause: status.cause.to_owned(),
+        priority: status.priority.into(),
+    }
+}
+
+/// Runs a key now.
+pub(super) fn requeue(host: &Host, asked: &RequeueRequest) -> Result<RequeueReply, RequeueError> {
+    let request: Request = asked.key.parse().map_err(|error| RequeueError::Wrong(format!("{error}")))?;
+    let reconciler = asked.reconciler.as_ref().map(ControllerName::new).transpose();
+    let reconciler = reconciler.map_err(|error| RequeueError::Wrong(error.to_string()))?;
+    match host.manager.requeue(&request, reconciler.as_ref()) {
+        0 => {
+            let whose = reconciler.map_or_else(|| "no reconciler".to_owned(), |name| format!("no reconciler {name}"));
+            let cluster = request.cluster.as_str();
+            Err(RequeueError::Unknown(format!("{whose} works in cluster {cluster:?}: see windlass get clusters and get reconcilers")))
+        }
+        requeued => Ok(RequeueReply { requeued: requeued as u64 }),
+    }
+}
+
+/// What readiness depends on. A dead cluster is no condition: it costs the others nothing.
+pub(super) fn conditions(host: &Host) -> Vec<Condition> {
+    let entries = host.board.entries();
+    let serving = entries.values().filter(|entry| entry.revision.is_some()).count();
+    let stale = entries.values().filter(|entry| entry.problem.is_some()).count();
+    let clusters = host.manager.clusters();
+    let ready = clusters.iter().filter(|cluster| cluster.state == ClusterState::Ready).count();
+    vec![
+        Condition {
+            name: "reconcilers",
+            holds: serving > 0,
+            detail: format!("{serving} of {} serve, {stale} are not as their document asks", entries.len()),
+        },
+        Condition {
+            name: "clusters",
+            holds: clusters.is_empty() || ready > 0,
+            detail: format!("{ready} of {} are ready", clusters.len()),
+        },
+    ]
+}

@@ -1,0 +1,41 @@
+//! What became of each reconciler's document, for the admin endpoints. Entry point: [`Board`].
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What became of a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The tenant.
+    pub(crate) tenant: String,
+    /// Where the component is read.
+    pub(crate) guest: PathBuf,
+    /// The digest of the revision that serves, in hexadecimal; none when none does.
+    pub(crate) revision: Option<String>,
+    /// Why what the document asks for now is not in effect; none when it is.
+    pub(crate) problem: Option<String>,
+}
+
+/// The reconcilers by name. Shared between who changes them and who shows them.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    entries: Mutex<BTreeMap<String, Entry>>,
+}
+
+impl Board {
+    /// Notes a reconciler.
+    pub(crate) fn set(&self, name: &str, entry: Entry) {
+        self.entries.lock().insert(name.to_owned(), entry);
+    }
+
+    /// Forgets a reconciler.
+    pub(crate) fn remove(&self, name: &str) {
+        self.entries.lock().remove(name);
+    }
+
+    /// All of them, by name.
+    pub(crate) fn entries(&self) -> BTreeMap<String, Entry> {
+        self.entries.lock().clone()
+    }
+}

@@ -1,0 +1,28 @@
+//! `windlass build`: a guest's source into a component. Entry point: [`execute`].
+
+use crate::cli::{BuildArgs, Format};
+use crate::guest_build;
+use crate::guests;
+use crate::output::{Tone, size};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Builds, checks that the result is a component of our world, and tells where it is.
+///
+/// # Errors
+/// When it does not build or is no guest.
+pub(crate) async fn execute(args: BuildArgs, format: Format) -> anyhow::Result<ExitCode> {
+    let path = guest_build::build(&args.folder).await?;
+    let facts = guests::inspect(&path).await?;
+    match format {
+        Format::Json => {
+            let built = json!({ "path": path, "bytes": facts.bytes, "digest": facts.digest });
+            anstream::println!("{}", serde_json::to_string_pretty(&built)?);
+        }
+        Format::Text => {
+            anstream::println!("{} {} ({})", Tone::Good.paint("built"), path.display(), size(facts.bytes));
+            anstream::println!("next: windlass check {}", path.display());
+        }
+    }
+    Ok(super::DONE)
+}

@@ -1,0 +1,13 @@
+//! `windlass run`: the manager in the foreground. Entry point: [`execute`].
+
+use crate::cli::{Format, RunArgs};
+use crate::session::{self, Session};
+use std::process::ExitCode;
+
+/// Runs until a signal or until idle.
+///
+/// # Errors
+/// When nothing can start.
+pub(crate) async fn execute(args: RunArgs, format: Format) -> anyhow::Result<ExitCode> {
+    session::run(Session { files: args.files, simulated: None, builds: false, admin: args.admin, idle: args.idle, format }).await
+}

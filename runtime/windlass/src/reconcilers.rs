@@ -1,0 +1,189 @@
+//! Brings what runs in line with the documents and the guests on disk. Entry point: [`Reconcilers::changes`].
+//!
+//! Whatever cannot be brought in line keeps what ran before, and the board says why.
+
+use crate::board::{Board, Entry};
+use crate::guest_build::{built, built_path};
+use crate::guests::{Digest, Guests, Order};
+use crate::kinds::{ReconcilerSpec, RuleSpec};
+use crate::load::{Configuration, Document};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_fleet::controller::Controller;
+use windlass_fleet::{ControllerName, TenantName};
+
+/// What a reconciler is made of: when this changes, it is made anew.
+#[derive(Debug, Clone, PartialEq)]
+struct Recipe {
+    spec: ReconcilerSpec,
+    /// The tenant's rules.
+    ceiling: Option<Vec<RuleSpec>>,
+    guest: Digest,
+}
+
+/// A reconciler that a document asks for.
+#[derive(Default)]
+struct Slot {
+    /// What runs.
+    running: Option<Recipe>,
+    /// What was tried last and failed, and why. It is not tried again until something changes.
+    failed: Option<(Recipe, String)>,
+    /// What was last told to be wrong; it is told once.
+    problem: Option<String>,
+}
+
+/// What the manager has to do.
+pub(crate) enum Change {
+    /// Adds a controller, or replaces the one of its name.
+    Put(Box<Controller>),
+    /// Takes a controller out.
+    Remove(TenantName, ControllerName),
+}
+
+/// The reconcilers, as they run and as they should.
+pub(crate) struct Reconcilers {
+    guests: Guests,
+    board: Arc<Board>,
+    slots: BTreeMap<String, Slot>,
+}
+
+impl Reconcilers {
+    /// None yet.
+    pub(crate) fn new(guests: Guests, board: Arc<Board>) -> Self {
+        Self { guests, board, slots: BTreeMap::new() }
+    }
+
+    /// What the documents' guests are read from: to be watched.
+    pub(crate) fn guest_files(configuration: &Configuration) -> BTreeSet<PathBuf> {
+        let path = |(document, spec): (&Document, &ReconcilerSpec)| {
+            let path = document.resolve(&spec.guest.path);
+            if path.is_dir() { built_path(&path) } else { path }
+        };
+        configuration.reconcilers().map(path).collect()
+    }
+
+    /// Brings everything in line and tells what the manager has to do for it. What could not be is logged when it comes up and
+    /// stays on the board.
+    pub(crate) async fn changes(&mut self, configuration: &Configuration) -> Vec<Change> {
+        let mut changes = self.removals(configuration);
+        for (tenant, spec) in configuration.tenants() {
+            self.guests.set_tenant(&tenant.identity.name, spec);
+        }
+        for (document, spec) in configuration.reconcilers() {
+            let name = &document.identity.name;
+            let ceiling = configuration.tenant(spec.tenant()).and_then(|(_, tenant)| tenant.rules.clone());
+            let mut slot = self.slots.remove(name).unwrap_or_default();
+            let outcome = slot.update(&self.guests, document, spec, ceiling).await;
+            slot.tell(name, outcome.as_ref().err());
+            self.board.set(name, slot.entry(document, spec));
+            self.slots.insert(name.clone(), slot);
+            changes.extend(outcome.unwrap_or_default());
+        }
+        changes
+    }
+
+    /// What is wrong, by reconciler.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.slots.values().filter_map(|slot| slot.problem.clone()).collect()
+    }
+
+    fn removals(&mut self, configuration: &Configuration) -> Vec<Change> {
+        let wanted: BTreeSet<&str> = configuration.reconcilers().map(|(document, _)| document.identity.name.as_str()).collect();
+        let gone: Vec<String> = self.slots.keys().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
+        let mut changes = Vec::new();
+        for name in gone {
+            self.board.remove(&name);
+            let running = self.slots.remove(&name).and_then(|slot| slot.running);
+            changes.extend(running.and_then(|recipe| removal(&name, &recipe)));
+        }
+        changes
+    }
+}
+
+impl Slot {
+    /// What has to change; an error leaves everything as it is.
+    async fn update(
+        &mut self,
+        guests: &Guests,
+        document: &Document,
+        spec: &ReconcilerSpec,
+        ceiling: Option<Vec<RuleSpec>>,
+    ) -> Result<Vec<Change>, String> {
+        let told = |message: String| document.problem(message).to_string();
+        let path = component(document, spec).map_err(told)?;
+        let bytes = read(&path).await.map_err(told)?;
+        let recipe = Recipe { spec: spec.clone(), ceiling, guest: Digest::of(&bytes) };
+        if self.running.as_ref() == Some(&recipe) {
+            self.failed = None;
+            return Ok(Vec::new());
+        }
+        if let Some((failed, problem)) = &self.failed
+            && *failed == recipe
+        {
+            return Err(problem.clone());
+        }
+        let name = &document.identity.name;
+        let order = Order { name, spec, ceiling: recipe.ceiling.as_deref(), bytes, path: &path };
+        match guests.controller(order).await {
+            Ok(controller) => {
+                let moved = self.running.as_ref().filter(|running| running.spec.tenant() != spec.tenant());
+                let mut changes: Vec<Change> = moved.and_then(|running| removal(name, running)).into_iter().collect();
+                changes.push(Change::Put(Box::new(controller)));
+                (self.running, self.failed) = (Some(recipe), None);
+                Ok(changes)
+            }
+            Err(error) => {
+                let problem = told(error);
+                self.failed = Some((recipe, problem.clone()));
+                Err(problem)
+            }
+        }
+    }
+
+    /// Logs a problem when it comes up, and that it is over.
+    fn tell(&mut self, name: &str, problem: Option<&String>) {
+        if self.problem.as_ref() == problem {
+            return;
+        }
+        let serves = self.running.is_some();
+        match problem {
+            Some(problem) if serves => tracing::error!(reconciler = name, problem, "the change is not in effect, what ran before goes on"),
+            Some(problem) => tracing::error!(reconciler = name, problem, "reconciler not started"),
+            None => tracing::info!(reconciler = name, "reconciler is as its document asks"),
+        }
+        self.problem = problem.cloned();
+    }
+
+    fn entry(&self, document: &Document, spec: &ReconcilerSpec) -> Entry {
+        Entry {
+            tenant: spec.tenant().to_owned(),
+            guest: document.resolve(&spec.guest.path),
+            revision: self.running.as_ref().map(|recipe| recipe.guest.to_string()),
+            problem: self.problem.clone(),
+        }
+    }
+}
+
+/// Names of a checked document are names of the engine.
+fn removal(name: &str, recipe: &Recipe) -> Option<Change> {
+    Some(Change::Remove(TenantName::new(recipe.spec.tenant()).ok()?, ControllerName::new(name).ok()?))
+}
+
+/// The component that a document means: its file, or what was built in its folder.
+fn component(document: &Document, spec: &ReconcilerSpec) -> Result<PathBuf, String> {
+    let path = document.resolve(&spec.guest.path);
+    if !path.is_dir() {
+        return Ok(path);
+    }
+    built(&path).ok_or_else(|| {
+        format!("{} is a source folder that was not built yet: run windlass build {}", path.display(), path.display())
+    })
+}
+
+async fn read(path: &Path) -> Result<Vec<u8>, String> {
+    tokio::fs::read(path).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("{}: no such file: check spec.guest.path", path.display()),
+        _ => format!("{}: the guest cannot be read: {error}", path.display()),
+    })
+}

@@ -1,0 +1,207 @@
+//! A configuration at work, from its first reading to the end of its drain. Entry point: [`run`].
+
+mod reload;
+
+use crate::admin;
+use crate::board::Board;
+use crate::cli::{Format, IdleArgs};
+use crate::clusters;
+use crate::guests::Guests;
+use crate::host::Host;
+use crate::idle;
+use crate::kinds::{Kind, ManagerSpec, TenantSpec};
+use crate::load::{Configuration, Merged, load, merge};
+use crate::reconcilers::{Change, Reconcilers};
+use crate::signals::stop_on_signals;
+use crate::simulated::Simulated;
+use anyhow::{Context, Result, bail};
+use prometheus_client::registry::Registry;
+use reload::Reload;
+pub(crate) use reload::source_folders;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use windlass_fleet::manager::{Builder, Concurrency, Manager, ManagerOptions};
+use windlass_fleet::metrics::Metrics;
+use windlass_fleet::queue::TenantOptions;
+use windlass_fleet::TenantName;
+
+/// What to run and how.
+pub(crate) struct Session {
+    /// Files and folders of documents.
+    pub(crate) files: Vec<PathBuf>,
+    /// Clusters that stand in for those of the documents; a free admin port is taken when the usual one is not.
+    pub(crate) simulated: Option<Simulated>,
+    /// Whether source folders are built, at first and when they change.
+    pub(crate) builds: bool,
+    /// Where the admin endpoints are served, if not where the documents say.
+    pub(crate) admin: Option<SocketAddr>,
+    /// Whether and when to end by itself.
+    pub(crate) idle: IdleArgs,
+    /// How results are printed.
+    pub(crate) format: Format,
+}
+
+/// Runs until a signal, or until idle if that is asked for, and drains.
+///
+/// # Errors
+/// When nothing can start: every reason is in the message.
+pub(crate) async fn run(session: Session) -> Result<ExitCode> {
+    let stop = CancellationToken::new();
+    stop_on_signals(stop.clone())?;
+    let workers = Workers::start()?;
+    let Merged { configuration, problems } = merge(&Configuration::default(), &load(&session.files));
+    for problem in &problems {
+        tracing::error!(problem = %problem, "document left out");
+    }
+    if !configuration.has(Kind::Reconciler) {
+        let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        bail!("there is no Reconciler to run{}", reasons(&said));
+    }
+
+    let mut registry = Registry::default();
+    let mut builder = build_manager(&session, &configuration, workers.handle.clone())?;
+    builder = builder.metrics(Metrics::new(&mut registry));
+    let board = Arc::new(Board::default());
+    let mut reconcilers = Reconcilers::new(Guests::new(workers.handle.clone())?, board.clone());
+    for change in reconcilers.changes(&configuration).await {
+        if let Change::Put(controller) = change {
+            builder = builder.controller(*controller);
+        }
+    }
+    if board.entries().values().all(|entry| entry.revision.is_none()) {
+        let said: Vec<String> = problems.iter().map(ToString::to_string).chain(reconcilers.problems()).collect();
+        bail!("no reconciler can start{}", reasons(&said));
+    }
+
+    let listener = bind_admin(&session, &configuration).await?;
+    let bound = builder.build()?.bind();
+    let host = Host::new(bound.handle(), board, configuration, registry);
+    tracing::info!(address = %listener.local_addr()?, "admin endpoints are served");
+    // Served until the drain is over, so that it can be watched.
+    let served = CancellationToken::new();
+    let admin = tokio::spawn(admin::serve(listener, host.clone(), served.clone()));
+    let reload = Reload::start(&session, host.clone(), reconcilers).context("watch the configuration")?;
+    let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
+    let watched = tokio::spawn(end_when_idle(session.idle.clone(), expected(&session), host, session.format, stop.clone()));
+
+    bound.run(stop.clone()).await?;
+    stop.cancel();
+    reload.await.context("the reload ended early")?;
+    let code = watched.await.context("the wait for idleness ended early")??;
+    served.cancel();
+    admin.await.context("the admin endpoints ended early")?;
+    Ok(code)
+}
+
+/// The reasons below a headline.
+fn reasons(said: &[String]) -> String {
+    said.iter().map(|reason| format!("\n  {reason}")).collect()
+}
+
+/// Clusters that must be engaged before idle means something.
+fn expected(session: &Session) -> BTreeSet<String> {
+    session.simulated.as_ref().map(|simulated| simulated.names.clone()).unwrap_or_default()
+}
+
+/// Ends the session once there is nothing left to do, and says how that went.
+async fn end_when_idle(
+    args: IdleArgs,
+    expected: BTreeSet<String>,
+    host: Arc<Host>,
+    format: Format,
+    stop: CancellationToken,
+) -> Result<ExitCode> {
+    if !args.exit_when_idle {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let waited = stop.run_until_cancelled(idle::wait(&host, &expected, args.idle_timeout.0)).await;
+    let Some(report) = waited else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    report.print(format)?;
+    stop.cancel();
+    Ok(if report.done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A manager with the clusters and tenants of the documents, or those that stand in for them.
+fn build_manager(session: &Session, configuration: &Configuration, workers: tokio::runtime::Handle) -> Result<Builder> {
+    let spec = configuration.manager().map(|(_, spec)| spec.clone()).unwrap_or_default();
+    let options = ManagerOptions {
+        concurrency: Concurrency {
+            global: spec.concurrency.global.unwrap_or(ManagerSpec::DEFAULT_GLOBAL),
+            per_cluster: spec.concurrency.per_cluster,
+        },
+        drain_timeout: spec.drain_timeout.unwrap_or(ManagerSpec::DEFAULT_DRAIN).0,
+        reconcile_runtime: Some(workers),
+        ..ManagerOptions::default()
+    };
+    let mut builder = Manager::builder().options(options);
+    for (document, spec) in configuration.tenants() {
+        builder = builder.tenant(TenantName::new(&document.identity.name)?, tenant_options(spec));
+    }
+    if let Some(simulated) = &session.simulated {
+        if let Some(local) = &simulated.local {
+            builder = builder.local(local.clone());
+        }
+        return Ok(builder.provider(simulated.provider.clone()));
+    }
+    if let Some(local) = clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))? {
+        builder = builder.local(local);
+    }
+    for (document, spec) in configuration.providers() {
+        match clusters::provider(document, spec) {
+            Ok(provider) => builder = builder.provider(provider),
+            Err(problem) => tracing::error!(%problem, "provider not started"),
+        }
+    }
+    Ok(builder)
+}
+
+/// A tenant's share in the engine's words.
+fn tenant_options(spec: &TenantSpec) -> TenantOptions {
+    TenantOptions { weight: spec.weight(), concurrency: spec.limits.concurrency, ..TenantOptions::default() }
+}
+
+/// Takes the admin address: the flag's, the document's, the usual one, or for `dev` any.
+async fn bind_admin(session: &Session, configuration: &Configuration) -> Result<TcpListener> {
+    let named = configuration.manager().and_then(|(_, spec)| spec.admin.address.as_deref());
+    let address = match session.admin {
+        Some(address) => address,
+        None => named.unwrap_or(ManagerSpec::DEFAULT_ADMIN).parse().context("read the admin address")?,
+    };
+    match admin::bind(address).await {
+        Err(_) if session.simulated.is_some() && session.admin.is_none() => {
+            tracing::info!(%address, "the admin address is taken, a free port is used");
+            admin::bind(SocketAddr::new(address.ip(), 0)).await
+        }
+        other => other,
+    }
+}
+
+/// The guests' own runtime: busy guests delay nothing but guests.
+struct Workers {
+    handle: tokio::runtime::Handle,
+    /// Taken when this is dropped.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Workers {
+    fn start() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("guests").build()?;
+        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        // A guest that still runs after the drain is not waited for.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Follows changes of documents, guests and their sources while the manager runs. Entry point: [`Reload::start`].
+
+use super::{Session, tenant_options};
+use crate::clusters;
+use crate::guest_build::build;
+use crate::host::Host;
+use crate::kinds::Identity;
+use crate::load::{Configuration, Listing, load, merge};
+use crate::reconcilers::{Change, Reconcilers};
+use crate::watch::{Target, Watch};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use windlass_fleet::TenantName;
+use windlass_fleet::queue::TenantOptions;
+
+/// What follows changes, and what it needs for that.
+pub(super) struct Reload {
+    files: Vec<PathBuf>,
+    /// Whether source folders are built as they change.
+    builds: bool,
+    /// Whether documents of clusters are in effect.
+    has_fleet: bool,
+    host: Arc<Host>,
+    reconcilers: Reconcilers,
+    /// What was last told to be wrong with documents; each is told once.
+    told: BTreeSet<String>,
+    watch: Watch,
+}
+
+impl Reload {
+    /// Begins to notice changes.
+    ///
+    /// # Errors
+    /// When the system has no more watchers to give.
+    pub(super) fn start(session: &Session, host: Arc<Host>, reconcilers: Reconcilers) -> notify::Result<Self> {
+        let outcome = load(&session.files);
+        let mut reload = Self {
+            files: session.files.clone(),
+            builds: session.builds,
+            has_fleet: session.simulated.is_none(),
+            host,
+            reconcilers,
+            told: outcome.bad.iter().map(|bad| bad.problem.to_string()).collect(),
+            watch: Watch::start()?,
+        };
+        reload.watch_all(&outcome.listing);
+        Ok(reload)
+    }
+
+    /// Follows changes until it is dropped.
+    pub(super) async fn run(mut self) {
+        loop {
+            let changed = self.watch.changed().await;
+            for target in &changed {
+                if let Target::Tree(folder) = target {
+                    rebuild(folder).await;
+                }
+            }
+            self.apply().await;
+        }
+    }
+
+    /// Brings everything in line with the documents and guests as they are now.
+    async fn apply(&mut self) {
+        let outcome = load(&self.files);
+        let last = self.host.configuration.load_full();
+        let merged = merge(&last, &outcome);
+        self.tell(merged.problems.iter().map(ToString::to_string).collect());
+        self.apply_manager(&last, &merged.configuration);
+        self.apply_tenants(&last, &merged.configuration);
+        self.apply_providers(&last, &merged.configuration);
+        self.host.configuration.store(Arc::new(merged.configuration.clone()));
+        for change in self.reconcilers.changes(&merged.configuration).await {
+            self.apply_change(change).await;
+        }
+        self.watch_all(&outcome.listing);
+    }
+
+    fn tell(&mut self, problems: BTreeSet<String>) {
+        for problem in problems.difference(&self.told) {
+            tracing::error!(problem, "the document is not valid, its last good version stays in effect");
+        }
+        self.told = problems;
+    }
+
+    async fn apply_change(&self, change: Change) {
+        let manager = &self.host.manager;
+        match change {
+            Change::Put(controller) => {
+                let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
+                if let Err(error) = manager.put_controller(*controller) {
+                    tracing::warn!(reconciler = %name, %error, "the change came too late");
+                    return;
+                }
+                // Other code or configuration may mean something else for every object.
+                manager.resync(&tenant, &name);
+                tracing::info!(%tenant, reconciler = %name, "reconciler changed");
+            }
+            Change::Remove(tenant, name) => {
+                manager.remove_controller(&tenant, &name).await;
+                tracing::info!(%tenant, reconciler = %name, "reconciler removed");
+            }
+        }
+    }
+
+    fn apply_manager(&self, last: &Configuration, now: &Configuration) {
+        let spec = |configuration: &Configuration| configuration.manager().map(|(_, spec)| spec.clone());
+        if spec(last) != spec(now) {
+            tracing::warn!("the Manager changed: restart for that to be in effect");
+        }
+    }
+
+    fn apply_tenants(&self, last: &Configuration, now: &Configuration) {
+        for (document, spec) in now.tenants() {
+            if last.tenant(&document.identity.name).is_none_or(|(_, before)| before != spec)
+                && let Ok(name) = TenantName::new(&document.identity.name)
+            {
+                self.host.manager.put_tenant(&name, tenant_options(spec));
+                tracing::info!(tenant = %name, "tenant changed");
+            }
+        }
+        for (document, _) in last.tenants().filter(|(document, _)| now.tenant(&document.identity.name).is_none()) {
+            if let Ok(name) = TenantName::new(&document.identity.name) {
+                self.host.manager.put_tenant(&name, TenantOptions::default());
+            }
+        }
+    }
+
+    fn apply_providers(&self, last: &Configuration, now: &Configuration) {
+        if !self.has_fleet {
+            return;
+        }
+        for (document, spec) in now.providers() {
+            match last.get(&document.identity) {
+                Some(before) if before == document => {}
+                Some(_) => needs_restart(&document.identity, "changed"),
+                None => match clusters::provider(document, spec) {
+                    Ok(provider) => {
+                        self.host.manager.add_provider(provider);
+                        tracing::info!(provider = document.identity.name, "provider added");
+                    }
+                    Err(problem) => tracing::error!(%problem, "provider not started"),
+                },
+            }
+        }
+        for (document, _) in last.providers().filter(|(document, _)| now.get(&document.identity).is_none()) {
+            needs_restart(&document.identity, "removed");
+        }
+    }
+
+    /// Watches what the documents name now.
+    fn watch_all(&mut self, listing: &Listing) {
+        let configuration = self.host.configuration.load_full();
+        let mut targets: BTreeSet<Target> = listing.files.iter().map(|file| Target::File(PathBuf::from(&**file))).collect();
+        targets.extend(listing.folders.iter().cloned().map(Target::Folder));
+        targets.extend(Reconcilers::guest_files(&configuration).into_iter().map(Target::File));
+        if self.builds {
+            targets.extend(source_folders(&configuration).into_iter().map(Target::Tree));
+        }
+        self.watch.set(targets);
+    }
+}
+
+fn needs_restart(identity: &Identity, what: &str) {
+    tracing::warn!(document = %identity, what, "restart for that to be in effect");
+}
+
+/// The source folders among the guests.
+pub(crate) fn source_folders(configuration: &Configuration) -> BTreeSet<PathBuf> {
+    let paths = configuration.reconcilers().map(|(document, spec)| document.resolve(&spec.guest.path));
+    paths.filter(|path| path.is_dir()).collect()
+}
+
+/// Builds a guest after a save. What goes wrong is told, and what ran before goes on.
+async fn rebuild(folder: &std::path::Path) {
+    tracing::info!(guest = %folder.display(), "building");
+    match build(folder).await {
+        Ok(_) => tracing::info!(guest = %folder.display(), "built"),
+        Err(error) => tracing::error!(guest = %folder.display(), %error, "build failed, the guest before it goes on"),
+    }
+}

@@ -1,0 +1,16 @@
+//! The `windlass` binary, driven as a user drives it.
+
+#[path = "program/bad.rs"]
+mod bad;
+#[path = "program/check.rs"]
+mod check;
+#[path = "program/dev.rs"]
+mod dev;
+#[path = "program/objects.rs"]
+mod objects;
+#[path = "program/project.rs"]
+mod project;
+#[path = "program/real.rs"]
+mod real;
+#[path = "program/run.rs"]
+mod run;

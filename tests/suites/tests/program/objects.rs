@@ -1,0 +1,77 @@
+//! ConfigMaps as a user sees them, by a client independent of Windlass's own. Entry point: [`ConfigMaps`].
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+use windlass_harness::eventually::{Seen, eventually};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// The ConfigMaps of the namespace `default` of one cluster.
+#[derive(Clone)]
+pub(crate) struct ConfigMaps {
+    api: Api<ConfigMap>,
+}
+
+impl ConfigMaps {
+    /// Those that a client sees.
+    pub(crate) fn of(client: Client) -> Self {
+        Self { api: Api::namespaced(client, "default") }
+    }
+
+    /// Those in a context of a kubeconfig file.
+    pub(crate) async fn in_context(kubeconfig: &Path, context: &str) -> Result<Self> {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
+        let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+        Ok(Self::of(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await?)?))
+    }
+
+    /// Creates one that asks the hello guest for a greeting.
+    pub(crate) async fn ask(&self, name: &str, who: &str) -> Result<()> {
+        let asking = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"hello.windlass.dev/greet": who}},
+        });
+        self.api.create(&PostParams::default(), &serde_json::from_value(asking)?).await?;
+        Ok(())
+    }
+
+    /// Asks in another's name.
+    pub(crate) async fn ask_again(&self, name: &str, who: &str) -> Result<()> {
+        let patch = json!({"metadata": {"labels": {"hello.windlass.dev/greet": who}}});
+        self.api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Deletes one.
+    pub(crate) async fn delete(&self, name: &str) -> Result<()> {
+        self.api.delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// The greeting beside the ConfigMap `name`, if there is one.
+    pub(crate) async fn greeting(&self, name: &str) -> Result<Option<String>> {
+        let child = self.api.get_opt(&format!("{name}-greeting")).await?;
+        Ok(child.and_then(|child| child.data?.remove("greeting")))
+    }
+
+    /// Waits until the greeting beside the ConfigMap `name` is this one, or there is none.
+    pub(crate) async fn expect_greeting(&self, name: &str, expected: Option<&str>) -> Result<()> {
+        eventually(SOON, &format!("the greeting of {name} to be {expected:?}"), || async {
+            Ok(Seen::of(self.greeting(name).await?, |seen| seen.as_deref() == expected))
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The names of all.
+    pub(crate) async fn names(&self) -> Result<Vec<String>> {
+        let list = self.api.list(&Default::default()).await?;
+        Ok(list.into_iter().filter_map(|object| object.metadata.name).collect())
+    }
+}
