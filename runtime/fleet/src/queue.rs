@@ -18,6 +18,7 @@ mod run;
 mod status;
 mod timer;
 mod turn;
+mod wait;
 #[cfg(test)]
 mod fairness_tests;
 #[cfg(test)]
@@ -35,12 +36,13 @@ use crate::request::{ObjectKey, Request};
 use ahash::{AHashMap, RandomState};
 use class::Controller;
 use fastrand::Rng;
-use key::{Entry, Keys, NONE, State};
+use key::{Entry, Keys, State};
 use registry::Classes;
-use run::Runs;
+use run::{Running, Runs};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
-use timer::{Alarm, Timers};
+use timer::Timers;
+use wait::counts;
 
 /// A controller of the queue. Not reused: a controller that is added again gets another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,9 +50,6 @@ pub struct ControllerId {
     place: u32,
     generation: u32,
 }
-
-/// Most alarms that one call turns into ready keys, so that a flood of them does not hold up whoever waits for the queue.
-const PROMOTIONS: usize = 1024;
 
 /// The queue. See the [module](self) for what it promises.
 ///
@@ -192,10 +191,7 @@ impl Queue {
         lanes.iter().for_each(|lane| self.purge(*lane, now));
         let runs = self.runs.tokens(|run| lanes.contains(&run.lane));
         for token in &runs {
-            if let Some(run) = self.runs.get(*token) {
-                let entry = self.keys.entry_mut(run.key);
-                (entry.gone, entry.dirty) = (true, false);
-            }
+            self.runs.abandon(*token);
         }
         self.classes.set_cluster(name, ClusterState::Ready);
         self.classes.clusters[cluster as usize].leaving = true;
@@ -230,16 +226,14 @@ impl Queue {
             .after
             .filter(|after| !after.is_zero())
             .map(|after| now.saturating_add(nanos(after)));
-        let hash = self.hash(controller.place, request);
+        let hash = self.hash(controller.place, &request.cluster, &request.key);
         let added = match self.find(hash, controller.place, request) {
             Some(key) => self.merge(now, key, add, due),
             None if self.is_full(controller) => Added::Full,
             None => {
                 let lane = self.classes.lane(controller.place, &request.cluster, now);
                 self.keys.lane(lane);
-                let key =
-                    self.keys
-                        .insert(hash, lane, request.key.clone(), add.priority, add.cause);
+                let key = self.keys.insert(hash, lane, request.key.clone(), &add);
                 self.classes.key_added(lane);
                 self.wait(now, key, due, State::Delayed);
                 Added::New
@@ -278,35 +272,32 @@ impl Queue {
         let lane = self.classes.pick()?;
         let key = self.keys.pop_ready(lane)?;
         let charged = self.classes.start(lane, self.keys.lane(lane).best(), at);
-        self.count(key, -1);
-        self.keys.enlist(key, State::Running);
-        self.count(key, 1);
-        let entry = self.keys.entry_mut(key);
-        let waited = Duration::from_nanos(at.saturating_sub(entry.at));
-        (entry.dirty, entry.gone) = (false, false);
-        let (priority, attempt, cause) = (
-            entry.priority,
-            entry.attempts.saturating_add(1),
-            entry.cause,
-        );
-        let request = self.request(key)?;
-        let of = &self.classes.lanes[lane as usize];
-        let (place, generation) = (
-            of.controller,
-            self.classes.controllers[of.controller as usize].generation,
-        );
-        let token = self.runs.begin(run::Running {
+        let controller = self.id(self.classes.lanes[lane as usize].controller);
+        let token = self.runs.begin(Running {
             key,
             lane,
-            controller: place,
+            controller: controller.place,
+            again: None,
+            gone: false,
             charged,
             started: at,
         });
+        self.count(key, -1);
+        self.keys.begin(key, token.place());
+        self.count(key, 1);
+        let Entry {
+            at: since,
+            priority,
+            attempts,
+            cause,
+            ..
+        } = *self.keys.entry(key);
+        let waited = Duration::from_nanos(at.saturating_sub(since));
         Some(Run {
             token,
-            controller: ControllerId { place, generation },
-            request,
-            attempt,
+            controller,
+            request: self.request(key)?,
+            attempt: attempts.saturating_add(1),
             priority,
             waited,
             cause,
@@ -344,21 +335,16 @@ impl Queue {
         true
     }
 
-    fn hash(&self, controller: u32, request: &Request) -> u32 {
+    fn hash(&self, controller: u32, cluster: &ClusterName, key: &ObjectKey) -> u32 {
         let mut hasher = self.hasher.build_hasher();
-        controller.hash(&mut hasher);
-        request.hash(&mut hasher);
+        (controller, cluster, key).hash(&mut hasher);
         hasher.finish() as u32
     }
 
     fn find(&self, hash: u32, controller: u32, request: &Request) -> Option<u32> {
         self.keys.find(hash, |entry| {
             let lane = &self.classes.lanes[entry.lane as usize];
-            let same_key = entry
-                .key
-                .as_ref()
-                .is_some_and(|key| key::same_key(key, &request.key));
-            same_key
+            entry.key.as_ref() == Some(&request.key)
                 && lane.controller == controller
                 && self.classes.clusters[lane.cluster as usize].name == request.cluster
         })
@@ -376,195 +362,12 @@ impl Queue {
         Some(Request::new(cluster.name.clone(), key))
     }
 
-    /// Adds a request to the key that it is equal to.
-    fn merge(&mut self, now: u64, key: u32, add: Add, due: Option<u64>) -> Added {
-        let Entry {
-            state,
-            lane,
-            priority,
-            at,
-            ..
-        } = *self.keys.entry(key);
-        if state == State::Running {
-            self.mark_dirty(key, add, due);
-            return Added::MarkedDirty;
-        }
-        let controller = self.classes.lanes[lane as usize].controller;
-        let terminal = state == State::Terminal;
-        if terminal && self.is_full(self.id(controller)) {
-            return Added::Full;
-        }
-        let earlier = state != State::Ready && due.is_none_or(|due| due < at);
-        if !terminal && !earlier && add.priority <= priority {
-            return Added::Merged;
-        }
-        // In its own words: what it waits for now, if it is not the earlier time, and by what right.
-        let (due, state) = match (state, due) {
-            (State::Ready, _) => (None, state),
-            (State::Terminal, due) => (due, State::Delayed),
-            (_, Some(due)) if due >= at => (Some(at), state),
-            (_, due) => (due, State::Delayed),
-        };
-        let since = self.keys.entry(key).at;
-        self.leave(now, key);
-        let entry = self.keys.entry_mut(key);
-        entry.priority = if terminal {
-            add.priority
-        } else {
-            priority.max(add.priority)
-        };
-        entry.cause = add.cause;
-        let was_ready = entry.state == State::Ready;
-        self.wait(now, key, due, state);
-        if was_ready {
-            self.keys.entry_mut(key).at = since;
-        }
-        if terminal { Added::New } else { Added::Merged }
-    }
-
-    fn mark_dirty(&mut self, key: u32, add: Add, due: Option<u64>) {
-        let entry = self.keys.entry_mut(key);
-        let due = due.unwrap_or(0);
-        if entry.dirty {
-            entry.at = entry.at.min(due);
-            entry.again_priority = entry.again_priority.max(add.priority);
-        } else {
-            entry.at = due;
-            entry.again_priority = add.priority;
-        }
-        (entry.dirty, entry.again_cause) = (true, add.cause);
-    }
-
     fn id(&self, place: u32) -> ControllerId {
         ControllerId {
             place,
             generation: self.classes.controllers[place as usize].generation,
         }
     }
-
-    /// Lets a key, which is in no list, wait: for its alarm if it is not due yet, else for its turn.
-    fn wait(&mut self, now: u64, key: u32, due: Option<u64>, state: State) {
-        let due = due.filter(|due| *due > now);
-        let state = if due.is_some() { state } else { State::Ready };
-        self.keys.enlist(key, state);
-        self.count(key, 1);
-        let entry = self.keys.entry_mut(key);
-        entry.at = due.unwrap_or(now);
-        let Entry {
-            lane,
-            stamp,
-            priority,
-            ..
-        } = *entry;
-        if let Some(due) = due {
-            self.timers.set(Alarm { due, key, stamp });
-        } else if self.classes.lanes[lane as usize].share.waiting == 0 {
-            self.classes.ready(lane, priority, now);
-        } else if let Some(best) = self.keys.lane(lane).best() {
-            self.classes.best_changed(lane, best);
-        }
-    }
-
-    /// Takes a key that waits, or is terminal, out of its list.
-    fn leave(&mut self, now: u64, key: u32) {
-        self.count(key, -1);
-        let had_alarm = self.keys.entry(key).has_alarm();
-        self.keys.delist(key);
-        if had_alarm {
-            let keys = &self.keys;
-            self.timers.call_off(|alarm| counts(keys, alarm));
-            return;
-        }
-        let Entry { lane, state, .. } = *self.keys.entry(key);
-        if state != State::Ready {
-            return;
-        }
-        match self.keys.lane(lane).best() {
-            Some(best) => self.classes.best_changed(lane, best),
-            None => self.classes.emptied(lane, now),
-        }
-    }
-
-    /// Turns keys that are due into ready ones.
-    fn promote(&mut self, now: u64) {
-        for _ in 0..PROMOTIONS {
-            let keys = &self.keys;
-            let Some(alarm) = self
-                .timers
-                .first(|alarm| counts(keys, alarm))
-                .filter(|alarm| alarm.due <= now)
-            else {
-                return;
-            };
-            self.timers.pop();
-            self.count(alarm.key, -1);
-            self.keys.delist(alarm.key);
-            self.wait(now, alarm.key, None, State::Ready);
-        }
-    }
-
-    /// Takes all keys of a lane out of the queue but those that run.
-    fn purge(&mut self, lane: u32, now: u64) {
-        while let Some(key) = self.keys.lane(lane).any() {
-            self.leave(now, key);
-            self.drop_key(key);
-        }
-        self.note_room(self.classes.lanes[lane as usize].controller);
-    }
-
-    /// Takes a key out of the queue whose run has ended.
-    fn forget(&mut self, key: u32) {
-        self.count(key, -1);
-        self.drop_key(key);
-    }
-
-    fn drop_key(&mut self, key: u32) {
-        self.drop_failure(key);
-        let lane = self.keys.entry(key).lane;
-        self.keys.remove(key);
-        self.classes.key_removed(lane);
-    }
-
-    /// Names a controller as drained when it has refused requests and has room again.
-    fn note_room(&mut self, controller: u32) {
-        let of = &mut self.classes.controllers[controller as usize];
-        if of.refused && of.counts.held() <= self.classes.limits.keys_per_controller / 10 * 9 {
-            of.refused = false;
-            let generation = of.generation;
-            self.drained.push(ControllerId {
-                place: controller,
-                generation,
-            });
-        }
-    }
-
-    /// Counts a key as being, or no longer being, in its state.
-    fn count(&mut self, key: u32, change: isize) {
-        let Entry { state, lane, .. } = *self.keys.entry(key);
-        let controller = self.classes.lanes[lane as usize].controller as usize;
-        for counts in [
-            &mut self.totals,
-            &mut self.classes.controllers[controller].counts,
-        ] {
-            let count = match state {
-                State::Ready => &mut counts.ready,
-                State::Delayed => &mut counts.delayed,
-                State::Backoff => &mut counts.backoff,
-                State::Running => &mut counts.running,
-                State::Terminal => &mut counts.terminal,
-            };
-            *count = count.wrapping_add_signed(change);
-        }
-    }
-}
-
-/// Whether an alarm still counts: the key waits, and has not been made to wait for another time since.
-fn counts(keys: &Keys, alarm: &Alarm) -> bool {
-    if alarm.key == NONE || alarm.key >= keys.places() {
-        return false;
-    }
-    let entry = keys.entry(alarm.key);
-    entry.key.is_some() && entry.stamp == alarm.stamp && entry.has_alarm()
 }
 
 fn nanos(duration: Duration) -> u64 {

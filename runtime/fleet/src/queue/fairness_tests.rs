@@ -124,10 +124,7 @@ impl Simulation {
             self.got.entry(class).or_default().slot_time += work.takes;
             match work.again {
                 Some(Duration::ZERO) => {
-                    drop(
-                        self.queue
-                            .add(self.now, controller, &request, Add::default()),
-                    )
+                    let _ = self.queue.add(self.now, controller, &request, Add::default());
                 }
                 Some(again) => self
                     .events

@@ -1,9 +1,8 @@
 //! The keys of the queue: what is known of each, and the lists that they wait in. Entry point: [`Keys`].
 
-use super::options::Cause;
+use super::options::{Add, Cause};
 use crate::request::ObjectKey;
 use hashbrown::HashTable;
-use std::sync::Arc;
 
 /// No key.
 pub(super) const NONE: u32 = u32::MAX;
@@ -24,37 +23,44 @@ pub(super) enum State {
     Terminal,
 }
 
-/// One key: 80 bytes and its strings. Places in the slab are reused, hence the stamp.
+/// One key: a cache line, and its strings.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Entry {
     /// `None` in a place that is free.
     pub(super) key: Option<ObjectKey>,
-    /// Ready and terminal: since when. Delayed and backoff: until when. Running and dirty: when to run again.
+    /// Ready and terminal: since when. Delayed and backoff: until when. An alarm for another time does not count.
     pub(super) at: u64,
-    pub(super) hash: u32,
     /// The lane, and through it the controller and the cluster.
     pub(super) lane: u32,
+    /// Running: the place of the run, where all that matters only meanwhile is kept.
     prev: u32,
     next: u32,
-    /// Changes whenever an alarm or token that names this place must no longer count.
-    pub(super) stamp: u32,
     /// Failures since the last success.
     pub(super) attempts: u32,
     pub(super) priority: i32,
-    /// The priority that was asked for while it runs.
-    pub(super) again_priority: i32,
     pub(super) state: State,
     pub(super) cause: Cause,
-    pub(super) again_cause: Cause,
-    /// Running, and an event has asked for it meanwhile.
-    pub(super) dirty: bool,
-    /// Running, and its cluster has been removed meanwhile: how the run ends does not matter.
-    pub(super) gone: bool,
     /// Its last failure is kept.
     pub(super) failed: bool,
 }
 
+const _: () = assert!(
+    size_of::<Entry>() == 64,
+    "a million keys are to fit, and to be found, in a line each"
+);
+
 impl Entry {
+    /// Whether it waits for an alarm of this time.
+    pub(super) fn waits_until(&self, due: u64) -> bool {
+        self.has_alarm() && self.at == due
+    }
+
+    /// The place of its run, while it runs.
+    pub(super) fn run(&self) -> Option<u32> {
+        (self.state == State::Running).then_some(self.prev)
+    }
+
     /// Whether it waits for an alarm.
     pub(super) fn has_alarm(&self) -> bool {
         matches!(self.state, State::Delayed | State::Backoff)
@@ -103,6 +109,9 @@ impl LaneKeys {
     }
 }
 
+/// A place in the slab as the table keeps it: with its hash, so that a table that grows does not look at keys all over memory.
+type Hashed = (u32, u32);
+
 /// All keys, found by hash, and their lists per lane.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
@@ -110,30 +119,14 @@ pub(super) struct Keys {
     /// Places in `entries` that are free.
     free: Vec<u32>,
     /// Places in `entries` by hash.
-    table: HashTable<u32>,
+    table: HashTable<Hashed>,
     /// By lane.
     lanes: Vec<LaneKeys>,
-    /// The stamp of a place that is used for the first time.
-    first_stamp: u32,
 }
 
-/// Spreads the 32 bits of hash that an entry keeps over the 64 that the table looks at.
+/// Spreads the 32 bits of hash that are kept over the 64 that the table looks at.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-/// Whether two strings are equal, without looking at them where they are one in memory.
-fn same(a: &Arc<str>, b: &Arc<str>) -> bool {
-    Arc::ptr_eq(a, b) || a == b
-}
-
-pub(super) fn same_key(a: &ObjectKey, b: &ObjectKey) -> bool {
-    let namespaces = match (&a.namespace, &b.namespace) {
-        (Some(a), Some(b)) => same(a, b),
-        (None, None) => true,
-        _ => false,
-    };
-    namespaces && same(&a.name, &b.name)
 }
 
 impl Keys {
@@ -156,44 +149,28 @@ impl Keys {
     }
 
     pub(super) fn find(&self, hash: u32, is: impl Fn(&Entry) -> bool) -> Option<u32> {
-        self.table
-            .find(spread(hash), |place| {
-                let entry = &self.entries[*place as usize];
-                entry.hash == hash && is(entry)
-            })
-            .copied()
+        let found = self.table.find(spread(hash), |(place, of)| {
+            *of == hash && is(self.entry(*place))
+        });
+        found.map(|(place, _)| *place)
     }
 
     /// Puts a key in that is in no list yet.
-    pub(super) fn insert(
-        &mut self,
-        hash: u32,
-        lane: u32,
-        key: ObjectKey,
-        priority: i32,
-        cause: Cause,
-    ) -> u32 {
-        let mut entry = Entry {
+    pub(super) fn insert(&mut self, hash: u32, lane: u32, key: ObjectKey, add: &Add) -> u32 {
+        let entry = Entry {
             key: Some(key),
             at: 0,
-            hash,
             lane,
             prev: NONE,
             next: NONE,
-            stamp: self.first_stamp,
             attempts: 0,
-            priority,
-            again_priority: i32::MIN,
+            priority: add.priority,
             state: State::Running,
-            cause,
-            again_cause: cause,
-            dirty: false,
-            gone: false,
+            cause: add.cause,
             failed: false,
         };
         let place = match self.free.pop() {
             Some(place) => {
-                entry.stamp = self.entries[place as usize].stamp;
                 self.entries[place as usize] = entry;
                 place
             }
@@ -202,42 +179,35 @@ impl Keys {
                 (self.entries.len() - 1) as u32
             }
         };
-        let entries = &self.entries;
-        self.table.insert_unique(spread(hash), place, |place| {
-            spread(entries[*place as usize].hash)
-        });
+        self.table
+            .insert_unique(spread(hash), (place, hash), |(_, hash)| spread(*hash));
         place
     }
 
     /// Takes a key out that is in no list any more.
-    pub(super) fn remove(&mut self, key: u32) {
-        let entry = &mut self.entries[key as usize];
-        entry.key = None;
-        entry.stamp = entry.stamp.wrapping_add(1);
+    pub(super) fn remove(&mut self, hash: u32, key: u32) {
+        let entry = self.entry_mut(key);
+        // A free place waits for no alarm and has no run.
+        (entry.key, entry.state) = (None, State::Terminal);
         if let Ok(found) = self
             .table
-            .find_entry(spread(entry.hash), |place| *place == key)
+            .find_entry(spread(hash), |(place, _)| *place == key)
         {
             found.remove();
         }
         self.free.push(key);
         if self.table.is_empty() && self.entries.len() > 65_536 {
-            self.give_back();
+            // After a flood: give the memory back.
+            self.entries = Vec::new();
+            self.free = Vec::new();
+            self.table = HashTable::new();
         }
     }
 
-    /// Gives memory back after a flood. Alarms that no longer count may still name places: stamps go on from the highest.
-    fn give_back(&mut self) {
-        let highest = self
-            .entries
-            .iter()
-            .map(|entry| entry.stamp)
-            .max()
-            .unwrap_or_default();
-        self.first_stamp = highest.wrapping_add(1);
-        self.entries = Vec::new();
-        self.free = Vec::new();
-        self.table = HashTable::new();
+    /// Notes that a key, which is in no list, runs.
+    pub(super) fn begin(&mut self, key: u32, run: u32) {
+        let entry = self.entry_mut(key);
+        (entry.state, entry.prev) = (State::Running, run);
     }
 
     /// The ready, waiting and terminal keys of a lane.
@@ -276,10 +246,9 @@ impl Keys {
         (entry.prev, entry.next) = (tail, NONE);
     }
 
-    /// Takes a key out of the list that it is in; an alarm or token that names it no longer counts.
+    /// Takes a key out of the list that it is in.
     pub(super) fn delist(&mut self, key: u32) {
         let entry = &mut self.entries[key as usize];
-        entry.stamp = entry.stamp.wrapping_add(1);
         let Entry {
             lane,
             priority,
@@ -288,6 +257,9 @@ impl Keys {
             state,
             ..
         } = *entry;
+        if state == State::Running {
+            return;
+        }
         if prev != NONE {
             self.entries[prev as usize].next = next;
         }

@@ -37,6 +37,12 @@ pub struct Token {
     generation: u32,
 }
 
+impl Token {
+    pub(super) fn place(self) -> u32 {
+        self.place
+    }
+}
+
 /// How a run ended. A key that was asked for meanwhile runs again at once, whatever the outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -74,12 +80,25 @@ impl From<Failure> for Outcome {
     }
 }
 
+/// What a key was asked for while it runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Again {
+    /// In the queue's nanoseconds; 0 for at once.
+    pub(super) due: u64,
+    pub(super) priority: i32,
+    pub(super) cause: Cause,
+}
+
 /// What the queue keeps of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Running {
     pub(super) key: u32,
     pub(super) lane: u32,
     pub(super) controller: u32,
+    /// An event has asked for the key meanwhile.
+    pub(super) again: Option<Again>,
+    /// The cluster has been removed meanwhile: how the run ends does not matter.
+    pub(super) gone: bool,
     /// Slot time charged in advance, in nanoseconds.
     pub(super) charged: u64,
     pub(super) started: u64,
@@ -123,6 +142,17 @@ impl Runs {
         Some(run)
     }
 
+    /// Makes how a run ends not matter, and forgets what has been asked for meanwhile.
+    pub(super) fn abandon(&mut self, token: Token) {
+        let slot = self
+            .slots
+            .get_mut(token.place as usize)
+            .filter(|slot| slot.0 == token.generation);
+        if let Some((_, Some(run))) = slot {
+            (run.gone, run.again) = (true, None);
+        }
+    }
+
     pub(super) fn tokens(&self, is: impl Fn(&Running) -> bool) -> Vec<Token> {
         let tokens = self
             .slots
@@ -137,12 +167,14 @@ impl Runs {
             .collect()
     }
 
-    /// When a key's run began.
-    pub(super) fn started(&self, key: u32) -> Option<u64> {
-        self.slots
-            .iter()
-            .find_map(|slot| slot.1.filter(|run| run.key == key))
-            .map(|run| run.started)
+    /// The run of a key that runs.
+    pub(super) fn of(&mut self, entry: &Entry) -> Option<&mut Running> {
+        self.slots.get_mut(entry.run()? as usize)?.1.as_mut()
+    }
+
+    /// As [`Runs::of`], to look at.
+    pub(super) fn look(&self, entry: &Entry) -> Option<&Running> {
+        self.slots.get(entry.run()? as usize)?.1.as_ref()
     }
 }
 
@@ -150,54 +182,48 @@ impl Queue {
     /// Decides what a key does next whose run has ended.
     pub(super) fn settle(&mut self, now: u64, run: &Running, outcome: Outcome) {
         let key = run.key;
-        let gone = self.keys.entry(key).gone;
         let next = match outcome {
-            Outcome::RequeueAfter(after) if !gone => self.requeue(now, run, after),
+            Outcome::RequeueAfter(after) if !run.gone => self.requeue(now, run, after),
             Outcome::Failed {
                 failure,
                 not_before,
-            } if !gone => self.fail(now, run, failure, not_before),
+            } if !run.gone => self.fail(now, run, failure, not_before),
             _ => None,
         };
-        let succeeded = next.is_none_or(|(state, _)| state == State::Delayed);
-        if succeeded && self.keys.entry(key).attempts > 0 {
+        if next.is_none_or(|(state, _)| state == State::Delayed) {
             self.keys.entry_mut(key).attempts = 0;
-        }
-        if succeeded {
             self.drop_failure(key);
         }
-        let Entry {
-            dirty,
-            at: again,
-            again_priority,
-            again_cause,
-            ..
-        } = *self.keys.entry(key);
-        match next {
-            None if !dirty => self.forget(key),
-            Some((State::Terminal, _)) if !dirty => self.keep_terminal(now, key),
-            next => {
-                self.count(key, -1);
-                let entry = self.keys.entry_mut(key);
-                let (state, due) = match next {
-                    Some((state, due)) if state != State::Terminal && !(dirty && again <= due) => {
-                        (state, due)
-                    }
-                    _ => (State::Delayed, again),
+        let entry = self.keys.entry_mut(key);
+        let (state, due) = match (next, run.again) {
+            (None, None) => return self.forget(key),
+            (Some((State::Terminal, _)), None) => return self.keep_terminal(now, key),
+            (Some((state, due)), again)
+                if state != State::Terminal && again.is_none_or(|again| due < again.due) =>
+            {
+                entry.priority = entry
+                    .priority
+                    .max(again.map_or(i32::MIN, |again| again.priority));
+                entry.cause = if state == State::Backoff {
+                    Cause::Retry
+                } else {
+                    Cause::Requeue
                 };
-                entry.priority = match next {
-                    Some(_) if dirty => entry.priority.max(again_priority),
-                    Some(_) => entry.priority,
-                    None => again_priority,
-                };
-                entry.cause = match state {
-                    _ if dirty && again <= due => again_cause,
-                    State::Backoff => Cause::Retry,
-                    _ => Cause::Requeue,
-                };
-                self.wait(now, key, Some(due), state);
+                (state, due)
             }
-        }
+            (next, Some(again)) => {
+                entry.priority = if next.is_none() {
+                    again.priority
+                } else {
+                    entry.priority.max(again.priority)
+                };
+                entry.cause = again.cause;
+                (State::Delayed, again.due)
+            }
+            (Some(next), None) => next,
+        };
+        self.count(key, -1);
+        self.wait(now, key, Some(due), state);
     }
 
     fn requeue(&mut self, now: u64, run: &Running, after: Duration) -> Option<(State, u64)> {

@@ -160,25 +160,25 @@ impl Queue {
     #[must_use]
     pub fn key(&self, controller: ControllerId, request: &Request) -> Option<KeyStatus> {
         self.controller(controller)?;
-        let hash = self.hash(controller.place, request);
+        let hash = self.hash(controller.place, &request.cluster, &request.key);
         self.status(self.find(hash, controller.place, request)?)
     }
 
     fn status(&self, place: u32) -> Option<KeyStatus> {
+        let entry = self.keys.entry(place);
         let Entry {
-            state,
             at,
             lane,
             attempts,
             priority,
             cause,
-            dirty,
             ..
-        } = *self.keys.entry(place);
+        } = *entry;
         let request = self.request(place)?;
+        let run = self.runs.look(entry);
         let of = &self.classes.lanes[lane as usize];
-        let since = self.instant(at);
-        let state = match state {
+        let since = self.instant(run.map_or(at, |run| run.started));
+        let state = match entry.state {
             State::Ready
                 if self.classes.clusters[of.cluster as usize].state != ClusterState::Ready =>
             {
@@ -188,11 +188,9 @@ impl Queue {
             State::Delayed => KeyState::Delayed(since),
             State::Backoff => KeyState::Backoff(since),
             State::Terminal => KeyState::Terminal(since),
-            State::Running => {
-                KeyState::Running(self.instant(self.runs.started(place).unwrap_or_default()))
-            }
+            State::Running => KeyState::Running(since),
         };
-        let dirty = dirty && matches!(state, KeyState::Running(_));
+        let dirty = run.is_some_and(|run| run.again.is_some());
         let last_failure = self.failure(place).cloned();
         Some(KeyStatus {
             controller: self.id(of.controller),

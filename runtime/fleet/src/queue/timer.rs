@@ -3,13 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A key's alarm. The stamp tells it from alarms that the same place in the slab had before.
+/// A key's alarm. It counts if the key at that place waits until just then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alarm {
     /// In the queue's nanoseconds.
     pub(super) due: u64,
     pub(super) key: u32,
-    pub(super) stamp: u32,
 }
 
 /// Alarms by due time. Calling one off only counts: it is thrown out when it comes up, or when such ones are the majority.
