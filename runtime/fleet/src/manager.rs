@@ -30,7 +30,7 @@ mod handle;
 mod idle;
 
 pub use controllers::ControllerStatus;
-pub use handle::{KeyFilter, ManagerHandle};
+pub use handle::{KeyFilter, KeyStatus, ManagerHandle};
 pub use idle::Idle;
 
 use self::core::Core;

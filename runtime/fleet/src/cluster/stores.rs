@@ -104,8 +104,9 @@ impl Stores {
         }
         let user = self.start(key.clone(), resource.clone());
         running.insert(key, Arc::downgrade(&user));
-        self.publish(&running);
+        let held = self.publish(&running);
         drop(running);
+        drop(held);
         self.changed.notify_one();
         Ok(user)
     }
@@ -187,20 +188,26 @@ impl Stores {
     fn forget_ended(&self) {
         let mut running = self.running.lock();
         running.retain(|_, user| user.strong_count() > 0);
-        self.publish(&running);
+        let held = self.publish(&running);
         drop(running);
+        drop(held);
         self.changed.notify_one();
     }
 
-    fn publish(&self, running: &HashMap<StoreKey, Weak<Running>>) {
+    /// Shows readers what runs. Returns its holds on the stores, to be dropped once `running` is let go: the last hold of a store
+    /// locks it again.
+    #[must_use]
+    fn publish(&self, running: &HashMap<StoreKey, Weak<Running>>) -> Vec<StoreUse> {
+        let held: Vec<StoreUse> = running.values().filter_map(Weak::upgrade).collect();
         let mut by_kind = ByKind::new();
-        for user in running.values().filter_map(Weak::upgrade) {
+        for user in &held {
             by_kind
                 .entry(user.store.key.kind.clone())
                 .or_default()
                 .push(user.store.clone());
         }
         self.by_kind.store(Arc::new(by_kind));
+        held
     }
 
     /// Makes an index hold for every store of a kind, now and later. Equal declarations are one.

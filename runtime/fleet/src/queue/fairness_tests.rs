@@ -124,7 +124,9 @@ impl Simulation {
             self.got.entry(class).or_default().slot_time += work.takes;
             match work.again {
                 Some(Duration::ZERO) => {
-                    let _ = self.queue.add(self.now, controller, &request, Add::default());
+                    let _ = self
+                        .queue
+                        .add(self.now, controller, &request, Add::default());
                 }
                 Some(again) => self
                     .events
