@@ -144,7 +144,6 @@ pub enum ControllerError {
 
 impl Controller {
     /// Begins a controller of the tenant `default` with everything granted, as native code is trusted.
-    #[must_use]
     pub fn builder(name: ControllerName) -> Builder {
         Builder {
             name,

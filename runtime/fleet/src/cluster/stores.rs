@@ -45,6 +45,8 @@ impl Drop for Running {
     }
 }
 
+/// By kind: the indexes' names and paths.
+type Indexes = HashMap<GroupVersionKind, Vec<(Arc<str>, IndexPath)>>;
 type ByKind = HashMap<GroupVersionKind, Vec<Arc<Store>>>;
 
 pub(crate) struct Stores {
@@ -59,7 +61,7 @@ pub(crate) struct Stores {
     /// Stores that reads brought up, and when they were last read.
     read: Mutex<HashMap<StoreKey, (StoreUse, Instant)>>,
     /// Indexes that hold for every store of a kind, also of stores to come.
-    indexes: Mutex<HashMap<GroupVersionKind, Vec<(Arc<str>, IndexPath)>>>,
+    indexes: Mutex<Indexes>,
 }
 
 /// Too many stores.

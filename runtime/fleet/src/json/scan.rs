@@ -381,8 +381,8 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*chunk);
-        let quote = zero(word ^ ONES * u64::from(b'"'));
-        let backslash = zero(word ^ ONES * u64::from(b'\\'));
+        let quote = zero(word ^ (ONES * u64::from(b'"')));
+        let backslash = zero(word ^ (ONES * u64::from(b'\\')));
         let control = word.wrapping_sub(ONES * 0x20) & !word;
         let stops = (quote | backslash | control) & HIGH;
         if stops != 0 {

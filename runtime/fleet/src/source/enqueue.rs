@@ -74,7 +74,7 @@ fn owners(rule: &Rule<'_>, object: &Object, controller_only: bool, keys: &mut BT
             .split_once('/')
             .map_or("", |(group, _)| group);
         if group != &*primary.group
-            || owner.kind != &*primary.kind
+            || owner.kind != *primary.kind
             || (controller_only && !owner.controller)
         {
             continue;

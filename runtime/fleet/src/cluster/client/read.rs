@@ -9,7 +9,7 @@ use crate::api::{
     ApiCode, ApiError, GetOptions, Json, ListOptions, ListPage, Projection, ReadMode,
 };
 use crate::cluster::answer::refusal;
-use crate::cluster::store::{Query, Store, StoreKey};
+use crate::cluster::store::{IndexPath, Query, Store, StoreKey};
 use crate::cluster::transport::{Call, JSON};
 use crate::grant::{Namespaces, Verb};
 use crate::json::{List, Object};
@@ -296,13 +296,7 @@ impl Client {
         kind: &GroupVersionKind,
         plan: &Plan,
         options: &ListOptions,
-    ) -> Result<
-        (
-            Option<FieldSelector>,
-            Option<(Arc<str>, crate::cluster::store::IndexPath)>,
-        ),
-        ApiError,
-    > {
+    ) -> Result<CachedFields, ApiError> {
         let declared = |name: &str| {
             let index = self.scope.caller.index(kind, name);
             index.map(|index| (index.id.clone(), index.path.clone())).ok_or_else(|| {
@@ -467,6 +461,9 @@ impl Client {
     }
 }
 
+/// What keys answer of a field selector, and the index that answers the rest.
+type CachedFields = (Option<FieldSelector>, Option<(Arc<str>, IndexPath)>);
+
 /// A list, understood.
 struct Plan {
     labels: Option<LabelSelector>,
@@ -521,10 +518,9 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
                 }
                 let held = store.get(key);
                 newest = newest.max(held.as_ref().map_or(0, |(_, version)| *version));
-                if covers(&store.key, namespace, projection) {
-                    if whole.is_none_or(|w| !w.is_synced()) {
-                        whole = Some(store);
-                    }
+                if covers(&store.key, namespace, projection) && whole.is_none_or(|w| !w.is_synced())
+                {
+                    whole = Some(store);
                 }
                 let full_enough =
                     store.key.projection == Projection::Full || projection == Projection::Metadata;

@@ -365,7 +365,7 @@ fn remember(stores: &[Arc<Store>], resource: &Resource, body: &Bytes) {
         let Ok(object) = store.ingest(body) else {
             continue;
         };
-        if object.kind() != &*resource.kind.kind
+        if object.kind() != *resource.kind.kind
             || !in_namespace(store, &object)
             || !store.key.field_selector.is_empty()
         {
