@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// How long before its deadline a run's calls begin to answer `cancelled`, at most; never more than a tenth of the time it has.
 const NOTICE: Duration = Duration::from_secs(1);
-/// How long a run whose cluster has left may take to return by itself.
+/// How long a run that was cancelled from outside may take to return by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How a run ended.
@@ -52,20 +52,15 @@ impl Attempt {
         let run = AssertUnwindSafe(self.reconciler.reconcile(self.context.clone())).catch_unwind();
         tokio::pin!(run);
         let token = &self.context.scope.token;
-        tokio::select! {
+        let end = tokio::select! {
             outcome = &mut run => return settle(outcome),
-            () = tokio::time::sleep_until(notice) => token.cancel(),
-            () = token.cancelled() => {}
-        }
-        // Cancelled from outside, or about to run out of time: calls answer so now, and the run may still return by itself.
-        let end = if self.context.cluster.token().is_cancelled() {
-            Instant::now() + GRACE
-        } else {
-            deadline
+            // Calls answer `cancelled` from now on; the run may still return by itself.
+            () = tokio::time::sleep_until(notice) => { token.cancel(); deadline }
+            () = token.cancelled() => deadline.min(Instant::now() + GRACE),
         };
         tokio::select! {
             outcome = &mut run => settle(outcome),
-            () = tokio::time::sleep_until(end.min(deadline)) => Err(self.timed_out()),
+            () = tokio::time::sleep_until(end) => Err(self.timed_out()),
         }
     }
 
