@@ -16,6 +16,7 @@ mod options;
 mod registry;
 mod run;
 mod status;
+mod table;
 mod timer;
 mod turn;
 mod wait;

@@ -1,8 +1,8 @@
 //! The keys of the queue: what is known of each, and the lists that they wait in. Entry point: [`Keys`].
 
 use super::options::{Add, Cause};
+use super::table::Table;
 use crate::request::ObjectKey;
-use hashbrown::HashTable;
 
 /// No key.
 pub(super) const NONE: u32 = u32::MAX;
@@ -109,9 +109,6 @@ impl LaneKeys {
     }
 }
 
-/// A place in the slab as the table keeps it: with its hash, so that a table that grows does not look at keys all over memory.
-type Hashed = (u32, u32);
-
 /// All keys, found by hash, and their lists per lane.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
@@ -119,14 +116,9 @@ pub(super) struct Keys {
     /// Places in `entries` that are free.
     free: Vec<u32>,
     /// Places in `entries` by hash.
-    table: HashTable<Hashed>,
+    table: Table,
     /// By lane.
     lanes: Vec<LaneKeys>,
-}
-
-/// Spreads the 32 bits of hash that are kept over the 64 that the table looks at.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 impl Keys {
@@ -149,10 +141,7 @@ impl Keys {
     }
 
     pub(super) fn find(&self, hash: u32, is: impl Fn(&Entry) -> bool) -> Option<u32> {
-        let found = self.table.find(spread(hash), |(place, of)| {
-            *of == hash && is(self.entry(*place))
-        });
-        found.map(|(place, _)| *place)
+        self.table.find(hash, |place| is(self.entry(place)))
     }
 
     /// Puts a key in that is in no list yet.
@@ -179,8 +168,7 @@ impl Keys {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.table
-            .insert_unique(spread(hash), (place, hash), |(_, hash)| spread(*hash));
+        self.table.insert(hash, place);
         place
     }
 
@@ -189,18 +177,13 @@ impl Keys {
         let entry = self.entry_mut(key);
         // A free place waits for no alarm and has no run.
         (entry.key, entry.state) = (None, State::Terminal);
-        if let Ok(found) = self
-            .table
-            .find_entry(spread(hash), |(place, _)| *place == key)
-        {
-            found.remove();
-        }
+        self.table.remove(hash, key);
         self.free.push(key);
-        if self.table.is_empty() && self.entries.len() > 65_536 {
+        if self.table.len() == 0 && self.entries.len() > 65_536 {
             // After a flood: give the memory back.
             self.entries = Vec::new();
             self.free = Vec::new();
-            self.table = HashTable::new();
+            self.table = Table::default();
         }
     }
 
