@@ -1,6 +1,6 @@
 //! Which module of a crate may import which. Entry point: [`check`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::crates::crates;
 use crate::lexer::find_word;
@@ -66,19 +66,27 @@ fn cycles(edges: &[Edge<'_>]) -> Vec<Finding> {
     for edge in edges {
         graph.entry(&edge.from).or_default().push(&edge.to);
     }
-    let closing = edges
-        .iter()
-        .filter_map(|edge| Some((edge, route(&graph, &edge.to, &edge.from)?)));
-    closing
-        .map(|(edge, back)| {
+    // One import of each pair of modules is enough to show the cycle.
+    let mut shown = BTreeSet::new();
+    let mut findings = Vec::new();
+    for edge in edges {
+        let Some(back) = route(&graph, &edge.to, &edge.from) else {
+            continue;
+        };
+        if shown.insert((&edge.from, &edge.to)) {
             let message = format!(
                 "a cycle of modules: `{}` imports `{}`: move what both need into a module of its own",
                 edge.from,
                 back.join("` imports `")
             );
-            Finding::new(&edge.file.path, edge.file.line(edge.at), message)
-        })
-        .collect()
+            findings.push(Finding::new(
+                &edge.file.path,
+                edge.file.line(edge.at),
+                message,
+            ));
+        }
+    }
+    findings
 }
 
 /// The modules on a way from one to another.
