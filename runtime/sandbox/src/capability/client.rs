@@ -1,0 +1,195 @@
+//! The interface `client`: each function is one of the fleet's client, which checks the grant and does the work.
+
+use super::handle::{ClusterHandle, Reach, Refused, only_cached_reads};
+use super::response::Room;
+use crate::bindings::windlass::runtime::client::{self as wit, GroupVersionKind, ObjectKey};
+use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
+use crate::call::Call;
+use wasmtime::component::Resource;
+use windlass_fleet::ApiCode;
+use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode};
+
+type Handle = Resource<ClusterHandle>;
+
+impl wit::Host for Call {}
+
+impl wit::HostCluster for Call {
+    fn name(&mut self, cluster: Handle) -> wasmtime::Result<String> {
+        Ok(self.live(&cluster)?.0.cluster_name().to_string())
+    }
+
+    async fn get(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        key: ObjectKey,
+        options: wit::GetOptions,
+    ) -> Result<Option<String>, Refused> {
+        let options = GetOptions::from(options);
+        let (client, reach) = self.live(&cluster)?;
+        if reach == Reach::CachedReads
+            && (options.mode == ReadMode::Live || options.subresource.is_some())
+        {
+            return Err(only_cached_reads().into());
+        }
+        let found = client.get(&kind.into(), &key.into(), &options).await?;
+        let mut room = Room::new(&self.identity.limits);
+        Ok(found.map(|json| room.object(&json)).transpose()?)
+    }
+
+    async fn list(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        options: wit::ListOptions,
+    ) -> Result<wit::ListPage, Refused> {
+        let options = ListOptions::from(options);
+        let (client, reach) = self.live(&cluster)?;
+        if reach == Reach::CachedReads && options.mode == ReadMode::Live {
+            return Err(only_cached_reads().into());
+        }
+        let page = client.list(&kind.into(), &options).await?;
+        Ok(Room::new(&self.identity.limits).page(&page)?)
+    }
+
+    async fn create(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        object: String,
+        options: wit::WriteOptions,
+    ) -> Result<String, Refused> {
+        let client = self.unrestricted(&cluster)?;
+        let stored = client
+            .create(&kind.into(), object.into(), &options.into())
+            .await?;
+        Ok(Room::new(&self.identity.limits).object(&stored)?)
+    }
+
+    async fn update(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        object: String,
+        options: wit::WriteOptions,
+    ) -> Result<String, Refused> {
+        let client = self.unrestricted(&cluster)?;
+        let stored = client
+            .update(&kind.into(), object.into(), &options.into())
+            .await?;
+        Ok(Room::new(&self.identity.limits).object(&stored)?)
+    }
+
+    async fn patch(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        key: ObjectKey,
+        patch_type: wit::PatchType,
+        patch: String,
+        options: wit::WriteOptions,
+    ) -> Result<String, Refused> {
+        let client = self.unrestricted(&cluster)?;
+        let stored = client
+            .patch(
+                &kind.into(),
+                &key.into(),
+                patch_type.into(),
+                patch.into(),
+                &options.into(),
+            )
+            .await?;
+        Ok(Room::new(&self.identity.limits).object(&stored)?)
+    }
+
+    async fn apply(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        object: String,
+        options: wit::ApplyOptions,
+    ) -> Result<String, Refused> {
+        let client = self.unrestricted(&cluster)?;
+        let stored = client
+            .apply(&kind.into(), object.into(), &options.into())
+            .await?;
+        Ok(Room::new(&self.identity.limits).object(&stored)?)
+    }
+
+    async fn delete(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        key: ObjectKey,
+        options: wit::DeleteOptions,
+    ) -> Result<(), Refused> {
+        let client = self.unrestricted(&cluster)?;
+        Ok(client
+            .delete(&kind.into(), &key.into(), &options.into())
+            .await?)
+    }
+
+    async fn delete_collection(
+        &mut self,
+        cluster: Handle,
+        kind: GroupVersionKind,
+        selection: wit::Selection,
+        options: wit::DeleteOptions,
+    ) -> Result<(), Refused> {
+        let client = self.unrestricted(&cluster)?;
+        Ok(client
+            .delete_collection(&kind.into(), &selection.into(), &options.into())
+            .await?)
+    }
+
+    fn record_event(&mut self, cluster: Handle, event: wit::Event) -> wasmtime::Result<()> {
+        let (client, reach) = self.live(&cluster)?;
+        match reach {
+            Reach::Everything => client.record_event(event.into()),
+            Reach::CachedReads => tracing::debug!("an event recorded by a mapper is dropped"),
+        }
+        Ok(())
+    }
+
+    async fn batch(
+        &mut self,
+        cluster: Handle,
+        operations: Vec<wit::Operation>,
+    ) -> wasmtime::Result<Vec<Result<wit::Reply, WitApiError>>> {
+        let (client, reach) = self.live(&cluster)?;
+        let client = client.clone();
+        if let Some(refusal) = self.refuse_batch(operations.len(), reach) {
+            return Ok(operations
+                .iter()
+                .map(|_| Err(refusal.clone().into()))
+                .collect());
+        }
+        let replies = client
+            .batch(operations.into_iter().map(Operation::from).collect())
+            .await;
+        let mut room = Room::new(&self.identity.limits);
+        Ok(replies.into_iter().map(|reply| room.reply(reply)).collect())
+    }
+
+    async fn drop(&mut self, cluster: Handle) -> wasmtime::Result<()> {
+        self.forget(cluster.rep());
+        self.table.delete(cluster)?;
+        Ok(())
+    }
+}
+
+impl Call {
+    /// Why a batch of this many operations may not run.
+    pub(super) fn refuse_batch(&self, operations: usize, reach: Reach) -> Option<ApiError> {
+        let most = self.identity.limits.batch_operations;
+        if reach == Reach::CachedReads {
+            return Some(only_cached_reads());
+        }
+        (operations > most).then(|| {
+            let message = format!(
+                "a batch of {operations} operations is too large: send at most {most} at once"
+            );
+            ApiError::host(ApiCode::LimitExceeded, message)
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! The interface `fleet`: clusters other than the request's. Linked only for guests whose rules name clusters.
+
+use super::handle::{ClusterHandle, Reach, Refused};
+use super::response::Room;
+use crate::bindings::windlass::runtime::client::{Operation, Reply};
+use crate::bindings::windlass::runtime::fleet as wit;
+use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
+use crate::call::{Call, Purpose};
+use futures::StreamExt;
+use std::sync::Arc;
+use wasmtime::component::Resource;
+use windlass_fleet::api::ApiError;
+use windlass_fleet::cluster::ClusterState;
+use windlass_fleet::grant::ClusterFacts;
+use windlass_fleet::selector::LabelSelector;
+use windlass_fleet::{ApiCode, Client, Cluster, ClusterName, Context};
+
+/// Operations of a batch that run at once, over all clusters.
+const BATCH_WIDTH: usize = 16;
+
+impl wit::Host for Call {
+    fn clusters(
+        &mut self,
+        label_selector: Option<String>,
+    ) -> Result<Vec<wit::ClusterInfo>, Refused> {
+        let context = self.reconciling()?;
+        let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default());
+        let selector =
+            selector.map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
+        let clusters = context.fleet().clusters();
+        let granted = clusters
+            .iter()
+            .filter(|cluster| self.opens(context, cluster) && selector.matches(cluster.labels()));
+        Ok(granted.map(|cluster| info(cluster)).collect())
+    }
+
+    fn open(&mut self, name: String) -> Result<Resource<ClusterHandle>, Refused> {
+        let client = self.other(&name)?;
+        Ok(self.give(ClusterHandle::new(client, Reach::Everything))?)
+    }
+
+    async fn batch(
+        &mut self,
+        operations: Vec<(String, Operation)>,
+    ) -> wasmtime::Result<Vec<Result<Reply, WitApiError>>> {
+        if let Some(refusal) = self.refuse_batch(operations.len(), Reach::Everything) {
+            return Ok(operations
+                .iter()
+                .map(|_| Err(refusal.clone().into()))
+                .collect());
+        }
+        let runs: Vec<_> = operations
+            .into_iter()
+            .map(|(name, operation)| run(self.other(&name), operation))
+            .collect();
+        let replies: Vec<_> = futures::stream::iter(runs)
+            .buffered(BATCH_WIDTH)
+            .collect()
+            .await;
+        let mut room = Room::new(&self.identity.limits);
+        Ok(replies.into_iter().map(|reply| room.reply(reply)).collect())
+    }
+}
+
+async fn run(
+    client: Result<Client, ApiError>,
+    operation: Operation,
+) -> Result<windlass_fleet::api::Reply, ApiError> {
+    client?.run(operation.into()).await
+}
+
+impl Call {
+    fn reconciling(&self) -> Result<&Context, ApiError> {
+        match &self.purpose {
+            Purpose::Reconcile(context) => Ok(context),
+            Purpose::Describe => Err(ApiError::host(
+                ApiCode::Denied,
+                "describe reaches no cluster: do this in reconcile",
+            )),
+            Purpose::Map => Err(ApiError::host(
+                ApiCode::Denied,
+                "a mapper reaches the cluster it is given alone: do this in reconcile",
+            )),
+        }
+    }
+
+    fn opens(&self, context: &Context, cluster: &Arc<Cluster>) -> bool {
+        let own = Arc::ptr_eq(cluster, context.cluster());
+        self.identity.grant.opens(&ClusterFacts {
+            name: cluster.name(),
+            labels: cluster.labels(),
+            own,
+        })
+    }
+
+    /// A client for a cluster by name. One that no rule opens is denied whether it exists or not.
+    fn other(&self, name: &str) -> Result<Client, ApiError> {
+        let context = self.reconciling()?;
+        let cluster = ClusterName::new(name)
+            .ok()
+            .and_then(|name| context.fleet().cluster(&name));
+        match cluster {
+            Some(cluster) if self.opens(context, &cluster) => {
+                Ok(context.client_for(&cluster, &self.identity.grant))
+            }
+            Some(_) => Err(denied(name)),
+            None if self.opens_unknown(name) => Err(ApiError::host(
+                ApiCode::ClusterGone,
+                format!("no cluster {name:?} is in the fleet"),
+            )),
+            None => Err(denied(name)),
+        }
+    }
+
+    /// Whether a rule would open a cluster of this name, if there were one without labels.
+    fn opens_unknown(&self, name: &str) -> bool {
+        let labels = std::collections::BTreeMap::new();
+        ClusterName::new(name).is_ok_and(|name| {
+            self.identity.grant.opens(&ClusterFacts {
+                name: &name,
+                labels: &labels,
+                own: false,
+            })
+        })
+    }
+}
+
+fn denied(name: &str) -> ApiError {
+    let clusters = if name.is_empty() {
+        "local: true".to_owned()
+    } else {
+        format!("names: [{name:?}]")
+    };
+    let message =
+        format!("no rule opens the cluster {name:?}: add clusters: {{{clusters}}} to a rule");
+    ApiError::host(
+        ApiCode::Denied,
+        message.chars().take(1024).collect::<String>(),
+    )
+}
+
+fn info(cluster: &Cluster) -> wit::ClusterInfo {
+    let pairs = |map: &std::collections::BTreeMap<String, String>| {
+        map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    wit::ClusterInfo {
+        name: cluster.name().to_string(),
+        labels: pairs(cluster.labels()),
+        properties: pairs(cluster.properties()),
+        ready: cluster.state() == ClusterState::Ready,
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether what a guest asks for is granted. Entry point: [`Description::check_granted`].
+
+use super::{Description, DescriptionError, WatchSpec};
+use crate::kinds::plural_of;
+use std::collections::BTreeMap;
+use windlass_fleet::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
+use windlass_fleet::source::WatchClusters;
+use windlass_fleet::{ClusterName, Grant, GroupVersionKind};
+
+/// What a watch does on the wire.
+const WATCHING: [Verb; 2] = [Verb::List, Verb::Watch];
+
+impl Description {
+    /// Checks that every watch and index is granted, as far as that can be told without a cluster: a rule that depends on the
+    /// cluster, or on the resource of a kind that is not built in, is left to each cluster.
+    pub(crate) fn check_granted(&self, grant: &Grant) -> Result<(), DescriptionError> {
+        for (place, watch) in self.places() {
+            check(
+                grant,
+                &place,
+                &watch.kind,
+                local_only(watch),
+                name_of(watch),
+            )?;
+        }
+        for index in &self.indexes {
+            check(
+                grant,
+                &format!("index {:?} of {}", index.name, index.kind),
+                &index.kind,
+                false,
+                None,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn local_only(watch: &WatchSpec) -> bool {
+    watch.clusters == WatchClusters::Local
+}
+
+fn name_of(watch: &WatchSpec) -> Option<&str> {
+    watch.field_selector.as_ref()?.exact("metadata.name")
+}
+
+fn check(
+    grant: &Grant,
+    place: &str,
+    kind: &GroupVersionKind,
+    local: bool,
+    name: Option<&str>,
+) -> Result<(), DescriptionError> {
+    let plural = plural_of(&kind.group, &kind.kind);
+    let cluster_name = if local {
+        ClusterName::local()
+    } else {
+        any_cluster()
+    };
+    let labels = BTreeMap::new();
+    let cluster = ClusterFacts {
+        name: &cluster_name,
+        labels: &labels,
+        own: true,
+    };
+    let denied = WATCHING
+        .iter()
+        .find_map(|verb| denial(grant, &cluster, &kind.group, &plural.name, *verb, name));
+    let Some(denied) = denied else { return Ok(()) };
+    let undecided =
+        grant.names_group(&kind.group) && (grant.opens_other_clusters() || !plural.known);
+    if undecided {
+        return Ok(());
+    }
+    let denied = denied.verbs(WATCHING);
+    let mut rule = denied.missing_rule_yaml();
+    if !plural.known {
+        rule.push_str("    # the resource is a guess");
+    }
+    let (reason, _) = denied
+        .to_string()
+        .split_once("; add ")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap_or_else(|| (denied.to_string(), String::new()));
+    Err(DescriptionError::Denied {
+        place: place.to_owned(),
+        reason,
+        rule,
+    })
+}
+
+/// Some cluster of a provider. Rules that name clusters are not decided by it.
+fn any_cluster() -> ClusterName {
+    ClusterName::new("any").unwrap_or_else(|_| ClusterName::local())
+}
+
+fn denial(
+    grant: &Grant,
+    cluster: &ClusterFacts<'_>,
+    group: &str,
+    resource: &str,
+    verb: Verb,
+    name: Option<&str>,
+) -> Option<Denied> {
+    if grant.namespaces(cluster, group, resource, verb) != Namespaces::None {
+        return None;
+    }
+    let access = Access {
+        cluster: *cluster,
+        group,
+        resource,
+        subresource: None,
+        verb,
+        namespace: None,
+        name,
+    };
+    grant.check(&access).err()
+}

@@ -1,0 +1,205 @@
+//! A description is refused with a sentence that says what to do.
+
+use super::*;
+use crate::bindings::windlass::runtime::types::GroupVersionKind as WitKind;
+use windlass_fleet::{Grant, Rule};
+
+fn kind(group: &str, kind: &str) -> WitKind {
+    WitKind {
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+    }
+}
+
+fn raw_watch(of: WitKind, enqueue: wit::Enqueue) -> wit::Watch {
+    wit::Watch {
+        kind: of,
+        enqueue,
+        clusters: wit::ClusterScope::AsConfigured,
+        label_selector: None,
+        field_selector: None,
+        changes: Vec::new(),
+        metadata_only: false,
+        options: Vec::new(),
+    }
+}
+
+fn raw(watches: Vec<wit::Watch>) -> wit::Description {
+    let primary = Some(kind("", "ConfigMap"));
+    wit::Description {
+        title: "a guest".into(),
+        primary,
+        watches,
+        indexes: Vec::new(),
+        options: Vec::new(),
+    }
+}
+
+fn primary() -> wit::Watch {
+    raw_watch(kind("", "ConfigMap"), wit::Enqueue::Primary)
+}
+
+fn refused(raw: wit::Description) -> String {
+    Description::check(raw, false).unwrap_err().to_string()
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str], namespace: &str) -> Rule {
+    Rule {
+        api_groups: vec![group.into()],
+        resources: vec![resource.into()],
+        verbs: verbs.iter().map(|verb| (*verb).into()).collect(),
+        namespaces: vec![namespace.into()],
+        ..Rule::default()
+    }
+}
+
+#[test]
+fn a_guest_that_watches_nothing_is_refused() {
+    assert!(refused(raw(Vec::new())).contains("would never run"));
+}
+
+#[test]
+fn an_option_of_a_later_version_fails_by_name() {
+    let mut watch = primary();
+    watch.options.push(("debounce".into(), "1s".into()));
+    assert_eq!(
+        refused(raw(vec![watch])),
+        "watch 1 (v1/ConfigMap) has the option \"debounce\", which this host does not know: use a newer host, or build the guest without it"
+    );
+}
+
+#[test]
+fn there_is_one_primary_watch_and_it_is_of_the_primary_kind() {
+    assert!(
+        refused(raw(vec![primary(), primary()]))
+            .starts_with("both watch 1 (v1/ConfigMap) and watch 2")
+    );
+    let other = raw_watch(kind("", "Secret"), wit::Enqueue::Primary);
+    assert!(refused(raw(vec![other])).contains("but the primary kind is v1/ConfigMap"));
+    let mut undeclared = raw(vec![raw_watch(
+        kind("", "Secret"),
+        wit::Enqueue::ControllerOwner,
+    )]);
+    undeclared.primary = None;
+    assert!(
+        refused(undeclared).contains("enqueues by controller-owner, which needs a primary kind")
+    );
+}
+
+#[test]
+fn an_index_that_is_enqueued_by_is_declared_on_the_primary_kind() {
+    let by_index = || raw_watch(kind("", "Secret"), wit::Enqueue::ByIndex("secret".into()));
+    assert!(refused(raw(vec![primary(), by_index()])).contains("index \"secret\""));
+    let mut declared = raw(vec![primary(), by_index()]);
+    declared.indexes.push(wit::Index {
+        kind: kind("", "ConfigMap"),
+        name: "secret".into(),
+        path: "data.secret".into(),
+        namespace_path: None,
+        options: Vec::new(),
+    });
+    assert_eq!(
+        Description::check(declared.clone(), false)
+            .unwrap()
+            .indexes
+            .len(),
+        1
+    );
+    declared.indexes[0].path = "data[".into();
+    let error = Description::check(declared, false).unwrap_err();
+    assert_eq!(error.to_string(), "index \"secret\" of v1/ConfigMap");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn a_mapped_watch_needs_the_export() {
+    let mapped = || raw(vec![raw_watch(kind("", "Secret"), wit::Enqueue::Mapped)]);
+    assert!(refused(mapped()).contains("does not export windlass:runtime/mapper"));
+    assert!(Description::check(mapped(), true).is_ok());
+}
+
+#[test]
+fn selectors_are_checked() {
+    let mut labels = primary();
+    labels.label_selector = Some("a in (".into());
+    assert!(matches!(
+        Description::check(raw(vec![labels]), false),
+        Err(DescriptionError::Selector { .. })
+    ));
+    let mut fields = primary();
+    fields.field_selector = Some("spec.nodeName=a".into());
+    assert!(refused(raw(vec![fields])).contains("metadata.name and metadata.namespace"));
+}
+
+#[test]
+fn what_is_not_a_kind_is_refused() {
+    let watch = raw_watch(kind("", "../secrets"), wit::Enqueue::Mapped);
+    assert!(refused(raw(vec![watch])).contains("is not a kind"));
+}
+
+#[test]
+fn a_watch_outside_the_grant_prints_the_missing_rule() {
+    let description = Description::check(raw(vec![primary()]), false).unwrap();
+    let error = description
+        .check_granted(&Grant::new([rule("", "configmaps", &["get", "list"], "*")]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("watch 1 (v1/ConfigMap) needs a rule that is not there: no rule grants list and watch on configmaps"), "{error}");
+    assert!(error.ends_with("- {apiGroups: [\"\"], resources: [configmaps], verbs: [list, watch], namespaces: [\"*\"]}"), "{error}");
+}
+
+#[test]
+fn a_watch_in_one_granted_namespace_is_enough() {
+    let description = Description::check(raw(vec![primary()]), false).unwrap();
+    assert_eq!(
+        description.check_granted(&Grant::new([rule(
+            "",
+            "configmaps",
+            &["list", "watch"],
+            "team-a"
+        )])),
+        Ok(())
+    );
+}
+
+#[test]
+fn a_kind_whose_resource_is_unknown_is_left_to_the_cluster_if_its_group_is_named() {
+    let mut of_crd = raw(vec![raw_watch(
+        kind("example.dev", "Goose"),
+        wit::Enqueue::Primary,
+    )]);
+    of_crd.primary = Some(kind("example.dev", "Goose"));
+    let description = Description::check(of_crd, false).unwrap();
+    assert_eq!(
+        description.check_granted(&Grant::new([rule(
+            "example.dev",
+            "geese",
+            &["list", "watch"],
+            "*"
+        )])),
+        Ok(())
+    );
+    let error = description
+        .check_granted(&Grant::new([rule("", "configmaps", &["*"], "*")]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.ends_with("# the resource is a guess"), "{error}");
+}
+
+#[test]
+fn needed_rules_follow_watches_and_imported_functions() {
+    let owned = raw_watch(kind("", "ConfigMap"), wit::Enqueue::ControllerOwner);
+    let geese = raw_watch(kind("example.dev", "Goose"), wit::Enqueue::SameName);
+    let description = Description::check(raw(vec![primary(), owned, geese]), false).unwrap();
+    let needed = needed_rules(
+        &description,
+        &["get".into(), "apply".into(), "record-event".into()],
+    );
+    assert_eq!(
+        needed.yaml(),
+        "- {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, patch], namespaces: [\"*\"]}\n\
+         - {apiGroups: [example.dev], resources: [gooses], verbs: [get, list, watch], namespaces: [\"*\"]}  \
+         # the resource is a guess: check it with kubectl api-resources\n"
+    );
+}

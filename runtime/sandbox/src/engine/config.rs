@@ -1,0 +1,122 @@
+//! How the engine is configured, and why. Entry point: [`engine`].
+
+use crate::options::Options;
+use std::num::NonZeroUsize;
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, ModuleVersionStrategy,
+    PoolingAllocationConfig, WasmBacktraceDetails, WasmFeatures,
+};
+
+/// The exact version that compiled code belongs to. The engine's own check looks at the major version alone, which would let
+/// code of a version with a known flaw pass for code of its fix.
+const WASMTIME: &str = "48.0.8";
+
+/// Frames that a trap's backtrace keeps.
+pub(crate) const BACKTRACE_FRAMES: usize = 32;
+
+/// The smallest pool worth having.
+const SMALLEST_POOL: u32 = 16;
+
+/// Makes the engine with the largest pool that the machine has address space for, and says how many instances fit.
+pub(super) fn engine(options: &Options) -> wasmtime::Result<(Engine, u32)> {
+    let wanted = options.instances.max(1);
+    let mut instances = wanted;
+    loop {
+        match Engine::new(&pooled(options, instances)?) {
+            Ok(engine) => {
+                if instances < wanted {
+                    tracing::warn!(
+                        wanted,
+                        instances,
+                        "fewer guests can run at once: the machine has too little address space"
+                    );
+                }
+                return Ok((engine, instances));
+            }
+            Err(error) if instances > SMALLEST_POOL => {
+                tracing::debug!(instances, error = %error, "a smaller pool of instances is tried");
+                instances = (instances / 2).max(SMALLEST_POOL);
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "instances are allocated one by one: the machine has too little address space for a pool");
+                return Ok((Engine::new(&base()?)?, wanted));
+            }
+        }
+    }
+}
+
+fn base() -> wasmtime::Result<Config> {
+    let mut config = Config::new();
+    config
+        // Guests yield every tick, and a deadline traps; fuel would cost as much and could not be told to yield by time.
+        .epoch_interruption(true)
+        .consume_fuel(false)
+        .memory_init_cow(true)
+        // Host functions run on the guest's fiber: half of it is theirs.
+        .max_wasm_stack(512 << 10)
+        .async_stack_size(1 << 20)
+        .async_stack_zeroing(true)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(BACKTRACE_FRAMES))
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .parallel_compilation(false)
+        // Without the collector compiled in, a guest that uses its types could abort the process; so they are refused at load.
+        .wasm_gc(false)
+        .wasm_features(WasmFeatures::FUNCTION_REFERENCES, false)
+        .wasm_memory64(false)
+        .wasm_relaxed_simd(false)
+        // Multiple memories stay on: adapters between composed components need them.
+        .module_version(ModuleVersionStrategy::Custom(format!(
+            "{WASMTIME}+windlass-{}",
+            env!("CARGO_PKG_VERSION")
+        )))?;
+    Ok(config)
+}
+
+fn pooled(options: &Options, instances: u32) -> wasmtime::Result<Config> {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(instances)
+        .total_core_instances(12 * instances)
+        .total_memories(2 * instances)
+        .total_tables(8 * instances)
+        .total_stacks(instances)
+        .max_core_instances_per_component(32)
+        .max_memories_per_component(4)
+        .max_tables_per_component(16)
+        .max_memories_per_module(1)
+        .max_tables_per_module(4)
+        .table_elements(60_000)
+        .max_memory_size(options.max_memory)
+        .max_component_instance_size(4 << 20)
+        .max_core_instance_size(4 << 20)
+        .linear_memory_keep_resident(256 << 10)
+        .table_keep_resident(64 << 10)
+        .async_stack_keep_resident(64 << 10)
+        .max_unused_warm_slots(instances)
+        .pagemap_scan(Enabled::Auto)
+        .decommit_batch_size(16);
+    let mut config = base()?;
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_that_of_the_manifest() {
+        let manifest = include_str!("../../../../Cargo.toml");
+        assert!(manifest.contains(&format!("wasmtime = {{ version = \"={WASMTIME}\"")));
+    }
+
+    #[test]
+    fn a_pool_is_made_as_large_as_asked_where_there_is_room() {
+        let (engine, instances) = engine(&Options {
+            instances: 8,
+            ..Options::default()
+        })
+        .unwrap();
+        assert_eq!(instances, 8);
+        assert!(engine.pooling_allocator_metrics().is_some());
+    }
+}

@@ -1,0 +1,220 @@
+//! Why a call did not come back, in words for whoever wrote the guest. Entry point: [`explain`].
+
+use crate::call::Call;
+use crate::capability::StaleHandle;
+use crate::memory::Size;
+use std::fmt;
+use wasmtime::component::ResourceTableError;
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
+use windlass_fleet::Failure;
+use windlass_fleet::outcome::Blame;
+
+/// Frames shown; the innermost come first.
+const FRAMES: usize = 8;
+/// Longest function name shown, in characters.
+const NAME: usize = 100;
+
+/// What the epoch callback ends a guest with when its time is up.
+#[derive(Debug, thiserror::Error)]
+#[error("out of time")]
+pub(crate) struct OutOfTime;
+
+/// The failure that a call ended with.
+pub(crate) fn explain(error: &wasmtime::Error, call: &Call) -> Failure {
+    let last_words = call.journal.finish();
+    let place = Place::of(error);
+    if error.is::<OutOfTime>() {
+        return timed_out(call, &place);
+    }
+    if let Some(stale) = error.downcast_ref::<StaleHandle>() {
+        return trapped("handle", format!("{stale}{place}"));
+    }
+    if let Some(table) = error.downcast_ref::<ResourceTableError>() {
+        return trapped(
+            "handle",
+            format!(
+                "a handle is of no use: {}{place}",
+                describe_table(table, call)
+            ),
+        );
+    }
+    if error.is::<PoolConcurrencyLimitError>() {
+        let message = "the pool of instances is exhausted: the host runs more guests than it reserved room for";
+        return Failure::retry(message)
+            .blame(Blame::Host)
+            .reason("capacity");
+    }
+    if let Some(refusal) = call.meter.refusal() {
+        return trapped(
+            "memory",
+            format!(
+                "the guest hit {}; it ended with {}{place}",
+                refusal.describe(),
+                cause(error)
+            ),
+        );
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::StackOverflow) => trapped(
+            "stack",
+            format!("the guest's calls are nested too deeply{place}"),
+        ),
+        Some(_) => trapped(
+            "trap",
+            format!(
+                "the guest trapped: {}{place}{}",
+                cause(error),
+                Said(last_words.as_deref())
+            ),
+        ),
+        None if cause(error).contains("fuel") => {
+            let limit = Size(call.identity.limits.host_call_bytes);
+            trapped(
+                "host-call",
+                format!("the guest handed the host more than {limit} in one call{place}"),
+            )
+        }
+        None => trapped(
+            "trap",
+            format!("the guest trapped: {}{place}", cause(error)),
+        ),
+    }
+}
+
+/// The failure of a call that was waiting for the host when its time was up.
+pub(crate) fn timed_out_waiting(call_timeout: std::time::Duration) -> Failure {
+    let message = format!(
+        "no result within {call_timeout:?}; it was waiting for a call to a cluster: do less per run, or raise limits.timeout"
+    );
+    Failure::retry(message).reason("timeout")
+}
+
+fn timed_out(call: &Call, place: &Place) -> Failure {
+    let timeout = call.identity.limits.timeout;
+    let message = format!(
+        "no result within {timeout:?}: do less per run, or raise limits.timeout; it was busy{place}"
+    );
+    Failure::retry(message).reason("timeout")
+}
+
+fn trapped(reason: &'static str, message: String) -> Failure {
+    Failure::retry(message).reason(reason)
+}
+
+fn describe_table(error: &ResourceTableError, call: &Call) -> String {
+    match error {
+        ResourceTableError::Full => format!(
+            "the guest holds {} already, which is the limit: drop what is no longer used",
+            call.identity.limits.handles
+        ),
+        other => other.to_string(),
+    }
+}
+
+/// The innermost cause, without the words that every trap shares.
+fn cause(error: &wasmtime::Error) -> String {
+    let text = match error.downcast_ref::<Trap>() {
+        Some(trap) => trap.to_string(),
+        None => error.root_cause().to_string(),
+    };
+    let first = text.lines().next().unwrap_or_default();
+    first
+        .trim_start_matches("wasm trap: ")
+        .chars()
+        .take(300)
+        .collect()
+}
+
+/// Where in the guest it happened: ` in a < b < c`, or nothing.
+struct Place(Vec<String>);
+
+impl Place {
+    fn of(error: &wasmtime::Error) -> Self {
+        let frames = error
+            .downcast_ref::<WasmBacktrace>()
+            .map(WasmBacktrace::frames)
+            .unwrap_or_default();
+        let names = frames
+            .iter()
+            .filter_map(|frame| frame.func_name())
+            .map(readable);
+        // What a panic does on its way out says nothing about its place.
+        let telling = names.skip_while(|name| is_panic_machinery(name));
+        Self(telling.take(FRAMES).collect())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, ", in {}", self.0.join(" < "))
+    }
+}
+
+struct Said<'a>(Option<&'a str>);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(words) => write!(f, "; it last said: {words}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A function's name as its author wrote it.
+fn readable(symbol: &str) -> String {
+    let name = format!("{:#}", rustc_demangle::demangle(symbol));
+    if name.chars().count() <= NAME {
+        return name;
+    }
+    name.chars().take(NAME).chain(['…']).collect()
+}
+
+fn is_panic_machinery(name: &str) -> bool {
+    const MACHINERY: [&str; 9] = [
+        "std::panicking",
+        "core::panicking",
+        "std::sys::backtrace",
+        "std::process::abort",
+        "abort",
+        "panic_abort",
+        "__rust",
+        "rust_",
+        "std::alloc",
+    ];
+    MACHINERY
+        .iter()
+        .any(|part| name.trim_start_matches('<').starts_with(part))
+        || name.contains("__rust_start_panic")
+        || name.contains("__rustc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_their_author_wrote_them() {
+        assert_eq!(
+            readable("_ZN10test_panic4boom17h0123456789abcdefE"),
+            "test_panic::boom"
+        );
+        assert_eq!(
+            readable("windlass:runtime/reconciler@0.1.0#reconcile"),
+            "windlass:runtime/reconciler@0.1.0#reconcile"
+        );
+        assert_eq!(readable(&"x".repeat(200)).chars().count(), NAME + 1);
+    }
+
+    #[test]
+    fn the_way_out_of_a_panic_is_not_its_place() {
+        assert!(is_panic_machinery(
+            "std::panicking::begin_panic_handler::{{closure}}"
+        ));
+        assert!(is_panic_machinery("core::panicking::panic_fmt"));
+        assert!(!is_panic_machinery("test_panic::boom"));
+    }
+}

@@ -1,0 +1,271 @@
+//! A guest: a revision with a tenant, a grant, a config and limits, which can be swapped for another while it runs. Entry point:
+//! [`Guest`].
+
+mod status;
+
+pub use status::GuestStatus;
+
+use crate::call::Identity;
+use crate::description::Description;
+use crate::engine::Sandbox;
+use crate::instance::Code;
+use crate::memory::Tenant;
+use crate::options::Limits;
+use crate::revision::{LoadError, Revision};
+use arc_swap::ArcSwap;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use status::Counters;
+use std::sync::Arc;
+use windlass_fleet::api::Json;
+use windlass_fleet::grant::ClusterFacts;
+use windlass_fleet::source::{Index, Mapper, Watch};
+use windlass_fleet::{
+    Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler, Request,
+};
+
+/// How instances are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// A new instance for every call. Nothing of a guest outlives a call. Default.
+    #[default]
+    Fresh,
+}
+
+/// What a guest is given.
+#[derive(Debug, Clone)]
+pub struct GuestOptions {
+    /// Its owner.
+    pub tenant: Arc<Tenant>,
+    /// The reconciler's name.
+    pub name: ControllerName,
+    /// What it may touch.
+    pub grant: Arc<Grant>,
+    /// Its `config`, JSON text. `{}` where there is none.
+    pub config: String,
+    /// Bounds of each call.
+    pub limits: Limits,
+    /// How instances are kept apart.
+    pub isolation: Isolation,
+}
+
+/// What a controller needs to run a guest, besides the guest.
+pub struct ControllerParts {
+    /// The kind that requests name.
+    pub primary: Option<GroupVersionKind>,
+    /// What it watches. Watches with code carry the guest itself as their mapper.
+    pub watches: Vec<Watch>,
+    /// Its indexes.
+    pub indexes: Vec<Index>,
+}
+
+/// A guest that runs: the [`Reconciler`] of its controller, and the [`Mapper`] of its watches.
+///
+/// Every call takes the revision that is current when it begins and ends on it, whatever is swapped in meanwhile.
+pub struct Guest {
+    sandbox: Sandbox,
+    current: ArcSwap<Current>,
+    /// Held while a revision is described and swapped in, so that two swaps do not cross.
+    swapping: tokio::sync::Mutex<()>,
+    counters: Counters,
+}
+
+/// A revision in use, and what it was described under. Replaced as a whole.
+struct Current {
+    revision: Revision,
+    code: Code,
+    identity: Arc<Identity>,
+    description: Description,
+}
+
+impl Guest {
+    /// Links a revision, asks it to describe itself and checks the answer against the grant.
+    ///
+    /// # Errors
+    /// [`LoadError`]: nothing runs then.
+    pub async fn new(
+        sandbox: &Sandbox,
+        options: GuestOptions,
+        revision: Revision,
+    ) -> Result<Arc<Self>, LoadError> {
+        let current = Current::prepare(sandbox, options, revision).await?;
+        let counters = Counters::new();
+        Ok(Arc::new(Self {
+            sandbox: sandbox.clone(),
+            current: ArcSwap::from_pointee(current),
+            swapping: tokio::sync::Mutex::new(()),
+            counters,
+        }))
+    }
+
+    /// Replaces the revision: it is linked, described and checked first, and swapped in at once after that. Calls in flight end on
+    /// the old one. Its watches may differ: build the controller anew from [`Self::controller_parts`].
+    ///
+    /// # Errors
+    /// [`LoadError`]: the last good revision keeps serving, and [`Self::status`] says why the new one does not.
+    pub async fn swap(&self, revision: Revision) -> Result<(), LoadError> {
+        let options = self.current.load().options();
+        self.reconfigure(options, revision).await
+    }
+
+    /// As [`Self::swap`], for a change of grant, config or limits as well. Tenant and name stay as they are.
+    ///
+    /// # Errors
+    /// [`LoadError`]: everything stays as it was, and [`Self::status`] says why.
+    pub async fn reconfigure(
+        &self,
+        options: GuestOptions,
+        revision: Revision,
+    ) -> Result<(), LoadError> {
+        let _alone = self.swapping.lock().await;
+        match Current::prepare(&self.sandbox, options, revision).await {
+            Ok(current) => {
+                self.current.store(Arc::new(current));
+                self.counters.loaded();
+                Ok(())
+            }
+            Err(error) => {
+                self.counters.refused(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// The watches, indexes and primary kind of the current revision.
+    #[must_use]
+    pub fn controller_parts(self: &Arc<Self>) -> ControllerParts {
+        let current = self.current.load();
+        let mapper: Arc<dyn Mapper> = self.clone();
+        ControllerParts {
+            primary: current.description.primary.clone(),
+            watches: current
+                .description
+                .watches
+                .iter()
+                .map(|watch| watch.watch(&mapper))
+                .collect(),
+            indexes: current.description.indexes.clone(),
+        }
+    }
+
+    /// The revision in use.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.current.load().revision.clone()
+    }
+
+    /// What it is, what it did, and what is wrong with it.
+    #[must_use]
+    pub fn status(&self) -> GuestStatus {
+        let current = self.current.load();
+        self.counters
+            .status(&current.revision, &current.description, &current.identity)
+    }
+
+    /// Whether a request that the guest's mapper asked for is of a cluster that it is granted.
+    fn may_ask_for(identity: &Identity, from: &Cluster, request: &Request) -> bool {
+        if request.cluster == *from.name() {
+            return true;
+        }
+        let labels = std::collections::BTreeMap::new();
+        identity.grant.opens(&ClusterFacts {
+            name: &request.cluster,
+            labels: &labels,
+            own: false,
+        })
+    }
+}
+
+impl Current {
+    async fn prepare(
+        sandbox: &Sandbox,
+        options: GuestOptions,
+        revision: Revision,
+    ) -> Result<Self, LoadError> {
+        serde_json::from_str::<serde::de::IgnoredAny>(&options.config).map_err(|error| {
+            LoadError::Config {
+                problem: error.to_string(),
+            }
+        })?;
+        let GuestOptions {
+            tenant,
+            name,
+            grant,
+            config,
+            limits,
+            isolation: Isolation::Fresh,
+        } = options;
+        let code = Code::bind(sandbox, &revision, grant.opens_other_clusters())?;
+        let identity = Arc::new(Identity {
+            tenant,
+            name,
+            grant,
+            config: config.into(),
+            limits,
+        });
+        let span = tracing::info_span!("describe", tenant = %identity.tenant.name(), reconciler = %identity.name);
+        let described = tracing::Instrument::instrument(code.describe(identity.clone()), span);
+        let description = described.await?;
+        description.check_granted(&identity.grant)?;
+        Ok(Self {
+            revision,
+            code,
+            identity,
+            description,
+        })
+    }
+
+    fn options(&self) -> GuestOptions {
+        let identity = &self.identity;
+        GuestOptions {
+            tenant: identity.tenant.clone(),
+            name: identity.name.clone(),
+            grant: identity.grant.clone(),
+            config: identity.config.to_string(),
+            limits: identity.limits.clone(),
+            isolation: Isolation::Fresh,
+        }
+    }
+}
+
+impl Reconciler for Guest {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
+        async move {
+            let current = self.current.load_full();
+            let (outcome, usage) = current
+                .code
+                .reconcile(current.identity.clone(), context)
+                .await;
+            self.counters.called(&outcome, usage);
+            outcome
+        }
+        .boxed()
+    }
+}
+
+impl Mapper for Guest {
+    fn map(
+        &self,
+        cluster: Arc<Cluster>,
+        kind: GroupVersionKind,
+        objects: Vec<Json>,
+    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+        async move {
+            let current = self.current.load_full();
+            let client = cluster.client((*current.identity.grant).clone());
+            let Some(outcome) = current
+                .code
+                .map(current.identity.clone(), client, &kind, &objects)
+                .await
+            else {
+                return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
+            };
+            let mut requests = outcome?;
+            let asked = requests.len();
+            requests.retain(|request| Self::may_ask_for(&current.identity, &cluster, request));
+            self.counters.requests_dropped(asked - requests.len());
+            Ok(requests)
+        }
+        .boxed()
+    }
+}

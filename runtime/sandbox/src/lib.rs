@@ -1,0 +1,54 @@
+//! Windlass sandbox: runs guests, which are WebAssembly components of other people, as reconcilers. Start at [`Sandbox`] and
+//! [`Guest`].
+//!
+//! ```no_run
+//! # use std::{path::Path, sync::Arc};
+//! # use windlass_fleet::{ControllerName, Grant, TenantName};
+//! # use windlass_sandbox::{Guest, GuestOptions, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits};
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let sandbox = Sandbox::new(Options::default())?;
+//! let revision = sandbox.load(Path::new("hello.wasm")).await?;
+//! let options = GuestOptions {
+//!     tenant: Tenant::new(TenantName::new("team-a")?, &TenantLimits::default()),
+//!     name: ControllerName::new("hello")?,
+//!     grant: Arc::new(Grant::none()),
+//!     config: "{}".to_owned(),
+//!     limits: Limits::default(),
+//!     isolation: Isolation::Fresh,
+//! };
+//! let guest = Guest::new(&sandbox, options, revision).await?;
+//! let parts = guest.controller_parts(); // what its controller watches; the guest itself is its reconciler
+//! # let _ = parts;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//! * Every call runs in an instance of its own, with bounds on memory, time, tables, handles, bytes in and out, and log; what
+//!   hits one ends that call and nothing else. See [`Limits`].
+//! * A guest reaches a cluster only through the fleet's client, which checks the grant on every call. It has no files, no
+//!   environment, no sockets.
+//! * A guest that is busy yields every millisecond.
+//! * A revision serves only after it was compiled, linked, described and checked against the grant.
+
+mod bindings;
+mod call;
+mod capability;
+mod description;
+mod engine;
+mod failure;
+mod guest;
+mod instance;
+mod kinds;
+mod memory;
+mod options;
+mod revision;
+mod runtime;
+
+pub use description::DescriptionError;
+pub use engine::{Sandbox, SandboxError};
+pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Isolation};
+pub use memory::Tenant;
+pub use options::{Limits, Options, TenantLimits};
+pub use revision::{Digest, Inspection, LoadError, Revision, Source};
+pub use runtime::GuestRuntime;

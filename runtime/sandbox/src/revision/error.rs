@@ -1,0 +1,147 @@
+//! Why a component cannot be a guest. Entry point: [`LoadError`].
+
+use crate::description::DescriptionError;
+use crate::memory::Size;
+
+/// Why a component cannot be a guest: what is wrong with it, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("{name} cannot be read")]
+    Read {
+        /// The component.
+        name: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is over the limit.
+    #[error("{name} has {}: at most {} are loaded", Size(usize::try_from(*size).unwrap_or(usize::MAX)), Size(*most))]
+    TooLarge {
+        /// The component.
+        name: String,
+        /// Its size, in bytes.
+        size: u64,
+        /// The limit, in bytes.
+        most: usize,
+    },
+    /// It is something else altogether.
+    #[error("{name} is not WebAssembly: give a component, as `windlass build` makes it")]
+    NotWasm {
+        /// The component.
+        name: String,
+    },
+    /// It is a module without the component around it.
+    #[error(
+        "{name} is a core WebAssembly module, not a component: build it with `windlass build`, or link it with wasm-component-ld"
+    )]
+    CoreModule {
+        /// The component.
+        name: String,
+    },
+    /// It ends in the middle.
+    #[error(
+        "{name} ends in the middle: it was cut off, or is still being written; copy or build it again"
+    )]
+    Truncated {
+        /// The component.
+        name: String,
+    },
+    /// It is broken, or uses features that guests may not.
+    #[error("{name} is not a component that this host can compile: {problem}")]
+    Invalid {
+        /// The component.
+        name: String,
+        /// What the compiler says.
+        problem: String,
+    },
+    /// It exports no reconciler.
+    #[error(
+        "{name} is not a guest: it does not export windlass:runtime/reconciler@0.1.0 (it exports {}); build it against a world of wit/worlds.wit",
+        list(exports)
+    )]
+    NotAGuest {
+        /// The component.
+        name: String,
+        /// What it exports instead.
+        exports: Vec<String>,
+    },
+    /// It was built against another version of the contract.
+    #[error(
+        "{name} was built against another version of the contract ({}): this host serves windlass:runtime@0.1.0; use a host of that version, or build it against this one",
+        list(interfaces)
+    )]
+    OtherVersion {
+        /// The component.
+        name: String,
+        /// Interfaces of that version that it uses.
+        interfaces: Vec<String>,
+    },
+    /// It imports what no guest is given.
+    #[error(
+        "{name} imports {}, which guests are not given: they have windlass:runtime and WASI 0.2 (io, cli, clocks, random, filesystem, sockets); remove what needs it",
+        list(imports)
+    )]
+    UnknownImports {
+        /// The component.
+        name: String,
+        /// What it imports.
+        imports: Vec<String>,
+    },
+    /// An interface has the right name and another shape.
+    #[error(
+        "{name} does not fit windlass:runtime@0.1.0 as this host has it: {problem}; build it against this host's wit/"
+    )]
+    Mismatch {
+        /// The component.
+        name: String,
+        /// What does not fit.
+        problem: String,
+    },
+    /// It calls other clusters, and no rule opens one.
+    #[error(
+        "the guest calls other clusters (it imports windlass:runtime/fleet), but no rule opens any: add `clusters: {{names: [\"*\"]}}` or `clusters: {{local: true}}` to a rule"
+    )]
+    FleetNotGranted,
+    /// `describe()` trapped, took too long or hit a limit.
+    #[error("the guest's describe() failed: {problem}")]
+    DescribeFailed {
+        /// What happened.
+        problem: String,
+    },
+    /// `describe()` answered an error.
+    #[error("the guest refuses to start: {problem}")]
+    Refused {
+        /// The guest's words.
+        problem: String,
+    },
+    /// What it asks for cannot be.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// The configuration is not JSON.
+    #[error("the guest's config is not JSON: {problem}")]
+    Config {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The host failed.
+    #[error("the host failed while loading: {problem}")]
+    Host {
+        /// What happened.
+        problem: String,
+    },
+}
+
+/// Names for a sentence, at most eight of them.
+fn list(names: &[String]) -> String {
+    const MOST: usize = 8;
+    match names {
+        [] => "nothing".to_owned(),
+        names if names.len() <= MOST => names.join(", "),
+        names => format!(
+            "{} and {} more",
+            names[..MOST].join(", "),
+            names.len() - MOST
+        ),
+    }
+}

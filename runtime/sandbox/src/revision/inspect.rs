@@ -1,0 +1,108 @@
+//! What a component needs and offers. Entry point: [`Revision::inspect`].
+
+use super::{Digest, LoadError, Revision, link};
+use crate::description::{Description, NeededRules, needed_rules};
+use crate::engine::Sandbox;
+use crate::instance::Code;
+use windlass_fleet::Rule;
+
+/// What a component needs and offers, for people.
+#[derive(Debug, Clone)]
+pub struct Inspection {
+    /// Its digest.
+    pub digest: Digest,
+    /// Bytes of the component.
+    pub size: usize,
+    /// The smallest world of the contract that it fits, for example `windlass:runtime/reconcile@0.1.0`.
+    pub world: String,
+    /// Interfaces that it imports, sorted.
+    pub imports: Vec<String>,
+    /// Interfaces that it exports, sorted.
+    pub exports: Vec<String>,
+    /// Functions of the resource `cluster` that it calls: `get`, `apply`, …
+    pub functions: Vec<String>,
+    /// The guest's own title.
+    pub title: String,
+    /// The kind that requests name, as `v1/ConfigMap`.
+    pub primary: Option<String>,
+    /// A line for each watch: `v1/ConfigMap, enqueued by primary, where hello.windlass.dev/greet`.
+    pub watches: Vec<String>,
+    /// A line for each index.
+    pub indexes: Vec<String>,
+    /// The rules that it would need, as far as that can be told.
+    pub rules: Vec<Rule>,
+    /// The same as YAML, to paste below `rules:`. A resource that is a guess says so in a comment.
+    pub rules_yaml: String,
+}
+
+impl Revision {
+    /// Asks the guest to describe itself, with this `config` (JSON) and without any grant, and says what it needs.
+    ///
+    /// # Errors
+    /// [`LoadError`] when `describe()` fails or what it answers cannot be.
+    pub async fn inspect(&self, sandbox: &Sandbox, config: &str) -> Result<Inspection, LoadError> {
+        let code = Code::bind(sandbox, self, true)?;
+        let description = code.describe_alone(config).await?;
+        let NeededRules { rules, .. } = needed_rules(&description, &self.inner.functions);
+        Ok(Inspection {
+            digest: self.digest(),
+            size: self.size(),
+            world: self.world(),
+            imports: self.inner.imports.clone(),
+            exports: self.inner.exports.clone(),
+            functions: self.inner.functions.clone(),
+            rules_yaml: needed_rules(&description, &self.inner.functions).yaml(),
+            rules,
+            primary: description.primary.as_ref().map(ToString::to_string),
+            watches: watches(&description),
+            indexes: indexes(&description),
+            title: description.title,
+        })
+    }
+
+    fn world(&self) -> String {
+        let world = match (self.has_mapper(), self.uses_fleet()) {
+            (false, false) => "reconcile",
+            (false, true) => "fleet-reconcile",
+            (true, false) => "mapped-reconcile",
+            (true, true) => "mapped-fleet-reconcile",
+        };
+        let reconciler = self
+            .inner
+            .exports
+            .iter()
+            .find(|export| link::is_interface(export, "reconciler"));
+        let version = reconciler
+            .and_then(|export| export.split_once('@'))
+            .map_or("", |(_, version)| version);
+        format!("windlass:runtime/{world}@{version}")
+    }
+}
+
+fn watches(description: &Description) -> Vec<String> {
+    let line = |watch: &crate::description::WatchSpec| {
+        let mut line = format!("{}, enqueued by {}", watch.kind, watch.enqueue.as_str());
+        if let crate::description::EnqueueSpec::ByIndex(index) = &watch.enqueue {
+            line.push_str(&format!(" {index:?}"));
+        }
+        if let Some(selector) = &watch.label_selector {
+            line.push_str(&format!(", labels {selector}"));
+        }
+        if let Some(selector) = &watch.field_selector {
+            line.push_str(&format!(", fields {selector}"));
+        }
+        if watch.projection == windlass_fleet::api::Projection::Metadata {
+            line.push_str(", metadata only");
+        }
+        line
+    };
+    description.watches.iter().map(line).collect()
+}
+
+fn indexes(description: &Description) -> Vec<String> {
+    description
+        .indexes
+        .iter()
+        .map(|index| format!("{:?} of {}", index.name, index.kind))
+        .collect()
+}

@@ -1,0 +1,49 @@
+//! The threads that guests run on, apart from those of watches, transport, leases and admin, so that busy guests never delay
+//! these. Entry point: [`GuestRuntime`].
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// A tokio runtime for guests alone. Hand its [`handle`](Self::handle) to the manager as its reconcile runtime.
+///
+/// Dropped, it abandons what still runs; it may be dropped anywhere, also inside another runtime.
+#[derive(Debug)]
+pub struct GuestRuntime {
+    /// Present until dropped.
+    runtime: Option<Runtime>,
+}
+
+impl GuestRuntime {
+    /// Starts the threads; `None`: one per core.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn new(threads: Option<usize>) -> std::io::Result<Self> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads.unwrap_or_else(cores).max(1))
+            .thread_name("windlass-guest")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Where guests' calls are to be spawned.
+    ///
+    /// # Panics
+    /// Never: the runtime is there until `self` is dropped.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "taken only by drop")]
+    pub fn handle(&self) -> &Handle {
+        self.runtime.as_ref().expect("there until dropped").handle()
+    }
+}
+
+impl Drop for GuestRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
