@@ -29,7 +29,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `windlass` with the arguments, in `folder`, without colours and without a kubeconfig from the environment.
+    /// Starts `windlass` with the arguments, in `folder`, without colours and without what the
+    /// environment says of kubeconfigs and logs.
     ///
     /// # Errors
     /// When the binary does not build or start.
@@ -42,7 +43,8 @@ impl Program {
             .args(args)
             .current_dir(folder)
             .env("NO_COLOR", "1")
-            .env_remove("KUBECONFIG");
+            .env_remove("KUBECONFIG")
+            .env_remove("WINDLASS_LOG");
         Self::spawn(command)
     }
 
