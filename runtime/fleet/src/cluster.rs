@@ -19,7 +19,7 @@ mod transport;
 mod watch;
 
 pub use client::Client;
-pub use config::{ClusterConfig, ConfigError, Provenance, contexts};
+pub use config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;

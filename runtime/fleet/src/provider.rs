@@ -1,6 +1,7 @@
 //! Providers discover clusters, and only discover. Entry point: [`Provider`].
 
 pub mod clusters;
+pub mod kubeconfig_files;
 pub mod single;
 
 use crate::engage::Engage;

@@ -2,8 +2,11 @@
 
 use http::Uri;
 use kube_client::Config;
-use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster};
+use kube_client::config::{
+    AuthInfo, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+};
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -280,6 +283,42 @@ pub fn contexts(yaml: &str) -> Result<Vec<String>, ConfigError> {
     let kubeconfig =
         Kubeconfig::from_yaml(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))?;
     Ok(kubeconfig.contexts.into_iter().map(|c| c.name).collect())
+}
+
+/// Every context of a kubeconfig by itself, in file order: one that cannot be used takes no other with it.
+///
+/// # Errors
+/// [`ConfigError::Parse`] when the whole cannot be read; else each context has its own.
+#[expect(
+    clippy::type_complexity,
+    reason = "a list of names with results is just that"
+)]
+pub fn every_context(
+    yaml: &str,
+    base_dir: Option<&Path>,
+    provenance: Provenance,
+) -> Result<Vec<(String, Result<ClusterConfig, ConfigError>)>, ConfigError> {
+    let all =
+        Kubeconfig::from_yaml(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))?;
+    // Each context goes with its own cluster and user alone: a file of a thousand contexts is not copied a thousand times.
+    let clusters: HashMap<&str, &NamedCluster> =
+        all.clusters.iter().rev().map(|c| (&*c.name, c)).collect();
+    let users: HashMap<&str, &NamedAuthInfo> =
+        all.auth_infos.iter().rev().map(|u| (&*u.name, u)).collect();
+    let read = |named: &NamedContext| {
+        let context = named.context.as_ref();
+        let cluster = context.and_then(|context| clusters.get(&*context.cluster));
+        let user = context.and_then(|context| users.get(context.user.as_deref()?));
+        let one = Kubeconfig {
+            contexts: vec![named.clone()],
+            clusters: cluster.into_iter().copied().cloned().collect(),
+            auth_infos: user.into_iter().copied().cloned().collect(),
+            ..Kubeconfig::default()
+        };
+        let config = ClusterConfig::from_kubeconfig(one, Some(&named.name), base_dir, provenance);
+        (named.name.clone(), config)
+    };
+    Ok(all.contexts.iter().map(read).collect())
 }
 
 type Files = Vec<(&'static str, PathBuf)>;

@@ -1,0 +1,181 @@
+//! Clusters from kubeconfig files, as they come, change and go. Entry point: [`KubeconfigFiles::new`].
+
+mod scan;
+mod watch;
+#[cfg(test)]
+mod tests;
+
+use super::{Problem, Provider, ProviderError};
+use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::name::ClusterName;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use scan::{Files, Scan};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use watch::Watch;
+
+/// File names that count in folders where no others are asked for.
+pub const DEFAULT_GLOBS: [&str; 5] = [
+    "kubeconfig.yaml",
+    "kubeconfig.yml",
+    "*.kubeconfig",
+    "*.kubeconfig.yaml",
+    "*.kubeconfig.yml",
+];
+
+/// How long files must be left alone before they are read: writers write in steps.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// Longest that one who never stops writing puts a look off.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Everything is looked at anew this often, for what the file system does not tell.
+const RESCAN: Duration = Duration::from_secs(60);
+
+/// Which files to look at.
+#[derive(Debug, Clone, Default)]
+pub struct KubeconfigFilesOptions {
+    /// The folder that relative paths begin at.
+    pub base: PathBuf,
+    /// Files, and folders of files. What is not there yet is picked up when it appears.
+    pub paths: Vec<PathBuf>,
+    /// Names of files that count in folders; `*` matches any characters. Default, if empty: [`DEFAULT_GLOBS`].
+    pub globs: Vec<String>,
+}
+
+/// Provides every context of every file as a cluster named `<path>+<context>`, the path as it was given.
+///
+/// * A file that is gone takes its clusters with it. One that cannot be read or is not a kubeconfig, as while it is being written,
+///   keeps its last good clusters, and is reported; so does a single context that cannot be used.
+/// * What has not changed is left alone. A change of a file that a kubeconfig refers to (CA, token, certificate, key) counts.
+/// * Of equal names the first one counts; the others are reported.
+pub struct KubeconfigFiles {
+    options: KubeconfigFilesOptions,
+    state: Mutex<State>,
+    problems: Mutex<Vec<Problem>>,
+}
+
+/// What outlives a look, and a run.
+#[derive(Default)]
+struct State {
+    files: Files,
+    engaged: BTreeMap<ClusterName, ClusterSpec>,
+}
+
+impl KubeconfigFiles {
+    /// A provider of the clusters in these files.
+    #[must_use]
+    pub fn new(mut options: KubeconfigFilesOptions) -> Self {
+        if options.globs.is_empty() {
+            options.globs = DEFAULT_GLOBS.map(str::to_owned).into();
+        }
+        Self {
+            options,
+            state: Mutex::default(),
+            problems: Mutex::default(),
+        }
+    }
+
+    /// Reads the files and brings what is engaged in line. Blocks on the file system. False if the manager is stopping.
+    fn look(&self, engage: &dyn Engage, watch: &mut Watch) -> bool {
+        let mut state = self.state.lock();
+        let last = std::mem::take(&mut state.files);
+        let Scan {
+            files,
+            mut problems,
+            watched,
+        } = scan::scan(&self.options, last);
+        // What changed after it was read and before it was watched is found by the look that a new watch asks for.
+        problems.extend(watch.follow(watched));
+        let mut wanted = BTreeMap::new();
+        for spec in files.specs(&mut problems) {
+            wanted.insert(spec.name.clone(), spec);
+        }
+        state.files = files;
+        let goes_on = bring_in_line(&mut state.engaged, wanted, engage, &mut problems);
+        for problem in &problems {
+            if !self.problems.lock().contains(problem) {
+                tracing::warn!(
+                    subject = problem.subject,
+                    reason = problem.message,
+                    "a kubeconfig cannot be used"
+                );
+            }
+        }
+        *self.problems.lock() = problems;
+        goes_on
+    }
+}
+
+/// Disengages what is no longer wanted, then engages what is new or changed. False if the manager is stopping.
+fn bring_in_line(
+    engaged: &mut BTreeMap<ClusterName, ClusterSpec>,
+    wanted: BTreeMap<ClusterName, ClusterSpec>,
+    engage: &dyn Engage,
+    problems: &mut Vec<Problem>,
+) -> bool {
+    engaged.retain(|name, _| {
+        let stays = wanted.contains_key(name);
+        if !stays {
+            engage.disengage(name);
+        }
+        stays
+    });
+    for (name, spec) in wanted {
+        if engaged.get(&name).is_some_and(|there| there.same(&spec)) {
+            continue;
+        }
+        match engage.engage(spec.clone()) {
+            Ok(()) => drop(engaged.insert(name, spec)),
+            Err(EngageError::Stopping) => return false,
+            Err(error) => problems.push(Problem {
+                subject: name.to_string(),
+                message: error.to_string(),
+            }),
+        }
+    }
+    true
+}
+
+impl Provider for KubeconfigFiles {
+    fn name(&self) -> &str {
+        "kubeconfig-files"
+    }
+
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
+        Box::pin(async move {
+            let mut watch = Watch::new();
+            let changes = watch.changes();
+            loop {
+                let (this, to) = (self.clone(), engage.clone());
+                let looked =
+                    tokio::task::spawn_blocking(move || (this.look(&*to, &mut watch), watch)).await;
+                let goes_on;
+                (goes_on, watch) = looked.map_err(|error| ProviderError {
+                    provider: self.name().to_owned(),
+                    reason: error.to_string(),
+                })?;
+                if !goes_on
+                    || stop
+                        .run_until_cancelled(changes.quiet(QUIET, PATIENCE, RESCAN))
+                        .await
+                        .is_none()
+                {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.problems.lock().clone()
+    }
+}

@@ -1,0 +1,282 @@
+//! What the files hold now, and what they held when they were last good. Entry point: [`scan`].
+
+use super::KubeconfigFilesOptions;
+use crate::cluster::{ClusterConfig, Provenance, every_context};
+use crate::engage::ClusterSpec;
+use crate::name::{ClusterName, NamePattern};
+use crate::provider::Problem;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+
+/// Largest kubeconfig, in bytes: some ten thousand contexts.
+const LARGEST: u64 = 32 << 20;
+
+/// The files that are there, by path as given.
+#[derive(Default)]
+pub(super) struct Files(BTreeMap<PathBuf, File>);
+
+/// One kubeconfig, as it was when it was last good.
+#[derive(Default)]
+struct File {
+    /// Of the text that the contexts were read from; `None` if they must be read again, whatever the text.
+    digest: Option<[u8; 32]>,
+    contexts: BTreeMap<String, ClusterConfig>,
+    /// What is wrong with single contexts.
+    problems: Vec<Problem>,
+}
+
+/// What a look has found.
+pub(super) struct Scan {
+    pub(super) files: Files,
+    pub(super) problems: Vec<Problem>,
+    /// The folders in which a change matters.
+    pub(super) watched: BTreeSet<PathBuf>,
+}
+
+/// Reads all files. `last` is what the look before has found.
+pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
+    let mut scan = Scan {
+        files: Files::default(),
+        problems: Vec::new(),
+        watched: BTreeSet::new(),
+    };
+    for given in &options.paths {
+        let path = options.base.join(given);
+        scan.watched.extend(nearest_folder(&path));
+        if path.is_dir() {
+            scan.folder(options, given, &mut last);
+        } else {
+            scan.file(given, &path, &mut last);
+            if !path.exists() {
+                scan.problem(
+                    given,
+                    "no such file or folder: its clusters join when it appears",
+                );
+            }
+        }
+    }
+    let referenced = scan
+        .files
+        .0
+        .values()
+        .flat_map(|file| file.contexts.values())
+        .flat_map(ClusterConfig::referenced_files);
+    let folders: Vec<PathBuf> = referenced.filter_map(|path| nearest_folder(path)).collect();
+    scan.watched.extend(folders);
+    scan
+}
+
+/// The folder whose changes tell of a change at this path: itself, the one that it is in, or the one that it will appear in.
+fn nearest_folder(path: &Path) -> Option<PathBuf> {
+    path.ancestors()
+        .map(|ancestor| {
+            if ancestor.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                ancestor
+            }
+        })
+        .find(|ancestor| ancestor.is_dir())
+        .map(Path::to_owned)
+}
+
+/// A path as it stands in names: without `.` in it.
+fn plain(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|component| *component != Component::CurDir)
+        .collect()
+}
+
+impl Scan {
+    fn problem(&mut self, given: &Path, message: impl Into<String>) {
+        self.problems.push(Problem {
+            subject: plain(given).display().to_string(),
+            message: message.into(),
+        });
+    }
+
+    /// Reads the files of a folder that the globs choose.
+    fn folder(&mut self, options: &KubeconfigFilesOptions, given: &Path, last: &mut Files) {
+        let folder = options.base.join(given);
+        let entries =
+            std::fs::read_dir(&folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.problem(
+                    given,
+                    format!("the folder cannot be read, its last good files stay: {error}"),
+                );
+                let within = plain(given);
+                let kept = last
+                    .0
+                    .keys()
+                    .filter(|path| path.parent() == Some(&within))
+                    .cloned()
+                    .collect::<Vec<_>>();
+                for path in kept {
+                    self.files.0.extend(last.0.remove_entry(&path));
+                }
+                return;
+            }
+        };
+        let globs: Vec<NamePattern> = options.globs.iter().map(NamePattern::new).collect();
+        let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
+        names.sort();
+        for name in names {
+            let chosen = name
+                .to_str()
+                .is_some_and(|name| globs.iter().any(|glob| glob.matches(name)));
+            let path = folder.join(&name);
+            if chosen && !path.is_dir() {
+                self.file(&given.join(&name), &path, last);
+            }
+        }
+    }
+
+    /// Reads a file; if that cannot be done it stays what it was.
+    fn file(&mut self, given: &Path, path: &Path, last: &mut Files) {
+        let key = plain(given);
+        if self.files.0.contains_key(&key) {
+            return;
+        }
+        let before = last.0.remove(&key);
+        let read = match read(path) {
+            Ok(text) => File::read(&text, path, before.as_ref()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(error) => Err(format!("it cannot be read: {error}")),
+        };
+        let file = match read {
+            Ok(Some(file)) => file,
+            // The text is what it was.
+            Ok(None) => before.unwrap_or_default(),
+            Err(reason) => {
+                let kept = before
+                    .as_ref()
+                    .is_some_and(|file| !file.contexts.is_empty());
+                self.problem(
+                    given,
+                    if kept {
+                        format!("{reason}; its last good clusters stay")
+                    } else {
+                        reason
+                    },
+                );
+                before
+                    .map(|file| File {
+                        digest: None,
+                        ..file
+                    })
+                    .unwrap_or_default()
+            }
+        };
+        self.files.0.insert(key, file);
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?
+        .take(LARGEST + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Err(std::io::Error::other(format!(
+            "it is larger than {} MiB",
+            LARGEST >> 20
+        )));
+    }
+    Ok(text)
+}
+
+impl File {
+    /// Reads the contexts of a text; `None` if they are what they were before.
+    fn read(text: &str, path: &Path, before: Option<&Self>) -> Result<Option<Self>, String> {
+        let digest: [u8; 32] = Sha256::digest(text).into();
+        if before.is_some_and(|before| before.digest == Some(digest)) {
+            return Ok(None);
+        }
+        if text.trim().is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        let contexts = every_context(text, path.parent(), Provenance::File)
+            .map_err(|error| error.to_string())?;
+        if contexts.is_empty() && !text.contains("contexts") {
+            return Err("it has no list of contexts".to_owned());
+        }
+        let mut file = Self {
+            digest: Some(digest),
+            ..Self::default()
+        };
+        for (context, config) in contexts {
+            file.take(context, config.map_err(|error| error.to_string()), before);
+        }
+        // Files that it refers to may change while its own text does not.
+        if !file.problems.is_empty()
+            || file
+                .contexts
+                .values()
+                .any(|config| !config.referenced_files().is_empty())
+        {
+            file.digest = None;
+        }
+        Ok(Some(file))
+    }
+
+    fn take(
+        &mut self,
+        context: String,
+        config: Result<ClusterConfig, String>,
+        before: Option<&Self>,
+    ) {
+        let problem = |message: String| Problem {
+            subject: context.clone(),
+            message,
+        };
+        if self.contexts.contains_key(&context) {
+            self.problems.push(problem(
+                "the file has two contexts of this name, the first one counts: rename one"
+                    .to_owned(),
+            ));
+            return;
+        }
+        let kept = before.and_then(|before| before.contexts.get(&context));
+        match (config, kept) {
+            (Ok(config), _) => drop(self.contexts.insert(context, config)),
+            (Err(reason), None) => self.problems.push(problem(reason)),
+            (Err(reason), Some(config)) => {
+                self.problems.push(problem(format!(
+                    "{reason}; it stays as it was when it was last good"
+                )));
+                self.contexts.insert(context, config.clone());
+            }
+        }
+    }
+}
+
+impl Files {
+    /// The clusters of all files, by path and context.
+    pub(super) fn specs(&self, problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {
+        let mut specs = Vec::new();
+        for (path, file) in &self.0 {
+            let name = |context: &str| format!("{}+{context}", path.display());
+            for problem in &file.problems {
+                problems.push(Problem {
+                    subject: name(&problem.subject),
+                    message: problem.message.clone(),
+                });
+            }
+            for (context, config) in &file.contexts {
+                match ClusterName::new(name(context)) {
+                    Ok(name) => specs.push(ClusterSpec::new(name, config.clone())),
+                    Err(error) => problems.push(Problem {
+                        subject: name(context),
+                        message: error.to_string(),
+                    }),
+                }
+            }
+        }
+        specs
+    }
+}

@@ -1,0 +1,490 @@
+//! Real files in temporary folders, and an engage that writes down what it is asked.
+
+use super::*;
+use crate::cluster::ClusterConfig;
+use std::collections::BTreeSet;
+use std::path::Path;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// What a provider has engaged, and everything that it has asked for on the way.
+#[derive(Default)]
+struct Recorder {
+    engaged: Mutex<BTreeMap<String, ClusterConfig>>,
+    log: Mutex<Vec<String>>,
+    refused: Mutex<BTreeSet<String>>,
+}
+
+impl Engage for Recorder {
+    fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError> {
+        let name = spec.name.to_string();
+        if self.refused.lock().contains(&name) {
+            return Err(EngageError::Duplicate {
+                name: spec.name,
+                by: "other".to_owned(),
+            });
+        }
+        self.log.lock().push(format!("+{name}"));
+        self.engaged.lock().insert(name, spec.config);
+        Ok(())
+    }
+
+    fn disengage(&self, name: &ClusterName) {
+        self.log.lock().push(format!("-{name}"));
+        self.engaged.lock().remove(name.as_str());
+    }
+}
+
+struct World {
+    folder: tempfile::TempDir,
+    recorder: Arc<Recorder>,
+    provider: Arc<KubeconfigFiles>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), ProviderError>>,
+}
+
+/// A kubeconfig with a context per name, each for a server of its own.
+fn kubeconfig(contexts: &[&str], token: &str) -> String {
+    let list = |of: &dyn Fn(&str) -> String| {
+        contexts
+            .iter()
+            .map(|context| format!("- {}\n", of(context)))
+            .collect::<String>()
+    };
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n{}contexts:\n{}users:\n{}",
+        list(&|c| format!("{{name: {c}, cluster: {{server: 'http://127.0.0.1:1/{c}'}}}}")),
+        list(&|c| format!("{{name: {c}, context: {{cluster: {c}, user: {c}}}}}")),
+        list(&|c| format!("{{name: {c}, user: {{token: {token}}}}}")),
+    )
+}
+
+impl World {
+    /// Starts a provider over paths in a new folder, after `prepare` has filled it.
+    fn start(paths: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
+        let options = KubeconfigFilesOptions {
+            base: folder.path().to_owned(),
+            paths: paths.iter().map(PathBuf::from).collect(),
+            globs: Vec::new(),
+        };
+        let provider = Arc::new(KubeconfigFiles::new(options));
+        let recorder = Arc::new(Recorder::default());
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(provider.clone().run(recorder.clone(), stop.clone()));
+        Self {
+            folder,
+            recorder,
+            provider,
+            stop,
+            task,
+        }
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        write(self.folder.path(), path, text);
+    }
+
+    fn remove(&self, path: &str) {
+        std::fs::remove_file(self.folder.path().join(path)).unwrap();
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.recorder.engaged.lock().keys().cloned().collect()
+    }
+
+    async fn engages(&self, expected: &[&str]) {
+        self.until(
+            &format!("{expected:?} instead of {:?}", self.names()),
+            || self.names() == expected,
+        )
+        .await;
+    }
+
+    /// Waits until a problem about a subject is reported, and returns what it says.
+    async fn reports(&self, subject: &str) -> String {
+        let find = || {
+            self.provider
+                .problems()
+                .into_iter()
+                .find(|problem| problem.subject == subject)
+        };
+        self.until(
+            &format!("a problem of {subject} in {:?}", self.provider.problems()),
+            || find().is_some(),
+        )
+        .await;
+        find().map(|problem| problem.message).unwrap_or_default()
+    }
+
+    async fn is_content(&self) {
+        self.until("no problems", || self.provider.problems().is_empty())
+            .await;
+    }
+
+    async fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !condition() {
+            assert!(
+                Instant::now() < deadline,
+                "{what}: {:?}, {:?}",
+                self.names(),
+                self.provider.problems()
+            );
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn end(self) -> Vec<String> {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap();
+        self.recorder.log.lock().clone()
+    }
+}
+
+fn write(folder: &Path, path: &str, text: &str) {
+    let path = folder.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_engaged_at_first_and_a_folder_that_appears_is_found() {
+    let world = World::start(&["clusters"], |_| {});
+    assert!(
+        world
+            .reports("clusters")
+            .await
+            .contains("no such file or folder")
+    );
+    assert!(world.names().is_empty());
+    world.write("clusters/a.kubeconfig", &kubeconfig(&["one"], "t"));
+    world.engages(&["clusters/a.kubeconfig+one"]).await;
+    world.is_content().await;
+    assert_eq!(
+        world.end().await,
+        ["+clusters/a.kubeconfig+one"],
+        "what is engaged stays when the provider stops"
+    );
+}
+
+#[tokio::test]
+async fn files_of_a_folder_are_found_by_glob() {
+    let world = World::start(&["./clusters"], |folder| {
+        for name in [
+            "kubeconfig.yaml",
+            "kubeconfig.yml",
+            "a.kubeconfig",
+            "b.kubeconfig.yaml",
+            "c.kubeconfig.yml",
+            "other.yaml",
+            "kubeconfig.yaml.swp",
+        ] {
+            write(
+                folder,
+                &format!("clusters/{name}"),
+                &kubeconfig(&["x"], "t"),
+            );
+        }
+        write(
+            folder,
+            "clusters/deeper/d.kubeconfig",
+            &kubeconfig(&["x"], "t"),
+        );
+        std::fs::create_dir_all(folder.join("clusters/folder.kubeconfig")).unwrap();
+    });
+    let found = [
+        "a.kubeconfig",
+        "b.kubeconfig.yaml",
+        "c.kubeconfig.yml",
+        "kubeconfig.yaml",
+        "kubeconfig.yml",
+    ]
+    .map(|name| format!("clusters/{name}+x"));
+    world.engages(&found.each_ref().map(String::as_str)).await;
+    assert_eq!(world.end().await.len(), 5);
+}
+
+#[tokio::test]
+async fn every_context_of_every_file_and_folder_is_a_cluster() {
+    let world = World::start(&["one", "two", "hub.yaml"], |folder| {
+        write(folder, "one/a.kubeconfig", &kubeconfig(&["x", "y"], "t"));
+        write(folder, "two/a.kubeconfig", &kubeconfig(&["x"], "t"));
+        write(folder, "hub.yaml", &kubeconfig(&["z"], "t"));
+    });
+    world
+        .engages(&[
+            "hub.yaml+z",
+            "one/a.kubeconfig+x",
+            "one/a.kubeconfig+y",
+            "two/a.kubeconfig+x",
+        ])
+        .await;
+    assert_eq!(
+        world.recorder.engaged.lock()["one/a.kubeconfig+y"].server(),
+        "http://127.0.0.1:1/y"
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_deleted_file_takes_its_clusters_with_it() {
+    let world = World::start(&["."], |folder| {
+        write(folder, "a.kubeconfig", &kubeconfig(&["x"], "t"));
+        write(folder, "b.kubeconfig", &kubeconfig(&["y"], "t"));
+    });
+    world.engages(&["a.kubeconfig+x", "b.kubeconfig+y"]).await;
+    world.remove("a.kubeconfig");
+    world.engages(&["b.kubeconfig+y"]).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn new_content_replaces_old_and_leaves_the_unchanged_alone() {
+    let world = World::start(&["."], |folder| {
+        write(folder, "a.kubeconfig", &kubeconfig(&["old", "same"], "t"))
+    });
+    world
+        .engages(&["a.kubeconfig+old", "a.kubeconfig+same"])
+        .await;
+    // Written beside and moved over, as editors do.
+    world.write("next", &kubeconfig(&["new", "same"], "t"));
+    std::fs::rename(
+        world.folder.path().join("next"),
+        world.folder.path().join("a.kubeconfig"),
+    )
+    .unwrap();
+    world
+        .engages(&["a.kubeconfig+new", "a.kubeconfig+same"])
+        .await;
+    let log = world.end().await;
+    assert_eq!(
+        log,
+        [
+            "+a.kubeconfig+old",
+            "+a.kubeconfig+same",
+            "-a.kubeconfig+old",
+            "+a.kubeconfig+new"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn changed_credentials_engage_again_under_the_same_name() {
+    let world = World::start(&["."], |folder| {
+        write(folder, "a.kubeconfig", &kubeconfig(&["x"], "one"))
+    });
+    world.engages(&["a.kubeconfig+x"]).await;
+    let before = world.recorder.engaged.lock()["a.kubeconfig+x"].clone();
+    world.write("a.kubeconfig", &kubeconfig(&["x"], "two"));
+    world
+        .until("a second engage", || world.recorder.log.lock().len() == 2)
+        .await;
+    assert!(!world.recorder.engaged.lock()["a.kubeconfig+x"].same(&before));
+    assert_eq!(
+        world.end().await,
+        ["+a.kubeconfig+x", "+a.kubeconfig+x"],
+        "it is swapped, not taken away and brought back"
+    );
+}
+
+#[tokio::test]
+async fn a_half_written_file_keeps_its_last_good_clusters() {
+    let whole = kubeconfig(&["x", "y"], "t");
+    let world = World::start(&["."], |folder| write(folder, "a.kubeconfig", &whole));
+    world.engages(&["a.kubeconfig+x", "a.kubeconfig+y"]).await;
+    for (part, at) in [
+        ("", "it is empty"),
+        (&whole[..whole.len() / 4], "last good clusters stay"),
+        ("{not yaml", "not a kubeconfig"),
+        ("- a\n- list\n", "not a kubeconfig"),
+    ] {
+        world.write("a.kubeconfig", part);
+        world
+            .until(at, || {
+                world.provider.problems().iter().any(|problem| {
+                    problem.subject == "a.kubeconfig" && problem.message.contains(at)
+                })
+            })
+            .await;
+        assert!(
+            world
+                .reports("a.kubeconfig")
+                .await
+                .contains("its last good clusters stay")
+        );
+    }
+    world.write("a.kubeconfig", &kubeconfig(&["x", "y", "z"], "t"));
+    world
+        .engages(&["a.kubeconfig+x", "a.kubeconfig+y", "a.kubeconfig+z"])
+        .await;
+    world.is_content().await;
+    assert_eq!(
+        world.end().await,
+        ["+a.kubeconfig+x", "+a.kubeconfig+y", "+a.kubeconfig+z"],
+        "nothing has flapped"
+    );
+}
+
+#[tokio::test]
+async fn one_bad_context_hides_no_other() {
+    let bad = kubeconfig(&["bad", "good"], "t").replace("http://127.0.0.1:1/bad", "not a url");
+    let world = World::start(&["."], |folder| write(folder, "a.kubeconfig", &bad));
+    world.engages(&["a.kubeconfig+good"]).await;
+    let problem = world.reports("a.kubeconfig+bad").await;
+    assert!(problem.contains("bad"), "{problem}");
+    world.write("a.kubeconfig", &kubeconfig(&["bad", "good"], "t"));
+    world
+        .engages(&["a.kubeconfig+bad", "a.kubeconfig+good"])
+        .await;
+    // What was good once stays.
+    world.write("a.kubeconfig", &bad);
+    assert!(
+        world
+            .reports("a.kubeconfig+bad")
+            .await
+            .contains("stays as it was")
+    );
+    world
+        .engages(&["a.kubeconfig+bad", "a.kubeconfig+good"])
+        .await;
+    assert_eq!(
+        world.end().await,
+        ["+a.kubeconfig+good", "+a.kubeconfig+bad"]
+    );
+}
+
+#[tokio::test]
+async fn duplicates_are_reported_and_the_first_counts() {
+    let world = World::start(&["a.kubeconfig", ".", "a.kubeconfig"], |folder| {
+        write(
+            folder,
+            "a.kubeconfig",
+            &(kubeconfig(&["x"], "t").replace(
+                "users:",
+                "- {name: x, context: {cluster: none, user: x}}\nusers:",
+            )),
+        );
+        write(folder, "b.kubeconfig", &kubeconfig(&["y"], "t"));
+    });
+    world.engages(&["a.kubeconfig+x", "b.kubeconfig+y"]).await;
+    assert!(
+        world
+            .reports("a.kubeconfig+x")
+            .await
+            .contains("two contexts of this name")
+    );
+    assert_eq!(
+        world.provider.problems().len(),
+        1,
+        "the same file named twice is one file"
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_name_that_another_provider_has_is_reported_and_tried_again() {
+    let world = World::start(&["."], |_| {});
+    world
+        .recorder
+        .refused
+        .lock()
+        .insert("a.kubeconfig+x".to_owned());
+    world.write("a.kubeconfig", &kubeconfig(&["x", "y"], "t"));
+    world.engages(&["a.kubeconfig+y"]).await;
+    assert!(
+        world
+            .reports("a.kubeconfig+x")
+            .await
+            .contains("provided by other already")
+    );
+    world.recorder.refused.lock().clear();
+    world.write("b.kubeconfig", &kubeconfig(&["z"], "t"));
+    world
+        .engages(&["a.kubeconfig+x", "a.kubeconfig+y", "b.kubeconfig+z"])
+        .await;
+    world.is_content().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_referenced_file_that_changes_is_noticed() {
+    let world = World::start(&["clusters"], |folder| {
+        write(folder, "secrets/token", "one");
+        let text = kubeconfig(&["x"], "t").replace("token: t", "tokenFile: ../secrets/token");
+        write(folder, "clusters/a.kubeconfig", &text);
+    });
+    world.engages(&["clusters/a.kubeconfig+x"]).await;
+    world.write("secrets/token", "two");
+    world
+        .until("a second engage", || world.recorder.log.lock().len() == 2)
+        .await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_is_reported() {
+    let world = World::start(&["."], |folder| {
+        write(folder, "ä.kubeconfig", &kubeconfig(&["x"], "t"))
+    });
+    assert!(
+        world
+            .reports("ä.kubeconfig+x")
+            .await
+            .contains("printable ASCII")
+    );
+    assert!(world.names().is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn reading_does_not_count_as_a_change() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a.kubeconfig", "x");
+    let mut watch = Watch::new();
+    let changes = watch.changes();
+    assert!(watch.follow([folder.path().to_owned()].into()).is_empty());
+    let quiet = Duration::from_millis(50);
+    let waits = |rescan| changes.quiet(quiet, Duration::from_secs(5), rescan);
+    waits(Duration::from_secs(20)).await;
+    // A change that is told for certain shows that the reading before it has not been.
+    let start = Instant::now();
+    for _ in 0..3 {
+        std::fs::read(folder.path().join("a.kubeconfig")).unwrap();
+        std::fs::read_dir(folder.path()).unwrap().count();
+    }
+    waits(Duration::from_millis(400)).await;
+    assert!(
+        start.elapsed() >= Duration::from_millis(400),
+        "the reader has woken itself"
+    );
+    write(folder.path(), "a.kubeconfig", "y");
+    waits(Duration::from_secs(20)).await;
+    assert!(start.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn a_run_after_a_run_finds_what_went_meanwhile() {
+    let world = World::start(&["."], |folder| {
+        write(folder, "a.kubeconfig", &kubeconfig(&["x"], "t"))
+    });
+    world.engages(&["a.kubeconfig+x"]).await;
+    world.stop.cancel();
+    world.task.await.unwrap().unwrap();
+    std::fs::remove_file(world.folder.path().join("a.kubeconfig")).unwrap();
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(
+        world
+            .provider
+            .clone()
+            .run(world.recorder.clone(), stop.clone()),
+    );
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !world.recorder.engaged.lock().is_empty() {
+        assert!(Instant::now() < deadline);
+        sleep(Duration::from_millis(5)).await;
+    }
+    stop.cancel();
+    task.await.unwrap().unwrap();
+}
