@@ -46,15 +46,13 @@ impl Sink for SourceSink {
             self.selected(change.old.as_ref()),
             self.selected(change.new.as_ref()),
         );
-        if old.is_none() && new.is_none() {
-            return;
-        }
-        if let (Some(old), Some(new)) = (old, new)
-            && !self
-                .watch
-                .predicate
-                .admits(&predicate::Change::update(old, new))
-        {
+        let seen = match (old, new) {
+            (Some(old), Some(new)) => predicate::Change::Updated { old, new },
+            (None, Some(new)) => predicate::Change::Created(new),
+            (Some(old), None) => predicate::Change::Deleted(old),
+            (None, None) => return,
+        };
+        if !self.watch.predicate.admits(&seen) {
             return;
         }
         let unchanged = old
