@@ -40,7 +40,6 @@ use fastrand::Rng;
 use key::{Entry, Keys, State};
 use registry::Classes;
 use run::{Running, Runs};
-use std::hash::{BuildHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 use timer::Timers;
 use wait::counts;
@@ -337,9 +336,7 @@ impl Queue {
     }
 
     fn hash(&self, controller: u32, cluster: &ClusterName, key: &ObjectKey) -> u32 {
-        let mut hasher = self.hasher.build_hasher();
-        (controller, cluster, key).hash(&mut hasher);
-        hasher.finish() as u32
+        self.hasher.hash_one((controller, cluster, key)) as u32
     }
 
     fn find(&self, hash: u32, controller: u32, request: &Request) -> Option<u32> {
