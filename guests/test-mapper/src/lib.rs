@@ -1,0 +1,76 @@
+//! Maps events with code: a Secret asks for the ConfigMap that its annotation names, in the cluster that it names. Entry point:
+//! [`Mapped`].
+
+use windlass_sdk::prelude::*;
+use windlass_sdk::{GroupVersionKind, Mapper};
+
+/// `cluster/name`, of a ConfigMap in the Secret's namespace.
+const ASKS_FOR: &str = "test.windlass.dev/asks-for";
+
+/// The guest.
+struct Mapped;
+windlass_sdk::guest!(Mapped, mapper);
+
+impl Reconciler for Mapped {
+    fn describe() -> Result<Description> {
+        let watch = |kind| Watch::of(GroupVersionKind::new("v1", kind));
+        Ok(Description::new("maps events").watch(watch("Secret").enqueue(Enqueue::Mapped)))
+    }
+
+    fn reconcile(request: &Request, _: &Cluster) -> Result<Action> {
+        Err(Error::terminal(format!("asked for {request}")))
+    }
+}
+
+impl Mapper for Mapped {
+    fn map(cluster: &Cluster, _: &GroupVersionKind, objects: &[Object]) -> Result<Vec<Request>> {
+        objects
+            .iter()
+            .filter(|object| object.annotation(ASKS_FOR).is_some())
+            .map(|object| asked_for(cluster, object))
+            .collect()
+    }
+}
+
+fn asked_for(cluster: &Cluster, object: &Object) -> Result<Request> {
+    let asked = object.annotation(ASKS_FOR).unwrap_or_default();
+    let (name, object_name) = asked
+        .split_once('/')
+        .ok_or_else(|| Error::retry(format!("{asked:?} is not cluster/name")))?;
+    if name == "write" {
+        // What a mapper must not do; the error comes back as this mapping's failure.
+        cluster.create(&Object::new(
+            &GroupVersionKind::new("v1", "ConfigMap"),
+            &object.key(),
+        ))?;
+    }
+    Ok(Request {
+        cluster: name.to_owned(),
+        key: object.key().sibling(object_name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_sdk::testing::TestFleet;
+
+    #[test]
+    fn an_annotated_secret_asks_for_what_it_names() {
+        let fleet = TestFleet::new();
+        let kind = GroupVersionKind::new("v1", "Secret");
+        let mut secret = Object::new(&kind, &ObjectKey::namespaced("default", "s"));
+        assert_eq!(
+            fleet
+                .cluster("alpha")
+                .map::<Mapped>(&kind, std::slice::from_ref(&secret)),
+            Ok(vec![])
+        );
+        secret.0["metadata"]["annotations"] = serde_json::json!({ASKS_FOR: "beta/a"});
+        let asked = fleet
+            .cluster("alpha")
+            .map::<Mapped>(&kind, &[secret])
+            .unwrap();
+        assert_eq!(asked[0].to_string(), "cluster://beta/default/a");
+    }
+}
