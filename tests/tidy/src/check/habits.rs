@@ -124,13 +124,33 @@ fn sleeps(file: &RustFile) -> Vec<Finding> {
         for at in find_word(&file.code, name).filter(|at| file.in_test(*at)) {
             let call = file.code[at + name.len()..].starts_with('(')
                 && !file.code[..at].trim_end().ends_with("fn");
-            if call && !explained(file, at) {
-                let message = "a test that sleeps: wait for the condition with `windlass_harness::eventually`, or pause tokio's time";
+            if call && !explained(file, at) && !polls(file, at) {
+                let message = "a test that sleeps: wait for the condition, with a deadline, as `windlass_harness::eventually` does, or pause tokio's time";
                 findings.push(Finding::new(&file.path, file.line(at), message));
             }
         }
     }
     findings
+}
+
+/// True for a pause between two looks at a condition, in a loop that has a deadline.
+fn polls(file: &RustFile, at: usize) -> bool {
+    let line = file.line(at);
+    let lines = file.code.lines().skip(line.saturating_sub(16));
+    let near: Vec<&str> = lines.take(26).collect();
+    let before = &near[..near.len().min(16)];
+    let looped = before.iter().any(|line| {
+        find_word(line, "while")
+            .chain(find_word(line, "loop"))
+            .next()
+            .is_some()
+    });
+    let bounded = near.iter().any(|line| {
+        ["deadline", "Deadline", "timeout"]
+            .iter()
+            .any(|word| line.contains(word))
+    });
+    looped && bounded
 }
 
 fn explained(file: &RustFile, at: usize) -> bool {
@@ -213,6 +233,10 @@ mod tests {
         assert_eq!(findings("tests/suites/tests/a.rs", text).len(), 1);
         assert!(findings("tests/harness/src/eventually.rs", text).is_empty());
         assert!(findings("runtime/fleet/src/a.rs", text).is_empty());
+        let polled = "async fn t() {\n    while !done() {\n        assert!(now() < deadline);\n        sleep(x).await;\n    }\n}";
+        assert!(findings("tests/suites/tests/a.rs", polled).is_empty());
+        let endless = polled.replace("assert!(now() < deadline);", "");
+        assert_eq!(findings("tests/suites/tests/a.rs", &endless).len(), 1);
         let explained = text.replace(
             "    sleep",
             "    // Not a wait: the reconciler is slow.\n    sleep",
