@@ -2,8 +2,8 @@
 //! `cargo bench -p windlass-fleet --bench queue`.
 //!
 //! The queue is kept at its size: each step adds a request that is not in it, takes the one whose turn it is, and ends that run.
-//! Requests are made a batch at a time, outside the clock: as a source makes them, from an event just read. Of several rounds
-//! the best counts, as a machine that others use as well can only make it worse.
+//! Requests share their strings with a store, and are looked at a batch at a time, outside the clock, as a source does that has just
+//! read an event. Of several rounds the best counts: on a machine that others use the rest tells of the others.
 
 #![allow(clippy::unwrap_used, reason = "a bench ends when its setup is wrong")]
 
@@ -23,9 +23,8 @@ const BATCH: usize = 1000;
 
 struct Fleet {
     queue: Queue,
-    classes: Vec<(ControllerId, ClusterName)>,
-    /// The numbers of all objects, shuffled; those from `next` on are not in the queue.
-    objects: Vec<usize>,
+    /// Of all objects, shuffled; those from `next` on are not in the queue.
+    store: Vec<(ControllerId, Request)>,
     next: usize,
 }
 
@@ -51,12 +50,19 @@ impl Fleet {
                 classes.extend((0..clusters).map(|i| (id, cluster(i))));
             }
         }
-        let mut objects: Vec<usize> = (0..keys + spare).collect();
-        fastrand::Rng::with_seed(1).shuffle(&mut objects);
+        let request = |object: usize| {
+            let (controller, cluster) = classes[object % classes.len()].clone();
+            let key = ObjectKey::namespaced(
+                &format!("namespace-{}", object % 100),
+                &format!("object-{object}"),
+            );
+            (controller, Request::new(cluster, key))
+        };
+        let mut store: Vec<_> = (0..keys + spare).map(request).collect();
+        fastrand::Rng::with_seed(1).shuffle(&mut store);
         let mut fleet = Self {
             queue,
-            classes,
-            objects,
+            store,
             next: 0,
         };
         for _ in 0..keys.div_ceil(BATCH) {
@@ -70,33 +76,33 @@ impl Fleet {
     }
 
     fn batch(&mut self) -> Vec<(ControllerId, Request)> {
-        let mut requests = Vec::with_capacity(BATCH);
-        for _ in 0..BATCH {
-            let object = self.objects[self.next];
-            self.next = (self.next + 1) % self.objects.len();
-            let (controller, cluster) = self.classes[object % self.classes.len()].clone();
-            let key = ObjectKey::namespaced(
-                &format!("namespace-{}", object % 100),
-                &format!("object-{object}"),
-            );
-            requests.push((controller, Request::new(cluster, key)));
-        }
-        requests
+        let from = self.next;
+        self.next = (from + BATCH) % self.store.len();
+        self.store[from..from + BATCH].to_vec()
     }
 
     /// Takes a batch of steps, and tells how long.
     fn steps(&mut self) -> Duration {
         let requests = self.batch();
         let start = Instant::now();
+        let mut running = None;
         for (controller, request) in &requests {
             let _ = black_box(
                 self.queue
                     .add(Instant::now(), *controller, request, Add::default()),
             );
-            if let Some(run) = self.queue.get(Instant::now()) {
-                black_box(&run.request);
-                self.queue.done(Instant::now(), run.token, Outcome::Done);
+            // A worker that is done asks for the next at once.
+            let now = Instant::now();
+            if let Some(token) = running.take() {
+                self.queue.done(now, token, Outcome::Done);
             }
+            if let Some(run) = self.queue.get(now) {
+                black_box(&run.request);
+                running = Some(run.token);
+            }
+        }
+        if let Some(token) = running {
+            self.queue.done(Instant::now(), token, Outcome::Done);
         }
         start.elapsed()
     }

@@ -297,7 +297,7 @@ impl Queue {
             token,
             controller,
             request: self.request(key)?,
-            attempt: attempts.saturating_add(1),
+            attempt: u32::from(attempts) + 1,
             priority,
             waited,
             cause,

@@ -36,13 +36,12 @@ pub(super) struct Entry {
     /// Running: the place of the run, where all that matters only meanwhile is kept.
     prev: u32,
     next: u32,
-    /// Failures since the last success.
-    pub(super) attempts: u32,
     pub(super) priority: i32,
+    hash: u32,
+    /// Failures since the last success; no more are counted than fit.
+    pub(super) attempts: u16,
     pub(super) state: State,
     pub(super) cause: Cause,
-    /// Its last failure is kept.
-    pub(super) failed: bool,
 }
 
 const _: () = assert!(
@@ -152,11 +151,11 @@ impl Keys {
             lane,
             prev: NONE,
             next: NONE,
-            attempts: 0,
             priority: add.priority,
+            hash,
+            attempts: 0,
             state: State::Running,
             cause: add.cause,
-            failed: false,
         };
         let place = match self.free.pop() {
             Some(place) => {
@@ -173,10 +172,11 @@ impl Keys {
     }
 
     /// Takes a key out that is in no list any more.
-    pub(super) fn remove(&mut self, hash: u32, key: u32) {
+    pub(super) fn remove(&mut self, key: u32) {
         let entry = self.entry_mut(key);
         // A free place waits for no alarm and has no run.
         (entry.key, entry.state) = (None, State::Terminal);
+        let hash = entry.hash;
         self.table.remove(hash, key);
         self.free.push(key);
         if self.table.len() == 0 && self.entries.len() > 65_536 {

@@ -256,7 +256,7 @@ impl Queue {
                 let delay = controller
                     .options
                     .backoff
-                    .delay(entry.attempts, &mut self.rng);
+                    .delay(entry.attempts.into(), &mut self.rng);
                 entry.attempts = entry.attempts.saturating_add(1);
                 (
                     State::Backoff,
@@ -272,13 +272,11 @@ impl Queue {
     fn keep_failure(&mut self, run: &Running, failure: &Failure) {
         let limit = self.classes.limits.failures_per_controller;
         let controller = &mut self.classes.controllers[run.controller as usize];
-        let entry = self.keys.entry_mut(run.key);
-        if !entry.failed && controller.failures >= limit {
-            controller.totals.forgotten += 1;
-            return;
-        }
-        if !entry.failed {
-            entry.failed = true;
+        if !self.failures.contains_key(&run.key) {
+            if controller.failures >= limit {
+                controller.totals.forgotten += 1;
+                return;
+            }
             controller.failures += 1;
         }
         let kept = LastFailure::of(failure, controller.last_message.take());
@@ -287,13 +285,11 @@ impl Queue {
     }
 
     pub(super) fn drop_failure(&mut self, key: u32) {
-        let entry = self.keys.entry_mut(key);
-        if !std::mem::take(&mut entry.failed) {
+        if self.failures.is_empty() || self.failures.remove(&key).is_none() {
             return;
         }
-        let controller = self.classes.lanes[entry.lane as usize].controller;
+        let controller = self.classes.lanes[self.keys.entry(key).lane as usize].controller;
         self.classes.controllers[controller as usize].failures -= 1;
-        self.failures.remove(&key);
     }
 
     /// Keeps a terminal key for status and for its count of attempts, within the controller's limit.

@@ -196,7 +196,7 @@ impl Queue {
             controller: self.id(of.controller),
             request,
             state,
-            attempts,
+            attempts: attempts.into(),
             priority,
             cause,
             dirty,

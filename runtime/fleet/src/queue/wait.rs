@@ -1,6 +1,5 @@
 //! How keys come to wait, and stop waiting. Entry point: [`Queue::wait`].
 
-use super::class::Lane;
 use super::key::{Entry, Keys, State};
 use super::options::{Add, Added};
 use super::run::Again;
@@ -146,21 +145,8 @@ impl Queue {
 
     pub(super) fn drop_key(&mut self, key: u32) {
         self.drop_failure(key);
-        let entry = self.keys.entry(key);
-        let lane = entry.lane;
-        if let Some(name) = &entry.key {
-            let Lane {
-                controller,
-                cluster,
-                ..
-            } = self.classes.lanes[lane as usize];
-            let hash = self.hash(
-                controller,
-                &self.classes.clusters[cluster as usize].name,
-                name,
-            );
-            self.keys.remove(hash, key);
-        }
+        let lane = self.keys.entry(key).lane;
+        self.keys.remove(key);
         self.classes.key_removed(lane);
     }
 
