@@ -42,15 +42,31 @@ pub(crate) async fn serve(listener: TcpListener, host: Arc<Host>, stop: Cancella
         .route("/livez", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .route("/api/v1/clusters", get(|State(host): State<Arc<Host>>| async move { Json(state::clusters(&host)) }))
-        .route("/api/v1/reconcilers", get(|State(host): State<Arc<Host>>| async move { Json(state::reconcilers(&host)) }))
-        .route("/api/v1/tenants", get(|State(host): State<Arc<Host>>| async move { Json(state::tenants(&host)) }))
+        .route(
+            "/api/v1/clusters",
+            get(|State(host): State<Arc<Host>>| async move { Json(state::clusters(&host)) }),
+        )
+        .route(
+            "/api/v1/reconcilers",
+            get(|State(host): State<Arc<Host>>| async move { Json(state::reconcilers(&host)) }),
+        )
+        .route(
+            "/api/v1/tenants",
+            get(|State(host): State<Arc<Host>>| async move { Json(state::tenants(&host)) }),
+        )
         .route("/api/v1/keys", get(keys))
         .route("/api/v1/requeue", post(requeue))
-        .fallback(|| async { Refused(StatusCode::NOT_FOUND, "no such path: see /api/v1/clusters, reconcilers, tenants, keys".to_owned()) })
+        .fallback(|| async {
+            Refused(
+                StatusCode::NOT_FOUND,
+                "no such path: see /api/v1/clusters, reconcilers, tenants, keys".to_owned(),
+            )
+        })
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
         .with_state(host);
-    let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await;
+    let served = axum::serve(listener, router)
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await;
     if let Err(error) = served {
         tracing::error!(%error, "the admin endpoints ended");
     }
@@ -68,13 +84,34 @@ impl IntoResponse for Refused {
 async fn ready(State(host): State<Arc<Host>>) -> (StatusCode, String) {
     let conditions = state::conditions(&host);
     let holds = conditions.iter().all(|condition| condition.holds);
-    let lines = conditions.iter().map(|condition| format!("[{}] {}: {}\n", if condition.holds { '+' } else { '-' }, condition.name, condition.detail));
-    (if holds { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, lines.collect())
+    let lines = conditions.iter().map(|condition| {
+        format!(
+            "[{}] {}: {}\n",
+            if condition.holds { '+' } else { '-' },
+            condition.name,
+            condition.detail
+        )
+    });
+    (
+        if holds {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        },
+        lines.collect(),
+    )
 }
 
 async fn metrics(State(host): State<Arc<Host>>) -> Response {
     match host.metrics() {
-        Ok(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response(),
+        Ok(text) => (
+            [(
+                header::CONTENT_TYPE,
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            )],
+            text,
+        )
+            .into_response(),
         Err(error) => Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
@@ -89,11 +126,21 @@ async fn keys(State(host): State<Arc<Host>>, Query(query): Query<KeyQuery>) -> R
 async fn requeue(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Response {
     let request = match serde_json::from_slice(&body) {
         Ok(request) => request,
-        Err(error) => return Refused(StatusCode::BAD_REQUEST, format!("not a requeue request: {error}")).into_response(),
+        Err(error) => {
+            return Refused(
+                StatusCode::BAD_REQUEST,
+                format!("not a requeue request: {error}"),
+            )
+            .into_response();
+        }
     };
     match state::requeue(&host, &request) {
         Ok(reply) => Json(reply).into_response(),
-        Err(state::RequeueError::Wrong(message)) => Refused(StatusCode::BAD_REQUEST, message).into_response(),
-        Err(state::RequeueError::Unknown(message)) => Refused(StatusCode::NOT_FOUND, message).into_response(),
+        Err(state::RequeueError::Wrong(message)) => {
+            Refused(StatusCode::BAD_REQUEST, message).into_response()
+        }
+        Err(state::RequeueError::Unknown(message)) => {
+            Refused(StatusCode::NOT_FOUND, message).into_response()
+        }
     }
 }

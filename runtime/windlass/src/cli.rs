@@ -86,7 +86,12 @@ pub(crate) struct DevArgs {
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
     /// Where the in-memory fleet listens on 127.0.0.1 [default: a free port]
-    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
     pub(crate) port: u16,
     /// Where state, probes and metrics are served [default: as for run, or a free port if that is taken]
     #[arg(long, value_name = "ADDRESS")]
@@ -102,7 +107,12 @@ pub(crate) struct IdleArgs {
     #[arg(long)]
     pub(crate) exit_when_idle: bool,
     /// How long to wait for that before the keys that still fail are listed
-    #[arg(long, value_name = "DURATION", default_value = "60s", requires = "exit_when_idle")]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "60s",
+        requires = "exit_when_idle"
+    )]
     pub(crate) idle_timeout: Interval,
 }
 
@@ -120,6 +130,9 @@ pub(crate) struct CheckArgs {
     /// A component (.wasm), or the folder of a guest that was built
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// The config that it is asked with, for guests that need one
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    pub(crate) config: String,
 }
 
 /// Which manager to ask.
@@ -195,8 +208,18 @@ mod tests {
     #[test]
     fn an_idle_timeout_needs_its_flag() {
         assert!(Cli::try_parse_from(["windlass", "dev", "--idle-timeout", "5s"]).is_err());
-        let cli = Cli::try_parse_from(["windlass", "dev", "x", "--exit-when-idle", "--idle-timeout", "5s"]).unwrap();
-        let Command::Dev(dev) = cli.command else { panic!("not dev") };
+        let cli = Cli::try_parse_from([
+            "windlass",
+            "dev",
+            "x",
+            "--exit-when-idle",
+            "--idle-timeout",
+            "5s",
+        ])
+        .unwrap();
+        let Command::Dev(dev) = cli.command else {
+            panic!("not dev")
+        };
         assert_eq!((dev.idle.idle_timeout, dev.port), (Interval::seconds(5), 0));
     }
 }

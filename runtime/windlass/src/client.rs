@@ -25,7 +25,9 @@ impl Client {
     /// The endpoints at an address, `http://` before it or not.
     pub(crate) fn new(address: &str) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address);
-        Self { address: address.trim_end_matches('/').to_owned() }
+        Self {
+            address: address.trim_end_matches('/').to_owned(),
+        }
     }
 
     /// Gets a document.
@@ -40,35 +42,69 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::get`].
-    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl serde::Serialize) -> Result<T> {
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<T> {
         let body = serde_json::to_vec(body)?;
-        self.call(Request::post(path).header("content-type", "application/json"), body.into()).await
+        self.call(
+            Request::post(path).header("content-type", "application/json"),
+            body.into(),
+        )
+        .await
     }
 
-    async fn call<T: DeserializeOwned>(&self, request: hyper::http::request::Builder, body: Bytes) -> Result<T> {
-        let request = request.header("host", &self.address).body(Full::new(body))?;
+    async fn call<T: DeserializeOwned>(
+        &self,
+        request: hyper::http::request::Builder,
+        body: Bytes,
+    ) -> Result<T> {
+        let request = request
+            .header("host", &self.address)
+            .body(Full::new(body))?;
         let (status, body) = match timeout(DEADLINE, self.exchange(request)).await {
             Ok(answer) => answer?,
-            Err(_) => bail!("the manager at {} did not answer within {} seconds", self.address, DEADLINE.as_secs()),
+            Err(_) => bail!(
+                "the manager at {} did not answer within {} seconds",
+                self.address,
+                DEADLINE.as_secs()
+            ),
         };
         if status.is_success() {
-            return serde_json::from_slice(&body)
-                .with_context(|| format!("what answers at {} is no windlass of this version", self.address));
+            return serde_json::from_slice(&body).with_context(|| {
+                format!(
+                    "what answers at {} is no windlass of this version",
+                    self.address
+                )
+            });
         }
         let message = serde_json::from_slice::<serde_json::Value>(&body)
             .ok()
             .and_then(|answer| answer["error"].as_str().map(str::to_owned))
-            .unwrap_or_else(|| format!("what answers at {} is no windlass: it said {status}", self.address));
+            .unwrap_or_else(|| {
+                format!(
+                    "what answers at {} is no windlass: it said {status}",
+                    self.address
+                )
+            });
         bail!(message)
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(hyper::StatusCode, Bytes)> {
         let stream = TcpStream::connect(&self.address).await.with_context(|| {
-            format!("no manager answers at {}: start one, or name its address with --admin", self.address)
+            format!(
+                "no manager answers at {}: start one, or name its address with --admin",
+                self.address
+            )
         })?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(connection);
-        let answer = sender.send_request(request).await.context("the manager hung up")?;
+        let answer = sender
+            .send_request(request)
+            .await
+            .context("the manager hung up")?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
         driver.abort();
@@ -87,7 +123,10 @@ pub(crate) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, Option<String>
         query.push(if query.is_empty() { '?' } else { '&' });
         query.push_str(name);
         query.push('=');
-        query.extend(percent_encoding::utf8_percent_encode(&value, percent_encoding::NON_ALPHANUMERIC));
+        query.extend(percent_encoding::utf8_percent_encode(
+            &value,
+            percent_encoding::NON_ALPHANUMERIC,
+        ));
     }
     query
 }
@@ -98,15 +137,27 @@ mod tests {
 
     #[test]
     fn only_given_values_are_queried_and_they_are_encoded() {
-        let pairs = [("cluster", Some("a/b &c".to_owned())), ("state", None), ("limit", Some("5".to_owned()))];
+        let pairs = [
+            ("cluster", Some("a/b &c".to_owned())),
+            ("state", None),
+            ("limit", Some("5".to_owned())),
+        ];
         assert_eq!(query(pairs), "?cluster=a%2Fb%20%26c&limit=5");
         assert_eq!(query([("a", None)]), "");
     }
 
     #[tokio::test]
     async fn where_nobody_listens_the_remedy_is_told() {
-        let error = Client::new("http://127.0.0.1:1/").get::<serde_json::Value>("/").await.unwrap_err();
+        let error = Client::new("http://127.0.0.1:1/")
+            .get::<serde_json::Value>("/")
+            .await
+            .unwrap_err();
         let text = format!("{error:#}");
-        assert!(text.starts_with("no manager answers at 127.0.0.1:1: start one, or name its address with --admin"), "{text}");
+        assert!(
+            text.starts_with(
+                "no manager answers at 127.0.0.1:1: start one, or name its address with --admin"
+            ),
+            "{text}"
+        );
     }
 }

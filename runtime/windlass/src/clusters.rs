@@ -10,20 +10,25 @@ use tokio_util::sync::CancellationToken;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, Provenance};
 use windlass_fleet::engage::{ClusterSpec, Engage};
-use windlass_fleet::provider::{Provider, ProviderError};
 use windlass_fleet::provider::kubeconfig_files::{KubeconfigFiles, KubeconfigFilesOptions};
 use windlass_fleet::provider::single::Single;
+use windlass_fleet::provider::{Provider, ProviderError};
 
 /// The local cluster: the one that the Manager names, else the one that this process runs in, else none.
 ///
 /// # Errors
 /// When the one that is named cannot be used.
 pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>, Problem> {
-    let named = configuration.manager().and_then(|(document, spec): (&Document, &ManagerSpec)| Some((document, spec.local.as_ref()?)));
+    let named = configuration
+        .manager()
+        .and_then(|(document, spec): (&Document, &ManagerSpec)| {
+            Some((document, spec.local.as_ref()?))
+        });
     let config = match named {
         Some((document, local)) => match &local.kubeconfig {
             Some(kubeconfig) => read_kubeconfig(document, kubeconfig, local.context.as_deref())?,
-            None => ClusterConfig::in_cluster().map_err(|error| document.problem(format!("spec.local.inCluster: {error}")))?,
+            None => ClusterConfig::in_cluster()
+                .map_err(|error| document.problem(format!("spec.local.inCluster: {error}")))?,
         },
         // Where there is no service account there is no local cluster.
         None => match ClusterConfig::in_cluster() {
@@ -38,17 +43,34 @@ pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>
 ///
 /// # Errors
 /// When its cluster cannot be used. Kubeconfig files may be bad or absent: they are watched.
-pub(crate) fn provider(document: &Document, spec: &ProviderSpec) -> Result<Arc<dyn Provider>, Problem> {
-    match spec.source().map_err(|refusal| document.problem(refusal.message))? {
+pub(crate) fn provider(
+    document: &Document,
+    spec: &ProviderSpec,
+) -> Result<Arc<dyn Provider>, Problem> {
+    match spec
+        .source()
+        .map_err(|refusal| document.problem(refusal.message))?
+    {
         Source::KubeconfigFiles(files) => {
-            let base = document.resolve(Path::new(""));
-            let options = KubeconfigFilesOptions { base, paths: files.paths.clone(), globs: files.globs.clone() };
-            Ok(Named::new(document, Arc::new(KubeconfigFiles::new(options))))
+            let base = document.resolve(Path::new("."));
+            let options = KubeconfigFilesOptions {
+                base,
+                paths: files.paths.clone(),
+                globs: files.globs.clone(),
+            };
+            Ok(Named::new(
+                document,
+                Arc::new(KubeconfigFiles::new(options)),
+            ))
         }
         Source::Single(single) => {
             let config = read_kubeconfig(document, &single.kubeconfig, single.context.as_deref())?;
-            let name = ClusterName::new(&document.identity.name).map_err(|error| document.problem(error))?;
-            Ok(Named::new(document, Arc::new(Single::new(ClusterSpec::new(name, config)))))
+            let name = ClusterName::new(&document.identity.name)
+                .map_err(|error| document.problem(error))?;
+            Ok(Named::new(
+                document,
+                Arc::new(Single::new(ClusterSpec::new(name, config))),
+            ))
         }
     }
 }
@@ -61,7 +83,10 @@ struct Named {
 
 impl Named {
     fn new(document: &Document, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
-        Arc::new(Self { name: document.identity.name.clone(), provider })
+        Arc::new(Self {
+            name: document.identity.name.clone(),
+            provider,
+        })
     }
 }
 
@@ -70,7 +95,11 @@ impl Provider for Named {
         &self.name
     }
 
-    fn run(self: Arc<Self>, engage: Arc<dyn Engage>, stop: CancellationToken) -> BoxFuture<'static, Result<(), ProviderError>> {
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
         self.provider.clone().run(engage, stop)
     }
 
@@ -79,12 +108,19 @@ impl Provider for Named {
     }
 }
 
-fn read_kubeconfig(document: &Document, path: &Path, context: Option<&str>) -> Result<ClusterConfig, Problem> {
+fn read_kubeconfig(
+    document: &Document,
+    path: &Path,
+    context: Option<&str>,
+) -> Result<ClusterConfig, Problem> {
     let path = document.resolve(path);
     let problem = |message: String| document.problem(format!("{}: {message}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => problem("no such file: check the path of the kubeconfig".to_owned()),
+        std::io::ErrorKind::NotFound => {
+            problem("no such file: check the path of the kubeconfig".to_owned())
+        }
         _ => problem(format!("the kubeconfig cannot be read: {error}")),
     })?;
-    ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), Provenance::File).map_err(|error| problem(error.to_string()))
+    ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), Provenance::File)
+        .map_err(|error| problem(error.to_string()))
 }

@@ -7,6 +7,6 @@ mod split;
 mod tree;
 
 pub(crate) use decode::DecodeError;
-pub(crate) use problem::{Place, Problem, nearest};
+pub(crate) use problem::{Problem, nearest};
 pub(crate) use split::{Part, split};
 pub(crate) use tree::{Node, Position};

@@ -14,7 +14,9 @@ pub(crate) enum BuildError {
     #[error("{0}: no such folder: check the path")]
     NoFolder(PathBuf),
     /// No language is recognised.
-    #[error("{0}: there is no guest to build: it has no Cargo.toml (guests in other languages are built by their own tools; give their .wasm file instead of a folder)")]
+    #[error(
+        "{0}: there is no guest to build: it has no Cargo.toml (guests in other languages are built by their own tools; give their .wasm file instead of a folder)"
+    )]
     NoGuest(PathBuf),
     /// A tool is not installed.
     #[error("{tool} is needed to build {folder} and was not found: {remedy}")]
@@ -35,7 +37,9 @@ pub(crate) enum BuildError {
         status: std::process::ExitStatus,
     },
     /// The build brought no component, or several.
-    #[error("{folder}: expected one component, cargo built {found}: give the package [lib] crate-type = [\"cdylib\"]")]
+    #[error(
+        "{folder}: expected one component, cargo built {found}: give the package [lib] crate-type = [\"cdylib\"]"
+    )]
     NotOne {
         /// The guest.
         folder: PathBuf,
@@ -130,7 +134,10 @@ mod tests {
         assert_eq!(built(folder.path()).as_ref(), Some(&path));
         let before = std::fs::metadata(&path).unwrap().modified().unwrap();
         keep(folder.path(), &artifact).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().modified().unwrap(),
+            before
+        );
         std::fs::write(&artifact, "two").unwrap();
         keep(folder.path(), &artifact).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");

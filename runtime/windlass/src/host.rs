@@ -1,7 +1,7 @@
 //! What a running program is asked through: the manager, its metrics, what became of documents. Entry point: [`Host`].
 
 use crate::board::Board;
-use crate::load::Configuration;
+use crate::load::{Configuration, Merged};
 use crate::tally::Tally;
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
@@ -17,13 +17,50 @@ pub(crate) struct Host {
     pub(crate) board: Arc<Board>,
     /// The documents in effect.
     pub(crate) configuration: ArcSwap<Configuration>,
+    /// What is wrong with documents as they are now.
+    pub(crate) problems: ArcSwap<Vec<String>>,
     registry: Registry,
 }
 
 impl Host {
     /// Puts the parts together.
-    pub(crate) fn new(manager: ManagerHandle, board: Arc<Board>, configuration: Configuration, registry: Registry) -> Arc<Self> {
-        Arc::new(Self { manager, board, configuration: ArcSwap::from_pointee(configuration), registry })
+    pub(crate) fn new(
+        manager: ManagerHandle,
+        board: Arc<Board>,
+        merged: Merged,
+        registry: Registry,
+    ) -> Arc<Self> {
+        let Merged {
+            configuration,
+            problems,
+        } = merged;
+        let problems = problems.iter().map(ToString::to_string).collect();
+        let (configuration, problems) = (
+            ArcSwap::from_pointee(configuration),
+            ArcSwap::from_pointee(problems),
+        );
+        Arc::new(Self {
+            manager,
+            board,
+            configuration,
+            problems,
+            registry,
+        })
+    }
+
+    /// Everything that is not as the documents ask.
+    pub(crate) fn all_problems(&self) -> Vec<String> {
+        let reconcilers = self
+            .board
+            .entries()
+            .into_values()
+            .filter_map(|entry| entry.problem);
+        self.problems
+            .load()
+            .iter()
+            .cloned()
+            .chain(reconcilers)
+            .collect()
     }
 
     /// The metrics as OpenMetrics text.

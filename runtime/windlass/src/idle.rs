@@ -4,6 +4,7 @@ use crate::admin::state;
 use crate::cli::Format;
 use crate::host::Host;
 use crate::output::{Cell, Table, Tone, count};
+use crate::simulated::Simulated;
 use crate::tables::{cluster_name, keys};
 use crate::view::KeyView;
 use serde::Serialize;
@@ -21,7 +22,7 @@ const STEADY: u32 = 3;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
-    /// Whether everything was done: idle in time, and no key failed for good.
+    /// Whether everything was done: idle in time, no key failed for good, and every document is in effect.
     pub(crate) done: bool,
     /// How long it took.
     pub(crate) seconds: f64,
@@ -31,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) failing: Vec<KeyView>,
     /// What else was left to do when time was up.
     pub(crate) busy: Vec<String>,
+    /// What is not as the documents ask.
+    pub(crate) problems: Vec<String>,
 }
 
 /// What was done in one cluster.
@@ -47,19 +50,23 @@ pub(crate) struct ClusterReport {
     pub(crate) succeeded: u64,
     /// Of them, those that failed.
     pub(crate) failed: u64,
+    /// Changes that it stored, whoever made them; known of in-memory clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) changes: Option<u64>,
     /// Objects in its caches.
     pub(crate) objects: u64,
 }
 
-/// Waits until the manager is idle with all of `expected` clusters engaged, or `timeout` has passed.
-pub(crate) async fn wait(host: &Host, expected: &BTreeSet<String>, timeout: Duration) -> Report {
+/// Waits until the manager is idle, with all in-memory clusters engaged if there are such, or `timeout` has passed.
+pub(crate) async fn wait(host: &Host, simulated: Option<&Simulated>, timeout: Duration) -> Report {
     let start = Instant::now();
+    let expected = simulated.map(Simulated::names).unwrap_or_default();
     let mut steady = 0;
     loop {
-        let look = look(host, expected).await;
+        let look = look(host, &expected).await;
         steady = if look.busy.is_empty() { steady + 1 } else { 0 };
         if steady >= STEADY || start.elapsed() >= timeout {
-            return report(host, start.elapsed(), look);
+            return report(host, simulated, start.elapsed(), look);
         }
         sleep(INTERVAL).await;
     }
@@ -74,17 +81,33 @@ struct Look {
 
 async fn look(host: &Host, expected: &BTreeSet<String>) -> Look {
     let idle = host.manager.idle().await;
-    let engaged: BTreeSet<String> = host.manager.clusters().into_iter().map(|cluster| cluster.name).collect();
-    let mut busy: Vec<String> = expected.difference(&engaged).map(|name| format!("cluster {name} is not engaged yet")).collect();
+    let engaged: BTreeSet<String> = host
+        .manager
+        .clusters()
+        .into_iter()
+        .map(|cluster| cluster.name)
+        .collect();
+    let mut busy: Vec<String> = expected
+        .difference(&engaged)
+        .map(|name| format!("cluster {name} is not engaged yet"))
+        .collect();
+    if engaged.is_empty() && busy.is_empty() {
+        busy.push("no cluster is engaged yet".to_owned());
+    }
     busy.extend(idle.busy);
     if !idle.idle && busy.is_empty() {
         busy.push("the manager is busy".to_owned());
     }
-    let failing = idle.failing.into_iter().chain(idle.terminal).map(state::key_view).collect();
+    let failing = idle
+        .failing
+        .into_iter()
+        .chain(idle.terminal)
+        .map(state::key_view)
+        .collect();
     Look { busy, failing }
 }
 
-fn report(host: &Host, elapsed: Duration, look: Look) -> Report {
+fn report(host: &Host, simulated: Option<&Simulated>, elapsed: Duration, look: Look) -> Report {
     let tally = host.tally();
     let clusters = state::clusters(host).items.into_iter().map(|cluster| {
         let counts = tally.in_cluster(&cluster.name);
@@ -92,6 +115,7 @@ fn report(host: &Host, elapsed: Duration, look: Look) -> Report {
             attempts: counts.attempts(),
             succeeded: counts.succeeded,
             failed: counts.failed,
+            changes: simulated.and_then(|simulated| simulated.changes(&cluster.name)),
             name: cluster.name,
             state: cluster.state,
             objects: cluster.objects,
@@ -99,7 +123,16 @@ fn report(host: &Host, elapsed: Duration, look: Look) -> Report {
     });
     let clusters = clusters.collect();
     let Look { busy, failing } = look;
-    Report { done: busy.is_empty() && failing.is_empty(), seconds: elapsed.as_secs_f64(), clusters, failing, busy }
+    let problems = host.all_problems();
+    let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
+    Report {
+        done,
+        seconds: elapsed.as_secs_f64(),
+        clusters,
+        failing,
+        busy,
+        problems,
+    }
 }
 
 impl Report {
@@ -116,26 +149,51 @@ impl Report {
     }
 
     fn print_text(&self) {
-        let mut table = Table::new(&["CLUSTER", "STATE", "RECONCILES", "SUCCEEDED", "FAILED", "OBJECTS"]);
+        let mut table = Table::new(&[
+            "CLUSTER",
+            "STATE",
+            "RECONCILES",
+            "SUCCEEDED",
+            "FAILED",
+            "CHANGES",
+            "OBJECTS",
+        ]);
         for cluster in &self.clusters {
-            let tone = if cluster.state == "Ready" { Tone::Good } else { Tone::Bad };
+            let tone = if cluster.state == "Ready" {
+                Tone::Good
+            } else {
+                Tone::Bad
+            };
             table.row([
                 Cell::text(cluster_name(&cluster.name)),
                 Cell::toned(&cluster.state, tone),
                 Cell::number(cluster.attempts),
                 Cell::number(cluster.succeeded),
                 Cell::bad_number(cluster.failed),
+                Cell::number(
+                    cluster
+                        .changes
+                        .map_or("-".to_owned(), |changes| changes.to_string()),
+                ),
                 Cell::number(cluster.objects),
             ]);
         }
         anstream::println!("\n{table}");
         let clusters = count(self.clusters.len() as u64, "cluster");
         if self.done {
-            anstream::println!("{} in {clusters} after {:.1} s: nothing is left to do", Tone::Good.paint("done"), self.seconds);
+            anstream::println!(
+                "{} in {clusters} after {:.1} s: nothing is left to do",
+                Tone::Good.paint("done"),
+                self.seconds
+            );
             return;
         }
-        anstream::println!("{} in {clusters} after {:.1} s", Tone::Bad.paint("not done"), self.seconds);
-        for reason in &self.busy {
+        anstream::println!(
+            "{} in {clusters} after {:.1} s",
+            Tone::Bad.paint("not done"),
+            self.seconds
+        );
+        for reason in self.busy.iter().chain(&self.problems) {
             anstream::println!("  {reason}");
         }
         if !self.failing.is_empty() {

@@ -15,7 +15,7 @@ pub(crate) use duration::Interval;
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{ProviderSpec, Source};
 pub(crate) use quantity::Bytes;
-pub(crate) use reconciler::{Isolation, ReconcilerSpec};
+pub(crate) use reconciler::ReconcilerSpec;
 pub(crate) use rules::RuleSpec;
 pub(crate) use tenant::TenantSpec;
 
@@ -41,7 +41,12 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Manager, Self::Provider, Self::Tenant, Self::Reconciler];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Manager,
+        Self::Provider,
+        Self::Tenant,
+        Self::Reconciler,
+    ];
 
     /// The word in `kind`.
     pub(crate) fn as_str(self) -> &'static str {
@@ -120,7 +125,10 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// Refuses the value at `path`.
     pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into() }
+        Self {
+            path: path.into(),
+            message: message.into(),
+        }
     }
 }
 

@@ -11,7 +11,9 @@ pub(crate) use merge::{Merged, merge};
 pub(crate) use read::{Bad, load};
 
 use crate::document::{Position, Problem};
-use crate::kinds::{Identity, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec};
+use crate::kinds::{
+    Identity, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,7 +47,9 @@ impl PartialEq for Document {
     /// Equal documents ask for the same; where they stand in their file does not count, the folder that relative paths
     /// start from does.
     fn eq(&self, other: &Self) -> bool {
-        self.identity == other.identity && self.spec == other.spec && self.folder() == other.folder()
+        self.identity == other.identity
+            && self.spec == other.spec
+            && self.folder() == other.folder()
     }
 }
 
@@ -57,13 +61,21 @@ impl Document {
 
     /// A path of the document as seen from the current folder.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
-        let joined = self.folder().join(path);
-        joined.components().collect()
+        let path: PathBuf = self.folder().join(path).components().collect();
+        if path.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            path
+        }
     }
 
     /// A problem with this document as a whole.
     pub(crate) fn problem(&self, message: impl std::fmt::Display) -> Problem {
-        Problem::at(&self.file, self.position, format!("{}: {message}", self.identity))
+        Problem::at(
+            &self.file,
+            self.position,
+            format!("{}: {message}", self.identity),
+        )
     }
 }
 
@@ -76,63 +88,85 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// All documents.
+    #[cfg(test)]
     pub(crate) fn documents(&self) -> &[Document] {
         &self.documents
     }
 
     /// The document of this identity.
     pub(crate) fn get(&self, identity: &Identity) -> Option<&Document> {
-        let index = self.documents.binary_search_by(|document| document.identity.cmp(identity)).ok()?;
+        let index = self
+            .documents
+            .binary_search_by(|document| document.identity.cmp(identity))
+            .ok()?;
         self.documents.get(index)
     }
 
     /// The manager's document, if there is one.
     pub(crate) fn manager(&self) -> Option<(&Document, &ManagerSpec)> {
-        self.documents.iter().find_map(|document| match &document.spec {
-            Spec::Manager(spec) => Some((document, spec)),
-            _ => None,
-        })
+        self.documents
+            .iter()
+            .find_map(|document| match &document.spec {
+                Spec::Manager(spec) => Some((document, spec)),
+                _ => None,
+            })
     }
 
     /// The providers.
     pub(crate) fn providers(&self) -> impl Iterator<Item = (&Document, &ProviderSpec)> {
-        self.documents.iter().filter_map(|document| match &document.spec {
-            Spec::Provider(spec) => Some((document, spec)),
-            _ => None,
-        })
+        self.documents
+            .iter()
+            .filter_map(|document| match &document.spec {
+                Spec::Provider(spec) => Some((document, spec)),
+                _ => None,
+            })
     }
 
     /// The tenants that have a document.
     pub(crate) fn tenants(&self) -> impl Iterator<Item = (&Document, &TenantSpec)> {
-        self.documents.iter().filter_map(|document| match &document.spec {
-            Spec::Tenant(spec) => Some((document, spec)),
-            _ => None,
-        })
+        self.documents
+            .iter()
+            .filter_map(|document| match &document.spec {
+                Spec::Tenant(spec) => Some((document, spec)),
+                _ => None,
+            })
     }
 
     /// The reconcilers.
     pub(crate) fn reconcilers(&self) -> impl Iterator<Item = (&Document, &ReconcilerSpec)> {
-        self.documents.iter().filter_map(|document| match &document.spec {
-            Spec::Reconciler(spec) => Some((document, &**spec)),
-            _ => None,
-        })
+        self.documents
+            .iter()
+            .filter_map(|document| match &document.spec {
+                Spec::Reconciler(spec) => Some((document, &**spec)),
+                _ => None,
+            })
     }
 
     /// The tenant's document, if it has one.
     pub(crate) fn tenant(&self, name: &str) -> Option<(&Document, &TenantSpec)> {
-        self.tenants().find(|(document, _)| document.identity.name == name)
+        self.tenants()
+            .find(|(document, _)| document.identity.name == name)
     }
 
     /// Whether a document names the local cluster or works in it.
     pub(crate) fn asks_for_local(&self) -> bool {
-        let opens = |rule: &RuleSpec| rule.clusters.as_ref().is_some_and(|clusters| clusters.local);
+        let opens = |rule: &RuleSpec| {
+            rule.clusters
+                .as_ref()
+                .is_some_and(|clusters| clusters.local)
+        };
         let named = self.manager().is_some_and(|(_, spec)| spec.local.is_some());
-        named || self.reconcilers().any(|(_, spec)| spec.clusters.local == Some(true) || spec.rules.iter().any(opens))
+        named
+            || self
+                .reconcilers()
+                .any(|(_, spec)| spec.clusters.local == Some(true) || spec.rules.iter().any(opens))
     }
 
     /// Whether a document of the kind exists.
     pub(crate) fn has(&self, kind: Kind) -> bool {
-        self.documents.iter().any(|document| document.identity.kind == kind)
+        self.documents
+            .iter()
+            .any(|document| document.identity.kind == kind)
     }
 }
 

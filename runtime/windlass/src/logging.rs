@@ -13,13 +13,24 @@ pub(crate) const VARIABLE: &str = "WINDLASS_LOG";
 pub(crate) fn start(filter: Option<&str>) -> anyhow::Result<()> {
     let text = filter.unwrap_or("info");
     let filter = EnvFilter::try_new(text).map_err(|error| {
-        anyhow::anyhow!("the log filter {text:?} cannot be read: {error}; write for example info,guest=debug")
+        anyhow::anyhow!(
+            "the log filter {text:?} cannot be read: {error}; write for example info,guest=debug"
+        )
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {
-        builder.with_ansi(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())).init();
+        builder
+            .with_ansi(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
+            .init();
     } else {
-        builder.json().flatten_event(true).with_current_span(false).with_span_list(true).init();
+        builder
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(true)
+            .init();
     }
     Ok(())
 }

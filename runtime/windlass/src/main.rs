@@ -43,7 +43,10 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let variable = std::env::var(logging::VARIABLE).ok();
     logging::start(cli.log.as_deref().or(variable.as_deref()))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("windlass").build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("windlass")
+        .build()?;
     let format = cli.output;
     let result = runtime.block_on(async {
         match cli.command {

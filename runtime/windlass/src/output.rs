@@ -55,8 +55,16 @@ impl Cell {
     /// A text in a tone.
     pub(crate) fn toned(text: impl fmt::Display, tone: Tone) -> Self {
         let text = text.to_string();
-        let text = if text.is_empty() { "-".to_owned() } else { text.replace(['\n', '\r', '\t'], " ") };
-        Self { text, tone, right: false }
+        let text = if text.is_empty() {
+            "-".to_owned()
+        } else {
+            text.replace(['\n', '\r', '\t'], " ")
+        };
+        Self {
+            text,
+            tone,
+            right: false,
+        }
     }
 
     /// A plain text.
@@ -66,13 +74,19 @@ impl Cell {
 
     /// A number.
     pub(crate) fn number(number: impl fmt::Display) -> Self {
-        Self { right: true, ..Self::text(number) }
+        Self {
+            right: true,
+            ..Self::text(number)
+        }
     }
 
     /// A number that is bad unless it is zero.
     pub(crate) fn bad_number(number: u64) -> Self {
         let tone = if number == 0 { Tone::Plain } else { Tone::Bad };
-        Self { right: true, ..Self::toned(number, tone) }
+        Self {
+            right: true,
+            ..Self::toned(number, tone)
+        }
     }
 }
 
@@ -87,7 +101,10 @@ pub(crate) struct Table {
 impl Table {
     /// An empty table.
     pub(crate) fn new(headings: &[&'static str]) -> Self {
-        Self { headings: headings.to_vec(), rows: Vec::new() }
+        Self {
+            headings: headings.to_vec(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row; cells that are missing stay empty, those too many are left out.
@@ -102,7 +119,10 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: usize| {
             let cells = self.rows.iter().map(|row| row[column].text.chars().count());
-            cells.chain([self.headings[column].chars().count()]).max().unwrap_or(0)
+            cells
+                .chain([self.headings[column].chars().count()])
+                .max()
+                .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.headings.len()).map(width).collect();
         let headings: Vec<Cell> = self
@@ -172,23 +192,46 @@ mod tests {
     #[test]
     fn columns_line_up_and_numbers_stand_right() {
         let mut table = Table::new(&["CLUSTER", "OBJECTS", "STATE"]);
-        table.row([Cell::text("alpha"), Cell::number(7), Cell::toned("Ready", Tone::Good)]);
-        table.row([Cell::text("a-long-name"), Cell::number(1234), Cell::text("")]);
+        table.row([
+            Cell::text("alpha"),
+            Cell::number(7),
+            Cell::toned("Ready", Tone::Good),
+        ]);
+        table.row([
+            Cell::text("a-long-name"),
+            Cell::number(1234),
+            Cell::text(""),
+        ]);
         let plain = anstream::adapter::strip_str(&table.to_string()).to_string();
-        assert_eq!(plain, "CLUSTER      OBJECTS  STATE\nalpha              7  Ready\na-long-name     1234  -\n");
+        assert_eq!(
+            plain,
+            "CLUSTER      OBJECTS  STATE\nalpha              7  Ready\na-long-name     1234  -\n"
+        );
     }
 
     #[test]
     fn a_cell_stays_on_its_line() {
         let mut table = Table::new(&["A"]);
         table.row([Cell::text("x\ny"), Cell::text("too many")]);
-        assert_eq!(anstream::adapter::strip_str(&table.to_string()).to_string(), "A\nx y\n");
+        assert_eq!(
+            anstream::adapter::strip_str(&table.to_string()).to_string(),
+            "A\nx y\n"
+        );
     }
 
     #[test]
     fn sizes_ages_and_counts_read_well() {
-        assert_eq!([size(812), size(1536), size(34 << 10), size(1_300_000)], ["812 B", "1.5 KiB", "34 KiB", "1.2 MiB"]);
-        assert_eq!([age(8), age(200), age(7500), age(400_000)], ["8s", "3m", "2h5m", "4d"]);
-        assert_eq!([count(1, "cluster"), count(3, "cluster")], ["1 cluster", "3 clusters"]);
+        assert_eq!(
+            [size(812), size(1536), size(34 << 10), size(1_300_000)],
+            ["812 B", "1.5 KiB", "34 KiB", "1.2 MiB"]
+        );
+        assert_eq!(
+            [age(8), age(200), age(7500), age(400_000)],
+            ["8s", "3m", "2h5m", "4d"]
+        );
+        assert_eq!(
+            [count(1, "cluster"), count(3, "cluster")],
+            ["1 cluster", "3 clusters"]
+        );
     }
 }

@@ -29,7 +29,7 @@ struct Slot {
     running: Option<Recipe>,
     /// What was tried last and failed, and why. It is not tried again until something changes.
     failed: Option<(Recipe, String)>,
-    /// What was last told to be wrong; it is told once.
+    /// What is wrong now.
     problem: Option<String>,
 }
 
@@ -46,54 +46,124 @@ pub(crate) struct Reconcilers {
     guests: Guests,
     board: Arc<Board>,
     slots: BTreeMap<String, Slot>,
+    /// Reconcilers whose problem came up, changed or went since [`Reconcilers::tell`].
+    news: BTreeSet<String>,
 }
 
 impl Reconcilers {
     /// None yet.
     pub(crate) fn new(guests: Guests, board: Arc<Board>) -> Self {
-        Self { guests, board, slots: BTreeMap::new() }
+        Self {
+            guests,
+            board,
+            slots: BTreeMap::new(),
+            news: BTreeSet::new(),
+        }
     }
 
     /// What the documents' guests are read from: to be watched.
     pub(crate) fn guest_files(configuration: &Configuration) -> BTreeSet<PathBuf> {
         let path = |(document, spec): (&Document, &ReconcilerSpec)| {
             let path = document.resolve(&spec.guest.path);
-            if path.is_dir() { built_path(&path) } else { path }
+            if path.is_dir() {
+                built_path(&path)
+            } else {
+                path
+            }
         };
         configuration.reconcilers().map(path).collect()
     }
 
-    /// Brings everything in line and tells what the manager has to do for it. What could not be is logged when it comes up and
-    /// stays on the board.
+    /// Brings everything in line and returns what the manager has to do for it. What could not be is on the board, and is
+    /// logged by [`Reconcilers::tell`].
     pub(crate) async fn changes(&mut self, configuration: &Configuration) -> Vec<Change> {
         let mut changes = self.removals(configuration);
         for (tenant, spec) in configuration.tenants() {
-            self.guests.set_tenant(&tenant.identity.name, spec);
+            if let Err(problem) = self.guests.set_tenant(&tenant.identity.name, spec) {
+                tracing::error!(
+                    tenant = tenant.identity.name,
+                    problem,
+                    "limits of the tenant are not in effect"
+                );
+            }
         }
         for (document, spec) in configuration.reconcilers() {
             let name = &document.identity.name;
-            let ceiling = configuration.tenant(spec.tenant()).and_then(|(_, tenant)| tenant.rules.clone());
+            let ceiling = configuration
+                .tenant(spec.tenant())
+                .and_then(|(_, tenant)| tenant.rules.clone());
             let mut slot = self.slots.remove(name).unwrap_or_default();
-            let outcome = slot.update(&self.guests, document, spec, ceiling).await;
-            slot.tell(name, outcome.as_ref().err());
+            let outcome = slot.update(&mut self.guests, document, spec, ceiling).await;
+            let problem = outcome.as_ref().err().cloned();
+            if slot.problem != problem {
+                slot.problem = problem;
+                self.news.insert(name.clone());
+            }
             self.board.set(name, slot.entry(document, spec));
             self.slots.insert(name.clone(), slot);
             changes.extend(outcome.unwrap_or_default());
         }
+        let used = self
+            .slots
+            .values()
+            .filter_map(|slot| Some(slot.running.as_ref()?.guest))
+            .collect();
+        self.guests.keep(&used);
         changes
+    }
+
+    /// Logs what became wrong since the last time, and what no longer is.
+    pub(crate) fn tell(&mut self) {
+        for name in std::mem::take(&mut self.news) {
+            let Some(slot) = self.slots.get(&name) else {
+                continue;
+            };
+            let serves = slot.running.is_some();
+            match &slot.problem {
+                Some(problem) if serves => tracing::error!(
+                    reconciler = name,
+                    problem,
+                    "the change is not in effect, what ran before goes on"
+                ),
+                Some(problem) => {
+                    tracing::error!(reconciler = name, problem, "reconciler not started")
+                }
+                None => tracing::info!(reconciler = name, "reconciler is as its document asks"),
+            }
+        }
+    }
+
+    /// How many run.
+    pub(crate) fn running(&self) -> usize {
+        self.slots
+            .values()
+            .filter(|slot| slot.running.is_some())
+            .count()
     }
 
     /// What is wrong, by reconciler.
     pub(crate) fn problems(&self) -> Vec<String> {
-        self.slots.values().filter_map(|slot| slot.problem.clone()).collect()
+        self.slots
+            .values()
+            .filter_map(|slot| slot.problem.clone())
+            .collect()
     }
 
     fn removals(&mut self, configuration: &Configuration) -> Vec<Change> {
-        let wanted: BTreeSet<&str> = configuration.reconcilers().map(|(document, _)| document.identity.name.as_str()).collect();
-        let gone: Vec<String> = self.slots.keys().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
+        let wanted: BTreeSet<&str> = configuration
+            .reconcilers()
+            .map(|(document, _)| document.identity.name.as_str())
+            .collect();
+        let gone: Vec<String> = self
+            .slots
+            .keys()
+            .filter(|name| !wanted.contains(name.as_str()))
+            .cloned()
+            .collect();
         let mut changes = Vec::new();
         for name in gone {
             self.board.remove(&name);
+            self.guests.remove(&name);
             let running = self.slots.remove(&name).and_then(|slot| slot.running);
             changes.extend(running.and_then(|recipe| removal(&name, &recipe)));
         }
@@ -105,7 +175,7 @@ impl Slot {
     /// What has to change; an error leaves everything as it is.
     async fn update(
         &mut self,
-        guests: &Guests,
+        guests: &mut Guests,
         document: &Document,
         spec: &ReconcilerSpec,
         ceiling: Option<Vec<RuleSpec>>,
@@ -113,7 +183,11 @@ impl Slot {
         let told = |message: String| document.problem(message).to_string();
         let path = component(document, spec).map_err(told)?;
         let bytes = read(&path).await.map_err(told)?;
-        let recipe = Recipe { spec: spec.clone(), ceiling, guest: Digest::of(&bytes) };
+        let recipe = Recipe {
+            spec: spec.clone(),
+            ceiling,
+            guest: Digest::of(&bytes),
+        };
         if self.running.as_ref() == Some(&recipe) {
             self.failed = None;
             return Ok(Vec::new());
@@ -124,11 +198,24 @@ impl Slot {
             return Err(problem.clone());
         }
         let name = &document.identity.name;
-        let order = Order { name, spec, ceiling: recipe.ceiling.as_deref(), bytes, path: &path };
+        let order = Order {
+            name,
+            spec,
+            ceiling: recipe.ceiling.as_deref(),
+            path: &path,
+            bytes,
+            digest: recipe.guest,
+        };
         match guests.controller(order).await {
             Ok(controller) => {
-                let moved = self.running.as_ref().filter(|running| running.spec.tenant() != spec.tenant());
-                let mut changes: Vec<Change> = moved.and_then(|running| removal(name, running)).into_iter().collect();
+                let moved = self
+                    .running
+                    .as_ref()
+                    .filter(|running| running.spec.tenant() != spec.tenant());
+                let mut changes: Vec<Change> = moved
+                    .and_then(|running| removal(name, running))
+                    .into_iter()
+                    .collect();
                 changes.push(Change::Put(Box::new(controller)));
                 (self.running, self.failed) = (Some(recipe), None);
                 Ok(changes)
@@ -139,20 +226,6 @@ impl Slot {
                 Err(problem)
             }
         }
-    }
-
-    /// Logs a problem when it comes up, and that it is over.
-    fn tell(&mut self, name: &str, problem: Option<&String>) {
-        if self.problem.as_ref() == problem {
-            return;
-        }
-        let serves = self.running.is_some();
-        match problem {
-            Some(problem) if serves => tracing::error!(reconciler = name, problem, "the change is not in effect, what ran before goes on"),
-            Some(problem) => tracing::error!(reconciler = name, problem, "reconciler not started"),
-            None => tracing::info!(reconciler = name, "reconciler is as its document asks"),
-        }
-        self.problem = problem.cloned();
     }
 
     fn entry(&self, document: &Document, spec: &ReconcilerSpec) -> Entry {
@@ -167,7 +240,10 @@ impl Slot {
 
 /// Names of a checked document are names of the engine.
 fn removal(name: &str, recipe: &Recipe) -> Option<Change> {
-    Some(Change::Remove(TenantName::new(recipe.spec.tenant()).ok()?, ControllerName::new(name).ok()?))
+    Some(Change::Remove(
+        TenantName::new(recipe.spec.tenant()).ok()?,
+        ControllerName::new(name).ok()?,
+    ))
 }
 
 /// The component that a document means: its file, or what was built in its folder.
@@ -177,13 +253,21 @@ fn component(document: &Document, spec: &ReconcilerSpec) -> Result<PathBuf, Stri
         return Ok(path);
     }
     built(&path).ok_or_else(|| {
-        format!("{} is a source folder that was not built yet: run windlass build {}", path.display(), path.display())
+        format!(
+            "{} is a source folder that was not built yet: run windlass build {}",
+            path.display(),
+            path.display()
+        )
     })
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, String> {
-    tokio::fs::read(path).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("{}: no such file: check spec.guest.path", path.display()),
-        _ => format!("{}: the guest cannot be read: {error}", path.display()),
-    })
+    tokio::fs::read(path)
+        .await
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("{}: no such file: check spec.guest.path", path.display())
+            }
+            _ => format!("{}: the guest cannot be read: {error}", path.display()),
+        })
 }

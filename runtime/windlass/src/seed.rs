@@ -34,11 +34,17 @@ impl Seed {
         let shared = objects(&files, &mut problems);
         let mut seed = Self::default();
         for subfolder in folders {
-            let name = subfolder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = subfolder
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let (files, nested) = entries(&subfolder, &mut problems);
             for folder in nested {
                 let file: Arc<str> = folder.to_string_lossy().into();
-                problems.push(Problem::of_file(&file, "folders in a cluster's folder are not read: move the manifests up"));
+                problems.push(Problem::of_file(
+                    &file,
+                    "folders in a cluster's folder are not read: move the manifests up",
+                ));
             }
             let own = objects(&files, &mut problems);
             if name == LOCAL {
@@ -48,12 +54,18 @@ impl Seed {
             }
         }
         if seed.clusters.is_empty() {
-            seed.clusters = DEFAULT_CLUSTERS.map(|name| (name.to_owned(), Vec::new())).into();
+            seed.clusters = DEFAULT_CLUSTERS
+                .map(|name| (name.to_owned(), Vec::new()))
+                .into();
         }
         for own in seed.clusters.values_mut() {
             *own = ordered(shared.iter().chain(own.iter()).cloned().collect());
         }
-        if problems.is_empty() { Ok(seed) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(seed)
+        } else {
+            Err(problems)
+        }
     }
 }
 
@@ -62,17 +74,32 @@ fn entries(folder: &Path, problems: &mut Vec<Problem>) -> (Vec<PathBuf>, Vec<Pat
     let name: Arc<str> = folder.to_string_lossy().into();
     let listing = match std::fs::read_dir(folder) {
         Ok(listing) => listing,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return (Vec::new(), Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return (Vec::new(), Vec::new());
+        }
         Err(error) => {
-            problems.push(Problem::of_file(&name, format!("cannot list the folder: {error}")));
+            problems.push(Problem::of_file(
+                &name,
+                format!("cannot list the folder: {error}"),
+            ));
             return (Vec::new(), Vec::new());
         }
     };
-    let visible = |path: &PathBuf| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'));
-    let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).filter(visible).collect();
+    let visible = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| !name.to_string_lossy().starts_with('.'))
+    };
+    let mut paths: Vec<PathBuf> = listing
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(visible)
+        .collect();
     paths.sort();
     let (folders, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
-    let manifest = |path: &PathBuf| path.extension().is_some_and(|e| e == "yaml" || e == "yml" || e == "json");
+    let manifest = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|e| e == "yaml" || e == "yml" || e == "json")
+    };
     (files.into_iter().filter(manifest).collect(), folders)
 }
 
@@ -82,7 +109,9 @@ fn objects(files: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Json> {
         let file: Arc<str> = path.to_string_lossy().into();
         match std::fs::read_to_string(path) {
             Ok(text) => read_objects(&file, &text, &mut objects, problems),
-            Err(error) => problems.push(Problem::of_file(&file, format!("cannot be read: {error}"))),
+            Err(error) => {
+                problems.push(Problem::of_file(&file, format!("cannot be read: {error}")))
+            }
         }
     }
     objects
@@ -101,14 +130,22 @@ fn read_objects(file: &Arc<str>, text: &str, objects: &mut Vec<Json>, problems: 
         let object: Json = match node.decode() {
             Ok(object) => object,
             Err(error) => {
-                problems.push(Problem::at(file, error.at.unwrap_or(at), error.message("the manifest")));
+                problems.push(Problem::at(
+                    file,
+                    error.at.unwrap_or(at),
+                    error.message("the manifest"),
+                ));
                 continue;
             }
         };
         match (object["kind"].as_str(), &object["items"]) {
             (Some("List"), Json::Array(items)) => objects.extend(items.iter().cloned()),
             (Some(_), _) if object["apiVersion"].is_string() => objects.push(object),
-            _ => problems.push(Problem::at(file, at, "this is no manifest: it needs apiVersion and kind")),
+            _ => problems.push(Problem::at(
+                file,
+                at,
+                "this is no manifest: it needs apiVersion and kind",
+            )),
         }
     }
 }
@@ -129,7 +166,10 @@ mod tests {
     use std::fs;
 
     fn names(objects: &[Json]) -> Vec<&str> {
-        objects.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect()
+        objects
+            .iter()
+            .filter_map(|object| object["metadata"]["name"].as_str())
+            .collect()
     }
 
     fn manifest(kind: &str, name: &str) -> String {
@@ -141,9 +181,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.yaml"), manifest("ConfigMap", "a")).unwrap();
         let seed = Seed::read(folder.path()).unwrap();
-        assert_eq!(seed.clusters.keys().collect::<Vec<_>>(), ["alpha", "beta", "gamma"]);
-        assert!(seed.clusters.values().all(|objects| names(objects) == ["a"]) && seed.local.is_none());
-        assert_eq!(Seed::read(&folder.path().join("nope")).unwrap().clusters.len(), 3);
+        assert_eq!(
+            seed.clusters.keys().collect::<Vec<_>>(),
+            ["alpha", "beta", "gamma"]
+        );
+        assert!(
+            seed.clusters
+                .values()
+                .all(|objects| names(objects) == ["a"])
+                && seed.local.is_none()
+        );
+        assert_eq!(
+            Seed::read(&folder.path().join("nope"))
+                .unwrap()
+                .clusters
+                .len(),
+            3
+        );
     }
 
     #[test]
@@ -152,10 +206,23 @@ mod tests {
         for name in ["eu", "us", "local"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        fs::write(folder.path().join("all.yaml"), manifest("ConfigMap", "shared")).unwrap();
-        let own = [manifest("Widget", "w"), manifest("Namespace", "n"), manifest("CustomResourceDefinition", "d")].concat();
+        fs::write(
+            folder.path().join("all.yaml"),
+            manifest("ConfigMap", "shared"),
+        )
+        .unwrap();
+        let own = [
+            manifest("Widget", "w"),
+            manifest("Namespace", "n"),
+            manifest("CustomResourceDefinition", "d"),
+        ]
+        .concat();
         fs::write(folder.path().join("eu/own.yaml"), own).unwrap();
-        fs::write(folder.path().join("local/hub.yaml"), manifest("ConfigMap", "hub")).unwrap();
+        fs::write(
+            folder.path().join("local/hub.yaml"),
+            manifest("ConfigMap", "hub"),
+        )
+        .unwrap();
         let seed = Seed::read(folder.path()).unwrap();
         assert_eq!(names(&seed.clusters["eu"]), ["d", "n", "shared", "w"]);
         assert_eq!(names(&seed.clusters["us"]), ["shared"]);
@@ -167,10 +234,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n";
         fs::write(folder.path().join("a.yaml"), list).unwrap();
-        assert_eq!(names(&Seed::read(folder.path()).unwrap().clusters["alpha"]), ["x"]);
+        assert_eq!(
+            names(&Seed::read(folder.path()).unwrap().clusters["alpha"]),
+            ["x"]
+        );
         fs::write(folder.path().join("b.yaml"), "hello: world\n---\nx: [\n").unwrap();
         let problems = Seed::read(folder.path()).unwrap_err();
         assert_eq!(problems.len(), 2);
-        assert!(problems[0].to_string().ends_with("b.yaml:1:1: this is no manifest: it needs apiVersion and kind"));
+        assert!(
+            problems[0]
+                .to_string()
+                .ends_with("b.yaml:1:1: this is no manifest: it needs apiVersion and kind")
+        );
     }
 }

@@ -18,24 +18,24 @@ use anyhow::{Context, Result, bail};
 use prometheus_client::registry::Registry;
 use reload::Reload;
 pub(crate) use reload::source_folders;
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use windlass_fleet::TenantName;
 use windlass_fleet::manager::{Builder, Concurrency, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::queue::TenantOptions;
-use windlass_fleet::TenantName;
+use windlass_sandbox::GuestRuntime;
 
 /// What to run and how.
 pub(crate) struct Session {
     /// Files and folders of documents.
     pub(crate) files: Vec<PathBuf>,
     /// Clusters that stand in for those of the documents; a free admin port is taken when the usual one is not.
-    pub(crate) simulated: Option<Simulated>,
+    pub(crate) simulated: Option<Arc<Simulated>>,
     /// Whether source folders are built, at first and when they change.
     pub(crate) builds: bool,
     /// Where the admin endpoints are served, if not where the documents say.
@@ -53,87 +53,117 @@ pub(crate) struct Session {
 pub(crate) async fn run(session: Session) -> Result<ExitCode> {
     let stop = CancellationToken::new();
     stop_on_signals(stop.clone())?;
-    let workers = Workers::start()?;
-    let Merged { configuration, problems } = merge(&Configuration::default(), &load(&session.files));
-    for problem in &problems {
-        tracing::error!(problem = %problem, "document left out");
-    }
-    if !configuration.has(Kind::Reconciler) {
-        let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        bail!("there is no Reconciler to run{}", reasons(&said));
+    let workers = GuestRuntime::new(None).context("start the guests' threads")?;
+    let merged = merge(&Configuration::default(), &load(&session.files));
+    if !merged.configuration.has(Kind::Reconciler) {
+        bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
     }
 
     let mut registry = Registry::default();
-    let mut builder = build_manager(&session, &configuration, workers.handle.clone())?;
+    let mut builder = build_manager(&session, &merged.configuration, workers.handle().clone())?;
     builder = builder.metrics(Metrics::new(&mut registry));
     let board = Arc::new(Board::default());
-    let mut reconcilers = Reconcilers::new(Guests::new(workers.handle.clone())?, board.clone());
-    for change in reconcilers.changes(&configuration).await {
+    let mut reconcilers = Reconcilers::new(Guests::new()?, board.clone());
+    for change in reconcilers.changes(&merged.configuration).await {
         if let Change::Put(controller) = change {
             builder = builder.controller(*controller);
         }
     }
-    if board.entries().values().all(|entry| entry.revision.is_none()) {
-        let said: Vec<String> = problems.iter().map(ToString::to_string).chain(reconcilers.problems()).collect();
-        bail!("no reconciler can start{}", reasons(&said));
+    if reconcilers.running() == 0 && !session.waits_for_a_save() {
+        bail!(
+            "no reconciler can start{}",
+            reasons(&merged, &reconcilers.problems())
+        );
     }
 
-    let listener = bind_admin(&session, &configuration).await?;
+    for problem in &merged.problems {
+        tracing::error!(%problem, "document left out");
+    }
+    reconcilers.tell();
+
+    let listener = bind_admin(&session, &merged.configuration).await?;
     let bound = builder.build()?.bind();
-    let host = Host::new(bound.handle(), board, configuration, registry);
+    let host = Host::new(bound.handle(), board, merged, registry);
     tracing::info!(address = %listener.local_addr()?, "admin endpoints are served");
     // Served until the drain is over, so that it can be watched.
     let served = CancellationToken::new();
     let admin = tokio::spawn(admin::serve(listener, host.clone(), served.clone()));
-    let reload = Reload::start(&session, host.clone(), reconcilers).context("watch the configuration")?;
+    let reload =
+        Reload::start(&session, host.clone(), reconcilers).context("watch the configuration")?;
     let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
-    let watched = tokio::spawn(end_when_idle(session.idle.clone(), expected(&session), host, session.format, stop.clone()));
+    let watched = tokio::spawn(end_when_idle(session, host, stop.clone()));
 
     bound.run(stop.clone()).await?;
     stop.cancel();
     reload.await.context("the reload ended early")?;
-    let code = watched.await.context("the wait for idleness ended early")??;
+    let code = watched
+        .await
+        .context("the wait for idleness ended early")??;
     served.cancel();
     admin.await.context("the admin endpoints ended early")?;
     Ok(code)
 }
 
-/// The reasons below a headline.
-fn reasons(said: &[String]) -> String {
-    said.iter().map(|reason| format!("\n  {reason}")).collect()
+/// Why nothing runs, below a headline.
+fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
+    let documents = merged.problems.iter().map(ToString::to_string);
+    documents
+        .chain(reconcilers.iter().cloned())
+        .map(|reason| format!("\n  {reason}"))
+        .collect()
 }
 
-/// Clusters that must be engaged before idle means something.
-fn expected(session: &Session) -> BTreeSet<String> {
-    session.simulated.as_ref().map(|simulated| simulated.names.clone()).unwrap_or_default()
+impl Session {
+    /// Whether somebody sits before it and will mend what does not start.
+    fn waits_for_a_save(&self) -> bool {
+        self.builds && !self.idle.exit_when_idle
+    }
 }
 
 /// Ends the session once there is nothing left to do, and says how that went.
 async fn end_when_idle(
-    args: IdleArgs,
-    expected: BTreeSet<String>,
+    session: Session,
     host: Arc<Host>,
-    format: Format,
     stop: CancellationToken,
 ) -> Result<ExitCode> {
-    if !args.exit_when_idle {
+    if !session.idle.exit_when_idle {
         return Ok(ExitCode::SUCCESS);
     }
-    let waited = stop.run_until_cancelled(idle::wait(&host, &expected, args.idle_timeout.0)).await;
+    let waited = stop
+        .run_until_cancelled(idle::wait(
+            &host,
+            session.simulated.as_deref(),
+            session.idle.idle_timeout.0,
+        ))
+        .await;
     let Some(report) = waited else {
         return Ok(ExitCode::SUCCESS);
     };
-    report.print(format)?;
+    report.print(session.format)?;
     stop.cancel();
-    Ok(if report.done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// A manager with the clusters and tenants of the documents, or those that stand in for them.
-fn build_manager(session: &Session, configuration: &Configuration, workers: tokio::runtime::Handle) -> Result<Builder> {
-    let spec = configuration.manager().map(|(_, spec)| spec.clone()).unwrap_or_default();
+fn build_manager(
+    session: &Session,
+    configuration: &Configuration,
+    workers: tokio::runtime::Handle,
+) -> Result<Builder> {
+    let spec = configuration
+        .manager()
+        .map(|(_, spec)| spec.clone())
+        .unwrap_or_default();
     let options = ManagerOptions {
         concurrency: Concurrency {
-            global: spec.concurrency.global.unwrap_or(ManagerSpec::DEFAULT_GLOBAL),
+            global: spec
+                .concurrency
+                .global
+                .unwrap_or(ManagerSpec::DEFAULT_GLOBAL),
             per_cluster: spec.concurrency.per_cluster,
         },
         drain_timeout: spec.drain_timeout.unwrap_or(ManagerSpec::DEFAULT_DRAIN).0,
@@ -142,7 +172,10 @@ fn build_manager(session: &Session, configuration: &Configuration, workers: toki
     };
     let mut builder = Manager::builder().options(options);
     for (document, spec) in configuration.tenants() {
-        builder = builder.tenant(TenantName::new(&document.identity.name)?, tenant_options(spec));
+        builder = builder.tenant(
+            TenantName::new(&document.identity.name)?,
+            tenant_options(spec),
+        );
     }
     if let Some(simulated) = &session.simulated {
         if let Some(local) = &simulated.local {
@@ -150,7 +183,9 @@ fn build_manager(session: &Session, configuration: &Configuration, workers: toki
         }
         return Ok(builder.provider(simulated.provider.clone()));
     }
-    if let Some(local) = clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))? {
+    if let Some(local) =
+        clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))?
+    {
         builder = builder.local(local);
     }
     for (document, spec) in configuration.providers() {
@@ -164,15 +199,24 @@ fn build_manager(session: &Session, configuration: &Configuration, workers: toki
 
 /// A tenant's share in the engine's words.
 fn tenant_options(spec: &TenantSpec) -> TenantOptions {
-    TenantOptions { weight: spec.weight(), concurrency: spec.limits.concurrency, ..TenantOptions::default() }
+    TenantOptions {
+        weight: spec.weight(),
+        concurrency: spec.limits.concurrency,
+        ..TenantOptions::default()
+    }
 }
 
 /// Takes the admin address: the flag's, the document's, the usual one, or for `dev` any.
 async fn bind_admin(session: &Session, configuration: &Configuration) -> Result<TcpListener> {
-    let named = configuration.manager().and_then(|(_, spec)| spec.admin.address.as_deref());
+    let named = configuration
+        .manager()
+        .and_then(|(_, spec)| spec.admin.address.as_deref());
     let address = match session.admin {
         Some(address) => address,
-        None => named.unwrap_or(ManagerSpec::DEFAULT_ADMIN).parse().context("read the admin address")?,
+        None => named
+            .unwrap_or(ManagerSpec::DEFAULT_ADMIN)
+            .parse()
+            .context("read the admin address")?,
     };
     match admin::bind(address).await {
         Err(_) if session.simulated.is_some() && session.admin.is_none() => {
@@ -180,28 +224,5 @@ async fn bind_admin(session: &Session, configuration: &Configuration) -> Result<
             admin::bind(SocketAddr::new(address.ip(), 0)).await
         }
         other => other,
-    }
-}
-
-/// The guests' own runtime: busy guests delay nothing but guests.
-struct Workers {
-    handle: tokio::runtime::Handle,
-    /// Taken when this is dropped.
-    runtime: Option<tokio::runtime::Runtime>,
-}
-
-impl Workers {
-    fn start() -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("guests").build()?;
-        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        // A guest that still runs after the drain is not waited for.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }

@@ -3,8 +3,8 @@
 use crate::guest_build::state_folder;
 use crate::seed::Seed;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_apiserver::Server;
@@ -20,12 +20,11 @@ const LOCAL: &str = "local";
 /// Clusters in this process, filled.
 pub(crate) struct Simulated {
     /// Serves the clusters until it is dropped.
-    #[expect(dead_code, reason = "held for its lifetime")]
     server: Server,
     /// The kubeconfig file, a context for each cluster.
     pub(crate) kubeconfig: PathBuf,
-    /// The fleet's clusters.
-    pub(crate) names: BTreeSet<String>,
+    /// The fleet's clusters, with how many changes each had seen when it was filled.
+    clusters: BTreeMap<String, u64>,
     /// Stands in for the Manager's local cluster.
     pub(crate) local: Option<ClusterSpec>,
     /// Stands in for the Providers.
@@ -38,36 +37,98 @@ impl Simulated {
     /// # Errors
     /// When the port is taken, an object of the seed is refused, or the kubeconfig cannot be written.
     pub(crate) async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut builder = Server::builder();
-        for name in seed.clusters.keys().map(String::as_str).chain(seed.local.iter().map(|_| LOCAL)) {
-            builder = builder.cluster(name);
-        }
-        let server = builder
-            .bind(address)
-            .await
-            .with_context(|| format!("cannot serve the in-memory fleet at {address}: choose another port with --port"))?;
-        let objects = seed.clusters.iter().map(|(name, objects)| (name.as_str(), objects));
-        for (name, objects) in objects.chain(seed.local.iter().map(|objects| (LOCAL, objects))) {
-            for object in objects {
-                fill(&server, name, object).await?;
+        let local = seed.local.iter().map(|objects| (LOCAL, objects));
+        let contents: Vec<(&str, &Vec<Json>)> = seed
+            .clusters
+            .iter()
+            .map(|(name, objects)| (name.as_str(), objects))
+            .chain(local)
+            .collect();
+        let builder = contents
+            .iter()
+            .fold(Server::builder(), |builder, (name, _)| {
+                builder.cluster(*name)
+            });
+        let address = format!("127.0.0.1:{port}");
+        let server = builder.bind(&address).await.with_context(|| {
+            format!(
+                "cannot serve the in-memory fleet at {address}: choose another port with --port"
+            )
+        })?;
+        let mut clusters = BTreeMap::new();
+        for (name, objects) in contents {
+            let changes = fill(&server, name, objects)?;
+            if name != LOCAL {
+                clusters.insert(name.to_owned(), changes);
             }
         }
         let text = server.kubeconfig();
-        let kubeconfig = write_kubeconfig(folder, &text)?;
-        let config = |context: &str| ClusterConfig::from_kubeconfig_text(&text, Some(context), None, Provenance::Program);
-        let mut specs = Vec::new();
-        for name in seed.clusters.keys() {
-            specs.push(ClusterSpec::new(ClusterName::new(name)?, config(name)?));
+        let config = |context: &str| {
+            ClusterConfig::from_kubeconfig_text(&text, Some(context), None, Provenance::Program)
+        };
+        let provider = Clusters::new("in-memory");
+        for name in clusters.keys() {
+            provider.put(ClusterSpec::new(ClusterName::new(name)?, config(name)?));
         }
         let local = match seed.local {
             Some(_) => Some(ClusterSpec::new(ClusterName::local(), config(LOCAL)?)),
             None => None,
         };
-        let provider = Clusters::new("in-memory");
-        for spec in specs {
-            provider.add(spec);
-        }
-        Ok(Self { server, kubeconfig, names: seed.clusters.keys().cloned().collect(), local, provider: Arc::new(provider) })
+        let kubeconfig = write_kubeconfig(folder, &text)?;
+        Ok(Self {
+            server,
+            kubeconfig,
+            clusters,
+            local,
+            provider: Arc::new(provider),
+        })
     }
+
+    /// The names of the fleet's clusters; the local one has none.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        self.clusters.keys().cloned().collect()
+    }
+
+    /// How many changes a cluster has stored since it was filled.
+    pub(crate) fn changes(&self, name: &str) -> Option<u64> {
+        let filled = self.clusters.get(name)?;
+        Some(self.server.cluster(name)?.version().saturating_sub(*filled))
+    }
+}
+
+/// Creates a cluster's first objects and returns how many changes that made.
+fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
+    let Some(cluster) = server.cluster(name) else {
+        bail!("cluster {name} is not served");
+    };
+    for object in objects {
+        let what = || {
+            let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
+            format!(
+                "{} {}",
+                text(&object["kind"]),
+                text(&object["metadata"]["name"])
+            )
+        };
+        let applied = cluster.apply(object.clone());
+        applied.with_context(|| format!("cluster {name} refuses {} of the seed", what()))?;
+    }
+    Ok(cluster.version())
+}
+
+/// Writes the kubeconfig in one step: kubectl may be reading it.
+fn write_kubeconfig(folder: &Path, text: &str) -> Result<PathBuf> {
+    let write = || {
+        let path = state_folder(folder)?.join("kubeconfig");
+        let fresh = path.with_extension(std::process::id().to_string());
+        std::fs::write(&fresh, text)?;
+        std::fs::rename(&fresh, &path)?;
+        std::io::Result::Ok(path)
+    };
+    write().with_context(|| {
+        format!(
+            "cannot write the kubeconfig into {}",
+            folder.join(".windlass").display()
+        )
+    })
 }

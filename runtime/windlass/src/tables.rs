@@ -10,7 +10,9 @@ pub(crate) fn cluster_name(name: &str) -> &str {
 
 /// Clusters: state, since when, what is cached.
 pub(crate) fn clusters(views: &[ClusterView]) -> Table {
-    let mut table = Table::new(&["CLUSTER", "STATE", "SINCE", "OBJECTS", "SIZE", "SERVER", "REASON"]);
+    let mut table = Table::new(&[
+        "CLUSTER", "STATE", "SINCE", "OBJECTS", "SIZE", "SERVER", "REASON",
+    ]);
     for view in views {
         let tone = match view.state.as_str() {
             "Ready" => Tone::Good,
@@ -33,7 +35,18 @@ pub(crate) fn clusters(views: &[ClusterView]) -> Table {
 /// Reconcilers: what they did, what waits, what is wrong.
 pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
     let headings = [
-        "TENANT", "RECONCILER", "STATE", "REVISION", "CLUSTERS", "ATTEMPTS", "FAILED", "RUNNING", "WAITING", "BACKOFF", "TERMINAL", "PROBLEM",
+        "TENANT",
+        "RECONCILER",
+        "STATE",
+        "REVISION",
+        "CLUSTERS",
+        "ATTEMPTS",
+        "FAILED",
+        "RUNNING",
+        "WAITING",
+        "BACKOFF",
+        "TERMINAL",
+        "PROBLEM",
     ];
     let mut table = Table::new(&headings);
     for view in views {
@@ -42,7 +55,9 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
             (true, false) => ("Stale", Tone::Warn),
             (false, _) => ("Stopped", Tone::Bad),
         };
-        let problems = [&view.problem, &view.last_error].into_iter().chain(&view.watch_problems);
+        let problems = [&view.problem, &view.last_error]
+            .into_iter()
+            .chain(&view.watch_problems);
         let problem = problems.into_iter().find(|problem| !problem.is_empty());
         table.row([
             Cell::text(&view.tenant),
@@ -64,13 +79,26 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
 
 /// Tenants: their share and what they use of it.
 pub(crate) fn tenants(views: &[TenantView]) -> Table {
-    let headings = ["TENANT", "WEIGHT", "CONCURRENCY", "MEMORY", "CEILING", "RECONCILERS", "RUNNING", "ATTEMPTS", "FAILED"];
+    let headings = [
+        "TENANT",
+        "WEIGHT",
+        "CONCURRENCY",
+        "MEMORY",
+        "CEILING",
+        "RECONCILERS",
+        "RUNNING",
+        "ATTEMPTS",
+        "FAILED",
+    ];
     let mut table = Table::new(&headings);
     for view in views {
         table.row([
             Cell::text(&view.name),
             Cell::number(view.weight),
-            Cell::number(view.concurrency.map_or("-".to_owned(), |limit| limit.to_string())),
+            Cell::number(
+                view.concurrency
+                    .map_or("-".to_owned(), |limit| limit.to_string()),
+            ),
             Cell::number(size(view.memory)),
             Cell::text(if view.ceiling { "yes" } else { "no" }),
             Cell::number(view.reconcilers),
@@ -84,9 +112,21 @@ pub(crate) fn tenants(views: &[TenantView]) -> Table {
 
 /// Keys: what they do and why.
 pub(crate) fn keys(views: &[KeyView]) -> Table {
-    let headings = ["KEY", "RECONCILER", "STATE", "SINCE", "FAILURES", "NEXT", "BLAME", "CAUSE", "LAST ERROR"];
+    let headings = [
+        "KEY",
+        "RECONCILER",
+        "STATE",
+        "SINCE",
+        "FAILURES",
+        "NEXT",
+        "BLAME",
+        "CAUSE",
+        "LAST ERROR",
+    ];
     let mut table = Table::new(&headings);
-    let seconds = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| age(seconds.max(0.0) as u64));
+    let seconds = |seconds: Option<f64>| {
+        seconds.map_or("-".to_owned(), |seconds| age(seconds.max(0.0) as u64))
+    };
     for view in views {
         let tone = match view.state.as_str() {
             "terminal" => Tone::Bad,

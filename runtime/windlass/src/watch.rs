@@ -7,6 +7,8 @@ use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -17,7 +19,7 @@ const QUIET: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);
 /// How often folders that could not be watched are tried again.
 const RETRY: Duration = Duration::from_secs(2);
-/// Events that wait; what comes beyond is told by the ones that wait.
+/// Events that wait; what comes beyond counts as a change of everything.
 const BACKLOG: usize = 1024;
 
 /// Something to watch.
@@ -36,6 +38,8 @@ pub(crate) enum Target {
 pub(crate) struct Watch {
     watcher: RecommendedWatcher,
     events: mpsc::Receiver<PathBuf>,
+    /// Set when an event found no room: every target may have changed.
+    overflowed: Arc<AtomicBool>,
     targets: BTreeSet<Target>,
     /// Folders that the watcher knows, with how deep.
     watched: BTreeMap<PathBuf, RecursiveMode>,
@@ -50,16 +54,27 @@ impl Watch {
     /// When the system has no more watchers to give.
     pub(crate) fn start() -> notify::Result<Self> {
         let (sender, events) = mpsc::channel(BACKLOG);
+        let overflowed = Arc::new(AtomicBool::new(false));
+        let full = overflowed.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let Ok(event) = event else { return };
             if matters(event.kind) {
                 for path in event.paths {
-                    // A full backlog already tells that something changed; see `Watch::changed`.
-                    let _ = sender.try_send(path);
+                    if sender.try_send(path).is_err() {
+                        full.store(true, Ordering::Release);
+                    }
                 }
             }
         })?;
-        Ok(Self { watcher, events, targets: BTreeSet::new(), watched: BTreeMap::new(), retry_at: Instant::now() })
+        let (targets, watched) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Self {
+            watcher,
+            events,
+            overflowed,
+            targets,
+            watched,
+            retry_at: Instant::now(),
+        })
     }
 
     /// Watches exactly these from now on.
@@ -77,7 +92,12 @@ impl Watch {
                 *entry = mode;
             }
         }
-        let stale: Vec<PathBuf> = self.watched.iter().filter(|(p, m)| wanted.get(*p) != Some(m)).map(|(p, _)| p.clone()).collect();
+        let stale: Vec<PathBuf> = self
+            .watched
+            .iter()
+            .filter(|(p, m)| wanted.get(*p) != Some(m))
+            .map(|(p, _)| p.clone())
+            .collect();
         for folder in stale {
             let _ = self.watcher.unwatch(&folder);
             self.watched.remove(&folder);
@@ -101,16 +121,22 @@ impl Watch {
             };
             let mut changed = BTreeSet::new();
             self.note(&first, &mut changed);
-            if changed.is_empty() {
+            if changed.is_empty() && !self.overflowed.load(Ordering::Acquire) {
                 continue;
             }
             let end = Instant::now() + LONGEST;
-            while let Ok(Some(path)) = timeout_at(end.min(Instant::now() + QUIET), self.events.recv()).await {
+            while let Ok(Some(path)) =
+                timeout_at(end.min(Instant::now() + QUIET), self.events.recv()).await
+            {
                 self.note(&path, &mut changed);
             }
             // A folder may have come below one that is watched.
             self.update();
-            return changed;
+            return if self.overflowed.swap(false, Ordering::AcqRel) {
+                self.targets.clone()
+            } else {
+                changed
+            };
         }
     }
 
@@ -130,7 +156,12 @@ impl Watch {
     }
 
     fn note(&self, path: &Path, changed: &mut BTreeSet<Target>) {
-        changed.extend(self.targets.iter().filter(|target| target.covers(path)).cloned());
+        changed.extend(
+            self.targets
+                .iter()
+                .filter(|target| target.covers(path))
+                .cloned(),
+        );
     }
 }
 
@@ -142,9 +173,15 @@ impl Target {
             Self::Folder(folder) => vec![(folder.clone(), RecursiveMode::NonRecursive)],
             Self::Tree(folder) => {
                 // Build output may be huge: it is left out here, not only when it changes.
-                let below = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+                let below = std::fs::read_dir(folder)
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .map(|entry| entry.path());
                 let sources = below.filter(|path| path.is_dir() && self.covers(path));
-                let mut folders: Vec<_> = sources.map(|path| (path, RecursiveMode::Recursive)).collect();
+                let mut folders: Vec<_> = sources
+                    .map(|path| (path, RecursiveMode::Recursive))
+                    .collect();
                 folders.push((folder.clone(), RecursiveMode::NonRecursive));
                 folders
             }
@@ -195,7 +232,9 @@ mod tests {
     const SOON: Duration = Duration::from_secs(20);
 
     async fn next(watch: &mut Watch) -> BTreeSet<Target> {
-        timeout(SOON, watch.changed()).await.expect("a change was not noticed")
+        timeout(SOON, watch.changed())
+            .await
+            .expect("a change was not noticed")
     }
 
     #[tokio::test]
@@ -227,11 +266,19 @@ mod tests {
     fn build_output_and_hidden_files_are_no_source() {
         let tree = Target::Tree("/g".into());
         assert!(tree.covers(Path::new("/g/src/lib.rs")) && tree.covers(Path::new("/g/Cargo.toml")));
-        for path in ["/g/target/x", "/g/.windlass/guest.wasm", "/g/src/.lib.rs.swp", "/elsewhere"] {
+        for path in [
+            "/g/target/x",
+            "/g/.windlass/guest.wasm",
+            "/g/src/.lib.rs.swp",
+            "/elsewhere",
+        ] {
             assert!(!tree.covers(Path::new(path)), "{path}");
         }
         let file = Target::File("/c/windlass.yaml".into());
         assert!(file.covers(Path::new("/c/windlass.yaml")) && file.covers(Path::new("/c/..data")));
-        assert!(!file.covers(Path::new("/c/other.yaml")) && !file.covers(Path::new("/c/d/windlass.yaml")));
+        assert!(
+            !file.covers(Path::new("/c/other.yaml"))
+                && !file.covers(Path::new("/c/d/windlass.yaml"))
+        );
     }
 }

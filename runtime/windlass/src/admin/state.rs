@@ -1,7 +1,9 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
 use crate::host::Host;
-use crate::view::{ClusterView, Items, KeyView, ReconcilerView, RequeueReply, RequeueRequest, TenantView};
+use crate::view::{
+    ClusterView, Items, KeyView, ReconcilerView, RequeueReply, RequeueRequest, TenantView,
+};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,24 +42,38 @@ pub(super) enum RequeueError {
 
 /// The engaged clusters.
 pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let views = host.manager.clusters().into_iter().map(|status| ClusterView {
-        name: status.name,
-        state: status.state.as_str().to_owned(),
-        reason: status.reason,
-        since_seconds: now.saturating_sub(status.since),
-        server: status.server,
-        objects: status.objects as u64,
-        bytes: status.bytes as u64,
-        stores: status.stores.len() as u64,
-    });
-    Items { items: views.collect() }
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let views = host
+        .manager
+        .clusters()
+        .into_iter()
+        .map(|status| ClusterView {
+            name: status.name,
+            state: status.state.as_str().to_owned(),
+            reason: status.reason,
+            since_seconds: now.saturating_sub(status.since),
+            server: status.server,
+            objects: status.objects as u64,
+            bytes: status.bytes as u64,
+            stores: status.stores.len() as u64,
+        });
+    Items {
+        items: views.collect(),
+    }
 }
 
 /// The reconcilers that documents ask for, whether they run or not.
 pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
     let tally = host.tally();
-    let running: BTreeMap<_, _> = host.manager.controllers().into_iter().map(|status| (status.name.clone(), status)).collect();
+    let running: BTreeMap<_, _> = host
+        .manager
+        .controllers()
+        .into_iter()
+        .map(|status| (status.name.clone(), status))
+        .collect();
     let views = host.board.entries().into_iter().map(|(name, entry)| {
         let counts = tally.of_reconciler(&entry.tenant, &name);
         let mut view = ReconcilerView {
@@ -84,23 +100,41 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
         view.name = name;
         view
     });
-    Items { items: views.collect() }
+    Items {
+        items: views.collect(),
+    }
 }
 
 /// The error of some key that fails now.
 fn last_error(host: &Host, reconciler: &str) -> String {
-    let filter = KeyFilter { controller: Some(reconciler.to_owned()), state: Some("failing".into()), limit: 1, ..KeyFilter::default() };
-    host.manager.keys(&filter).into_iter().find_map(|key| key.last_error).unwrap_or_default()
+    let filter = KeyFilter {
+        controller: Some(reconciler.to_owned()),
+        state: Some("failing".into()),
+        limit: 1,
+        ..KeyFilter::default()
+    };
+    host.manager
+        .keys(&filter)
+        .into_iter()
+        .find_map(|key| key.last_error)
+        .unwrap_or_default()
 }
 
 /// The tenants that have a document or a reconciler.
 pub(super) fn tenants(host: &Host) -> Items<TenantView> {
     let configuration = host.configuration.load();
     let reconcilers = reconcilers(host).items;
-    let named = configuration.tenants().map(|(document, _)| document.identity.name.clone());
-    let names: BTreeSet<String> = named.chain(reconcilers.iter().map(|view| view.tenant.clone())).collect();
+    let named = configuration
+        .tenants()
+        .map(|(document, _)| document.identity.name.clone());
+    let names: BTreeSet<String> = named
+        .chain(reconcilers.iter().map(|view| view.tenant.clone()))
+        .collect();
     let views = names.into_iter().map(|name| {
-        let spec = configuration.tenant(&name).map(|(_, spec)| spec.clone()).unwrap_or_default();
+        let spec = configuration
+            .tenant(&name)
+            .map(|(_, spec)| spec.clone())
+            .unwrap_or_default();
         let own = || reconcilers.iter().filter(|view| view.tenant == name);
         TenantView {
             weight: spec.weight(),
@@ -114,18 +148,30 @@ pub(super) fn tenants(host: &Host) -> Items<TenantView> {
             name,
         }
     });
-    Items { items: views.collect() }
+    Items {
+        items: views.collect(),
+    }
 }
 
 /// Keys that the query takes.
 pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, String> {
-    const STATES: [&str; 7] = ["ready", "held", "running", "delayed", "backoff", "terminal", "failing"];
+    const STATES: [&str; 7] = [
+        "ready", "held", "running", "delayed", "backoff", "terminal", "failing",
+    ];
     if let Some(state) = &query.state
         && !STATES.contains(&state.as_str())
     {
-        return Err(format!("{state:?} is no state of a key: use one of {}", STATES.join(", ")));
+        return Err(format!(
+            "{state:?} is no state of a key: use one of {}",
+            STATES.join(", ")
+        ));
     }
-    let cluster = query.cluster.as_ref().map(ClusterName::new).transpose().map_err(|error| error.to_string())?;
+    let cluster = query
+        .cluster
+        .as_ref()
+        .map(ClusterName::new)
+        .transpose()
+        .map_err(|error| error.to_string())?;
     let filter = KeyFilter {
         tenant: query.tenant.clone(),
         controller: query.reconciler.clone(),
@@ -133,7 +179,14 @@ pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, Stri
         state: query.state.clone(),
         limit: query.limit.unwrap_or(MAX_KEYS).min(MAX_KEYS),
     };
-    Ok(Items { items: host.manager.keys(&filter).into_iter().map(key_view).collect() })
+    Ok(Items {
+        items: host
+            .manager
+            .keys(&filter)
+            .into_iter()
+            .map(key_view)
+            .collect(),
+    })
 }
 
 /// A key as it is shown.
@@ -156,31 +209,57 @@ pub(crate) fn key_view(status: KeyStatus) -> KeyView {
 
 /// Runs a key now.
 pub(super) fn requeue(host: &Host, asked: &RequeueRequest) -> Result<RequeueReply, RequeueError> {
-    let request: Request = asked.key.parse().map_err(|error| RequeueError::Wrong(format!("{error}")))?;
-    let reconciler = asked.reconciler.as_ref().map(ControllerName::new).transpose();
+    let request: Request = asked
+        .key
+        .parse()
+        .map_err(|error| RequeueError::Wrong(format!("{error}")))?;
+    let reconciler = asked
+        .reconciler
+        .as_ref()
+        .map(ControllerName::new)
+        .transpose();
     let reconciler = reconciler.map_err(|error| RequeueError::Wrong(error.to_string()))?;
     match host.manager.requeue(&request, reconciler.as_ref()) {
         0 => {
-            let whose = reconciler.map_or_else(|| "no reconciler".to_owned(), |name| format!("no reconciler {name}"));
+            let whose = reconciler.map_or_else(
+                || "no reconciler".to_owned(),
+                |name| format!("no reconciler {name}"),
+            );
             let cluster = request.cluster.as_str();
-            Err(RequeueError::Unknown(format!("{whose} works in cluster {cluster:?}: see windlass get clusters and get reconcilers")))
+            Err(RequeueError::Unknown(format!(
+                "{whose} works in cluster {cluster:?}: see windlass get clusters and get reconcilers"
+            )))
         }
-        requeued => Ok(RequeueReply { requeued: requeued as u64 }),
+        requeued => Ok(RequeueReply {
+            requeued: requeued as u64,
+        }),
     }
 }
 
 /// What readiness depends on. A dead cluster is no condition: it costs the others nothing.
 pub(super) fn conditions(host: &Host) -> Vec<Condition> {
     let entries = host.board.entries();
-    let serving = entries.values().filter(|entry| entry.revision.is_some()).count();
-    let stale = entries.values().filter(|entry| entry.problem.is_some()).count();
+    let serving = entries
+        .values()
+        .filter(|entry| entry.revision.is_some())
+        .count();
+    let stale = entries
+        .values()
+        .filter(|entry| entry.problem.is_some())
+        .count();
     let clusters = host.manager.clusters();
-    let ready = clusters.iter().filter(|cluster| cluster.state == ClusterState::Ready).count();
+    let ready = clusters
+        .iter()
+        .filter(|cluster| cluster.state == ClusterState::Ready)
+        .count();
     vec![
         Condition {
             name: "reconcilers",
             holds: serving > 0,
-            detail: format!("{serving} of {} serve, {stale} are not as their document asks", entries.len()),
+            detail: format!(
+                "{serving} of {} serve, {stale} are not as their document asks",
+                entries.len()
+            ),
         },
         Condition {
             name: "clusters",

@@ -13,14 +13,19 @@ use std::process::ExitCode;
 /// When it does not build or is no guest.
 pub(crate) async fn execute(args: BuildArgs, format: Format) -> anyhow::Result<ExitCode> {
     let path = guest_build::build(&args.folder).await?;
-    let facts = guests::inspect(&path).await?;
+    let component = guests::load(&path).await?;
     match format {
         Format::Json => {
-            let built = json!({ "path": path, "bytes": facts.bytes, "digest": facts.digest });
+            let built = json!({ "path": path, "bytes": component.size(), "digest": component.digest().to_string() });
             anstream::println!("{}", serde_json::to_string_pretty(&built)?);
         }
         Format::Text => {
-            anstream::println!("{} {} ({})", Tone::Good.paint("built"), path.display(), size(facts.bytes));
+            anstream::println!(
+                "{} {} ({})",
+                Tone::Good.paint("built"),
+                path.display(),
+                size(component.size() as u64)
+            );
             anstream::println!("next: windlass check {}", path.display());
         }
     }

@@ -10,6 +10,7 @@ use crate::simulated::Simulated;
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Builds, starts and fills the clusters, and runs until a signal or until idle.
 ///
@@ -18,9 +19,16 @@ use std::process::ExitCode;
 pub(crate) async fn execute(args: DevArgs, format: Format) -> Result<ExitCode> {
     let file = args.folder.join("windlass.yaml");
     if !file.exists() {
-        bail!("{}: no such file: name the folder that has it, for example windlass dev examples/hello-fleet", file.display());
+        bail!(
+            "{}: no such file: name the folder that has it, for example windlass dev examples/hello-fleet",
+            file.display()
+        );
     }
-    let configuration = merge(&Configuration::default(), &load(std::slice::from_ref(&file))).configuration;
+    let configuration = merge(
+        &Configuration::default(),
+        &load(std::slice::from_ref(&file)),
+    )
+    .configuration;
     let seed = seed(&args.folder, &configuration)?;
     build_guests(&configuration).await;
     let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
@@ -28,14 +36,24 @@ pub(crate) async fn execute(args: DevArgs, format: Format) -> Result<ExitCode> {
     if format == Format::Text {
         introduce(&simulated, &configuration);
     }
-    let session = Session { files: vec![file], simulated: Some(simulated), builds: true, admin: args.admin, idle: args.idle, format };
+    let session = Session {
+        files: vec![file],
+        simulated: Some(Arc::new(simulated)),
+        builds: true,
+        admin: args.admin,
+        idle: args.idle,
+        format,
+    };
     session::run(session).await
 }
 
 /// The clusters and their first objects. There is a local cluster if the seed has one or a document asks for it.
 fn seed(folder: &Path, configuration: &Configuration) -> Result<Seed> {
     let mut seed = Seed::read(&folder.join("seed")).map_err(|problems| {
-        let said: Vec<String> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        let said: Vec<String> = problems
+            .iter()
+            .map(|problem| format!("\n  {problem}"))
+            .collect();
         anyhow::anyhow!("the seed cannot be read{}", said.concat())
     })?;
     if configuration.asks_for_local() {
@@ -55,14 +73,37 @@ async fn build_guests(configuration: &Configuration) {
 
 /// Tells where the fleet is and what to try.
 fn introduce(simulated: &Simulated, configuration: &Configuration) {
-    let names: Vec<&str> = simulated.names.iter().map(String::as_str).collect();
-    let instead: Vec<String> = configuration.providers().map(|(document, _)| document.identity.to_string()).collect();
-    let instead = if instead.is_empty() { String::new() } else { format!(" instead of {}", instead.join(", ")) };
-    let local = if simulated.local.is_some() { " and the local one" } else { "" };
-    anstream::println!("{}{instead}: {}{local}", Tone::Bold.paint(count(names.len() as u64, "in-memory cluster")), names.join(", "));
-    anstream::println!("kubeconfig: {}, a context for each cluster", simulated.kubeconfig.display());
+    let names: Vec<String> = simulated.names().into_iter().collect();
+    let instead: Vec<String> = configuration
+        .providers()
+        .map(|(document, _)| document.identity.to_string())
+        .collect();
+    let instead = if instead.is_empty() {
+        String::new()
+    } else {
+        format!(" instead of {}", instead.join(", "))
+    };
+    let local = if simulated.local.is_some() {
+        " and the local one"
+    } else {
+        ""
+    };
+    anstream::println!(
+        "{}{instead}: {}{local}",
+        Tone::Bold.paint(count(names.len() as u64, "in-memory cluster")),
+        names.join(", ")
+    );
+    anstream::println!(
+        "kubeconfig: {}, a context for each cluster",
+        simulated.kubeconfig.display()
+    );
     if let Some(first) = names.first() {
         let kubeconfig = simulated.kubeconfig.display();
-        anstream::println!("try: {}", Tone::Bold.paint(format!("kubectl --kubeconfig {kubeconfig} --context {first} get configmaps -A")));
+        anstream::println!(
+            "try: {}",
+            Tone::Bold.paint(format!(
+                "kubectl --kubeconfig {kubeconfig} --context {first} get configmaps -A"
+            ))
+        );
     }
 }

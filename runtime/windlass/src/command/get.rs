@@ -32,7 +32,12 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
     Ok(super::DONE)
 }
 
-async fn show<T: DeserializeOwned>(client: &Client, path: &str, format: Format, table: fn(&[T]) -> Table) -> anyhow::Result<()> {
+async fn show<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    format: Format,
+    table: fn(&[T]) -> Table,
+) -> anyhow::Result<()> {
     match format {
         Format::Json => {
             let answer: Json = client.get(path).await?;

@@ -13,11 +13,19 @@ use windlass_fleet::Request;
 /// When the key cannot be read, no manager answers, or no reconciler knows the key.
 pub(crate) async fn execute(args: RequeueArgs, format: Format) -> anyhow::Result<ExitCode> {
     let request: Request = args.key.parse()?;
-    let body = RequeueRequest { key: request.to_string(), reconciler: args.reconciler };
-    let reply: RequeueReply = Client::new(&args.admin.admin).post("/api/v1/requeue", &body).await?;
+    let body = RequeueRequest {
+        key: request.to_string(),
+        reconciler: args.reconciler,
+    };
+    let reply: RequeueReply = Client::new(&args.admin.admin)
+        .post("/api/v1/requeue", &body)
+        .await?;
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
-        Format::Text => anstream::println!("{request} queued for {}", count(reply.requeued, "reconciler")),
+        Format::Text => anstream::println!(
+            "{request} queued for {}",
+            count(reply.requeued, "reconciler")
+        ),
     }
     Ok(super::DONE)
 }

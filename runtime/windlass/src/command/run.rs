@@ -9,5 +9,13 @@ use std::process::ExitCode;
 /// # Errors
 /// When nothing can start.
 pub(crate) async fn execute(args: RunArgs, format: Format) -> anyhow::Result<ExitCode> {
-    session::run(Session { files: args.files, simulated: None, builds: false, admin: args.admin, idle: args.idle, format }).await
+    session::run(Session {
+        files: args.files,
+        simulated: None,
+        builds: false,
+        admin: args.admin,
+        idle: args.idle,
+        format,
+    })
+    .await
 }

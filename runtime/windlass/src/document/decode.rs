@@ -3,7 +3,9 @@
 use crate::document::problem::nearest;
 use crate::document::tree::{Key, Node, Position, Value};
 use serde::de::value::StrDeserializer;
-use serde::de::{self, DeserializeOwned, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor,
+};
 use std::fmt;
 
 /// Why a tree is not the value that was asked for.
@@ -32,7 +34,11 @@ enum What {
 
 impl DecodeError {
     fn other(message: impl fmt::Display) -> Self {
-        Self { at: None, segments: Vec::new(), what: What::Other(message.to_string()) }
+        Self {
+            at: None,
+            segments: Vec::new(),
+            what: What::Other(message.to_string()),
+        }
     }
 
     /// Fills in the place, unless an inner value has.
@@ -62,9 +68,15 @@ impl DecodeError {
     /// What is wrong, in one clause that names the path and `whose` document it is (`Reconciler hello`).
     pub(crate) fn message(&self, whose: &str) -> String {
         let path = self.path();
-        let of = if path.is_empty() { whose.to_owned() } else { format!("{path} of {whose}") };
+        let of = if path.is_empty() {
+            whose.to_owned()
+        } else {
+            format!("{path} of {whose}")
+        };
         match &self.what {
-            What::UnknownField { field, remedy } => format!("unknown field {field:?} in {of}: {remedy}"),
+            What::UnknownField { field, remedy } => {
+                format!("unknown field {field:?} in {of}: {remedy}")
+            }
             What::MissingField(field) => format!("field {field:?} is missing in {of}: add it"),
             What::Other(message) => format!("{of}: {message}"),
         }
@@ -85,24 +97,46 @@ impl de::Error for DecodeError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::other(format!("expected {}, found {}", plain_expected(expected), plain_found(found)))
+        Self::other(format!(
+            "expected {}, found {}",
+            plain_expected(expected),
+            plain_found(found)
+        ))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::other(format!("expected {}, found {}", plain_expected(expected), plain_found(found)))
+        Self::other(format!(
+            "expected {}, found {}",
+            plain_expected(expected),
+            plain_found(found)
+        ))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::other(format!("{variant:?} is not known: {}", remedy(variant, expected)))
+        Self::other(format!(
+            "{variant:?} is not known: {}",
+            remedy(variant, expected)
+        ))
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let what = What::UnknownField { field: field.to_owned(), remedy: remedy(field, expected) };
-        Self { at: None, segments: Vec::new(), what }
+        let what = What::UnknownField {
+            field: field.to_owned(),
+            remedy: remedy(field, expected),
+        };
+        Self {
+            at: None,
+            segments: Vec::new(),
+            what,
+        }
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self { at: None, segments: Vec::new(), what: What::MissingField(field) }
+        Self {
+            at: None,
+            segments: Vec::new(),
+            what: What::MissingField(field),
+        }
     }
 }
 
@@ -176,8 +210,14 @@ impl<'de> de::Deserializer<'de> for &'de Node {
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
-        visitor.visit_newtype_struct(self).map_err(|error: DecodeError| error.or_at(self.at))
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        visitor
+            .visit_newtype_struct(self)
+            .map_err(|error: DecodeError| error.or_at(self.at))
     }
 
     /// `spec:` with nothing after it is a mapping without fields.
@@ -188,7 +228,12 @@ impl<'de> de::Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         match self.value {
-            Value::Null => visitor.visit_map(Entries { entries: &[], next: 0 }).map_err(|error| error.or_at(self.at)),
+            Value::Null => visitor
+                .visit_map(Entries {
+                    entries: &[],
+                    next: 0,
+                })
+                .map_err(|error| error.or_at(self.at)),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -201,7 +246,8 @@ impl<'de> de::Deserializer<'de> for &'de Node {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         let result = match &self.value {
-            Value::Text(text) => visitor.visit_enum::<StrDeserializer<'_, DecodeError>>(text.as_str().into_deserializer()),
+            Value::Text(text) => visitor
+                .visit_enum::<StrDeserializer<'_, DecodeError>>(text.as_str().into_deserializer()),
             _ => self.deserialize_any(visitor),
         };
         result.map_err(|error| error.or_at(self.at))
@@ -221,13 +267,18 @@ struct Items<'de> {
 impl<'de> de::SeqAccess<'de> for Items<'de> {
     type Error = DecodeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeError> {
         let Some(item) = self.items.get(self.next) else {
             return Ok(None);
         };
         let index = self.next;
         self.next += 1;
-        seed.deserialize(item).map(Some).map_err(|error| error.or_at(item.at).inside(Segment::Item(index)))
+        seed.deserialize(item)
+            .map(Some)
+            .map_err(|error| error.or_at(item.at).inside(Segment::Item(index)))
     }
 }
 
@@ -240,20 +291,32 @@ struct Entries<'de> {
 impl<'de> de::MapAccess<'de> for Entries<'de> {
     type Error = DecodeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, DecodeError> {
         let Some((key, _)) = self.entries.get(self.next) else {
             return Ok(None);
         };
         let deserializer: StrDeserializer<'_, DecodeError> = key.text.as_str().into_deserializer();
-        seed.deserialize(deserializer).map(Some).map_err(|error| error.or_at(key.at))
+        seed.deserialize(deserializer)
+            .map(Some)
+            .map_err(|error| error.or_at(key.at))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, DecodeError> {
         let Some((key, node)) = self.entries.get(self.next) else {
             return Err(DecodeError::other("a value was asked for twice"));
         };
         self.next += 1;
-        seed.deserialize(node).map_err(|error| error.or_at(node.at).inside(Segment::Field(key.text.clone())))
+        seed.deserialize(node).map_err(|error| {
+            error
+                .or_at(node.at)
+                .inside(Segment::Field(key.text.clone()))
+        })
     }
 }
 
@@ -297,26 +360,67 @@ mod tests {
 
     #[test]
     fn what_fits_is_decoded() {
-        let outer = decode("count: 3\nitems: [{mode: fresh}, {mode: reuse}]\nflag:\nlabels: {a: b}\n").unwrap();
-        assert_eq!(outer.items, [Inner { mode: Mode::Fresh }, Inner { mode: Mode::Reuse }]);
+        let outer =
+            decode("count: 3\nitems: [{mode: fresh}, {mode: reuse}]\nflag:\nlabels: {a: b}\n")
+                .unwrap();
+        assert_eq!(
+            outer.items,
+            [Inner { mode: Mode::Fresh }, Inner { mode: Mode::Reuse }]
+        );
         assert_eq!((outer.count, outer.flag, outer.labels.len()), (3, None, 1));
     }
 
     #[test]
     fn what_does_not_fit_is_told_with_path_place_and_remedy() {
         for (text, expected) in [
-            ("count: 1\ncuont: 2\n", "2:1: unknown field \"cuont\" in Thing x: did you mean \"count\"?"),
-            ("count: 1\nzzz: 2\n", "2:1: unknown field \"zzz\" in Thing x: use one of count, items, flag, labels"),
-            ("count: 1\nitems:\n- mdoe: fresh\n", "3:3: unknown field \"mdoe\" in items[0] of Thing x: did you mean \"mode\"?"),
-            ("count: 1\nitems:\n- mode: frsh\n", "3:9: items[0].mode of Thing x: \"frsh\" is not known: did you mean \"fresh\"?"),
-            ("count: 1\nitems: [{}]\n", "2:9: field \"mode\" is missing in items[0] of Thing x: add it"),
-            ("items: []\n", "1:1: field \"count\" is missing in Thing x: add it"),
-            ("count: many\n", "1:8: count of Thing x: expected a whole number, 0 or more, found the text \"many\""),
-            ("count: -1\n", "1:8: count of Thing x: expected a whole number, 0 or more, found -1"),
-            ("count: 1\nitems: x\n", "2:8: items of Thing x: expected a list, found the text \"x\""),
-            ("count: 1\nitems: [x]\n", "2:9: items[0] of Thing x: expected a mapping, found the text \"x\""),
-            ("count: 1\nflag: 1\n", "2:7: flag of Thing x: expected true or false, found 1"),
-            ("count: 1\nlabels: {a: 1}\n", "2:13: labels.a of Thing x: expected a text, found 1"),
+            (
+                "count: 1\ncuont: 2\n",
+                "2:1: unknown field \"cuont\" in Thing x: did you mean \"count\"?",
+            ),
+            (
+                "count: 1\nzzz: 2\n",
+                "2:1: unknown field \"zzz\" in Thing x: use one of count, items, flag, labels",
+            ),
+            (
+                "count: 1\nitems:\n- mdoe: fresh\n",
+                "3:3: unknown field \"mdoe\" in items[0] of Thing x: did you mean \"mode\"?",
+            ),
+            (
+                "count: 1\nitems:\n- mode: frsh\n",
+                "3:9: items[0].mode of Thing x: \"frsh\" is not known: did you mean \"fresh\"?",
+            ),
+            (
+                "count: 1\nitems: [{}]\n",
+                "2:9: field \"mode\" is missing in items[0] of Thing x: add it",
+            ),
+            (
+                "items: []\n",
+                "1:1: field \"count\" is missing in Thing x: add it",
+            ),
+            (
+                "count: many\n",
+                "1:8: count of Thing x: expected a whole number, 0 or more, found the text \"many\"",
+            ),
+            (
+                "count: -1\n",
+                "1:8: count of Thing x: expected a whole number, 0 or more, found -1",
+            ),
+            (
+                "count: 1\nitems: x\n",
+                "2:8: items of Thing x: expected a list, found the text \"x\"",
+            ),
+            (
+                "count: 1\nitems: [x]\n",
+                "2:9: items[0] of Thing x: expected a mapping, found the text \"x\"",
+            ),
+            (
+                "count: 1\nflag: 1\n",
+                "2:7: flag of Thing x: expected true or false, found 1",
+            ),
+            (
+                "count: 1\nlabels: {a: 1}\n",
+                "2:13: labels.a of Thing x: expected a text, found 1",
+            ),
         ] {
             assert_eq!(decode(text).unwrap_err(), expected, "{text}");
         }

@@ -34,12 +34,24 @@ pub(crate) struct Problem {
 impl Problem {
     /// A problem with a whole file.
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Self {
-        Self { place: Place { file: file.clone(), position: None }, message: message.into() }
+        Self {
+            place: Place {
+                file: file.clone(),
+                position: None,
+            },
+            message: message.into(),
+        }
     }
 
     /// A problem at a position.
     pub(crate) fn at(file: &Arc<str>, position: Position, message: impl Into<String>) -> Self {
-        Self { place: Place { file: file.clone(), position: Some(position) }, message: message.into() }
+        Self {
+            place: Place {
+                file: file.clone(),
+                position: Some(position),
+            },
+            message: message.into(),
+        }
     }
 }
 
@@ -54,7 +66,12 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     let folded = word.to_lowercase();
     known
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(&folded, &candidate.to_lowercase()), candidate))
+        .map(|candidate| {
+            (
+                strsim::jaro_winkler(&folded, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
         .filter(|(score, _)| *score >= 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)

@@ -1,7 +1,7 @@
 //! A file's text as its documents. Entry point: [`split`].
 
-use crate::document::tree::{self, Node};
 use crate::document::Problem;
+use crate::document::tree::{self, Node};
 use std::sync::Arc;
 
 /// One document of a file. Documents are parsed one by one, so that a broken one leaves its neighbours alone.
@@ -34,12 +34,17 @@ pub(crate) fn split(text: &str) -> Vec<Part<'_>> {
 }
 
 fn is_marker(line: &str) -> bool {
-    line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    line.strip_prefix("---")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
 fn push<'a>(parts: &mut Vec<Part<'a>>, text: &'a str, lines_before: u32) {
     let holds_something = text.lines().any(|line| {
-        let line = line.strip_prefix("---").filter(|_| is_marker(line)).unwrap_or(line).trim();
+        let line = line
+            .strip_prefix("---")
+            .filter(|_| is_marker(line))
+            .unwrap_or(line)
+            .trim();
         !line.is_empty() && !line.starts_with('#') && line != "..."
     });
     if holds_something {
@@ -66,8 +71,12 @@ mod tests {
 
     #[test]
     fn documents_are_cut_at_markers_and_keep_their_lines() {
-        let text = "# head\na: 1\n---\n# only a comment\n---\nb: |\n  --- not a marker\n--- # c\nc: 3\n";
-        let parts: Vec<_> = split(text).iter().map(|p| (p.lines_before, p.text.lines().last().unwrap_or(""))).collect();
+        let text =
+            "# head\na: 1\n---\n# only a comment\n---\nb: |\n  --- not a marker\n--- # c\nc: 3\n";
+        let parts: Vec<_> = split(text)
+            .iter()
+            .map(|p| (p.lines_before, p.text.lines().last().unwrap_or("")))
+            .collect();
         assert_eq!(parts, [(0, "a: 1"), (4, "  --- not a marker"), (7, "c: 3")]);
     }
 

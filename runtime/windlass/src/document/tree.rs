@@ -56,7 +56,10 @@ impl Node {
     /// The value under a key, if this is a mapping that has it.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
-            Value::Map(entries) => entries.iter().find(|(k, _)| k.text == key).map(|(_, node)| node),
+            Value::Map(entries) => entries
+                .iter()
+                .find(|(k, _)| k.text == key)
+                .map(|(_, node)| node),
             _ => None,
         }
     }
@@ -74,7 +77,9 @@ impl Node {
         let mut node = self;
         for segment in path.split(['.', '[']).filter(|s| !s.is_empty()) {
             let next = match (&node.value, segment.strip_suffix(']')) {
-                (Value::List(items), Some(index)) => index.parse().ok().and_then(|i: usize| items.get(i)),
+                (Value::List(items), Some(index)) => {
+                    index.parse().ok().and_then(|i: usize| items.get(i))
+                }
                 _ => node.get(segment),
             };
             match next {
@@ -93,7 +98,10 @@ impl Node {
 pub(super) fn parse(text: &str, lines_before: u32) -> Result<Node, (Option<Position>, String)> {
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     let mut node: Node = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let position = error.location().map(|at| position(&at)).map(|at| at.moved(lines_before));
+        let position = error
+            .location()
+            .map(|at| position(&at))
+            .map(|at| at.moved(lines_before));
         (position, syntax_message(&error))
     })?;
     node.shift(lines_before);
@@ -106,17 +114,26 @@ fn syntax_message(error: &serde_saphyr::Error) -> String {
     let first = text.lines().next().unwrap_or_default();
     let message = first.strip_prefix("error: ").unwrap_or(first);
     let message = message.split(" at line ").next().unwrap_or(message);
-    let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or(message);
+    let message = message
+        .split(", set DuplicateKeyPolicy")
+        .next()
+        .unwrap_or(message);
     format!("this is not valid YAML: {message}")
 }
 
 fn position(at: &serde_saphyr::Location) -> Position {
-    Position { line: u32::try_from(at.line()).unwrap_or(u32::MAX), column: u32::try_from(at.column()).unwrap_or(u32::MAX) }
+    Position {
+        line: u32::try_from(at.line()).unwrap_or(u32::MAX),
+        column: u32::try_from(at.column()).unwrap_or(u32::MAX),
+    }
 }
 
 impl Position {
     fn moved(self, lines: u32) -> Self {
-        Self { line: self.line.saturating_add(lines), ..self }
+        Self {
+            line: self.line.saturating_add(lines),
+            ..self
+        }
     }
 }
 
@@ -137,7 +154,10 @@ impl Node {
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<Value>::deserialize(deserializer)?;
-        Ok(Self { at: position(&spanned.referenced), value: spanned.value })
+        Ok(Self {
+            at: position(&spanned.referenced),
+            value: spanned.value,
+        })
     }
 }
 
@@ -199,7 +219,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut entries = Vec::new();
         while let Some(key) = map.next_key::<Spanned<String>>()? {
-            let key = Key { at: position(&key.referenced), text: key.value };
+            let key = Key {
+                at: position(&key.referenced),
+                text: key.value,
+            };
             entries.push((key, map.next_value()?));
         }
         Ok(Value::Map(entries))
@@ -221,30 +244,66 @@ mod tests {
         assert_eq!(at(text, "a"), (1, 4));
         assert_eq!(at(text, "b.c[0]"), (3, 7));
         assert_eq!(at(text, "b.c[1].d"), (3, 14));
-        assert_eq!(at(text, "b.c[7]"), (3, 6), "an absent item stands for its list");
+        assert_eq!(
+            at(text, "b.c[7]"),
+            (3, 6),
+            "an absent item stands for its list"
+        );
     }
 
     #[test]
     fn keys_know_their_place_and_lines_are_shifted() {
         let node = parse("---\na:\n  bb: 1\n", 10).unwrap();
-        let Value::Map(entries) = &node.get("a").unwrap().value else { panic!("not a mapping") };
-        assert_eq!(entries[0].0, Key { at: Position { line: 13, column: 3 }, text: "bb".into() });
+        let Value::Map(entries) = &node.get("a").unwrap().value else {
+            panic!("not a mapping")
+        };
+        assert_eq!(
+            entries[0].0,
+            Key {
+                at: Position {
+                    line: 13,
+                    column: 3
+                },
+                text: "bb".into()
+            }
+        );
     }
 
     #[test]
     fn plain_words_that_only_old_yaml_took_for_booleans_stay_text() {
-        assert_eq!(parse("a: no\n", 0).unwrap().get("a").unwrap().value, Value::Text("no".into()));
-        assert_eq!(parse("a: \"1\"\n", 0).unwrap().get("a").unwrap().value, Value::Text("1".into()));
-        assert_eq!(parse("a:\n", 0).unwrap().get("a").unwrap().value, Value::Null);
+        assert_eq!(
+            parse("a: no\n", 0).unwrap().get("a").unwrap().value,
+            Value::Text("no".into())
+        );
+        assert_eq!(
+            parse("a: \"1\"\n", 0).unwrap().get("a").unwrap().value,
+            Value::Text("1".into())
+        );
+        assert_eq!(
+            parse("a:\n", 0).unwrap().get("a").unwrap().value,
+            Value::Null
+        );
     }
 
     #[test]
     fn broken_text_is_told_with_its_place() {
-        for (text, line) in [("a: [1, 2\nb: 3\n", 2), ("a: 1\n b: 2\n", 2), ("a: 1\na: 2\n", 2), ("a: *nope\n", 1), ("a: \"x\n", 1)] {
+        for (text, line) in [
+            ("a: [1, 2\nb: 3\n", 2),
+            ("a: 1\n b: 2\n", 2),
+            ("a: 1\na: 2\n", 2),
+            ("a: *nope\n", 1),
+            ("a: \"x\n", 1),
+        ] {
             let (position, message) = parse(text, 100).unwrap_err();
             let found = position.unwrap().line;
-            assert!((100 + line..=102 + line).contains(&found), "{text:?}: line {found}: {message}");
-            assert!(message.starts_with("this is not valid YAML: ") && !message.contains(" line "), "{message}");
+            assert!(
+                (100 + line..=102 + line).contains(&found),
+                "{text:?}: line {found}: {message}"
+            );
+            assert!(
+                message.starts_with("this is not valid YAML: ") && !message.contains(" line "),
+                "{message}"
+            );
         }
     }
 

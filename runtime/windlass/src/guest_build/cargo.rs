@@ -12,8 +12,13 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const LINKER: &str = "wasm-component-ld";
 
 /// Flags meant for a build around this process must not reach the guest's.
-const HOST_FLAGS: [&str; 5] =
-    ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"];
+const HOST_FLAGS: [&str; 5] = [
+    "RUSTFLAGS",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_BUILD_TARGET",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+];
 
 /// Builds the package in `folder` and returns the component in cargo's own target folder.
 pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
@@ -21,19 +26,32 @@ pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     toolchain.ensure_target(folder).await?;
     toolchain.ensure_linker(folder)?;
     let output = command("cargo", folder)
-        .args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"])
+        .args([
+            "build",
+            "--release",
+            "--target",
+            TARGET,
+            "--message-format",
+            "json-render-diagnostics",
+        ])
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER)
         .stderr(Stdio::inherit())
         .output()
         .await
         .map_err(|error| start_error("cargo", folder, error))?;
     if !output.status.success() {
-        return Err(BuildError::Compiler { folder: folder.to_owned(), status: output.status });
+        return Err(BuildError::Compiler {
+            folder: folder.to_owned(),
+            status: output.status,
+        });
     }
     let components = components(&String::from_utf8_lossy(&output.stdout), folder);
     match components.as_slice() {
         [one] => Ok(one.clone()),
-        others => Err(BuildError::NotOne { folder: folder.to_owned(), found: others.len() }),
+        others => Err(BuildError::NotOne {
+            folder: folder.to_owned(),
+            found: others.len(),
+        }),
     }
 }
 
@@ -51,9 +69,14 @@ impl Toolchain {
             .await
             .map_err(|error| start_error("rustc", folder, error))?;
         if !output.status.success() {
-            return Err(BuildError::Compiler { folder: folder.to_owned(), status: output.status });
+            return Err(BuildError::Compiler {
+                folder: folder.to_owned(),
+                status: output.status,
+            });
         }
-        Ok(Self { sysroot: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()) })
+        Ok(Self {
+            sysroot: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()),
+        })
     }
 
     /// Gets the target's standard library unless the toolchain has it.
@@ -72,28 +95,47 @@ impl Toolchain {
         if status.success() {
             return Ok(());
         }
-        let remedy = format!("rustup target add {TARGET} failed ({status}): run it yourself with a network connection");
-        Err(BuildError::NoTool { tool: "the Rust target wasm32-unknown-unknown", folder: folder.to_owned(), remedy })
+        let remedy = format!(
+            "rustup target add {TARGET} failed ({status}): run it yourself with a network connection"
+        );
+        Err(BuildError::NoTool {
+            tool: "the Rust target wasm32-unknown-unknown",
+            folder: folder.to_owned(),
+            remedy,
+        })
     }
 
     fn ensure_linker(&self, folder: &Path) -> Result<(), BuildError> {
         let hosts = std::fs::read_dir(self.sysroot.join("lib/rustlib"));
-        let mut candidates = hosts.into_iter().flatten().flatten().map(|host| host.path().join("bin").join(LINKER));
+        let mut candidates = hosts
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|host| host.path().join("bin").join(LINKER));
         if candidates.any(|path| path.is_file()) || on_path(LINKER) {
             return Ok(());
         }
-        let remedy = "toolchains from rustup have it: install Rust from https://rustup.rs".to_owned();
-        Err(BuildError::NoTool { tool: LINKER, folder: folder.to_owned(), remedy })
+        let remedy =
+            "toolchains from rustup have it: install Rust from https://rustup.rs".to_owned();
+        Err(BuildError::NoTool {
+            tool: LINKER,
+            folder: folder.to_owned(),
+            remedy,
+        })
     }
 }
 
 fn on_path(tool: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(tool).is_file()))
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(tool).is_file()))
 }
 
 fn command(tool: &str, folder: &Path) -> Command {
     let mut command = Command::new(tool);
-    command.current_dir(folder).stdin(Stdio::null()).kill_on_drop(true);
+    command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     for variable in HOST_FLAGS {
         command.env_remove(variable);
     }
@@ -104,12 +146,21 @@ fn start_error(tool: &'static str, folder: &Path, error: std::io::Error) -> Buil
     match error.kind() {
         std::io::ErrorKind::NotFound => {
             let remedy = match tool {
-                "rustup" => format!("install the Rust target {TARGET} with your package manager, or Rust from https://rustup.rs"),
+                "rustup" => format!(
+                    "install the Rust target {TARGET} with your package manager, or Rust from https://rustup.rs"
+                ),
                 _ => "install Rust from https://rustup.rs".to_owned(),
             };
-            BuildError::NoTool { tool, folder: folder.to_owned(), remedy }
+            BuildError::NoTool {
+                tool,
+                folder: folder.to_owned(),
+                remedy,
+            }
         }
-        _ => BuildError::Io { path: PathBuf::from(tool), error },
+        _ => BuildError::Io {
+            path: PathBuf::from(tool),
+            error,
+        },
     }
 }
 
@@ -133,18 +184,31 @@ struct Target {
 
 /// The components among cargo's messages that are of the package in `folder`.
 fn components(messages: &str, folder: &Path) -> Vec<PathBuf> {
-    let manifest = folder.join("Cargo.toml").canonicalize().unwrap_or_else(|_| folder.join("Cargo.toml"));
+    let manifest = folder
+        .join("Cargo.toml")
+        .canonicalize()
+        .unwrap_or_else(|_| folder.join("Cargo.toml"));
     let ours = |message: &Message| {
         message.reason == "compiler-artifact"
-            && message.target.crate_types.iter().any(|kind| kind == "cdylib")
-            && message.manifest_path.canonicalize().is_ok_and(|path| path == manifest)
+            && message
+                .target
+                .crate_types
+                .iter()
+                .any(|kind| kind == "cdylib")
+            && message
+                .manifest_path
+                .canonicalize()
+                .is_ok_and(|path| path == manifest)
     };
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
         .filter(ours)
         .flat_map(|message| message.filenames)
-        .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "wasm")
+        })
         .collect()
 }
 
@@ -166,10 +230,20 @@ mod tests {
         let messages = [
             artifact(&manifest, "lib", "/t/libhello.rlib"),
             artifact(&manifest, "cdylib", "/t/hello.wasm"),
-            artifact(Path::new("/elsewhere/Cargo.toml"), "cdylib", "/t/other.wasm"),
+            artifact(
+                Path::new("/elsewhere/Cargo.toml"),
+                "cdylib",
+                "/t/other.wasm",
+            ),
             serde_json::json!({"reason": "build-finished", "success": true}),
         ];
-        let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
-        assert_eq!(components(&format!("{text}not json\n"), folder.path()), [PathBuf::from("/t/hello.wasm")]);
+        let text: String = messages
+            .iter()
+            .map(|message| format!("{message}\n"))
+            .collect();
+        assert_eq!(
+            components(&format!("{text}not json\n"), folder.path()),
+            [PathBuf::from("/t/hello.wasm")]
+        );
     }
 }

@@ -23,16 +23,26 @@ impl FromStr for Interval {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let error = || format!("{text:?} is not a duration: write numbers with units, for example 10s, 1m30s or 500ms");
+        let error = || {
+            format!(
+                "{text:?} is not a duration: write numbers with units, for example 10s, 1m30s or 500ms"
+            )
+        };
         let mut rest = text;
         let mut total: u64 = 0;
         while !rest.is_empty() {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             let number: u64 = rest[..digits].parse().map_err(|_| error())?;
             rest = &rest[digits..];
-            let (unit, factor) = UNITS.into_iter().find(|(unit, _)| rest.starts_with(unit)).ok_or_else(error)?;
+            let (unit, factor) = UNITS
+                .into_iter()
+                .find(|(unit, _)| rest.starts_with(unit))
+                .ok_or_else(error)?;
             rest = &rest[unit.len()..];
-            total = number.checked_mul(factor).and_then(|ms| total.checked_add(ms)).ok_or_else(error)?;
+            total = number
+                .checked_mul(factor)
+                .and_then(|ms| total.checked_add(ms))
+                .ok_or_else(error)?;
         }
         match total {
             _ if text.is_empty() => Err(error()),
@@ -52,7 +62,11 @@ impl fmt::Display for Interval {
                 write!(f, "{value}{unit}")?;
             }
         }
-        if total == 0 { f.write_str("0s") } else { Ok(()) }
+        if total == 0 {
+            f.write_str("0s")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -76,7 +90,9 @@ impl de::Visitor<'_> for IntervalVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Interval, E> {
-        Err(E::custom(format!("{number} has no unit: write for example {number}s")))
+        Err(E::custom(format!(
+            "{number} has no unit: write for example {number}s"
+        )))
     }
 }
 
@@ -101,13 +117,27 @@ mod tests {
             ("0s", 0, "0s"),
         ] {
             let interval: Interval = text.parse().unwrap();
-            assert_eq!((interval.0.as_millis(), interval.to_string().as_str()), (ms, printed));
+            assert_eq!(
+                (interval.0.as_millis(), interval.to_string().as_str()),
+                (ms, printed)
+            );
         }
     }
 
     #[test]
     fn what_is_not_a_duration_is_refused() {
-        for text in ["", "10", "s", "-1s", "1.5s", "10 s", "1d", "99999999999999999999s", "9000h", "1m30"] {
+        for text in [
+            "",
+            "10",
+            "s",
+            "-1s",
+            "1.5s",
+            "10 s",
+            "1d",
+            "99999999999999999999s",
+            "9000h",
+            "1m30",
+        ] {
             assert!(text.parse::<Interval>().is_err(), "{text}");
         }
     }

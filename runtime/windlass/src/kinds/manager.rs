@@ -81,11 +81,14 @@ impl ManagerSpec {
         if let Some(address) = &self.admin.address
             && address.parse::<SocketAddr>().is_err()
         {
-            let message = format!("{address:?} is not an address: write an IP and a port, for example 127.0.0.1:8080");
+            let message = format!(
+                "{address:?} is not an address: write an IP and a port, for example 127.0.0.1:8080"
+            );
             return Err(Refusal::new("spec.admin.address", message));
         }
         if self.leader_election.enabled {
-            let message = "leader election is not supported yet: set enabled to false and run one process";
+            let message =
+                "leader election is not supported yet: set enabled to false and run one process";
             return Err(Refusal::new("spec.leaderElection.enabled", message));
         }
         Ok(())
@@ -95,11 +98,18 @@ impl ManagerSpec {
 impl LocalSpec {
     fn check(&self) -> Result<(), Refusal> {
         match (&self.kubeconfig, self.in_cluster) {
-            (Some(_), true) => Err(Refusal::new("spec.local", "both kubeconfig and inCluster are given: keep one of them")),
-            (None, true) if self.context.is_some() => {
-                Err(Refusal::new("spec.local.context", "a context needs a kubeconfig: remove it or give kubeconfig"))
-            }
-            (None, false) => Err(Refusal::new("spec.local", "no cluster is named: give kubeconfig or inCluster: true")),
+            (Some(_), true) => Err(Refusal::new(
+                "spec.local",
+                "both kubeconfig and inCluster are given: keep one of them",
+            )),
+            (None, true) if self.context.is_some() => Err(Refusal::new(
+                "spec.local.context",
+                "a context needs a kubeconfig: remove it or give kubeconfig",
+            )),
+            (None, false) => Err(Refusal::new(
+                "spec.local",
+                "no cluster is named: give kubeconfig or inCluster: true",
+            )),
             _ => Ok(()),
         }
     }

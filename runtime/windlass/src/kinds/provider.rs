@@ -55,7 +55,10 @@ impl ProviderSpec {
         match (&self.kubeconfig_files, &self.single) {
             (Some(files), None) => Ok(Source::KubeconfigFiles(files)),
             (None, Some(single)) => Ok(Source::Single(single)),
-            (None, None) => Err(Refusal::new("spec", "no source of clusters: give one of kubeconfigFiles, single")),
+            (None, None) => Err(Refusal::new(
+                "spec",
+                "no source of clusters: give one of kubeconfigFiles, single",
+            )),
             (Some(_), Some(_)) => {
                 let message = "kubeconfigFiles and single are both given: a Provider has one source, make two documents of it";
                 Err(Refusal::new("spec", message))
@@ -66,9 +69,10 @@ impl ProviderSpec {
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         match self.source()? {
-            Source::KubeconfigFiles(files) if files.paths.is_empty() => {
-                Err(Refusal::new("spec.kubeconfigFiles.paths", "the list is empty: name at least one file or folder"))
-            }
+            Source::KubeconfigFiles(files) if files.paths.is_empty() => Err(Refusal::new(
+                "spec.kubeconfigFiles.paths",
+                "the list is empty: name at least one file or folder",
+            )),
             _ => Ok(()),
         }
     }

@@ -30,12 +30,17 @@ impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let error = || format!("{text:?} is not an amount of memory: write for example 512Mi or 1Gi");
+        let error =
+            || format!("{text:?} is not an amount of memory: write for example 512Mi or 1Gi");
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let number: u64 = text[..digits].parse().map_err(|_| error())?;
         let factor = match &text[digits..] {
             "" => 1,
-            unit => UNITS.into_iter().find(|(name, _)| *name == unit).map(|(_, factor)| factor).ok_or_else(error)?,
+            unit => UNITS
+                .into_iter()
+                .find(|(name, _)| *name == unit)
+                .map(|(_, factor)| factor)
+                .ok_or_else(error)?,
         };
         number.checked_mul(factor).map(Self).ok_or_else(error)
     }
@@ -43,7 +48,9 @@ impl FromStr for Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let binary = UNITS[..4].iter().find(|(_, factor)| self.0 > 0 && self.0.is_multiple_of(*factor));
+        let binary = UNITS[..4]
+            .iter()
+            .find(|(_, factor)| self.0 > 0 && self.0.is_multiple_of(*factor));
         match binary {
             Some((unit, factor)) => write!(f, "{}{unit}", self.0 / factor),
             None => write!(f, "{}", self.0),
@@ -87,9 +94,13 @@ mod tests {
 
     #[test]
     fn amounts_are_read_and_printed() {
-        for (text, bytes, printed) in
-            [("512Mi", 512 << 20, "512Mi"), ("1024Mi", 1 << 30, "1Gi"), ("64M", 64_000_000, "62500Ki"), ("7", 7, "7"), ("0", 0, "0")]
-        {
+        for (text, bytes, printed) in [
+            ("512Mi", 512 << 20, "512Mi"),
+            ("1024Mi", 1 << 30, "1Gi"),
+            ("64M", 64_000_000, "62500Ki"),
+            ("7", 7, "7"),
+            ("0", 0, "0"),
+        ] {
             let amount: Bytes = text.parse().unwrap();
             assert_eq!((amount.0, amount.to_string().as_str()), (bytes, printed));
         }
@@ -97,7 +108,16 @@ mod tests {
 
     #[test]
     fn what_is_not_an_amount_is_refused() {
-        for text in ["", "Mi", "-1Mi", "1.5Gi", "512 Mi", "512mi", "512MB", "99999999999Ti"] {
+        for text in [
+            "",
+            "Mi",
+            "-1Mi",
+            "1.5Gi",
+            "512 Mi",
+            "512mi",
+            "512MB",
+            "99999999999Ti",
+        ] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
     }

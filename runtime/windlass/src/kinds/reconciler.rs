@@ -113,19 +113,34 @@ impl ReconcilerSpec {
         rules::check(&self.rules)?;
         at_least_one("spec.limits.concurrency", self.limits.concurrency)?;
         if !(Bytes::mebibytes(1)..=Self::MAX_MEMORY).contains(&self.memory()) {
-            return Err(Refusal::new("spec.limits.memory", format!("expected 1Mi to 256Mi, found {}", self.memory())));
+            return Err(Refusal::new(
+                "spec.limits.memory",
+                format!("expected 1Mi to 256Mi, found {}", self.memory()),
+            ));
         }
         if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.timeout().0) {
-            return Err(Refusal::new("spec.limits.timeout", format!("expected 100ms to 1h, found {}", self.timeout())));
+            return Err(Refusal::new(
+                "spec.limits.timeout",
+                format!("expected 100ms to 1h, found {}", self.timeout()),
+            ));
         }
         if self.isolation == Isolation::Reuse {
-            return Err(Refusal::new("spec.isolation", "reuse is not supported yet: use fresh"));
+            return Err(Refusal::new(
+                "spec.isolation",
+                "reuse is not supported yet: use fresh",
+            ));
         }
         if self.clusters.local == Some(false) && self.clusters.provider == Some(false) {
-            return Err(Refusal::new("spec.clusters", "local and provider are both false: this reconciler would watch nothing"));
+            return Err(Refusal::new(
+                "spec.clusters",
+                "local and provider are both false: this reconciler would watch nothing",
+            ));
         }
         if self.clusters.names.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Refusal::new("spec.clusters.names", "the list is empty: leave it out for all clusters"));
+            return Err(Refusal::new(
+                "spec.clusters.names",
+                "the list is empty: leave it out for all clusters",
+            ));
         }
         if let Some(selector) = &self.clusters.selector
             && let Err(error) = LabelSelector::parse(selector)

@@ -40,31 +40,58 @@ pub(crate) struct RuleClusters {
     pub(crate) selector: Option<String>,
 }
 
-const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
+const VERBS: [&str; 9] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "*",
+];
 
 /// Refuses rules that could never grant what they seem to.
 pub(super) fn check(rules: &[RuleSpec]) -> Result<(), Refusal> {
-    rules.iter().enumerate().try_for_each(|(index, rule)| rule.check(&format!("spec.rules[{index}]")))
+    rules
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, rule)| rule.check(&format!("spec.rules[{index}]")))
 }
 
 impl RuleSpec {
     fn check(&self, path: &str) -> Result<(), Refusal> {
         let lists = [
-            ("apiGroups", &self.api_groups, "write [\"\"] for the core group"),
-            ("resources", &self.resources, "name plurals such as configmaps"),
+            (
+                "apiGroups",
+                &self.api_groups,
+                "write [\"\"] for the core group",
+            ),
+            (
+                "resources",
+                &self.resources,
+                "name plurals such as configmaps",
+            ),
             ("verbs", &self.verbs, "name verbs such as get, list, watch"),
             ("namespaces", &self.namespaces, "write [\"*\"] for all"),
         ];
         for (field, list, remedy) in lists {
             if list.is_empty() {
-                return Err(Refusal::new(format!("{path}.{field}"), format!("the list is empty, the rule grants nothing: {remedy}")));
+                return Err(Refusal::new(
+                    format!("{path}.{field}"),
+                    format!("the list is empty, the rule grants nothing: {remedy}"),
+                ));
             }
         }
         self.check_verbs(path)?;
         self.check_resources(path)?;
         match self.to_rule() {
             Ok(_) => Ok(()),
-            Err(error) => Err(Refusal::new(format!("{path}.clusters.selector"), error.to_string())),
+            Err(error) => Err(Refusal::new(
+                format!("{path}.clusters.selector"),
+                error.to_string(),
+            )),
         }
     }
 
@@ -80,7 +107,11 @@ impl RuleSpec {
             verbs: arcs(&self.verbs),
             resource_names: arcs(&self.resource_names),
             namespaces: arcs(&self.namespaces),
-            clusters: self.clusters.as_ref().map(RuleClusters::to_rule).transpose()?,
+            clusters: self
+                .clusters
+                .as_ref()
+                .map(RuleClusters::to_rule)
+                .transpose()?,
         })
     }
 
@@ -91,7 +122,10 @@ impl RuleSpec {
                     Some(candidate) => format!("did you mean {candidate:?}?"),
                     None => format!("use {}", VERBS.join(", ")),
                 };
-                return Err(Refusal::new(format!("{path}.verbs[{index}]"), format!("{verb:?} is not a verb: {remedy}")));
+                return Err(Refusal::new(
+                    format!("{path}.verbs[{index}]"),
+                    format!("{verb:?} is not a verb: {remedy}"),
+                ));
             }
         }
         Ok(())
@@ -99,8 +133,15 @@ impl RuleSpec {
 
     fn check_resources(&self, path: &str) -> Result<(), Refusal> {
         for (index, resource) in self.resources.iter().enumerate() {
-            if resource.is_empty() || resource.chars().any(|c| c.is_ascii_uppercase() || c.is_whitespace()) {
-                let message = format!("{resource:?} is not a plural: write it as in URLs, for example {:?}", plural_of(resource));
+            if resource.is_empty()
+                || resource
+                    .chars()
+                    .any(|c| c.is_ascii_uppercase() || c.is_whitespace())
+            {
+                let message = format!(
+                    "{resource:?} is not a plural: write it as in URLs, for example {:?}",
+                    plural_of(resource)
+                );
                 return Err(Refusal::new(format!("{path}.resources[{index}]"), message));
             }
         }
@@ -113,7 +154,11 @@ impl RuleClusters {
         Ok(ClusterRule {
             local: self.local,
             names: self.names.iter().map(NamePattern::new).collect(),
-            selector: self.selector.as_deref().map(LabelSelector::parse).transpose()?,
+            selector: self
+                .selector
+                .as_deref()
+                .map(LabelSelector::parse)
+                .transpose()?,
         })
     }
 }

@@ -44,10 +44,16 @@ impl TenantSpec {
         if let Some(weight) = self.weight
             && !(1..=1000).contains(&weight)
         {
-            return Err(Refusal::new("spec.weight", format!("expected 1 to 1000, found {weight}")));
+            return Err(Refusal::new(
+                "spec.weight",
+                format!("expected 1 to 1000, found {weight}"),
+            ));
         }
         if self.memory() < Bytes::mebibytes(1) {
-            return Err(Refusal::new("spec.limits.memory", format!("expected 1Mi or more, found {}", self.memory())));
+            return Err(Refusal::new(
+                "spec.limits.memory",
+                format!("expected 1Mi or more, found {}", self.memory()),
+            ));
         }
         at_least_one("spec.limits.concurrency", self.limits.concurrency)?;
         rules::check(self.rules.as_deref().unwrap_or_default())

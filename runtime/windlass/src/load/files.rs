@@ -26,12 +26,18 @@ impl Listing {
                 listing.folders.push(path.clone());
                 match files_of(path) {
                     Ok(files) if files.is_empty() => {
-                        problems.push(Problem::of_file(&name, "the folder has no .yaml or .yml file: add one or name a file"));
+                        problems.push(Problem::of_file(
+                            &name,
+                            "the folder has no .yaml or .yml file: add one or name a file",
+                        ));
                         files
                     }
                     Ok(files) => files,
                     Err(error) => {
-                        problems.push(Problem::of_file(&name, format!("cannot list the folder: {error}")));
+                        problems.push(Problem::of_file(
+                            &name,
+                            format!("cannot list the folder: {error}"),
+                        ));
                         Vec::new()
                     }
                 }
@@ -53,8 +59,12 @@ fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        let hidden = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let yaml = path
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml");
         if yaml && !hidden && path.is_file() {
             files.push(path);
         }

@@ -22,11 +22,21 @@ pub(crate) struct Merged {
 pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
     let mut documents = now.configuration.documents.clone();
     let mut problems: Vec<Problem> = now.bad.iter().map(|bad| bad.problem.clone()).collect();
-    let vanished = last.documents.iter().filter(|document| now.configuration.get(&document.identity).is_none());
-    documents.extend(vanished.filter(|document| is_only_bad(document, now)).cloned());
+    let vanished = last
+        .documents
+        .iter()
+        .filter(|document| now.configuration.get(&document.identity).is_none());
+    documents.extend(
+        vanished
+            .filter(|document| is_only_bad(document, now))
+            .cloned(),
+    );
     documents.sort_by(|a, b| a.identity.cmp(&b.identity));
     drop_orphans(&mut documents, now, &mut problems);
-    Merged { configuration: Configuration { documents }, problems }
+    Merged {
+        configuration: Configuration { documents },
+        problems,
+    }
 }
 
 fn is_only_bad(document: &Document, now: &Outcome) -> bool {
@@ -48,26 +58,39 @@ fn drop_orphans(documents: &mut Vec<Document>, now: &Outcome, problems: &mut Vec
         .map(|document| document.identity.name.clone())
         .collect();
     documents.retain(|document| {
-        let Spec::Reconciler(spec) = &document.spec else { return true };
+        let Spec::Reconciler(spec) = &document.spec else {
+            return true;
+        };
         let tenant = spec.tenant();
         let is_bad = is_bad(now, tenant);
         if tenants.iter().any(|known| known == tenant) || tenant == "default" && !is_bad {
             return true;
         }
         let remedy = match nearest(tenant, tenants.iter().map(String::as_str)) {
-            _ if is_bad => "mend it first, its rules are the ceiling of this reconciler's".to_owned(),
+            _ if is_bad => {
+                "mend it first, its rules are the ceiling of this reconciler's".to_owned()
+            }
             Some(known) => format!("did you mean {known:?}?"),
             None => "add a Tenant document of this name, or leave tenant out".to_owned(),
         };
-        let state = if is_bad { "is not valid" } else { "does not exist" };
+        let state = if is_bad {
+            "is not valid"
+        } else {
+            "does not exist"
+        };
         problems.push(document.problem(format!("its Tenant {tenant:?} {state}: {remedy}")));
         false
     });
 }
 
 fn is_bad(now: &Outcome, tenant: &str) -> bool {
-    let identity = Identity { kind: Kind::Tenant, name: tenant.to_owned() };
-    now.bad.iter().any(|bad| bad.identity.as_ref() == Some(&identity))
+    let identity = Identity {
+        kind: Kind::Tenant,
+        name: tenant.to_owned(),
+    };
+    now.bad
+        .iter()
+        .any(|bad| bad.identity.as_ref() == Some(&identity))
 }
 
 #[cfg(test)]
@@ -94,29 +117,46 @@ mod tests {
         assert_eq!(before.problems, []);
         fs::write(&file, then).unwrap();
         let after = merge(&before.configuration, &load(&[file]));
-        let names = after.configuration.documents().iter().map(|document| document.identity.name.clone());
+        let names = after
+            .configuration
+            .documents()
+            .iter()
+            .map(|document| document.identity.name.clone());
         (names.collect(), after.problems.len())
     }
 
     #[test]
     fn a_bad_document_keeps_its_last_good_version_and_the_others_change() {
         let first = format!("{TENANT}{}{}", reconciler("a", ""), reconciler("b", ""));
-        let then = format!("{TENANT}{}{}", reconciler("a", "  tenat: x\n"), reconciler("c", ""));
-        assert_eq!(reload(&first, &then), (vec!["team-a".into(), "a".into(), "c".into()], 1));
+        let then = format!(
+            "{TENANT}{}{}",
+            reconciler("a", "  tenat: x\n"),
+            reconciler("c", "")
+        );
+        assert_eq!(
+            reload(&first, &then),
+            (vec!["team-a".into(), "a".into(), "c".into()], 1)
+        );
     }
 
     #[test]
     fn a_removed_document_goes() {
         let first = format!("{TENANT}{}{}", reconciler("a", ""), reconciler("b", ""));
         let then = format!("{TENANT}{}", reconciler("b", ""));
-        assert_eq!(reload(&first, &then), (vec!["team-a".into(), "b".into()], 0));
+        assert_eq!(
+            reload(&first, &then),
+            (vec!["team-a".into(), "b".into()], 0)
+        );
     }
 
     #[test]
     fn broken_syntax_keeps_what_the_broken_document_may_have_been() {
         let first = format!("{TENANT}{}{}", reconciler("a", ""), reconciler("b", ""));
         let then = format!("{TENANT}---\nkind: [\n{}", reconciler("b", ""));
-        assert_eq!(reload(&first, &then), (vec!["team-a".into(), "a".into(), "b".into()], 1));
+        assert_eq!(
+            reload(&first, &then),
+            (vec!["team-a".into(), "a".into(), "b".into()], 1)
+        );
     }
 
     #[test]
@@ -140,7 +180,10 @@ mod tests {
         let before = merge(&Configuration::default(), &load(&paths));
         fs::remove_file(folder.path().join("b.yaml")).unwrap();
         let after = merge(&before.configuration, &load(&paths));
-        assert_eq!((after.configuration.documents().len(), after.problems.len()), (1, 0));
+        assert_eq!(
+            (after.configuration.documents().len(), after.problems.len()),
+            (1, 0)
+        );
     }
 
     #[test]
@@ -148,22 +191,48 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("windlass.yaml");
         for (tenant, expected) in [
-            ("---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: team-a}\nspec: {wieght: 2}\n", "is not valid"),
-            ("---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: team-b}\n", "did you mean \"team-b\""),
+            (
+                "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: team-a}\nspec: {wieght: 2}\n",
+                "is not valid",
+            ),
+            (
+                "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: team-b}\n",
+                "did you mean \"team-b\"",
+            ),
         ] {
             fs::write(&file, format!("{tenant}{}", reconciler("a", ""))).unwrap();
             let merged = merge(&Configuration::default(), &load(&[file.clone()]));
             assert_eq!(merged.configuration.reconcilers().count(), 0);
-            assert!(merged.problems.last().unwrap().message.contains(expected), "{:?}", merged.problems);
+            assert!(
+                merged.problems.last().unwrap().message.contains(expected),
+                "{:?}",
+                merged.problems
+            );
         }
     }
 
     #[test]
     fn moving_a_document_within_its_file_changes_nothing() {
-        let first = merge(&Configuration::default(), &load_text(&format!("{TENANT}{}", reconciler("a", ""))));
-        let second = merge(&Configuration::default(), &load_text(&format!("# moved\n\n{}{TENANT}", reconciler("a", ""))));
-        assert_eq!(first.configuration.documents().len(), second.configuration.documents().len());
-        let specs = |merged: &Merged| -> Vec<Spec> { merged.configuration.documents().iter().map(|d| d.spec.clone()).collect() };
+        let first = merge(
+            &Configuration::default(),
+            &load_text(&format!("{TENANT}{}", reconciler("a", ""))),
+        );
+        let second = merge(
+            &Configuration::default(),
+            &load_text(&format!("# moved\n\n{}{TENANT}", reconciler("a", ""))),
+        );
+        assert_eq!(
+            first.configuration.documents().len(),
+            second.configuration.documents().len()
+        );
+        let specs = |merged: &Merged| -> Vec<Spec> {
+            merged
+                .configuration
+                .documents()
+                .iter()
+                .map(|d| d.spec.clone())
+                .collect()
+        };
         assert_eq!(specs(&first), specs(&second));
     }
 

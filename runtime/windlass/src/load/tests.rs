@@ -3,7 +3,8 @@
 use crate::load::{Configuration, load, merge};
 use std::fs;
 
-const HELLO: &str = "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {name: hello}\nspec:\n";
+const HELLO: &str =
+    "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {name: hello}\nspec:\n";
 
 /// The problems with a file, without the name of the folder that it is in.
 fn problems(text: &str) -> Vec<String> {
@@ -12,7 +13,11 @@ fn problems(text: &str) -> Vec<String> {
     fs::write(&file, text).unwrap();
     let merged = merge(&Configuration::default(), &load(&[file]));
     let prefix = format!("{}/", folder.path().display());
-    merged.problems.iter().map(|problem| problem.to_string().replace(&prefix, "")).collect()
+    merged
+        .problems
+        .iter()
+        .map(|problem| problem.to_string().replace(&prefix, ""))
+        .collect()
 }
 
 #[track_caller]
@@ -21,7 +26,9 @@ fn assert_problem(text: &str, expected: &str) {
 }
 
 fn document(kind: &str, spec: &str) -> String {
-    format!("apiVersion: windlass.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n")
+    format!(
+        "apiVersion: windlass.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n"
+    )
 }
 
 #[test]
@@ -94,8 +101,14 @@ fn an_unknown_field_is_told_with_line_column_and_the_nearest_known_one() {
 #[test]
 fn the_envelope_is_checked_first() {
     for (text, expected) in [
-        ("kind: Tenant\n", "windlass.yaml:1:1: apiVersion is missing: write apiVersion: windlass.dev/v1alpha1"),
-        ("apiVersion: windlass.dev/v1alpha1\n", "windlass.yaml:1:1: kind is missing: write one of Manager, Provider, Tenant, Reconciler"),
+        (
+            "kind: Tenant\n",
+            "windlass.yaml:1:1: apiVersion is missing: write apiVersion: windlass.dev/v1alpha1",
+        ),
+        (
+            "apiVersion: windlass.dev/v1alpha1\n",
+            "windlass.yaml:1:1: kind is missing: write one of Manager, Provider, Tenant, Reconciler",
+        ),
         (
             "apiVersion: windlass.dev/v1\nkind: Tenant\n",
             "windlass.yaml:1:13: apiVersion \"windlass.dev/v1\" is not known: write windlass.dev/v1alpha1",
@@ -112,8 +125,14 @@ fn the_envelope_is_checked_first() {
             "apiVersion: windlass.dev/v1alpha1\nkind: Deployment\n",
             "windlass.yaml:2:7: kind \"Deployment\" is not known: use one of Manager, Provider, Tenant, Reconciler",
         ),
-        ("just a text\n", "windlass.yaml:1:1: apiVersion is missing: write apiVersion: windlass.dev/v1alpha1"),
-        ("apiVersion: 1\nkind: Tenant\n", "windlass.yaml:1:13: apiVersion is not a text: write apiVersion: windlass.dev/v1alpha1"),
+        (
+            "just a text\n",
+            "windlass.yaml:1:1: apiVersion is missing: write apiVersion: windlass.dev/v1alpha1",
+        ),
+        (
+            "apiVersion: 1\nkind: Tenant\n",
+            "windlass.yaml:1:13: apiVersion is not a text: write apiVersion: windlass.dev/v1alpha1",
+        ),
         (
             "apiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {labels: {a: b}}\nspec: {}\n",
             "windlass.yaml:3:11: field \"name\" is missing in metadata of Tenant: add it",
@@ -138,7 +157,11 @@ fn the_envelope_is_checked_first() {
 #[test]
 fn wrong_values_are_told_with_their_path_and_what_to_write() {
     for (kind, spec, expected) in [
-        ("Manager", "{drainTimeout: 10}", "4:22: spec.drainTimeout of Manager x: 10 has no unit: write for example 10s"),
+        (
+            "Manager",
+            "{drainTimeout: 10}",
+            "4:22: spec.drainTimeout of Manager x: 10 has no unit: write for example 10s",
+        ),
         (
             "Manager",
             "{drainTimeout: soon}",
@@ -149,7 +172,11 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
             "{concurrency: {global: many}}",
             "4:30: spec.concurrency.global of Manager x: expected a whole number, 0 or more, found the text \"many\"",
         ),
-        ("Manager", "{concurrency: {perCluster: 0}}", "4:34: spec.concurrency.perCluster of Manager x: expected 1 or more, found 0"),
+        (
+            "Manager",
+            "{concurrency: {perCluster: 0}}",
+            "4:34: spec.concurrency.perCluster of Manager x: expected 1 or more, found 0",
+        ),
         (
             "Manager",
             "{admin: {address: localhost}}",
@@ -160,13 +187,21 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
             "{local: {kubeconfig: a, inCluster: true}}",
             "4:15: spec.local of Manager x: both kubeconfig and inCluster are given: keep one of them",
         ),
-        ("Manager", "{local: {}}", "4:15: spec.local of Manager x: no cluster is named: give kubeconfig or inCluster: true"),
+        (
+            "Manager",
+            "{local: {}}",
+            "4:15: spec.local of Manager x: no cluster is named: give kubeconfig or inCluster: true",
+        ),
         (
             "Manager",
             "{leaderElection: {enabled: true}}",
             "4:34: spec.leaderElection.enabled of Manager x: leader election is not supported yet: set enabled to false and run one process",
         ),
-        ("Provider", "{}", "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single"),
+        (
+            "Provider",
+            "{}",
+            "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single",
+        ),
         (
             "Provider",
             "{kubeconfigFiles: {paths: [a]}, single: {kubeconfig: a}}",
@@ -187,9 +222,21 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
             "{limits: {memory: lots}}",
             "4:25: spec.limits.memory of Tenant x: \"lots\" is not an amount of memory: write for example 512Mi or 1Gi",
         ),
-        ("Tenant", "{weight: 0}", "4:16: spec.weight of Tenant x: expected 1 to 1000, found 0"),
-        ("Reconciler", "{}", "4:7: field \"guest\" is missing in spec of Reconciler x: add it"),
-        ("Reconciler", "{guest: hello.wasm}", "4:15: spec.guest of Reconciler x: expected a mapping, found the text \"hello.wasm\""),
+        (
+            "Tenant",
+            "{weight: 0}",
+            "4:16: spec.weight of Tenant x: expected 1 to 1000, found 0",
+        ),
+        (
+            "Reconciler",
+            "{}",
+            "4:7: field \"guest\" is missing in spec of Reconciler x: add it",
+        ),
+        (
+            "Reconciler",
+            "{guest: hello.wasm}",
+            "4:15: spec.guest of Reconciler x: expected a mapping, found the text \"hello.wasm\"",
+        ),
         (
             "Reconciler",
             "{guest: {path: x}, isolation: reuse}",
@@ -237,7 +284,8 @@ fn a_name_stands_once_and_the_first_is_kept() {
         &format!("{tenant}---\n{tenant}"),
         "windlass.yaml:6:1: Tenant x: there is a Tenant of this name already at windlass.yaml:1: rename or remove one of them",
     );
-    let manager = |name: &str| document("Manager", "{}").replace("name: x", &format!("name: {name}"));
+    let manager =
+        |name: &str| document("Manager", "{}").replace("name: x", &format!("name: {name}"));
     assert_problem(
         &format!("{}---\n{}", manager("a"), manager("b")),
         "windlass.yaml:6:1: Manager b: there is a Manager already at windlass.yaml:1: keep one of them",
@@ -246,7 +294,11 @@ fn a_name_stands_once_and_the_first_is_kept() {
 
 #[test]
 fn broken_yaml_leaves_the_other_documents_alone() {
-    let text = format!("{}---\na: [\n---\n{}", document("Tenant", "{}"), document("Provider", "{single: {kubeconfig: a}}"));
+    let text = format!(
+        "{}---\na: [\n---\n{}",
+        document("Tenant", "{}"),
+        document("Provider", "{single: {kubeconfig: a}}")
+    );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("windlass.yaml");
     fs::write(&file, text).unwrap();
@@ -254,15 +306,24 @@ fn broken_yaml_leaves_the_other_documents_alone() {
     assert_eq!(outcome.configuration.documents().len(), 2);
     let problem = outcome.bad[0].problem.to_string();
     assert!(problem.contains("this is not valid YAML: "), "{problem}");
-    assert!((6..=8).contains(&outcome.bad[0].problem.place.position.unwrap().line), "{problem}");
+    assert!(
+        (6..=8).contains(&outcome.bad[0].problem.place.position.unwrap().line),
+        "{problem}"
+    );
 }
 
 #[test]
 fn files_and_folders_that_cannot_be_read_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let said = |path: std::path::PathBuf| load(&[path]).bad[0].problem.message.clone();
-    assert_eq!(said(folder.path().join("nope.yaml")), "no such file: check the path");
-    assert_eq!(said(folder.path().to_path_buf()), "the folder has no .yaml or .yml file: add one or name a file");
+    assert_eq!(
+        said(folder.path().join("nope.yaml")),
+        "no such file: check the path"
+    );
+    assert_eq!(
+        said(folder.path().to_path_buf()),
+        "the folder has no .yaml or .yml file: add one or name a file"
+    );
     let binary = folder.path().join("binary.yaml");
     fs::write(&binary, [0xff, 0xfe, 0x00]).unwrap();
     assert_eq!(said(binary), "is not UTF-8 text: save it as such");
@@ -272,11 +333,21 @@ fn files_and_folders_that_cannot_be_read_are_told() {
 fn a_folder_stands_for_its_files_and_a_file_counts_once() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("b.yml"), document("Tenant", "{}")).unwrap();
-    fs::write(folder.path().join("a.yaml"), document("Provider", "{single: {kubeconfig: a}}")).unwrap();
+    fs::write(
+        folder.path().join("a.yaml"),
+        document("Provider", "{single: {kubeconfig: a}}"),
+    )
+    .unwrap();
     fs::write(folder.path().join("notes.txt"), "not yaml: [").unwrap();
     fs::create_dir(folder.path().join("sub.yaml")).unwrap();
     let outcome = load(&[folder.path().to_path_buf(), folder.path().join("b.yml")]);
-    assert_eq!((outcome.configuration.documents().len(), outcome.bad.len()), (2, 0));
+    assert_eq!(
+        (outcome.configuration.documents().len(), outcome.bad.len()),
+        (2, 0)
+    );
     let provider = outcome.configuration.providers().next().unwrap().0;
-    assert_eq!(provider.resolve(std::path::Path::new("./clusters")), folder.path().join("clusters"));
+    assert_eq!(
+        provider.resolve(std::path::Path::new("./clusters")),
+        folder.path().join("clusters")
+    );
 }

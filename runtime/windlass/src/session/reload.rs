@@ -23,8 +23,6 @@ pub(super) struct Reload {
     has_fleet: bool,
     host: Arc<Host>,
     reconcilers: Reconcilers,
-    /// What was last told to be wrong with documents; each is told once.
-    told: BTreeSet<String>,
     watch: Watch,
 }
 
@@ -33,31 +31,33 @@ impl Reload {
     ///
     /// # Errors
     /// When the system has no more watchers to give.
-    pub(super) fn start(session: &Session, host: Arc<Host>, reconcilers: Reconcilers) -> notify::Result<Self> {
-        let outcome = load(&session.files);
-        let mut reload = Self {
+    pub(super) fn start(
+        session: &Session,
+        host: Arc<Host>,
+        reconcilers: Reconcilers,
+    ) -> notify::Result<Self> {
+        Ok(Self {
             files: session.files.clone(),
             builds: session.builds,
             has_fleet: session.simulated.is_none(),
             host,
             reconcilers,
-            told: outcome.bad.iter().map(|bad| bad.problem.to_string()).collect(),
             watch: Watch::start()?,
-        };
-        reload.watch_all(&outcome.listing);
-        Ok(reload)
+        })
     }
 
     /// Follows changes until it is dropped.
     pub(super) async fn run(mut self) {
+        // What changed since the first reading is noticed by reading again once everything is watched.
+        self.watch_all(&load(&self.files).listing);
         loop {
+            self.apply().await;
             let changed = self.watch.changed().await;
             for target in &changed {
                 if let Target::Tree(folder) = target {
                     rebuild(folder).await;
                 }
             }
-            self.apply().await;
         }
     }
 
@@ -70,18 +70,26 @@ impl Reload {
         self.apply_manager(&last, &merged.configuration);
         self.apply_tenants(&last, &merged.configuration);
         self.apply_providers(&last, &merged.configuration);
-        self.host.configuration.store(Arc::new(merged.configuration.clone()));
+        self.host
+            .configuration
+            .store(Arc::new(merged.configuration.clone()));
         for change in self.reconcilers.changes(&merged.configuration).await {
             self.apply_change(change).await;
         }
+        self.reconcilers.tell();
         self.watch_all(&outcome.listing);
     }
 
-    fn tell(&mut self, problems: BTreeSet<String>) {
-        for problem in problems.difference(&self.told) {
-            tracing::error!(problem, "the document is not valid, its last good version stays in effect");
+    /// Logs what has come to be wrong with documents; each problem is told once.
+    fn tell(&self, problems: Vec<String>) {
+        let told = self.host.problems.load_full();
+        for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+            tracing::error!(
+                problem,
+                "the document is not valid, its last good version stays in effect"
+            );
         }
-        self.told = problems;
+        self.host.problems.store(Arc::new(problems));
     }
 
     async fn apply_change(&self, change: Change) {
@@ -105,7 +113,8 @@ impl Reload {
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
-        let spec = |configuration: &Configuration| configuration.manager().map(|(_, spec)| spec.clone());
+        let spec =
+            |configuration: &Configuration| configuration.manager().map(|(_, spec)| spec.clone());
         if spec(last) != spec(now) {
             tracing::warn!("the Manager changed: restart for that to be in effect");
         }
@@ -113,16 +122,23 @@ impl Reload {
 
     fn apply_tenants(&self, last: &Configuration, now: &Configuration) {
         for (document, spec) in now.tenants() {
-            if last.tenant(&document.identity.name).is_none_or(|(_, before)| before != spec)
+            if last
+                .tenant(&document.identity.name)
+                .is_none_or(|(_, before)| before != spec)
                 && let Ok(name) = TenantName::new(&document.identity.name)
             {
                 self.host.manager.put_tenant(&name, tenant_options(spec));
                 tracing::info!(tenant = %name, "tenant changed");
             }
         }
-        for (document, _) in last.tenants().filter(|(document, _)| now.tenant(&document.identity.name).is_none()) {
+        for (document, _) in last
+            .tenants()
+            .filter(|(document, _)| now.tenant(&document.identity.name).is_none())
+        {
             if let Ok(name) = TenantName::new(&document.identity.name) {
-                self.host.manager.put_tenant(&name, TenantOptions::default());
+                self.host
+                    .manager
+                    .put_tenant(&name, TenantOptions::default());
             }
         }
     }
@@ -144,7 +160,10 @@ impl Reload {
                 },
             }
         }
-        for (document, _) in last.providers().filter(|(document, _)| now.get(&document.identity).is_none()) {
+        for (document, _) in last
+            .providers()
+            .filter(|(document, _)| now.get(&document.identity).is_none())
+        {
             needs_restart(&document.identity, "removed");
         }
     }
@@ -152,9 +171,17 @@ impl Reload {
     /// Watches what the documents name now.
     fn watch_all(&mut self, listing: &Listing) {
         let configuration = self.host.configuration.load_full();
-        let mut targets: BTreeSet<Target> = listing.files.iter().map(|file| Target::File(PathBuf::from(&**file))).collect();
+        let mut targets: BTreeSet<Target> = listing
+            .files
+            .iter()
+            .map(|file| Target::File(PathBuf::from(&**file)))
+            .collect();
         targets.extend(listing.folders.iter().cloned().map(Target::Folder));
-        targets.extend(Reconcilers::guest_files(&configuration).into_iter().map(Target::File));
+        targets.extend(
+            Reconcilers::guest_files(&configuration)
+                .into_iter()
+                .map(Target::File),
+        );
         if self.builds {
             targets.extend(source_folders(&configuration).into_iter().map(Target::Tree));
         }
@@ -168,7 +195,9 @@ fn needs_restart(identity: &Identity, what: &str) {
 
 /// The source folders among the guests.
 pub(crate) fn source_folders(configuration: &Configuration) -> BTreeSet<PathBuf> {
-    let paths = configuration.reconcilers().map(|(document, spec)| document.resolve(&spec.guest.path));
+    let paths = configuration
+        .reconcilers()
+        .map(|(document, spec)| document.resolve(&spec.guest.path));
     paths.filter(|path| path.is_dir()).collect()
 }
 
@@ -177,6 +206,8 @@ async fn rebuild(folder: &std::path::Path) {
     tracing::info!(guest = %folder.display(), "building");
     match build(folder).await {
         Ok(_) => tracing::info!(guest = %folder.display(), "built"),
-        Err(error) => tracing::error!(guest = %folder.display(), %error, "build failed, the guest before it goes on"),
+        Err(error) => {
+            tracing::error!(guest = %folder.display(), %error, "build failed, the guest before it goes on")
+        }
     }
 }

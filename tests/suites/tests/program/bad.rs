@@ -14,7 +14,9 @@ const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 /// What `run` says of a file of documents that cannot start.
 async fn run_fails(project: &Project) -> Result<String> {
     let args = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
-    let finished = Program::run(project.path(), args, SOON).await?.expect_code(1)?;
+    let finished = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(1)?;
     assert_eq!(finished.stdout, "", "errors belong to the other output");
     Ok(finished.stderr)
 }
@@ -32,23 +34,35 @@ async fn a_wrong_field_is_told_with_file_line_column_and_the_right_one() -> Resu
         "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {name: hello}\nspec:\n  guest: {path: x.wasm}\n  tenat: team-a\n",
     )?;
     let said = run_fails(&project).await?;
-    assert_says(&said, "windlass.yaml:6:3: unknown field \"tenat\" in spec of Reconciler hello: did you mean \"tenant\"?");
+    assert_says(
+        &said,
+        "windlass.yaml:6:3: unknown field \"tenat\" in spec of Reconciler hello: did you mean \"tenant\"?",
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn an_unknown_kind_is_told() -> Result<()> {
     let project = Project::new()?;
-    project.write("windlass.yaml", "apiVersion: windlass.dev/v1alpha1\nkind: Reconciller\nmetadata: {name: hello}\n")?;
+    project.write(
+        "windlass.yaml",
+        "apiVersion: windlass.dev/v1alpha1\nkind: Reconciller\nmetadata: {name: hello}\n",
+    )?;
     let said = run_fails(&project).await?;
-    assert_says(&said, "windlass.yaml:2:7: kind \"Reconciller\" is not known: did you mean \"Reconciler\"?");
+    assert_says(
+        &said,
+        "windlass.yaml:2:7: kind \"Reconciller\" is not known: did you mean \"Reconciler\"?",
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn a_missing_file_is_told() -> Result<()> {
     let project = Project::new()?;
-    assert_says(&run_fails(&project).await?, "windlass.yaml: no such file: check the path");
+    assert_says(
+        &run_fails(&project).await?,
+        "windlass.yaml: no such file: check the path",
+    );
     Ok(())
 }
 
@@ -87,7 +101,10 @@ async fn what_is_no_component_is_told() -> Result<()> {
     let project = Project::new()?;
     project.write("text.wasm", "hello")?;
     project.write("module.wasm", b"\0asm\x01\0\0\0")?;
-    project.write_config(&[reconciler("a", "./text.wasm".as_ref()), reconciler("b", "./module.wasm".as_ref())])?;
+    project.write_config(&[
+        reconciler("a", "./text.wasm".as_ref()),
+        reconciler("b", "./module.wasm".as_ref()),
+    ])?;
     let said = run_fails(&project).await?;
     assert_says(&said, "text.wasm");
     assert_says(&said, "module.wasm");
@@ -97,7 +114,8 @@ async fn what_is_no_component_is_told() -> Result<()> {
 #[tokio::test]
 async fn a_rule_that_the_guest_needs_and_does_not_have_is_told_as_yaml() -> Result<()> {
     let project = Project::new()?;
-    let poor = reconciler("hello", &guest("hello")).replace("verbs: [get, list, watch, create, patch]", "verbs: [get]");
+    let poor = reconciler("hello", &guest("hello"))
+        .replace("verbs: [get, list, watch, create, patch]", "verbs: [get]");
     project.write_config(&[poor])?;
     let said = run_fails(&project).await?;
     assert_says(&said, "Reconciler hello");
@@ -123,7 +141,10 @@ async fn a_local_kubeconfig_that_cannot_be_read_is_told() -> Result<()> {
     assert_says(&run_fails(&project).await?, "hub.kubeconfig: no such file");
     project.write("hub.kubeconfig", "clusters: [")?;
     assert_says(&run_fails(&project).await?, "hub.kubeconfig");
-    project.write("hub.kubeconfig", "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n")?;
+    project.write(
+        "hub.kubeconfig",
+        "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n",
+    )?;
     assert_says(&run_fails(&project).await?, "context");
     Ok(())
 }
@@ -143,7 +164,9 @@ async fn an_admin_address_that_is_taken_is_told_with_the_flag_to_change() -> Res
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = taken.local_addr()?.to_string();
     let args = ["run", "-f", "windlass.yaml", "--admin", &address];
-    let finished = Program::run(project.path(), args, SOON).await?.expect_code(1)?;
+    let finished = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(1)?;
     assert_says(&finished.stderr, &address);
     assert_says(&finished.stderr, "--admin");
     Ok(())
@@ -152,12 +175,23 @@ async fn an_admin_address_that_is_taken_is_told_with_the_flag_to_change() -> Res
 #[tokio::test]
 async fn a_wrong_command_line_ends_with_two() -> Result<()> {
     let project = Project::new()?;
-    for args in [&["rnu"][..], &["run"], &["dev", "--idle-timeout", "5s"], &["get", "pods"], &[]] {
-        Program::run(project.path(), args, SOON).await?.expect_code(2)?;
+    for args in [
+        &["runn"][..],
+        &["run"],
+        &["dev", "--idle-timeout", "5s"],
+        &["get", "pods"],
+        &[],
+    ] {
+        Program::run(project.path(), args, SOON)
+            .await?
+            .expect_code(2)?;
     }
-    let said = Program::run(project.path(), ["rnu"], SOON).await?.stderr;
+    let said = Program::run(project.path(), ["runn"], SOON).await?.stderr;
     assert_says(&said, "'run'");
-    let help = Program::run(project.path(), ["--help"], SOON).await?.expect_code(0)?.stdout;
+    let help = Program::run(project.path(), ["--help"], SOON)
+        .await?
+        .expect_code(0)?
+        .stdout;
     assert_says(&help, "Exit codes:");
     Ok(())
 }

@@ -17,16 +17,29 @@ const SOON: Duration = Duration::from_secs(60);
 const SEED: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: default\n  labels: {hello.windlass.dev/greet: world}\n";
 
 async fn until_idle(project: &Project, more: &[&str]) -> Result<Finished> {
-    let args = ["dev", "--admin", "127.0.0.1:0", "--exit-when-idle"].iter().chain(more);
+    let args = ["dev", "--admin", "127.0.0.1:0", "--exit-when-idle"]
+        .iter()
+        .chain(more);
     Program::run(project.path(), args, BUILD).await
 }
 
 #[tokio::test]
 async fn the_example_ends_when_idle_and_tells_what_it_did_in_each_cluster() -> Result<()> {
-    let args = ["dev", "examples/hello-fleet", "--admin", "127.0.0.1:0", "--exit-when-idle"];
-    let finished = Program::run(&windlass_harness::repository(), args, BUILD).await?.expect_code(0)?;
+    let args = [
+        "dev",
+        "examples/hello-fleet",
+        "--admin",
+        "127.0.0.1:0",
+        "--exit-when-idle",
+    ];
+    let finished = Program::run(&windlass_harness::repository(), args, BUILD)
+        .await?
+        .expect_code(0)?;
     for cluster in ["alpha", "beta", "gamma"] {
-        let row = finished.stdout.lines().find(|line| line.trim_start().starts_with(cluster) && line.contains(" 0"));
+        let row = finished
+            .stdout
+            .lines()
+            .find(|line| line.trim_start().starts_with(cluster) && line.contains(" 0"));
         assert!(row.is_some(), "no row of {cluster} in\n{}", finished.stdout);
     }
     Ok(())
@@ -39,12 +52,22 @@ async fn what_was_done_is_told_to_programs_too() -> Result<()> {
     project.write("seed/a.yaml", SEED)?;
     project.write("seed/eu/b.yaml", SEED.replace("name: a", "name: b"))?;
     fs::create_dir(project.path().join("seed/us"))?;
-    let finished = until_idle(&project, &["-o", "json"]).await?.expect_code(0)?;
+    let finished = until_idle(&project, &["-o", "json"])
+        .await?
+        .expect_code(0)?;
     let told: Json = serde_json::from_str(&finished.stdout)?;
     let clusters = told["clusters"].as_array().unwrap();
-    let names: Vec<_> = clusters.iter().map(|cluster| cluster["name"].as_str().unwrap_or_default()).collect();
+    let names: Vec<_> = clusters
+        .iter()
+        .map(|cluster| cluster["name"].as_str().unwrap_or_default())
+        .collect();
     assert_eq!(names, ["eu", "us"], "{told}");
-    assert!(clusters.iter().all(|cluster| cluster["succeeded"].as_u64() >= Some(1) && cluster["failed"] == 0), "{told}");
+    assert!(
+        clusters
+            .iter()
+            .all(|cluster| cluster["succeeded"].as_u64() >= Some(1) && cluster["failed"] == 0),
+        "{told}"
+    );
     assert!(clusters[0]["succeeded"].as_u64() >= Some(2), "{told}");
     Ok(())
 }
@@ -53,10 +76,13 @@ async fn what_was_done_is_told_to_programs_too() -> Result<()> {
 async fn a_key_that_keeps_failing_is_listed_with_its_error() -> Result<()> {
     let project = Project::new()?;
     // The guest may look, and may not write.
-    let poor = reconciler("hello", &guest("hello")).replace("[get, list, watch, create, patch]", "[get, list, watch]");
+    let poor = reconciler("hello", &guest("hello"))
+        .replace("[get, list, watch, create, patch]", "[get, list, watch]");
     project.write_config(&[poor])?;
     project.write("seed/only/a.yaml", SEED)?;
-    let finished = until_idle(&project, &["--idle-timeout", "3s"]).await?.expect_code(1)?;
+    let finished = until_idle(&project, &["--idle-timeout", "3s"])
+        .await?
+        .expect_code(1)?;
     let told = format!("{}{}", finished.stdout, finished.stderr);
     for expected in ["cluster://only/default/a", "hello", "patch"] {
         assert!(told.contains(expected), "{expected:?} is not in\n{told}");
@@ -70,7 +96,13 @@ async fn a_seed_that_cannot_be_read_is_told_before_anything_starts() -> Result<(
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
     project.write("seed/a.yaml", "kind: ConfigMap\n")?;
     let finished = until_idle(&project, &[]).await?.expect_code(1)?;
-    assert!(finished.stderr.contains("seed/a.yaml:1:1: this is no manifest"), "{}", finished.stderr);
+    assert!(
+        finished
+            .stderr
+            .contains("seed/a.yaml:1:1: this is no manifest"),
+        "{}",
+        finished.stderr
+    );
     Ok(())
 }
 
@@ -78,12 +110,17 @@ async fn a_seed_that_cannot_be_read_is_told_before_anything_starts() -> Result<(
 async fn a_folder_without_documents_is_told() -> Result<()> {
     let project = Project::new()?;
     let finished = until_idle(&project, &[]).await?.expect_code(1)?;
-    assert!(finished.stderr.contains("windlass.yaml: no such file"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("windlass.yaml: no such file"),
+        "{}",
+        finished.stderr
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_after_a_save() -> Result<()> {
+async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_after_a_save()
+-> Result<()> {
     let project = Project::new()?;
     let source = project.copy_hello()?;
     project.write_config(&[reconciler("hello", "./guest".as_ref())])?;
@@ -96,9 +133,13 @@ async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_afte
     // Every cluster is served, and a deleted child comes back.
     for cluster in ["alpha", "beta", "gamma"] {
         let objects = ConfigMaps::in_context(&kubeconfig, cluster).await?;
-        objects.expect_greeting("a", Some(&format!("hello, world, from {cluster}"))).await?;
+        objects
+            .expect_greeting("a", Some(&format!("hello, world, from {cluster}")))
+            .await?;
         objects.delete("a-greeting").await?;
-        objects.expect_greeting("a", Some(&format!("hello, world, from {cluster}"))).await?;
+        objects
+            .expect_greeting("a", Some(&format!("hello, world, from {cluster}")))
+            .await?;
     }
 
     // A save that does not build is told, and the guest before it goes on.
@@ -106,15 +147,27 @@ async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_afte
     let text = fs::read_to_string(&file)?;
     let mark = program.line_count();
     fs::write(&file, text.replace("fn hello()", "fn hello("))?;
-    program.line_with_from(mark, "does not build", BUILD).await?;
+    program
+        .line_with_from(mark, "does not build", BUILD)
+        .await?;
     let alpha = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
     alpha.ask("b", "moon").await?;
-    alpha.expect_greeting("b", Some("hello, moon, from alpha")).await?;
+    alpha
+        .expect_greeting("b", Some("hello, moon, from alpha"))
+        .await?;
 
     // One that does takes over, by itself and for what was there before.
-    fs::write(&file, text.replace("{}, {who}, from {cluster}", "{}, dear {who}, from {cluster}"))?;
+    fs::write(
+        &file,
+        text.replace(
+            "{}, {who}, from {cluster}",
+            "{}, dear {who}, from {cluster}",
+        ),
+    )?;
     eventually(BUILD, "the edited guest to take over", || async {
-        Ok(Seen::of(alpha.greeting("b").await?, |seen| seen.as_deref() == Some("hello, dear moon, from alpha")))
+        Ok(Seen::of(alpha.greeting("b").await?, |seen| {
+            seen.as_deref() == Some("hello, dear moon, from alpha")
+        }))
     })
     .await?;
 

@@ -21,14 +21,22 @@ pub(crate) struct ConfigMaps {
 impl ConfigMaps {
     /// Those that a client sees.
     pub(crate) fn of(client: Client) -> Self {
-        Self { api: Api::namespaced(client, "default") }
+        Self {
+            api: Api::namespaced(client, "default"),
+        }
     }
 
     /// Those in a context of a kubeconfig file.
     pub(crate) async fn in_context(kubeconfig: &Path, context: &str) -> Result<Self> {
-        let kubeconfig = Kubeconfig::read_from(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
-        let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
-        Ok(Self::of(Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await?)?))
+        let kubeconfig = Kubeconfig::read_from(kubeconfig)
+            .with_context(|| format!("read {}", kubeconfig.display()))?;
+        let options = KubeConfigOptions {
+            context: Some(context.to_owned()),
+            ..KubeConfigOptions::default()
+        };
+        Ok(Self::of(Client::try_from(
+            Config::from_custom_kubeconfig(kubeconfig, &options).await?,
+        )?))
     }
 
     /// Creates one that asks the hello guest for a greeting.
@@ -37,14 +45,18 @@ impl ConfigMaps {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "labels": {"hello.windlass.dev/greet": who}},
         });
-        self.api.create(&PostParams::default(), &serde_json::from_value(asking)?).await?;
+        self.api
+            .create(&PostParams::default(), &serde_json::from_value(asking)?)
+            .await?;
         Ok(())
     }
 
     /// Asks in another's name.
     pub(crate) async fn ask_again(&self, name: &str, who: &str) -> Result<()> {
         let patch = json!({"metadata": {"labels": {"hello.windlass.dev/greet": who}}});
-        self.api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.api
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
@@ -62,9 +74,15 @@ impl ConfigMaps {
 
     /// Waits until the greeting beside the ConfigMap `name` is this one, or there is none.
     pub(crate) async fn expect_greeting(&self, name: &str, expected: Option<&str>) -> Result<()> {
-        eventually(SOON, &format!("the greeting of {name} to be {expected:?}"), || async {
-            Ok(Seen::of(self.greeting(name).await?, |seen| seen.as_deref() == expected))
-        })
+        eventually(
+            SOON,
+            &format!("the greeting of {name} to be {expected:?}"),
+            || async {
+                Ok(Seen::of(self.greeting(name).await?, |seen| {
+                    seen.as_deref() == expected
+                }))
+            },
+        )
         .await?;
         Ok(())
     }
@@ -72,6 +90,9 @@ impl ConfigMaps {
     /// The names of all.
     pub(crate) async fn names(&self) -> Result<Vec<String>> {
         let list = self.api.list(&Default::default()).await?;
-        Ok(list.into_iter().filter_map(|object| object.metadata.name).collect())
+        Ok(list
+            .into_iter()
+            .filter_map(|object| object.metadata.name)
+            .collect())
     }
 }

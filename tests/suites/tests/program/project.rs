@@ -17,7 +17,9 @@ pub(crate) struct Project {
 impl Project {
     /// An empty folder.
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { folder: TempDir::new().context("make a folder")? })
+        Ok(Self {
+            folder: TempDir::new().context("make a folder")?,
+        })
     }
 
     /// The folder.
@@ -64,7 +66,10 @@ spec: {weight: 1, limits: {concurrency: 32}}
         }
         self.write("guest/Cargo.lock", fs::read(guests.join("Cargo.lock"))?)?;
         let profile = fs::read_to_string(guests.join("Cargo.toml"))?;
-        let profile = profile.split_once("[profile.release]").context("the guests have a release profile")?.1;
+        let profile = profile
+            .split_once("[profile.release]")
+            .context("the guests have a release profile")?
+            .1;
         let manifest = format!(
             "[package]\nname = \"edited\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n\
              [dependencies]\nwindlass-sdk = {{ path = {:?} }}\nserde = {{ version = \"1\", features = [\"derive\"] }}\n\n\
@@ -73,7 +78,10 @@ spec: {weight: 1, limits: {concurrency: 32}}
         );
         self.write("guest/Cargo.toml", manifest)?;
         let target = guests.join("target");
-        self.write("guest/.cargo/config.toml", format!("[build]\ntarget-dir = {target:?}\n"))?;
+        self.write(
+            "guest/.cargo/config.toml",
+            format!("[build]\ntarget-dir = {target:?}\n"),
+        )?;
         Ok(self.path().join("guest"))
     }
 }

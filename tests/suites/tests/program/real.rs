@@ -16,39 +16,62 @@ const SOON: Duration = Duration::from_secs(60);
 /// The name of the one cluster of a kubeconfig file in the provider's folder, as the running manager tells it.
 async fn clusters(project: &Project, address: &str) -> Result<Vec<(String, String)>> {
     let args = ["get", "clusters", "--admin", address, "-o", "json"];
-    let finished = Program::run(project.path(), args, SOON).await?.expect_code(0)?;
+    let finished = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(0)?;
     let told: Json = serde_json::from_str(&finished.stdout)?;
     let text = |cluster: &Json, field: &str| cluster[field].as_str().unwrap_or_default().to_owned();
     let items = told["items"].as_array().context("items")?;
-    Ok(items.iter().map(|cluster| (text(cluster, "name"), text(cluster, "state"))).collect())
+    Ok(items
+        .iter()
+        .map(|cluster| (text(cluster, "name"), text(cluster, "state")))
+        .collect())
 }
 
 async fn expect_clusters(project: &Project, address: &str, expected: &[&str]) -> Result<()> {
-    eventually(SOON, &format!("the clusters {expected:?} to be ready"), || async {
-        Ok(Seen::of(clusters(project, address).await?, |seen| {
-            seen.len() == expected.len()
-                && seen.iter().zip(expected).all(|((name, state), part)| name.contains(part) && state == "Ready")
-        }))
-    })
+    eventually(
+        SOON,
+        &format!("the clusters {expected:?} to be ready"),
+        || async {
+            Ok(Seen::of(clusters(project, address).await?, |seen| {
+                seen.len() == expected.len()
+                    && seen
+                        .iter()
+                        .zip(expected)
+                        .all(|((name, state), part)| name.contains(part) && state == "Ready")
+            }))
+        },
+    )
     .await?;
     Ok(())
 }
 
 /// Waits until some greeting that begins so stands beside `name`.
 async fn expect_greeting_of(objects: &ConfigMaps, name: &str, begin: &str) -> Result<()> {
-    eventually(SOON, &format!("the greeting of {name} to begin with {begin:?}"), || async {
-        Ok(Seen::of(objects.greeting(name).await?, |seen| seen.as_ref().is_some_and(|text| text.starts_with(begin))))
-    })
+    eventually(
+        SOON,
+        &format!("the greeting of {name} to begin with {begin:?}"),
+        || async {
+            Ok(Seen::of(objects.greeting(name).await?, |seen| {
+                seen.as_ref().is_some_and(|text| text.starts_with(begin))
+            }))
+        },
+    )
     .await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn real_clusters_are_reconciled_and_come_break_heal_and_go_while_it_runs() -> Result<()> {
-    if !testenv::enabled("real clusters are reconciled and come, break, heal and go while it runs") {
+    if !testenv::enabled("real clusters are reconciled and come, break, heal and go while it runs")
+    {
         return Ok(());
     }
-    let environment = Environment::start([Spec::new("alpha").with_controllers(), Spec::new("beta").with_controllers()]).await?;
+    let environment = Environment::start([
+        Spec::new("alpha").with_controllers(),
+        Spec::new("beta").with_controllers(),
+    ])
+    .await?;
     let alpha = ConfigMaps::of(environment.server("alpha").client().await?);
     let beta = ConfigMaps::of(environment.server("beta").client().await?);
     alpha.ask("existing", "world").await?;
@@ -57,9 +80,14 @@ async fn real_clusters_are_reconciled_and_come_break_heal_and_go_while_it_runs()
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
     let file = |name: &str| project.path().join(format!("clusters/{name}.kubeconfig"));
-    environment.server("alpha").write_kubeconfig(&file("alpha"))?;
+    environment
+        .server("alpha")
+        .write_kubeconfig(&file("alpha"))?;
 
-    let mut program = Program::start(project.path(), ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"])?;
+    let mut program = Program::start(
+        project.path(),
+        ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"],
+    )?;
     let line: Json = serde_json::from_str(&program.line_with("admin endpoints", SOON).await?)?;
     let address = line["address"].as_str().context("an address")?.to_owned();
 
@@ -73,7 +101,11 @@ async fn real_clusters_are_reconciled_and_come_break_heal_and_go_while_it_runs()
     expect_greeting_of(&alpha, "fresh", "hello, mars, from ").await?;
     alpha.delete("fresh").await?;
     alpha.expect_greeting("fresh", None).await?;
-    assert_eq!(beta.greeting("existing").await?, None, "beta is not in the fleet yet");
+    assert_eq!(
+        beta.greeting("existing").await?,
+        None,
+        "beta is not in the fleet yet"
+    );
 
     // A kubeconfig is added.
     environment.server("beta").write_kubeconfig(&file("beta"))?;
@@ -84,7 +116,9 @@ async fn real_clusters_are_reconciled_and_come_break_heal_and_go_while_it_runs()
     let good = fs::read_to_string(file("beta"))?;
     let mark = program.line_count();
     fs::write(file("beta"), &good[..good.len() / 2])?;
-    program.line_with_from(mark, "beta.kubeconfig", SOON).await?;
+    program
+        .line_with_from(mark, "beta.kubeconfig", SOON)
+        .await?;
     beta.ask("while-broken", "venus").await?;
     expect_greeting_of(&beta, "while-broken", "hello, venus, from ").await?;
     alpha.ask("beside", "venus").await?;

@@ -15,7 +15,9 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// An in-memory fleet whose kubeconfig lies where the project's provider looks.
 async fn fleet(project: &Project, clusters: &[&str]) -> Result<Server> {
-    let builder = clusters.iter().fold(Server::builder(), |builder, name| builder.cluster(*name));
+    let builder = clusters
+        .iter()
+        .fold(Server::builder(), |builder, name| builder.cluster(*name));
     let server = builder.bind("127.0.0.1:0".parse()?).await?;
     project.write("clusters/fleet.kubeconfig", server.kubeconfig())?;
     Ok(server)
@@ -23,7 +25,18 @@ async fn fleet(project: &Project, clusters: &[&str]) -> Result<Server> {
 
 /// Starts `run` and returns it with its admin address.
 async fn start(project: &Project) -> Result<(Program, String)> {
-    let mut program = Program::start(project.path(), ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0", "--log", "debug"])?;
+    let mut program = Program::start(
+        project.path(),
+        [
+            "run",
+            "-f",
+            "windlass.yaml",
+            "--admin",
+            "127.0.0.1:0",
+            "--log",
+            "debug",
+        ],
+    )?;
     let line = program.line_with("admin endpoints", SOON).await?;
     let line: Json = serde_json::from_str(&line)?;
     let address = line["address"].as_str().context("an address")?.to_owned();
@@ -31,8 +44,13 @@ async fn start(project: &Project) -> Result<(Program, String)> {
 }
 
 async fn ask(project: &Project, address: &str, args: &[&str]) -> Result<Json> {
-    let args = args.iter().copied().chain(["--admin", address, "-o", "json"]);
-    let finished = Program::run(project.path(), args, SOON).await?.expect_code(0)?;
+    let args = args
+        .iter()
+        .copied()
+        .chain(["--admin", address, "-o", "json"]);
+    let finished = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(0)?;
     Ok(serde_json::from_str(&finished.stdout)?)
 }
 
@@ -51,16 +69,31 @@ async fn good_reconcilers_start_and_the_bad_one_is_reported() -> Result<()> {
     let _server = fleet(&project, &["alpha"]).await?;
     let (mut program, address) = start(&project).await?;
     program.line_with("nope.wasm: no such file", SOON).await?;
-    program.line_with("did you mean \\\"tenant\\\"?", SOON).await?;
+    program
+        .line_with("did you mean \\\"tenant\\\"?", SOON)
+        .await?;
 
     let alpha = client_of(&project, "alpha").await?;
     alpha.ask("a", "world").await?;
-    let cluster = ask(&project, &address, &["get", "clusters"]).await?["items"][0]["name"].as_str().context("a cluster")?.to_owned();
-    alpha.expect_greeting("a", Some(&format!("hello, world, from {cluster}"))).await?;
+    let cluster = ask(&project, &address, &["get", "clusters"]).await?["items"][0]["name"]
+        .as_str()
+        .context("a cluster")?
+        .to_owned();
+    alpha
+        .expect_greeting("a", Some(&format!("hello, world, from {cluster}")))
+        .await?;
 
     let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
-    let bad = reconcilers["items"].as_array().unwrap().iter().find(|item| item["name"] == "bad").context("the bad one is listed")?;
-    assert!(bad["problem"].as_str().unwrap().contains("nope.wasm"), "{reconcilers}");
+    let bad = reconcilers["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|item| item["name"] == "bad")
+        .context("the bad one is listed")?;
+    assert!(
+        bad["problem"].as_str().unwrap().contains("nope.wasm"),
+        "{reconcilers}"
+    );
     assert_eq!(bad["ready"], false);
     Ok(())
 }
@@ -73,28 +106,73 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
     let (program, address) = start(&project).await?;
     let alpha = client_of(&project, "alpha").await?;
     alpha.ask("a", "world").await?;
-    eventually(SOON, "the greeting", || async { Ok(Seen::of(alpha.greeting("a").await?, Option::is_some)) }).await?;
+    eventually(SOON, "the greeting", || async {
+        Ok(Seen::of(alpha.greeting("a").await?, Option::is_some))
+    })
+    .await?;
 
     let clusters = ask(&project, &address, &["get", "clusters"]).await?;
     assert_eq!(clusters["items"].as_array().unwrap().len(), 2);
-    assert!(clusters["items"].as_array().unwrap().iter().all(|cluster| cluster["state"] == "Ready"), "{clusters}");
+    assert!(
+        clusters["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|cluster| cluster["state"] == "Ready"),
+        "{clusters}"
+    );
     let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
     assert_eq!(reconcilers["items"][0]["tenant"], "team-a");
-    assert!(reconcilers["items"][0]["succeeded"].as_u64() >= Some(1), "{reconcilers}");
-    assert_eq!(reconcilers["items"][0]["revision"].as_str().map(str::len), Some(64), "{reconcilers}");
+    assert!(
+        reconcilers["items"][0]["succeeded"].as_u64() >= Some(1),
+        "{reconcilers}"
+    );
+    assert_eq!(
+        reconcilers["items"][0]["revision"].as_str().map(str::len),
+        Some(64),
+        "{reconcilers}"
+    );
     let tenants = ask(&project, &address, &["get", "tenants"]).await?;
-    assert!(tenants["items"].as_array().unwrap().iter().any(|tenant| tenant["name"] == "team-a" && tenant["reconcilers"] == 1));
-    let text = Program::run(project.path(), ["get", "clusters", "--admin", &address], SOON).await?.expect_code(0)?.stdout;
-    assert!(text.starts_with("CLUSTER") && text.contains("Ready"), "{text}");
+    assert!(
+        tenants["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|tenant| tenant["name"] == "team-a" && tenant["reconcilers"] == 1)
+    );
+    let text = Program::run(
+        project.path(),
+        ["get", "clusters", "--admin", &address],
+        SOON,
+    )
+    .await?
+    .expect_code(0)?
+    .stdout;
+    assert!(
+        text.starts_with("CLUSTER") && text.contains("Ready"),
+        "{text}"
+    );
 
-    let http = Http { address: address.clone() };
+    let http = Http {
+        address: address.clone(),
+    };
     assert_eq!(http.get("/livez").await?.0, 200);
-    eventually(SOON, "readiness", || async { Ok(Seen::of(http.get("/readyz").await?, |(status, _)| *status == 200)) }).await?;
+    eventually(SOON, "readiness", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, _)| {
+            *status == 200
+        }))
+    })
+    .await?;
     let (status, metrics) = http.get("/metrics").await?;
     assert_eq!(status, 200);
-    let reconciles = metrics.lines().find(|line| line.starts_with("controller_runtime_reconcile_total{"));
+    let reconciles = metrics
+        .lines()
+        .find(|line| line.starts_with("controller_runtime_reconcile_total{"));
     let reconciles = reconciles.context("reconciles are counted")?;
-    assert!(reconciles.contains("tenant=\"team-a\"") && reconciles.contains("reconciler=\"hello\""), "{reconciles}");
+    assert!(
+        reconciles.contains("tenant=\"team-a\"") && reconciles.contains("reconciler=\"hello\""),
+        "{reconciles}"
+    );
 
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
@@ -104,22 +182,41 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
 #[tokio::test]
 async fn a_failing_key_is_explained_and_can_be_requeued() -> Result<()> {
     let project = Project::new()?;
-    let poor = reconciler("hello", &guest("hello")).replace("[get, list, watch, create, patch]", "[get, list, watch]");
+    let poor = reconciler("hello", &guest("hello"))
+        .replace("[get, list, watch, create, patch]", "[get, list, watch]");
     project.write_config(&[poor])?;
     let _server = fleet(&project, &["alpha"]).await?;
     let (_program, address) = start(&project).await?;
-    client_of(&project, "alpha").await?.ask("a", "world").await?;
+    client_of(&project, "alpha")
+        .await?
+        .ask("a", "world")
+        .await?;
     let key = eventually(SOON, "the key to fail twice", || async {
-        let keys = ask(&project, &address, &["get", "keys", "--reconciler", "hello"]).await?;
-        Ok(Seen::of(keys["items"][0].clone(), |key| key["attempts"].as_u64() >= Some(2)))
+        let keys = ask(
+            &project,
+            &address,
+            &["get", "keys", "--reconciler", "hello"],
+        )
+        .await?;
+        Ok(Seen::of(keys["items"][0].clone(), |key| {
+            key["attempts"].as_u64() >= Some(2)
+        }))
     })
     .await?;
-    assert!(key["lastError"].as_str().unwrap().contains("patch"), "{key}");
+    assert!(
+        key["lastError"].as_str().unwrap().contains("patch"),
+        "{key}"
+    );
     assert_eq!(key["state"], "backoff", "{key}");
     let name = key["key"].as_str().context("a key")?;
     let reply = ask(&project, &address, &["requeue", name]).await?;
     assert_eq!(reply["requeued"], 1);
-    let unknown = Program::run(project.path(), ["requeue", "cluster://nope/default/x", "--admin", &address], SOON).await?;
+    let unknown = Program::run(
+        project.path(),
+        ["requeue", "cluster://nope/default/x", "--admin", &address],
+        SOON,
+    )
+    .await?;
     assert!(unknown.expect_code(1)?.stderr.contains("nope"));
     Ok(())
 }
@@ -137,49 +234,66 @@ async fn documents_and_guests_are_reloaded_as_they_change() -> Result<()> {
     let greets = async |text: &str| {
         let text = text.to_owned();
         eventually(SOON, "the greeting to change", || async {
-            Ok(Seen::of(alpha.greeting("a").await?, |seen| seen.as_ref().is_some_and(|seen| seen.starts_with(&text))))
+            Ok(Seen::of(alpha.greeting("a").await?, |seen| {
+                seen.as_ref().is_some_and(|seen| seen.starts_with(&text))
+            }))
         })
         .await
     };
     greets("hello, world").await?;
 
     // A changed config takes over for what was there before.
-    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref()).replace("greeting: hello", "greeting: good morning")])?;
+    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref())
+        .replace("greeting: hello", "greeting: good morning")])?;
     greets("good morning, world").await?;
 
     // A broken document keeps its last good version, a broken guest too.
     let mark = program.line_count();
-    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref()).replace("config:", "confg:")])?;
-    program.line_with_from(mark, "did you mean \\\"config\\\"?", SOON).await?;
+    project.write_config(&[
+        reconciler("hello", "./hello.wasm".as_ref()).replace("config:", "confg:")
+    ])?;
+    program
+        .line_with_from(mark, "did you mean \\\"config\\\"?", SOON)
+        .await?;
     let mark = program.line_count();
     fs::write(&component, "not a component")?;
     program.line_with_from(mark, "hello.wasm", SOON).await?;
     alpha.delete("a-greeting").await?;
     greets("good morning, world").await?;
-    let problem = ask(&project, &address, &["get", "reconcilers"]).await?["items"][0]["problem"].clone();
-    assert_ne!(problem, "", "the last good revision serves and the status says why");
+    let problem =
+        ask(&project, &address, &["get", "reconcilers"]).await?["items"][0]["problem"].clone();
+    assert_ne!(
+        problem, "",
+        "the last good revision serves and the status says why"
+    );
 
     // A mended guest, renamed into place, and a mended document.
     fs::copy(guest("hello"), project.path().join("fresh.wasm"))?;
     fs::rename(project.path().join("fresh.wasm"), &component)?;
     project.write_config(&[
-        reconciler("hello", "./hello.wasm".as_ref()).replace("greeting: hello", "greeting: good evening"),
+        reconciler("hello", "./hello.wasm".as_ref())
+            .replace("greeting: hello", "greeting: good evening"),
         reconciler("second", "./hello.wasm".as_ref()).replace("names:", "names:"),
     ])?;
     eventually(SOON, "the second reconciler", || async {
         let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
         Ok(Seen::of(reconcilers["items"].clone(), |items| {
-            items.as_array().is_some_and(|items| items.len() == 2 && items.iter().all(|item| item["problem"] == ""))
+            items.as_array().is_some_and(|items| {
+                items.len() == 2 && items.iter().all(|item| item["problem"] == "")
+            })
         }))
     })
     .await?;
 
     // A removed reconciler drains, then stops.
-    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref()).replace("greeting: hello", "greeting: good night")])?;
+    project.write_config(&[reconciler("hello", "./hello.wasm".as_ref())
+        .replace("greeting: hello", "greeting: good night")])?;
     greets("good night, world").await?;
     eventually(SOON, "the second reconciler to be gone", || async {
         let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
-        Ok(Seen::of(reconcilers["items"].clone(), |items| items.as_array().is_some_and(|items| items.len() == 1)))
+        Ok(Seen::of(reconcilers["items"].clone(), |items| {
+            items.as_array().is_some_and(|items| items.len() == 1)
+        }))
     })
     .await?;
     program.signal("INT")?;
@@ -192,11 +306,33 @@ async fn run_ends_when_idle_too() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
     let _server = fleet(&project, &["alpha", "beta"]).await?;
-    client_of(&project, "alpha").await?.ask("a", "world").await?;
-    let args = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0", "--exit-when-idle"];
-    let finished = Program::run(project.path(), args, SOON).await?.expect_code(0)?;
-    assert!(finished.stdout.contains("alpha") && finished.stdout.contains("beta"), "{}", finished.stdout);
-    assert!(client_of(&project, "alpha").await?.greeting("a").await?.is_some());
+    client_of(&project, "alpha")
+        .await?
+        .ask("a", "world")
+        .await?;
+    let args = [
+        "run",
+        "-f",
+        "windlass.yaml",
+        "--admin",
+        "127.0.0.1:0",
+        "--exit-when-idle",
+    ];
+    let finished = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(0)?;
+    assert!(
+        finished.stdout.contains("alpha") && finished.stdout.contains("beta"),
+        "{}",
+        finished.stdout
+    );
+    assert!(
+        client_of(&project, "alpha")
+            .await?
+            .greeting("a")
+            .await?
+            .is_some()
+    );
     Ok(())
 }
 

@@ -1,0 +1,322 @@
+//! Documents and components into controllers. Entry points: [`Guests::controller`] and [`inspect`].
+
+use crate::kinds::{ReconcilerSpec, RuleSpec, TenantSpec};
+use anyhow::{Context, Result};
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use windlass_fleet::controller::{Controller, ControllerOptions};
+use windlass_fleet::name::NamePattern;
+use windlass_fleet::selector::LabelSelector;
+use windlass_fleet::source::ClusterSelection;
+use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
+use windlass_sandbox::{
+    Guest, GuestOptions, Inspection, Isolation, Limits, Options, Revision, Sandbox, Source, Tenant,
+    TenantLimits,
+};
+
+/// The SHA-256 of a component, printed in hexadecimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Digest([u8; 32]);
+
+impl Digest {
+    /// Of these bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What a reconciler is made of.
+pub(crate) struct Order<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// What its document asks for.
+    pub(crate) spec: &'a ReconcilerSpec,
+    /// Its tenant's rules.
+    pub(crate) ceiling: Option<&'a [RuleSpec]>,
+    /// Where the component was read, for messages.
+    pub(crate) path: &'a Path,
+    /// The component.
+    pub(crate) bytes: Vec<u8>,
+    /// Of the component.
+    pub(crate) digest: Digest,
+}
+
+/// The guests of this process.
+pub(crate) struct Guests {
+    sandbox: Sandbox,
+    tenants: BTreeMap<String, Arc<Tenant>>,
+    /// By reconciler.
+    guests: BTreeMap<String, Arc<Guest>>,
+    /// Compiled components, shared by reconcilers of the same one.
+    revisions: BTreeMap<Digest, Revision>,
+}
+
+impl Guests {
+    /// None yet.
+    ///
+    /// # Errors
+    /// When the engine cannot be made on this machine.
+    pub(crate) fn new() -> Result<Self> {
+        let sandbox = Sandbox::new(Options::default()).context("start the sandbox")?;
+        Ok(Self {
+            sandbox,
+            tenants: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+        })
+    }
+
+    /// Sets what a tenant's guests may use together.
+    ///
+    /// # Errors
+    /// When the name is none of a tenant.
+    pub(crate) fn set_tenant(&mut self, name: &str, spec: &TenantSpec) -> Result<(), String> {
+        let limits = TenantLimits {
+            memory: bytes(spec.memory().0),
+        };
+        match self.tenants.get(name) {
+            Some(tenant) => tenant.set_limits(&limits),
+            None => {
+                let tenant = TenantName::new(name).map_err(|error| error.to_string())?;
+                self.tenants
+                    .insert(name.to_owned(), Tenant::new(tenant, &limits));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles, links and describes a guest, or the new version of one that runs, and makes its controller. The new version
+    /// serves from then on.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do: nothing has changed then.
+    pub(crate) async fn controller(&mut self, order: Order<'_>) -> Result<Controller, String> {
+        let Order {
+            name,
+            spec,
+            ceiling,
+            path,
+            bytes,
+            digest,
+        } = order;
+        let grant = Arc::new(grant(&spec.rules, ceiling).map_err(|error| error.to_string())?);
+        let revision = self.revision(path, bytes, digest).await?;
+        let options = self.options(name, spec, grant.clone())?;
+        let tenant = options.tenant.name().clone();
+        let guest = self
+            .guest(name, options, revision)
+            .await
+            .map_err(|error| chain(&error))?;
+        let parts = guest.controller_parts();
+        let controller_name = ControllerName::new(name).map_err(|error| error.to_string())?;
+        let mut builder = Controller::builder(controller_name)
+            .tenant(tenant)
+            .grant(grant)
+            .engage(selection(spec).map_err(|error| error.to_string())?)
+            .options(ControllerOptions {
+                concurrency: spec.concurrency(),
+                timeout: spec.timeout().0,
+            });
+        if let Some(primary) = parts.primary {
+            builder = builder.primary(primary);
+        }
+        for watch in parts.watches {
+            builder = builder.watch(watch);
+        }
+        for index in parts.indexes {
+            builder = builder.index(index);
+        }
+        builder.build(guest).map_err(|error| error.to_string())
+    }
+
+    /// Forgets a reconciler.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.guests.remove(name);
+    }
+
+    /// Forgets compiled components that none of these is.
+    pub(crate) fn keep(&mut self, used: &BTreeSet<Digest>) {
+        self.revisions.retain(|digest, _| used.contains(digest));
+    }
+
+    async fn revision(
+        &mut self,
+        path: &Path,
+        bytes: Vec<u8>,
+        digest: Digest,
+    ) -> Result<Revision, String> {
+        if let Some(revision) = self.revisions.get(&digest) {
+            return Ok(revision.clone());
+        }
+        let source = Source::Bytes {
+            name: path.display().to_string(),
+            bytes,
+        };
+        let revision = self
+            .sandbox
+            .load(source)
+            .await
+            .map_err(|error| chain(&error))?;
+        self.revisions.insert(digest, revision.clone());
+        Ok(revision)
+    }
+
+    fn options(
+        &mut self,
+        name: &str,
+        spec: &ReconcilerSpec,
+        grant: Arc<Grant>,
+    ) -> Result<GuestOptions, String> {
+        if !self.tenants.contains_key(spec.tenant()) {
+            self.set_tenant(spec.tenant(), &TenantSpec::default())?;
+        }
+        let Some(tenant) = self.tenants.get(spec.tenant()) else {
+            return Err(format!("tenant {:?} is not known", spec.tenant()));
+        };
+        Ok(GuestOptions {
+            tenant: tenant.clone(),
+            name: ControllerName::new(name).map_err(|error| error.to_string())?,
+            grant,
+            config: spec
+                .config
+                .as_ref()
+                .map_or_else(|| "{}".to_owned(), ToString::to_string),
+            limits: Limits {
+                memory: bytes(spec.memory().0),
+                timeout: spec.timeout().0,
+                ..Limits::default()
+            },
+            isolation: Isolation::Fresh,
+        })
+    }
+
+    /// Swaps the new version into the guest of this name, or makes the guest. One that changed its tenant is made anew.
+    async fn guest(
+        &mut self,
+        name: &str,
+        options: GuestOptions,
+        revision: Revision,
+    ) -> Result<Arc<Guest>, windlass_sandbox::LoadError> {
+        let tenant = options.tenant.name().to_string();
+        if let Some(guest) = self
+            .guests
+            .get(name)
+            .filter(|guest| guest.status().tenant == tenant)
+        {
+            guest.reconfigure(options, revision).await?;
+            return Ok(guest.clone());
+        }
+        let guest = Guest::new(&self.sandbox, options, revision).await?;
+        self.guests.insert(name.to_owned(), guest.clone());
+        Ok(guest)
+    }
+}
+
+/// A component that fits the contract. Nothing of it has run.
+///
+/// # Errors
+/// Why it is no guest, and what to do.
+pub(crate) async fn load(path: &Path) -> Result<Revision> {
+    load_into(&small_sandbox()?, path).await
+}
+
+/// What a component needs and offers, asked with this `config` (JSON).
+///
+/// # Errors
+/// Why it is no guest, and what to do.
+pub(crate) async fn inspect(path: &Path, config: &str) -> Result<Inspection> {
+    let sandbox = small_sandbox()?;
+    Ok(load_into(&sandbox, path)
+        .await?
+        .inspect(&sandbox, config)
+        .await?)
+}
+
+fn small_sandbox() -> Result<Sandbox> {
+    Sandbox::new(Options {
+        instances: 1,
+        ..Options::default()
+    })
+    .context("start the sandbox")
+}
+
+async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
+    let bytes = tokio::fs::read(path)
+        .await
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow::anyhow!(
+                "{}: no such file: name a component, or a folder that was built",
+                path.display()
+            ),
+            _ => anyhow::anyhow!("{}: cannot be read: {error}", path.display()),
+        })?;
+    Ok(sandbox
+        .load(Source::Bytes {
+            name: path.display().to_string(),
+            bytes,
+        })
+        .await?)
+}
+
+/// The rules of a reconciler under those of its tenant.
+fn grant(
+    rules: &[RuleSpec],
+    ceiling: Option<&[RuleSpec]>,
+) -> Result<Grant, windlass_fleet::selector::SelectorError> {
+    let convert = |rules: &[RuleSpec]| {
+        rules
+            .iter()
+            .map(RuleSpec::to_rule)
+            .collect::<Result<Vec<Rule>, _>>()
+    };
+    let grant = Grant::new(convert(rules)?);
+    Ok(match ceiling {
+        Some(ceiling) => grant.under(convert(ceiling)?),
+        None => grant,
+    })
+}
+
+/// Where a reconciler's watches engage.
+fn selection(
+    spec: &ReconcilerSpec,
+) -> Result<ClusterSelection, windlass_fleet::selector::SelectorError> {
+    let clusters = &spec.clusters;
+    Ok(ClusterSelection {
+        local: clusters.local,
+        provider: clusters.provider,
+        names: clusters.names.as_ref().map_or_else(
+            || vec![NamePattern::any()],
+            |names| names.iter().map(NamePattern::new).collect(),
+        ),
+        selector: clusters
+            .selector
+            .as_deref()
+            .map(LabelSelector::parse)
+            .transpose()?,
+    })
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+/// Limits beyond the address space are no limits.
+fn bytes(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
