@@ -1,0 +1,9 @@
+//! Server-side apply: who owns which field, and what follows from it. Entry point: [`Managers`].
+//!
+//! [`field_set`] holds sets of field paths, [`typed`] walks values by their schema, and `managers` keeps `metadata.managedFields`.
+
+pub(crate) mod field_set;
+pub(crate) mod managers;
+pub(crate) mod typed;
+
+pub(crate) use managers::{Managers, Writer};

@@ -1,0 +1,334 @@
+//! What kube-controller-manager does behind an API server: garbage collection by owner references and the end of namespaces.
+//!
+//! Writes only queue [`Work`]; a task per cluster calls [`State::clean_up_one`] until nothing is left.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::resource::{CollectionId, Resource, group_version};
+use crate::state::State;
+use crate::store::object::Owner;
+use crate::store::{Object, Place, key};
+use crate::write::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
+
+/// Something to look at again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// An object with owner references: do its owners live?
+    Dependent(CollectionId, Box<str>),
+    /// An object that waits for its dependents, or to be parted from them.
+    Owner(CollectionId, Box<str>),
+    /// A namespace that is being deleted.
+    Namespace(Box<str>),
+    /// A CRD that is being deleted.
+    Crd(Box<str>),
+}
+
+impl State {
+    pub(crate) fn enqueue(&mut self, work: Work) {
+        if self.queued.insert(work.clone()) {
+            self.work.push_back(work);
+        }
+    }
+
+    pub(crate) fn after_put(&mut self, id: &CollectionId, object: &Arc<Object>) {
+        let key = key(&object.head.namespace, &object.head.name);
+        if !object.head.owners.is_empty() {
+            self.enqueue(Work::Dependent(id.clone(), key.clone()));
+        }
+        if object.head.deleting {
+            self.enqueue(Work::Owner(id.clone(), key));
+            if *id == crate::state::namespaces() {
+                self.enqueue(Work::Namespace(object.head.name.clone()));
+            }
+        }
+        self.wake_owners(object);
+    }
+
+    pub(crate) fn after_remove(&mut self, id: &CollectionId, last: &Arc<Object>) {
+        for (id, key) in self.store.dependents(&last.head.uid) {
+            self.enqueue(Work::Dependent(id, key));
+        }
+        self.wake_owners(last);
+        let dying = |name: &str| {
+            self.namespace(name)
+                .is_some_and(|namespace| namespace.head.deleting)
+        };
+        if !last.head.namespace.is_empty() && dying(&last.head.namespace) {
+            self.enqueue(Work::Namespace(last.head.namespace.clone()));
+        }
+        let crd = format!("{}.{}", id.plural, id.group);
+        if self
+            .store
+            .get(&crate::crd::collection(), &crd)
+            .is_some_and(|crd| crd.head.deleting)
+        {
+            self.enqueue(Work::Crd(crd.into()));
+        }
+    }
+
+    /// Owners in foreground deletion look again when a dependent changed.
+    fn wake_owners(&mut self, dependent: &Object) {
+        for owner in &dependent.head.owners {
+            if let Some((id, key)) = self.place_of(owner, &dependent.head.namespace) {
+                if self
+                    .store
+                    .get(&id, &key)
+                    .is_some_and(|owner| owner.head.deleting)
+                {
+                    self.enqueue(Work::Owner(id, key));
+                }
+            }
+        }
+    }
+
+    /// Looks at one thing; returns whether there was one.
+    pub(crate) fn clean_up_one(&mut self) -> bool {
+        let Some(work) = self.work.pop_front() else {
+            return false;
+        };
+        self.queued.remove(&work);
+        match work {
+            Work::Dependent(id, key) => self.check_owners(&id, &key),
+            Work::Owner(id, key) => self.release_owner(&id, &key),
+            Work::Namespace(name) => self.empty_namespace(&name),
+            Work::Crd(name) => self.finish_crd(&name),
+        }
+        true
+    }
+
+    fn place_of(&self, owner: &Owner, namespace: &str) -> Option<Place> {
+        let (group, version) = group_version(&owner.api_version);
+        let resource = self.registry.find_kind(group, version, &owner.kind)?;
+        let namespace = if resource.namespaced { namespace } else { "" };
+        Some((resource.collection(), key(namespace, &owner.name)))
+    }
+
+    /// The owner that a reference means, if it lives.
+    fn owner_of(&self, owner: &Owner, namespace: &str) -> Option<&Arc<Object>> {
+        let (id, key) = self.place_of(owner, namespace)?;
+        self.store
+            .get(&id, &key)
+            .filter(|found| found.head.uid == owner.uid)
+    }
+
+    /// Deletes a dependent none of whose owners lives; drops references to owners that do not.
+    fn check_owners(&mut self, id: &CollectionId, key: &str) {
+        let Some(object) = self.store.get(id, key).cloned() else {
+            return;
+        };
+        let Some(resource) = self.registry.of_collection(id).cloned() else {
+            return;
+        };
+        if object.head.deleting || object.head.owners.is_empty() {
+            return;
+        }
+        let namespace = &object.head.namespace;
+        // A kind that nobody serves may come back: its objects cannot be said to be gone.
+        let unknown = |owner: &Owner| {
+            let (group, version) = group_version(&owner.api_version);
+            self.registry
+                .find_kind(group, version, &owner.kind)
+                .is_none()
+        };
+        if object.head.owners.iter().any(unknown) {
+            return;
+        }
+        let (mut solid, mut waiting, mut dangling) = (Vec::new(), Vec::new(), Vec::new());
+        for owner in &object.head.owners {
+            match self.owner_of(owner, namespace) {
+                None => dangling.push(owner.uid.clone()),
+                Some(found) if found.head.deleting && has_finalizer(&found.value(), FOREGROUND) => {
+                    waiting.push(owner.uid.clone())
+                }
+                Some(_) => solid.push(owner.uid.clone()),
+            }
+        }
+        if !solid.is_empty() {
+            if !dangling.is_empty() || !waiting.is_empty() {
+                let gone: Vec<Box<str>> = dangling.into_iter().chain(waiting).collect();
+                self.drop_owners(&resource, &object, &gone);
+            }
+            return;
+        }
+        let has_dependents = !self.store.dependents(&object.head.uid).is_empty();
+        let propagation = if !waiting.is_empty() && has_dependents {
+            Some(Propagation::Foreground)
+        } else {
+            let value = object.value();
+            (!has_finalizer(&value, ORPHAN) && !has_finalizer(&value, FOREGROUND))
+                .then_some(Propagation::Background)
+        };
+        let options = DeleteOptions {
+            propagation,
+            uid: Some(object.head.uid.to_string()),
+            ..DeleteOptions::default()
+        };
+        self.delete_quietly(
+            &resource,
+            &object.head.namespace,
+            &object.head.name,
+            &options,
+        );
+    }
+
+    fn drop_owners(&mut self, resource: &Arc<Resource>, object: &Arc<Object>, gone: &[Box<str>]) {
+        let dropped = self.amend(resource, object, |value| {
+            let Some(owners) = value["metadata"]["ownerReferences"].as_array_mut() else {
+                return;
+            };
+            owners.retain(|owner| !gone.iter().any(|uid| owner["uid"] == **uid));
+            if owners.is_empty() {
+                if let Some(metadata) = value["metadata"].as_object_mut() {
+                    metadata.remove("ownerReferences");
+                }
+            }
+        });
+        if let Err(error) = dropped {
+            tracing::debug!(%error, "an owner reference could not be dropped");
+        }
+    }
+
+    /// An object under deletion with one of the garbage collector's finalizers.
+    fn release_owner(&mut self, id: &CollectionId, key: &str) {
+        let Some(object) = self
+            .store
+            .get(id, key)
+            .filter(|object| object.head.deleting)
+            .cloned()
+        else {
+            return;
+        };
+        let Some(resource) = self.registry.of_collection(id).cloned() else {
+            return;
+        };
+        let value = object.value();
+        let dependents = self.store.dependents(&object.head.uid);
+        if has_finalizer(&value, ORPHAN) {
+            for (id, key) in dependents {
+                let found = self
+                    .store
+                    .get(&id, &key)
+                    .cloned()
+                    .zip(self.registry.of_collection(&id).cloned());
+                if let Some((dependent, resource)) = found {
+                    self.drop_owners(
+                        &resource,
+                        &dependent,
+                        std::slice::from_ref(&object.head.uid),
+                    );
+                }
+            }
+            self.drop_finalizer(&resource, id, key, ORPHAN);
+        } else if has_finalizer(&value, FOREGROUND) {
+            let blocks = |(id, key): &Place| {
+                let owners = self.store.get(id, key).map(|dependent| {
+                    dependent
+                        .head
+                        .owners
+                        .iter()
+                        .any(|owner| owner.uid == object.head.uid && owner.blocks)
+                });
+                owners.unwrap_or_default()
+            };
+            let blocked = dependents.iter().any(blocks);
+            for (id, key) in dependents {
+                self.enqueue(Work::Dependent(id, key));
+            }
+            if !blocked {
+                self.drop_finalizer(&resource, id, key, FOREGROUND);
+            }
+        }
+    }
+
+    fn drop_finalizer(
+        &mut self,
+        resource: &Arc<Resource>,
+        id: &CollectionId,
+        key: &str,
+        finalizer: &str,
+    ) {
+        let Some(object) = self.store.get(id, key).cloned() else {
+            return;
+        };
+        let dropped = self.amend(resource, &object, |value| {
+            let Some(finalizers) = value["metadata"]["finalizers"].as_array_mut() else {
+                return;
+            };
+            finalizers.retain(|one| one != finalizer);
+            if finalizers.is_empty() {
+                if let Some(metadata) = value["metadata"].as_object_mut() {
+                    metadata.remove("finalizers");
+                }
+            }
+        });
+        if let Err(error) = dropped {
+            tracing::debug!(%error, finalizer, "a finalizer could not be dropped");
+        }
+    }
+
+    /// Deletes everything in a dying namespace, then the namespace.
+    fn empty_namespace(&mut self, name: &str) {
+        let Some(namespace) = self
+            .namespace(name)
+            .filter(|namespace| namespace.head.deleting)
+            .cloned()
+        else {
+            return;
+        };
+        let prefix = format!("{name}/");
+        let collections: Vec<CollectionId> = self.store.collections().cloned().collect();
+        let mut left = false;
+        for id in collections {
+            let Some(resource) = self
+                .registry
+                .of_collection(&id)
+                .filter(|resource| resource.namespaced)
+                .cloned()
+            else {
+                continue;
+            };
+            let objects: Vec<Arc<Object>> = self.store.range(&id, &prefix).cloned().collect();
+            for object in objects.iter().filter(|object| !object.head.deleting) {
+                let options = DeleteOptions {
+                    propagation: Some(Propagation::Background),
+                    grace: Some(0),
+                    ..DeleteOptions::default()
+                };
+                self.delete_quietly(&resource, name, &object.head.name, &options);
+            }
+            left |= self.store.range(&id, &prefix).next().is_some();
+        }
+        if left {
+            return;
+        }
+        let Some(resource) = self.resource("", "v1", "namespaces") else {
+            return;
+        };
+        let mut finalized = namespace.value();
+        finalized["spec"] = serde_json::json!({});
+        let options = crate::write::WriteOptions {
+            manager: "kube-controller-manager".into(),
+            ..Default::default()
+        };
+        let done = self.replace(
+            &resource,
+            crate::write::update::Part::Finalize,
+            &namespace,
+            finalized,
+            None,
+            &options,
+            Vec::new(),
+        );
+        if let Err(error) = done {
+            tracing::debug!(%error, name, "a namespace could not be let go");
+        }
+    }
+}
+
+fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .is_some_and(|list| list.iter().any(|one| one == finalizer))
+}

@@ -1,0 +1,198 @@
+//! HTTP in front of the clusters: [`handle`] finds the cluster, asks the hook and routes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Either, Full, Limited, StreamBody};
+use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+use serde_json::Value;
+
+use crate::call::{Call, Verb};
+use crate::cluster::Cluster;
+use crate::hook::RequestVerdict;
+use crate::server::Shared;
+use crate::status::ApiError;
+
+mod accept;
+mod continuation;
+mod discovery;
+mod object_routes;
+mod openapi_routes;
+mod query;
+mod read;
+mod scale;
+mod table;
+mod watch;
+
+/// What needs no encoding in the path segment that names a cluster.
+pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b':')
+    .remove(b'~');
+
+/// The largest body that is read, as on a real server.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// The connection ends here, unanswered or in the middle of an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is cut on purpose")]
+pub(crate) struct Cut;
+
+pub(crate) type Body =
+    Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Cut>>>>;
+pub(crate) type Answer = Response<Body>;
+
+/// A request inside its cluster.
+pub(crate) struct Routed {
+    pub(crate) cluster: Cluster,
+    pub(crate) call: Arc<Call>,
+    pub(crate) accept: String,
+    pub(crate) media_type: String,
+    pub(crate) body: Bytes,
+}
+
+/// Answers one request.
+///
+/// # Errors
+/// [`Cut`] breaks the connection.
+pub(crate) async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answer, Cut> {
+    let path = request.uri().path().to_owned();
+    let Some((cluster, inner)) = locate(&shared, &path) else {
+        let text = format!("no cluster at {path}: the path of a cluster is /clusters/<name>");
+        return Ok(failure(&ApiError::new(404, "NotFound", text)));
+    };
+    if cluster.is_down() {
+        return Err(Cut);
+    }
+    let header = |name| {
+        request
+            .headers()
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut call = Call::parse(
+        request.method().as_str(),
+        inner,
+        request.uri().query().unwrap_or_default(),
+    );
+    let media_type = header(CONTENT_TYPE)
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
+    call.content_type.clone_from(&media_type);
+    call.user_agent = header(USER_AGENT);
+    let call = Arc::new(call);
+    cluster.record(&call);
+    match cluster
+        .inner
+        .hook
+        .as_ref()
+        .map(|hook| hook.request(cluster.name(), &call))
+        .unwrap_or_default()
+    {
+        RequestVerdict::Proceed => {}
+        RequestVerdict::Delay(time) => tokio::time::sleep(time).await,
+        RequestVerdict::Answer {
+            code,
+            retry_after,
+            body,
+        } => return Ok(scripted(code, retry_after, body)),
+        RequestVerdict::Cut => return Err(Cut),
+    }
+    let accept = header(ACCEPT);
+    let body = match Limited::new(request.into_body(), BODY_LIMIT)
+        .collect()
+        .await
+    {
+        Ok(collected) => collected.to_bytes(),
+        Err(_) => {
+            return Ok(failure(&ApiError::new(
+                413,
+                "RequestEntityTooLarge",
+                format!("Request entity too large: limit is {BODY_LIMIT}"),
+            )));
+        }
+    };
+    let routed = Routed {
+        cluster,
+        call,
+        accept,
+        media_type,
+        body,
+    };
+    Ok(route(&routed).unwrap_or_else(|error| failure(&error)))
+}
+
+/// The cluster that a path names, and the path inside it.
+fn locate<'a>(shared: &Shared, path: &'a str) -> Option<(Cluster, &'a str)> {
+    let rest = path.strip_prefix("/clusters/")?;
+    let (name, inner) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+    let name = percent_encoding::percent_decode_str(name)
+        .decode_utf8()
+        .ok()?;
+    Some((shared.cluster(&name)?, inner))
+}
+
+fn route(request: &Routed) -> Result<Answer, ApiError> {
+    if request.call.resource.is_empty() {
+        return discovery::serve(request);
+    }
+    if request.call.verb == Verb::Other {
+        return Err(ApiError::method_not_allowed());
+    }
+    object_routes::serve(request)
+}
+
+fn scripted(code: u16, retry_after: Option<u32>, body: Bytes) -> Answer {
+    let mut answer = raw(code, "application/json", body);
+    if let Some(seconds) = retry_after {
+        answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    answer
+}
+
+pub(crate) fn raw(code: u16, media_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::new(body.into())));
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    answer
+}
+
+pub(crate) fn json(code: u16, value: &Value) -> Answer {
+    raw(
+        code,
+        "application/json",
+        crate::store::object::serialise(value).0,
+    )
+}
+
+pub(crate) fn failure(error: &ApiError) -> Answer {
+    scripted(
+        error.code,
+        error.retry_after,
+        Bytes::from(error.to_status().to_string()),
+    )
+}
+
+/// Adds warnings in the header that clients print.
+pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
+    for warning in warnings.iter().take(20) {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            answer.headers_mut().append(WARNING, value);
+        }
+    }
+}

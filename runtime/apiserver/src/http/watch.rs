@@ -1,0 +1,401 @@
+//! Watches: a position in the store's history, turned into a stream of lines by [`serve`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http_body::Frame;
+use http_body_util::{Either, StreamBody};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::accept::{View, view};
+use super::query::{self, Selection};
+use super::read::{metadata_only, selected};
+use super::{Answer, Cut, Routed, table};
+use crate::call::Call;
+use crate::cluster::{Cluster, OpenWatch};
+use crate::convert;
+use crate::hook::FrameVerdict;
+use crate::resource::{CollectionId, Resource};
+use crate::status::{ApiError, FieldError, Subject};
+use crate::store::object::frame;
+use crate::store::{Compacted, Event, EventKind, Object};
+
+/// Changes fetched under one lock.
+const BATCH: usize = 256;
+const BOOKMARKS_EVERY: Duration = Duration::from_secs(60);
+/// A last bookmark comes this long before a watch times out.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// What a watch lasts that names no time: half an hour and up to as long again.
+const DEFAULT_TIMEOUT: (u64, u64) = (1_800, 3_600);
+
+struct Watcher {
+    cluster: Cluster,
+    call: Arc<Call>,
+    resource: Arc<Resource>,
+    id: CollectionId,
+    prefix: String,
+    selection: Selection,
+    form: View,
+    include: table::Include,
+    /// Column definitions are sent with the first table only.
+    columns_sent: bool,
+    /// Every change up to here has been sent or passed over.
+    position: u64,
+    ready: VecDeque<Bytes>,
+    bell: tokio::sync::watch::Receiver<u64>,
+    ends: Instant,
+    bookmark_at: Option<Instant>,
+    /// The initial state is being sent, to be closed by a bookmark.
+    announce_initial_end: bool,
+    cut: CancellationToken,
+    closed: CancellationToken,
+    over: bool,
+    _open: OpenWatch,
+}
+
+/// Opens a watch.
+pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
+    let call = &request.call;
+    let form = view(&request.accept)?;
+    let mut selection = query::selection(call, resource)?;
+    if !call.name.is_empty() {
+        selection.fields = crate::selector::Fields::parse(&format!("metadata.name={}", call.name))
+            .map_err(ApiError::bad_request)?;
+    }
+    let streaming = check_streaming(call)?;
+    let version = call.parameter("resourceVersion").unwrap_or_default();
+    let start: u64 = if version.is_empty() {
+        0
+    } else {
+        parse_version(&version)?
+    };
+    let id = resource.collection();
+    let cut = request.cluster.watch_token();
+    let (bell, current) = request
+        .cluster
+        .with(|state| (state.store.bell(&id), state.store.version()));
+    let initial = start == 0 && streaming != Some(false) || streaming == Some(true);
+    if streaming == Some(true) && start > current {
+        return Err(ApiError::too_large_version(start, current));
+    }
+    let seconds = call
+        .parameter("timeoutSeconds")
+        .and_then(|text| text.parse::<u64>().ok())
+        .filter(|seconds| *seconds > 0);
+    let seconds = seconds.unwrap_or_else(|| {
+        DEFAULT_TIMEOUT.0
+            + u64::from(uuid::Uuid::new_v4().as_fields().1)
+                % (DEFAULT_TIMEOUT.1 - DEFAULT_TIMEOUT.0)
+    });
+    let ends = Instant::now() + Duration::from_secs(seconds);
+    let bookmarks = call.flag("allowWatchBookmarks");
+    let mut watcher = Watcher {
+        cluster: request.cluster.clone(),
+        call: Arc::clone(call),
+        resource: Arc::clone(resource),
+        prefix: if call.namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{}/", call.namespace)
+        },
+        id,
+        selection,
+        form,
+        include: table::include(call)?,
+        columns_sent: false,
+        position: if start == 0 { current } else { start },
+        ready: VecDeque::new(),
+        bell,
+        ends,
+        bookmark_at: bookmarks.then(|| next_bookmark(ends)),
+        announce_initial_end: streaming == Some(true) && bookmarks,
+        cut,
+        closed: request.cluster.inner.closed.clone(),
+        over: false,
+        _open: request.cluster.count_watch(),
+    };
+    if initial {
+        watcher.send_initial();
+    } else {
+        watcher.fetch();
+    }
+    let body = futures::stream::unfold(watcher, Watcher::step).boxed();
+    let mut answer = Answer::new(Either::Right(StreamBody::new(body)));
+    answer.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
+    Ok(answer)
+}
+
+fn parse_version(version: &str) -> Result<u64, ApiError> {
+    version.parse().map_err(|_| {
+        let text = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+        let error = FieldError::invalid("resourceVersion", &Value::from(version), &text);
+        ApiError::invalid(
+            Subject {
+                group: "",
+                plural: "",
+                kind: "",
+            },
+            "",
+            &[error],
+        )
+    })
+}
+
+/// The rules for `sendInitialEvents`.
+fn check_streaming(call: &Call) -> Result<Option<bool>, ApiError> {
+    let invalid = |error: FieldError| {
+        ApiError::invalid(
+            Subject {
+                group: "meta.k8s.io",
+                plural: "",
+                kind: "ListOptions",
+            },
+            "",
+            &[error],
+        )
+    };
+    let rule = call.parameter("resourceVersionMatch").unwrap_or_default();
+    let Some(_) = call.parameter("sendInitialEvents") else {
+        if rule.is_empty() {
+            return Ok(None);
+        }
+        let text =
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        return Err(invalid(FieldError::forbidden("resourceVersionMatch", text)));
+    };
+    if rule.is_empty() {
+        let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        return Err(invalid(FieldError::forbidden("resourceVersionMatch", text)));
+    }
+    if rule != "NotOlderThan" {
+        return Err(invalid(FieldError::not_supported(
+            "resourceVersionMatch",
+            &Value::from(rule),
+            &["NotOlderThan".to_owned()],
+        )));
+    }
+    Ok(Some(call.flag("sendInitialEvents")))
+}
+
+fn next_bookmark(ends: Instant) -> Instant {
+    let soon = Instant::now() + BOOKMARKS_EVERY;
+    let last = ends.checked_sub(LAST_BOOKMARK).unwrap_or(ends);
+    if soon < last || last <= Instant::now() {
+        soon
+    } else {
+        last
+    }
+}
+
+impl Watcher {
+    /// The next line; `None` ends the body, `Err` breaks it.
+    async fn step(mut self) -> Option<(Result<Frame<Bytes>, Cut>, Self)> {
+        loop {
+            if self.cut.is_cancelled() {
+                return self.broken();
+            }
+            if let Some(line) = self.ready.pop_front() {
+                let hook = self.cluster.inner.hook.as_ref();
+                match hook
+                    .map(|hook| hook.frame(self.cluster.name(), &self.call, &line))
+                    .unwrap_or_default()
+                {
+                    FrameVerdict::Send => return Some((Ok(Frame::data(line)), self)),
+                    FrameVerdict::Replace(other) => return Some((Ok(Frame::data(other)), self)),
+                    FrameVerdict::Drop => continue,
+                    FrameVerdict::Cut => return self.broken(),
+                }
+            }
+            if self.over {
+                return None;
+            }
+            let never = Instant::now() + Duration::from_secs(86_400);
+            tokio::select! {
+                biased;
+                () = self.cut.cancelled() => {}
+                rung = self.bell.changed() => {
+                    self.over |= rung.is_err();
+                    self.fetch();
+                }
+                () = tokio::time::sleep_until(self.bookmark_at.unwrap_or(never)) => self.bookmark(),
+                () = tokio::time::sleep_until(self.ends) => self.over = true,
+            }
+        }
+    }
+
+    /// A watch that is cut breaks in the middle; one whose server ends, ends.
+    fn broken(mut self) -> Option<(Result<Frame<Bytes>, Cut>, Self)> {
+        if self.closed.is_cancelled() || self.over {
+            return None;
+        }
+        self.over = true;
+        Some((Err(Cut), self))
+    }
+
+    fn send_initial(&mut self) {
+        let (version, objects) = self.cluster.with(|state| {
+            let objects: Vec<Arc<Object>> =
+                state.store.range(&self.id, &self.prefix).cloned().collect();
+            (state.store.version(), objects)
+        });
+        self.position = version;
+        let chosen: Vec<Arc<Object>> = objects
+            .into_iter()
+            .filter(|object| selected(object, &self.resource, &self.selection))
+            .collect();
+        for object in chosen {
+            let line = self.line(EventKind::Added.name(), &object);
+            self.ready.push_back(line);
+        }
+        if self.announce_initial_end {
+            self.push_bookmark(true);
+        }
+    }
+
+    fn fetch(&mut self) {
+        loop {
+            self.bell.mark_unchanged();
+            let found = self
+                .cluster
+                .with(|state| state.store.changes(&self.id, self.position, BATCH));
+            let events = match found {
+                Ok(events) => events,
+                Err(Compacted { oldest }) => {
+                    return self.fail(&ApiError::expired(format!(
+                        "too old resource version: {} ({oldest})",
+                        self.position
+                    )));
+                }
+            };
+            let full = events.len() == BATCH;
+            for event in events {
+                self.position = event.version;
+                self.push(&event);
+            }
+            if !full {
+                return;
+            }
+        }
+    }
+
+    /// What a change means to this watch: an object may enter or leave its selector.
+    fn push(&mut self, event: &Event) {
+        if !event.key.starts_with(self.prefix.as_str()) {
+            return;
+        }
+        let matches = |object: &Object| selected(object, &self.resource, &self.selection);
+        let before = event
+            .previous
+            .as_ref()
+            .is_some_and(|object| matches(object));
+        let after = event.kind != EventKind::Deleted && matches(&event.object);
+        let kind = match (before, after) {
+            (false, false) => return,
+            (false, true) => EventKind::Added,
+            (true, true) => EventKind::Modified,
+            (true, false) => EventKind::Deleted,
+        };
+        let plain = self.form == View::Object && self.resource.stored();
+        let line = if plain {
+            event.frame(kind)
+        } else {
+            self.converted(kind, event)
+        };
+        self.ready.push_back(line);
+    }
+
+    fn converted(&mut self, kind: EventKind, event: &Event) -> Bytes {
+        let leaving = kind == EventKind::Deleted && event.kind != EventKind::Deleted;
+        match event.previous.as_ref().filter(|_| leaving) {
+            Some(previous) => self.line(kind.name(), &Object::new(previous.value(), event.version)),
+            None => self.line(kind.name(), &event.object),
+        }
+    }
+
+    /// A line in the form and version that was asked for.
+    fn line(&mut self, kind: &str, object: &Object) -> Bytes {
+        if self.form == View::Object && self.resource.stored() {
+            return frame(kind, object.bytes());
+        }
+        let value = convert::from_storage(object, &self.resource);
+        let shown = match self.form {
+            View::Object => value,
+            View::Metadata => metadata_only(&value),
+            View::Table => self.table(&value),
+        };
+        frame(kind, &crate::store::object::serialise(&shown).0)
+    }
+
+    fn table(&mut self, object: &Value) -> Value {
+        let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
+        let mut table = table::of_objects(
+            &self.resource,
+            std::slice::from_ref(object),
+            &metadata,
+            self.include,
+        );
+        if std::mem::replace(&mut self.columns_sent, true) {
+            table["columnDefinitions"] = Value::Null;
+        }
+        table
+    }
+
+    fn bookmark(&mut self) {
+        // Everything up to the cluster's version has been seen once the collection's changes have.
+        let version = self.cluster.version();
+        self.fetch();
+        self.position = self.position.max(version);
+        self.push_bookmark(false);
+        self.bookmark_at = Some(next_bookmark(self.ends));
+    }
+
+    fn push_bookmark(&mut self, initial_end: bool) {
+        let mut metadata = json!({ "resourceVersion": self.position.to_string() });
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.form {
+            View::Object => {
+                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+            }
+            View::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            View::Table => {
+                let empty = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
+                self.table(&empty)
+            }
+        };
+        // A built-in kind's empty object has its struct fields, as every object of it.
+        let mut object = object;
+        if self.form == View::Object && !self.resource.custom {
+            let zero = crate::schema::decode::zero(self.resource.schema());
+            for (name, value) in zero
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| *name != "metadata")
+            {
+                object[name.as_str()] = value.clone();
+            }
+        }
+        self.ready.push_back(frame(
+            "BOOKMARK",
+            &crate::store::object::serialise(&object).0,
+        ));
+    }
+
+    fn fail(&mut self, error: &ApiError) {
+        self.ready
+            .push_back(frame("ERROR", error.to_status().to_string().as_bytes()));
+        self.over = true;
+    }
+}

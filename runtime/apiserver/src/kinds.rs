@@ -1,0 +1,304 @@
+//! What single kinds do that the rest do not: [`default`], [`validate`] and the hooks around writes.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::resource::Resource;
+use crate::schema::validate as by_schema;
+use crate::state::State;
+use crate::status::FieldError;
+use crate::write::metadata;
+use crate::write::update::Part;
+
+mod reviews;
+mod services;
+mod workloads;
+
+pub(crate) use reviews::review;
+
+/// Defaults that no schema can say, and the decoding of write-only fields.
+///
+/// # Errors
+/// The decoder's words about data that is not base64.
+pub(crate) fn default(resource: &Resource, body: &mut Value) -> Result<(), String> {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") => {
+            if let Some(name) = body["metadata"]["name"]
+                .as_str()
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+            {
+                if !body["metadata"]["labels"].is_object() {
+                    body["metadata"]["labels"] = json!({});
+                }
+                body["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+            }
+        }
+        ("", "secrets") => secret(body)?,
+        ("", "services") => services::default(body),
+        ("", "pods") => workloads::default_pod_spec(&mut body["spec"]),
+        ("apps", _) | ("batch", "jobs") | ("", "replicationcontrollers") => {
+            workloads::default_template(body)
+        }
+        ("rbac.authorization.k8s.io", _) => rbac(body),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::default(body),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn secret(body: &mut Value) -> Result<(), String> {
+    let Some(object) = body.as_object_mut() else {
+        return Ok(());
+    };
+    for value in object
+        .get("data")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, value)| value.as_str())
+    {
+        if let Err(at) = crate::base64::check(value) {
+            return Err(format!("illegal base64 data at input byte {at}"));
+        }
+    }
+    let Some(Value::Object(plain)) = object.remove("stringData") else {
+        return Ok(());
+    };
+    let data = object.entry("data").or_insert_with(|| json!({}));
+    for (key, value) in plain {
+        data[key] = crate::base64::encode(value.as_str().unwrap_or_default().as_bytes()).into();
+    }
+    Ok(())
+}
+
+fn rbac(body: &mut Value) {
+    if let Some(role) = body
+        .get_mut("roleRef")
+        .filter(|role| role.get("apiGroup").is_none())
+    {
+        role["apiGroup"] = "rbac.authorization.k8s.io".into();
+    }
+    for subject in body
+        .get_mut("subjects")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if subject.get("apiGroup").is_none()
+            && matches!(subject["kind"].as_str(), Some("User" | "Group"))
+        {
+            subject["apiGroup"] = "rbac.authorization.k8s.io".into();
+        }
+    }
+}
+
+/// A node registers with its status.
+pub(crate) fn keeps_status_on_create(resource: &Resource) -> bool {
+    resource.is("", "nodes")
+}
+
+/// Whether something must still be done before the object may go.
+pub(crate) fn has_finalizers(resource: &Resource, object: &Value) -> bool {
+    let any = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
+    any(&object["metadata"]["finalizers"])
+        || (resource.is("", "namespaces") && any(&object["spec"]["finalizers"]))
+}
+
+/// What a delete changes in the object beside its metadata.
+pub(crate) fn begin_delete(resource: &Resource, object: &mut Value) {
+    if resource.is("", "namespaces") {
+        object["status"]["phase"] = "Terminating".into();
+    }
+    if *resource.collection().plural == *"customresourcedefinitions"
+        && object["metadata"].get("deletionTimestamp").is_none()
+    {
+        crate::crd::begin_delete(object);
+    }
+}
+
+impl State {
+    /// Fields that the server sets when an object is created.
+    pub(crate) fn prepare_create(&mut self, resource: &Arc<Resource>, body: &mut Value) {
+        match (resource.group.as_str(), resource.plural.as_str()) {
+            ("", "namespaces") => {
+                body["spec"]["finalizers"] = json!(["kubernetes"]);
+                body["status"] = json!({"phase": "Active"});
+            }
+            ("", "services") => {
+                self.allocate_cluster_ip(body);
+                body["status"] = json!({"loadBalancer": {}});
+            }
+            ("", "pods") => {
+                body["status"] =
+                    json!({"phase": "Pending", "qosClass": workloads::qos_class(&body["spec"])})
+            }
+            ("", "persistentvolumeclaims" | "persistentvolumes") => {
+                body["status"] = json!({"phase": "Pending"})
+            }
+            ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::begin(body),
+            ("batch", "jobs") => workloads::select_job_pods(body),
+            _ if !resource.custom => {
+                // What a built-in kind of this shape has although nobody wrote it.
+                if resource
+                    .schema()
+                    .property("status")
+                    .is_some_and(crate::schema::Schema::zero)
+                    && body.get("status").is_none()
+                {
+                    body["status"] =
+                        crate::schema::decode::zero(resource.schema())["status"].clone();
+                }
+                workloads::zero_counts(resource, body);
+            }
+            _ => {}
+        }
+    }
+
+    /// Fields that the server keeps when an object is changed.
+    pub(crate) fn prepare_update(
+        &mut self,
+        resource: &Resource,
+        part: Part,
+        old: &Value,
+        new: &mut Value,
+    ) {
+        match (resource.group.as_str(), resource.plural.as_str()) {
+            ("", "namespaces") if part != Part::Finalize => new["spec"] = old["spec"].clone(),
+            ("", "services") => {
+                services::keep_cluster_ip(old, new);
+                self.allocate_cluster_ip(new);
+            }
+            ("apps", "deployments") if part == Part::Status => {
+                new["metadata"]["labels"] = old["metadata"]["labels"].clone()
+            }
+            _ => {}
+        }
+        if let Some(metadata) = new["metadata"].as_object_mut() {
+            metadata.retain(|_, value| !value.is_null());
+        }
+    }
+}
+
+/// Everything wrong with an object; `old` is what it replaces.
+pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    metadata::validate(
+        resource,
+        &new["metadata"],
+        old.map(|old| &old["metadata"]),
+        &mut errors,
+    );
+    if resource.custom {
+        by_schema::custom(new, resource.schema(), &mut errors);
+        return errors;
+    }
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "configmaps" | "secrets") => immutable(new, old, &mut errors),
+        ("", "pods") => workloads::validate_pod(new, old, &mut errors),
+        ("", "services") => services::validate(new, &mut errors),
+        ("apps", "deployments" | "replicasets" | "daemonsets" | "statefulsets") => {
+            workloads::validate(resource, new, old, &mut errors)
+        }
+        ("coordination.k8s.io", "leases") => lease(new, &mut errors),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            crate::crd::validate(new, &mut errors)
+        }
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            role_binding(new, old, &mut errors)
+        }
+        _ => by_schema::required(new, resource.schema(), &mut errors),
+    }
+    errors
+}
+
+fn immutable(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    for key in ["data", "binaryData"].iter().flat_map(|field| {
+        new[*field]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(move |(key, _)| (field, key))
+    }) {
+        let (field, key) = key;
+        let fine = !key.is_empty()
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+        if !fine {
+            let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+            errors.push(FieldError::invalid(
+                format!("{field}[{key}]"),
+                &Value::from(key.as_str()),
+                detail,
+            ));
+        }
+    }
+    let Some(old) = old else { return };
+    if new["type"] != old["type"] {
+        errors.push(FieldError::invalid(
+            "type",
+            &new["type"],
+            "field is immutable",
+        ));
+    }
+    if old["immutable"] != true {
+        return;
+    }
+    if new["immutable"] != true {
+        errors.push(FieldError::forbidden(
+            "immutable",
+            "field is immutable when `immutable` is set",
+        ));
+    }
+    for field in ["data", "binaryData"] {
+        if new[field] != old[field] {
+            errors.push(FieldError::forbidden(
+                field,
+                "field is immutable when `immutable` is set",
+            ));
+        }
+    }
+}
+
+fn lease(new: &Value, errors: &mut Vec<FieldError>) {
+    if let Some(seconds) = new["spec"]["leaseDurationSeconds"]
+        .as_i64()
+        .filter(|seconds| *seconds <= 0)
+    {
+        errors.push(FieldError::invalid(
+            "spec.leaseDurationSeconds",
+            &seconds.into(),
+            "must be greater than 0",
+        ));
+    }
+    if let Some(count) = new["spec"]["leaseTransitions"]
+        .as_i64()
+        .filter(|count| *count < 0)
+    {
+        errors.push(FieldError::invalid(
+            "spec.leaseTransitions",
+            &count.into(),
+            "must be greater than or equal to 0",
+        ));
+    }
+}
+
+fn role_binding(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    if let Some(old) = old.filter(|old| old["roleRef"] != new["roleRef"]) {
+        let _ = old;
+        errors.push(FieldError::invalid(
+            "roleRef",
+            &new["roleRef"],
+            "cannot change roleRef",
+        ));
+    }
+    if new["roleRef"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .is_empty()
+    {
+        errors.push(FieldError::required("roleRef.name", ""));
+    }
+}

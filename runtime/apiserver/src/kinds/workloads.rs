@@ -1,0 +1,239 @@
+//! Pods and the kinds that carry a pod template.
+
+use serde_json::{Value, json};
+
+use crate::resource::Resource;
+use crate::status::FieldError;
+
+pub(super) fn default_template(body: &mut Value) {
+    if let Some(spec) = body.pointer_mut("/spec/template/spec") {
+        default_pod_spec(spec);
+    }
+}
+
+pub(super) fn default_pod_spec(spec: &mut Value) {
+    for list in ["containers", "initContainers"] {
+        for container in spec
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            let image = container["image"].as_str().unwrap_or_default().to_owned();
+            if container.get("imagePullPolicy").is_none() {
+                let latest = !image.contains('@')
+                    && image
+                        .rsplit('/')
+                        .next()
+                        .is_none_or(|last| !last.contains(':') || last.ends_with(":latest"));
+                container["imagePullPolicy"] =
+                    if latest { "Always" } else { "IfNotPresent" }.into();
+            }
+        }
+    }
+    if let Some(account) = spec.get("serviceAccountName").cloned() {
+        spec["serviceAccount"] = account;
+    } else if let Some(account) = spec.get("serviceAccount").cloned() {
+        spec["serviceAccountName"] = account;
+    }
+}
+
+/// The class that the kubelet would evict by.
+pub(super) fn qos_class(spec: &Value) -> &'static str {
+    let containers = spec["containers"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let full = |map: &Value| map["cpu"].is_string() && map["memory"].is_string();
+    let none = |container: &Value| {
+        ["limits", "requests"]
+            .iter()
+            .all(|kind| container["resources"].get(*kind).is_none())
+    };
+    if containers.iter().all(none) {
+        return "BestEffort";
+    }
+    let guaranteed = |container: &Value| {
+        let resources = &container["resources"];
+        full(&resources["limits"])
+            && (resources.get("requests").is_none() || resources["requests"] == resources["limits"])
+    };
+    if containers.iter().all(guaranteed) {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+/// Counters of a status that are written even where they are zero.
+pub(super) fn zero_counts(resource: &Resource, body: &mut Value) {
+    let counts: &[&str] = match resource.plural.as_str() {
+        "replicasets" | "replicationcontrollers" => &["replicas"],
+        "statefulsets" => &["replicas", "availableReplicas"],
+        "daemonsets" => &[
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+        ],
+        "poddisruptionbudgets" => &[
+            "disruptionsAllowed",
+            "currentHealthy",
+            "desiredHealthy",
+            "expectedPods",
+        ],
+        _ => return,
+    };
+    for count in counts {
+        if body["status"].get(*count).is_none() {
+            body["status"][*count] = json!(0);
+        }
+    }
+}
+
+/// A job without a selector selects its own pods by its uid.
+pub(super) fn select_job_pods(body: &mut Value) {
+    if body["spec"]["manualSelector"] == true {
+        return;
+    }
+    let (uid, name) = (
+        body["metadata"]["uid"].clone(),
+        body["metadata"]["name"].clone(),
+    );
+    body["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    let template = &mut body["spec"]["template"];
+    if !template["metadata"].is_object() {
+        template["metadata"] = json!({});
+    }
+    if !template["metadata"]["labels"].is_object() {
+        template["metadata"]["labels"] = json!({});
+    }
+    let labels = &mut template["metadata"]["labels"];
+    labels["batch.kubernetes.io/controller-uid"] = uid.clone();
+    labels["controller-uid"] = uid;
+    labels["batch.kubernetes.io/job-name"] = name.clone();
+    labels["job-name"] = name;
+}
+
+pub(super) fn validate_pod(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    containers(&new["spec"], "spec", errors);
+    let Some(old) = old else { return };
+    if frozen(&new["spec"]) != frozen(&old["spec"]) {
+        let detail = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+        errors.push(FieldError::forbidden("spec", detail));
+    }
+}
+
+/// A pod's spec without what may change.
+fn frozen(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if let Some(fields) = spec.as_object_mut() {
+        for field in [
+            "activeDeadlineSeconds",
+            "tolerations",
+            "terminationGracePeriodSeconds",
+            "schedulingGates",
+            "nodeName",
+        ] {
+            fields.remove(field);
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        for container in spec
+            .get_mut(list)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            container["image"] = Value::Null;
+            container["imagePullPolicy"] = Value::Null;
+        }
+    }
+    spec
+}
+
+fn containers(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let list = spec["containers"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    if list.is_empty() {
+        errors.push(FieldError::required(format!("{path}.containers"), ""));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for (at, container) in list.iter().enumerate() {
+        let name = container["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            errors.push(FieldError::required(
+                format!("{path}.containers[{at}].name"),
+                "",
+            ));
+        } else if !names.insert(name) {
+            errors.push(FieldError::duplicate(
+                format!("{path}.containers[{at}].name"),
+                &container["name"],
+            ));
+        }
+        if container["image"].as_str().unwrap_or_default().is_empty() {
+            errors.push(FieldError::required(
+                format!("{path}.containers[{at}].image"),
+                "",
+            ));
+        }
+    }
+}
+
+pub(super) fn validate(
+    resource: &Resource,
+    new: &Value,
+    old: Option<&Value>,
+    errors: &mut Vec<FieldError>,
+) {
+    let spec = &new["spec"];
+    if let Some(count) = spec["replicas"].as_i64().filter(|count| *count < 0) {
+        errors.push(FieldError::invalid(
+            "spec.replicas",
+            &count.into(),
+            "must be greater than or equal to 0",
+        ));
+    }
+    let selector = spec["selector"]["matchLabels"].as_object();
+    let expressions = spec["selector"]["matchExpressions"].as_array();
+    if spec.get("selector").is_none_or(Value::is_null) {
+        errors.push(FieldError::required("spec.selector", ""));
+    } else if selector.is_none_or(serde_json::Map::is_empty)
+        && expressions.is_none_or(Vec::is_empty)
+    {
+        errors.push(FieldError::invalid(
+            "spec.selector",
+            &json!({}),
+            &format!("empty selector is invalid for {}", shown(resource)),
+        ));
+    }
+    let labels = spec["template"]["metadata"]["labels"].as_object();
+    let matches = selector
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
+    if !matches {
+        let value = labels.map_or_else(|| json!({}), |labels| Value::Object(labels.clone()));
+        errors.push(FieldError::invalid(
+            "spec.template.metadata.labels",
+            &value,
+            "`selector` does not match template `labels`",
+        ));
+    }
+    containers(&spec["template"]["spec"], "spec.template.spec", errors);
+    if let Some(old) = old.filter(|old| old["spec"]["selector"] != spec["selector"]) {
+        let _ = old;
+        errors.push(FieldError::invalid(
+            "spec.selector",
+            &spec["selector"],
+            "field is immutable",
+        ));
+    }
+}
+
+fn shown(resource: &Resource) -> String {
+    resource.kind.to_lowercase()
+}

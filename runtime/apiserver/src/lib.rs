@@ -1,0 +1,51 @@
+//! An in-memory Kubernetes API server, many clusters in one process. Entry point: [`Server`].
+//!
+//! It behaves as kube-apiserver 1.36 with kube-controller-manager's garbage collector and namespace controller does, for what
+//! controllers and kubectl use. It has no authentication, keeps nothing on disk, runs no admission webhooks, no CEL rules and no
+//! conversion webhooks, and speaks JSON (and reads YAML) only.
+//!
+//! Fields of the kinds in `schema/builtin.json` and of CRDs are typed for server-side apply and strategic merge patch; where a
+//! schema says nothing, lists are atomic.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use serde_json::json;
+//! use windlass_apiserver::Server;
+//!
+//! let server = Server::builder().cluster("alpha").bind("127.0.0.1:0").await?;
+//! let alpha = server.cluster("alpha").ok_or("no cluster")?;
+//! alpha.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}))?;
+//! assert_eq!(alpha.list("v1", "ConfigMap", "default")?.len(), 1);
+//! println!("{}", server.kubeconfig());
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod apply;
+mod base64;
+mod body;
+mod call;
+mod cleanup;
+mod cluster;
+mod convert;
+mod crd;
+mod hook;
+mod http;
+mod kinds;
+mod patch;
+mod resource;
+mod schema;
+mod selector;
+mod server;
+mod state;
+mod status;
+mod store;
+mod write;
+
+pub use call::{Call, Verb};
+pub use cluster::Cluster;
+pub use hook::{FrameVerdict, Hook, RequestVerdict};
+pub use server::{BindError, Builder, Server};
+pub use status::ApiError;

@@ -1,0 +1,257 @@
+//! What a cluster serves: [`Resource`], one version of one kind, and [`Registry`], all of a cluster's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::schema::builtin::builtin;
+use crate::schema::{NodeId, Schema, Schemas};
+use crate::status::Subject;
+
+/// Where the objects of a kind are kept, whatever the version they are asked in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CollectionId {
+    pub(crate) group: Box<str>,
+    pub(crate) plural: Box<str>,
+}
+
+/// The three places of a scale subresource.
+#[derive(Debug, Clone)]
+pub(crate) struct Scale {
+    pub(crate) spec_replicas: Vec<String>,
+    pub(crate) status_replicas: Vec<String>,
+    pub(crate) selector: Option<Vec<String>>,
+}
+
+/// How rows of a table are made.
+#[derive(Debug, Clone)]
+pub(crate) enum Columns {
+    BuiltIn,
+    /// `additionalPrinterColumns` of a CRD.
+    Printer(Vec<Value>),
+}
+
+/// One version of one kind, as served.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) namespaced: bool,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) verbs: Vec<String>,
+    pub(crate) status: bool,
+    pub(crate) scale: Option<Scale>,
+    pub(crate) columns: Columns,
+    /// Made by a CRD.
+    pub(crate) custom: bool,
+    /// Name of the schema in OpenAPI documents.
+    pub(crate) definition: String,
+    /// The schema as a CRD wrote it, for OpenAPI.
+    pub(crate) written: Option<Box<Value>>,
+    pub(crate) schemas: Option<Arc<Schemas>>,
+    pub(crate) root: Option<NodeId>,
+    /// Objects are kept in this group and version; other versions are conversions of it.
+    pub(crate) storage_group: String,
+    pub(crate) storage_version: String,
+}
+
+impl Resource {
+    pub(crate) fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
+    }
+
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            group: &self.group,
+            plural: &self.plural,
+            kind: &self.kind,
+        }
+    }
+
+    pub(crate) fn collection(&self) -> CollectionId {
+        CollectionId {
+            group: self.storage_group.as_str().into(),
+            plural: self.plural.as_str().into(),
+        }
+    }
+
+    pub(crate) fn schema(&self) -> Schema<'_> {
+        match (&self.schemas, self.root) {
+            (Some(schemas), Some(root)) => schemas.at(root),
+            _ => Schema::any(),
+        }
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    /// Whether objects are kept in this very version.
+    pub(crate) fn stored(&self) -> bool {
+        self.group == self.storage_group && self.version == self.storage_version
+    }
+
+    pub(crate) fn allows(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|allowed| allowed == verb)
+    }
+
+    /// Objects of this kind carry `metadata.generation`.
+    pub(crate) fn generations(&self) -> bool {
+        const BUILT_IN: [(&str, &str); 13] = [
+            ("", "pods"),
+            ("", "replicationcontrollers"),
+            ("apps", "daemonsets"),
+            ("apps", "deployments"),
+            ("apps", "replicasets"),
+            ("apps", "statefulsets"),
+            ("batch", "cronjobs"),
+            ("batch", "jobs"),
+            ("apiextensions.k8s.io", "customresourcedefinitions"),
+            ("networking.k8s.io", "ingresses"),
+            ("networking.k8s.io", "ingressclasses"),
+            ("networking.k8s.io", "networkpolicies"),
+            ("policy", "poddisruptionbudgets"),
+        ];
+        let extra = [
+            ("scheduling.k8s.io", "priorityclasses"),
+            ("discovery.k8s.io", "endpointslices"),
+        ];
+        self.custom
+            || BUILT_IN
+                .iter()
+                .chain(&extra)
+                .any(|(group, plural)| self.is(group, plural))
+    }
+
+    /// A PUT without a resourceVersion replaces whatever is there.
+    pub(crate) fn unconditional_update(&self) -> bool {
+        !self.custom
+            && !self.is("coordination.k8s.io", "leases")
+            && !self.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
+    /// A PUT of an absent object creates it.
+    pub(crate) fn create_on_update(&self) -> bool {
+        let core = [
+            "endpoints",
+            "events",
+            "limitranges",
+            "resourcequotas",
+            "services",
+        ];
+        match self.group.as_str() {
+            "" => core.contains(&self.plural.as_str()),
+            "coordination.k8s.io" | "rbac.authorization.k8s.io" | "events.k8s.io" => true,
+            _ => false,
+        }
+    }
+}
+
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+/// Splits an `apiVersion` into group and version.
+pub(crate) fn group_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// The kinds that one cluster serves.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// Keyed by (group, plural), one entry per served version, the preferred first. Holds what CRDs made, nothing else.
+    custom: BTreeMap<(String, String), Vec<Arc<Resource>>>,
+}
+
+impl Registry {
+    /// Every served resource: built-in kinds first, then those of CRDs by group and name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        builtin()
+            .resources
+            .iter()
+            .chain(self.custom.values().flatten())
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.all().find(|resource| {
+            resource.plural == plural && resource.version == version && resource.group == group
+        })
+    }
+
+    pub(crate) fn find_kind(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+    ) -> Option<&Arc<Resource>> {
+        self.all().find(|resource| {
+            resource.kind == kind && resource.version == version && resource.group == group
+        })
+    }
+
+    /// Some version of the kind whose objects are kept in `collection`, its storage version where served.
+    pub(crate) fn of_collection(&self, collection: &CollectionId) -> Option<&Arc<Resource>> {
+        let mut versions = self.all().filter(|resource| {
+            *resource.plural == *collection.plural && *resource.group == *collection.group
+        });
+        let first = versions.next()?;
+        if first.stored() {
+            Some(first)
+        } else {
+            versions.find(|resource| resource.stored()).or(Some(first))
+        }
+    }
+
+    /// Versions of a group in the order of preference; `None` where the group is unknown.
+    pub(crate) fn versions(&self, group: &str) -> Vec<&str> {
+        let mut versions: Vec<&str> = Vec::new();
+        for resource in self.all().filter(|resource| resource.group == group) {
+            if !versions.contains(&resource.version.as_str()) {
+                versions.push(&resource.version);
+            }
+        }
+        versions
+    }
+
+    /// Groups but the core one, in the order in which discovery names them.
+    pub(crate) fn groups(&self) -> Vec<&str> {
+        let mut groups: Vec<&str> = Vec::new();
+        for resource in self.all().filter(|resource| !resource.group.is_empty()) {
+            if !groups.contains(&resource.group.as_str()) {
+                groups.push(&resource.group);
+            }
+        }
+        groups
+    }
+
+    /// Puts what a CRD serves in the place of what it served before.
+    pub(crate) fn set_custom(&mut self, group: &str, plural: &str, versions: Vec<Arc<Resource>>) {
+        let key = (group.to_owned(), plural.to_owned());
+        if versions.is_empty() {
+            self.custom.remove(&key);
+        } else {
+            self.custom.insert(key, versions);
+        }
+    }
+
+    /// Whether another kind of the group has this plural, singular, short name, kind or list kind.
+    pub(crate) fn custom_of_group<'a>(
+        &'a self,
+        group: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Resource>> {
+        self.custom
+            .values()
+            .flatten()
+            .filter(move |resource| resource.group == group)
+    }
+}

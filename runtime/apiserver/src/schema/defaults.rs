@@ -1,0 +1,43 @@
+//! Defaults of a schema put into an object: [`apply`].
+
+use serde_json::{Map, Value};
+
+use super::{Kind, Schema};
+
+/// Fills in what is absent and has a default, from the top down.
+pub(crate) fn apply(value: &mut Value, schema: Schema<'_>) {
+    match value {
+        Value::Object(object) => {
+            drop_undefaulted_nulls(object, schema);
+            for (name, child) in schema.properties() {
+                let unset = object
+                    .get(name)
+                    .is_none_or(|value| *value == Value::Object(Map::new()) && child.zero());
+                if let (true, Some(default)) = (unset, child.default()) {
+                    object.insert(name.to_owned(), default.clone());
+                }
+            }
+            for (name, child) in object.iter_mut() {
+                if let Some(inner) = schema.field(name) {
+                    apply(child, inner);
+                }
+            }
+        }
+        Value::Array(items) if schema.kind() == Kind::Array => items
+            .iter_mut()
+            .for_each(|item| apply(item, schema.items())),
+        _ => {}
+    }
+}
+
+/// A null where none is allowed and a default exists counts as absent.
+fn drop_undefaulted_nulls(object: &mut Map<String, Value>, schema: Schema<'_>) {
+    object.retain(|name, value| {
+        let stays = || {
+            schema
+                .property(name)
+                .is_none_or(|child| child.nullable() || child.default().is_none())
+        };
+        !value.is_null() || stays()
+    });
+}

@@ -1,0 +1,448 @@
+//! The objects of one cluster and their recent past: [`Store`].
+//!
+//! One counter gives every change its version. Each collection keeps its objects as serialised JSON and a bounded ring of
+//! changes; a list at an older version is the present with the ring undone, a watch is a position in the ring.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::resource::CollectionId;
+
+pub(crate) mod object;
+
+pub(crate) use object::{Event, EventKind, Object};
+
+/// The past asked for is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// The oldest version that can still be served.
+    pub(crate) oldest: u64,
+}
+
+#[derive(Debug)]
+struct Collection {
+    objects: BTreeMap<Box<str>, Arc<Object>>,
+    history: VecDeque<Arc<Event>>,
+    /// Every change after this version is in `history`.
+    floor: u64,
+    /// Holds the version of the newest change.
+    bell: watch::Sender<u64>,
+}
+
+impl Collection {
+    fn new(floor: u64) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            floor,
+            bell: watch::Sender::new(floor),
+        }
+    }
+}
+
+/// A dependent object: where it is kept and under which key.
+pub(crate) type Place = (CollectionId, Box<str>);
+
+/// The objects of one cluster.
+#[derive(Debug)]
+pub(crate) struct Store {
+    version: u64,
+    /// The version of the last explicit compaction.
+    compacted: u64,
+    /// Changes kept per collection.
+    history_limit: usize,
+    collections: HashMap<CollectionId, Collection>,
+    /// Uid of an owner → its dependents. Holds exactly the owner references of the live objects.
+    dependents: HashMap<Box<str>, BTreeSet<Place>>,
+}
+
+/// One page of a list.
+pub(crate) struct Page {
+    pub(crate) version: u64,
+    pub(crate) objects: Vec<Arc<Object>>,
+    /// Key of the first object that was left out, and how many were.
+    pub(crate) rest: Option<(Box<str>, usize)>,
+}
+
+/// The key of an object inside its collection; sorts as etcd's keys do.
+pub(crate) fn key(namespace: &str, name: &str) -> Box<str> {
+    if namespace.is_empty() {
+        name.into()
+    } else {
+        format!("{namespace}/{name}").into()
+    }
+}
+
+fn starting(at: &str) -> (Bound<&str>, Bound<&str>) {
+    (Bound::Included(at), Bound::Unbounded)
+}
+
+impl Store {
+    pub(crate) fn new(history_limit: usize) -> Self {
+        Self {
+            version: 1,
+            compacted: 0,
+            history_limit,
+            collections: HashMap::new(),
+            dependents: HashMap::new(),
+        }
+    }
+
+    /// The version of the newest change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn get(&self, id: &CollectionId, key: &str) -> Option<&Arc<Object>> {
+        self.collections.get(id)?.objects.get(key)
+    }
+
+    /// All live objects of a collection whose key starts with `prefix`.
+    pub(crate) fn range<'a>(
+        &'a self,
+        id: &CollectionId,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let objects = self
+            .collections
+            .get(id)
+            .map(|collection| &collection.objects);
+        let from = objects
+            .into_iter()
+            .flat_map(move |objects| objects.range::<str, _>(starting(prefix)));
+        from.take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(_, object)| object)
+    }
+
+    /// Every collection that holds an object.
+    pub(crate) fn collections(&self) -> impl Iterator<Item = &CollectionId> {
+        self.collections
+            .iter()
+            .filter(|(_, collection)| !collection.objects.is_empty())
+            .map(|(id, _)| id)
+    }
+
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Place> {
+        self.dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// Stores `value` under a new version and returns what is stored now.
+    pub(crate) fn put(&mut self, id: &CollectionId, value: Value) -> Arc<Object> {
+        self.version += 1;
+        let object = Arc::new(Object::new(value, self.version));
+        let key = key(&object.head.namespace, &object.head.name);
+        let floor = self.compacted;
+        let collection = self
+            .collections
+            .entry(id.clone())
+            .or_insert_with(|| Collection::new(floor));
+        let previous = collection.objects.insert(key.clone(), Arc::clone(&object));
+        if let Some(previous) = &previous {
+            unlink(&mut self.dependents, previous, id, &key);
+        }
+        for owner in &object.head.owners {
+            self.dependents
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert((id.clone(), key.clone()));
+        }
+        let kind = if previous.is_some() {
+            EventKind::Modified
+        } else {
+            EventKind::Added
+        };
+        record(
+            collection,
+            self.history_limit,
+            Event::new(self.version, kind, Arc::clone(&object), previous),
+        );
+        object
+    }
+
+    /// Removes an object and returns its last state, under the version of its removal.
+    pub(crate) fn remove(&mut self, id: &CollectionId, key: &str) -> Option<Arc<Object>> {
+        let collection = self.collections.get_mut(id)?;
+        let previous = collection.objects.remove(key)?;
+        self.version += 1;
+        unlink(&mut self.dependents, &previous, id, key);
+        let last = Arc::new(Object::new(previous.value(), self.version));
+        record(
+            collection,
+            self.history_limit,
+            Event::new(
+                self.version,
+                EventKind::Deleted,
+                Arc::clone(&last),
+                Some(previous),
+            ),
+        );
+        Some(last)
+    }
+
+    /// One page of the objects below `prefix`, starting at `from`, as of version `at` (default: now), of those that `keep` accepts.
+    ///
+    /// # Errors
+    /// [`Compacted`] where the changes since `at` are no longer known.
+    pub(crate) fn page(
+        &self,
+        id: &CollectionId,
+        prefix: &str,
+        from: Option<&str>,
+        at: Option<u64>,
+        limit: usize,
+        keep: impl Fn(&Object) -> bool,
+    ) -> Result<Page, Compacted> {
+        let version = at.unwrap_or(self.version);
+        let Some(collection) = self.collections.get(id) else {
+            return if version < self.compacted {
+                Err(Compacted {
+                    oldest: self.compacted,
+                })
+            } else {
+                Ok(Page::empty(version))
+            };
+        };
+        let past = (version < self.version)
+            .then(|| undo(collection, version))
+            .transpose()?;
+        let start = from.unwrap_or(prefix);
+        let mut page = Page::empty(version);
+        let mut left_out = 0;
+        let mut take = |key: &str, object: &Arc<Object>| {
+            if !keep(object) {
+                return;
+            }
+            if page.objects.len() < limit {
+                page.objects.push(Arc::clone(object));
+                return;
+            }
+            left_out += 1;
+            page.rest = Some((
+                page.rest
+                    .take()
+                    .map_or_else(|| key.into(), |(first, _)| first),
+                left_out,
+            ));
+        };
+        match past.filter(|past| !past.is_empty()) {
+            None => {
+                let live = collection
+                    .objects
+                    .range::<str, _>(starting(start))
+                    .take_while(|(key, _)| key.starts_with(prefix));
+                live.for_each(|(key, object)| take(key, object));
+            }
+            Some(past) => {
+                let live = collection
+                    .objects
+                    .iter()
+                    .filter(|(key, _)| !past.contains_key(&***key))
+                    .map(|(key, object)| (&**key, object));
+                let before = past
+                    .iter()
+                    .filter_map(|(key, object)| object.map(|object| (*key, object)));
+                let merged: BTreeMap<&str, &Arc<Object>> = live.chain(before).collect();
+                let below = merged
+                    .range::<str, _>(starting(start))
+                    .take_while(|(key, _)| key.starts_with(prefix));
+                below.for_each(|(key, object)| take(key, object));
+            }
+        }
+        Ok(page)
+    }
+
+    /// At most `limit` changes after version `after`, oldest first.
+    ///
+    /// # Errors
+    /// [`Compacted`] where some of them are no longer known.
+    pub(crate) fn changes(
+        &self,
+        id: &CollectionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Event>>, Compacted> {
+        let Some(collection) = self.collections.get(id) else {
+            return if after < self.compacted {
+                Err(Compacted {
+                    oldest: self.compacted,
+                })
+            } else {
+                Ok(Vec::new())
+            };
+        };
+        if after < collection.floor {
+            return Err(Compacted {
+                oldest: collection.floor,
+            });
+        }
+        let first = collection
+            .history
+            .partition_point(|event| event.version <= after);
+        Ok(collection
+            .history
+            .range(first..)
+            .take(limit)
+            .cloned()
+            .collect())
+    }
+
+    /// A receiver that is told of each change of the collection.
+    pub(crate) fn bell(&mut self, id: &CollectionId) -> watch::Receiver<u64> {
+        let floor = self.compacted;
+        self.collections
+            .entry(id.clone())
+            .or_insert_with(|| Collection::new(floor))
+            .bell
+            .subscribe()
+    }
+
+    /// Forgets the past: only the present can be listed and watched from.
+    pub(crate) fn compact(&mut self) {
+        self.compacted = self.version;
+        for collection in self.collections.values_mut() {
+            collection.history.clear();
+            collection.floor = self.version;
+        }
+    }
+}
+
+impl Page {
+    fn empty(version: u64) -> Self {
+        Self {
+            version,
+            objects: Vec::new(),
+            rest: None,
+        }
+    }
+}
+
+/// The objects that differed at `version`: key → what it was then, `None` for absent.
+fn undo(
+    collection: &Collection,
+    version: u64,
+) -> Result<BTreeMap<&str, Option<&Arc<Object>>>, Compacted> {
+    if version < collection.floor {
+        return Err(Compacted {
+            oldest: collection.floor,
+        });
+    }
+    let newer = collection
+        .history
+        .iter()
+        .rev()
+        .take_while(|event| event.version > version);
+    Ok(newer
+        .map(|event| (&*event.key, event.previous.as_ref()))
+        .collect())
+}
+
+fn record(collection: &mut Collection, limit: usize, event: Event) {
+    let version = event.version;
+    collection.history.push_back(Arc::new(event));
+    while collection.history.len() > limit {
+        if let Some(dropped) = collection.history.pop_front() {
+            collection.floor = dropped.version;
+        }
+    }
+    collection.bell.send_replace(version);
+}
+
+fn unlink(
+    dependents: &mut HashMap<Box<str>, BTreeSet<Place>>,
+    object: &Object,
+    id: &CollectionId,
+    key: &str,
+) {
+    for owner in &object.head.owners {
+        let Some(places) = dependents.get_mut(&owner.uid) else {
+            continue;
+        };
+        places.remove(&(id.clone(), key.into()));
+        if places.is_empty() {
+            dependents.remove(&owner.uid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn maps() -> CollectionId {
+        CollectionId {
+            group: "".into(),
+            plural: "configmaps".into(),
+        }
+    }
+
+    fn map(name: &str, value: u32) -> Value {
+        json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"namespace": "a", "name": name}, "data": {"v": value.to_string()}})
+    }
+
+    fn names(page: &Page) -> Vec<&str> {
+        page.objects
+            .iter()
+            .map(|object| &*object.head.name)
+            .collect()
+    }
+
+    #[test]
+    fn a_list_at_an_older_version_is_the_present_with_the_changes_undone() {
+        let mut store = Store::new(10);
+        store.put(&maps(), map("one", 1));
+        let then = store.put(&maps(), map("two", 1)).head.version;
+        store.put(&maps(), map("two", 2));
+        store.put(&maps(), map("three", 1));
+        store.remove(&maps(), "a/one");
+        let old = store
+            .page(&maps(), "a/", None, Some(then), 10, |_| true)
+            .unwrap();
+        assert_eq!(names(&old), ["one", "two"]);
+        assert_eq!(old.objects[1].value()["data"]["v"], "1");
+        let now = store.page(&maps(), "a/", None, None, 10, |_| true).unwrap();
+        assert_eq!(names(&now), ["three", "two"]);
+    }
+
+    #[test]
+    fn a_page_names_where_the_next_begins_and_how_much_is_left() {
+        let mut store = Store::new(10);
+        for name in ["c", "a", "b"] {
+            store.put(&maps(), map(name, 1));
+        }
+        let page = store.page(&maps(), "a/", None, None, 1, |_| true).unwrap();
+        assert_eq!(
+            (names(&page), page.rest.clone()),
+            (vec!["a"], Some(("a/b".into(), 2)))
+        );
+    }
+
+    #[test]
+    fn changes_before_the_ring_are_reported_as_gone() {
+        let mut store = Store::new(2);
+        let first = store.put(&maps(), map("a", 1)).head.version;
+        assert_eq!(store.changes(&maps(), first, 9).unwrap().len(), 0);
+        for value in 2..5 {
+            store.put(&maps(), map("a", value));
+        }
+        assert!(store.changes(&maps(), first, 9).is_err());
+        assert_eq!(store.changes(&maps(), first + 1, 9).unwrap().len(), 2);
+        store.compact();
+        assert!(store.changes(&maps(), first + 2, 9).is_err());
+        assert!(
+            store
+                .changes(&maps(), store.version(), 9)
+                .unwrap()
+                .is_empty()
+        );
+    }
+}

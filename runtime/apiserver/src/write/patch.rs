@@ -1,0 +1,241 @@
+//! PATCH: [`State::patch`], server-side apply included.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::update::Part;
+use super::{
+    FieldValidation, Outcome, WriteOptions, admit, check_identity, main_reset, status_reset,
+    strip_managed_fields,
+};
+use crate::apply::typed::check_duplicates;
+use crate::apply::{Managers, Writer};
+use crate::convert;
+use crate::patch::Patch;
+use crate::resource::Resource;
+use crate::state::{State, now};
+use crate::status::ApiError;
+use crate::store::{Object, key};
+
+impl State {
+    /// Patches an object or its status; an apply of an absent object creates it.
+    ///
+    /// # Errors
+    /// What kube-apiserver answers: a patch that does not fit, stale, in conflict, invalid, absent.
+    pub(crate) fn patch(
+        &mut self,
+        resource: &Arc<Resource>,
+        (namespace, name): (&str, &str),
+        part: Part,
+        (kind, patch): (Patch, &Value),
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let live = self
+            .store
+            .get(&resource.collection(), &key(namespace, name))
+            .cloned();
+        if kind == Patch::Apply {
+            return self.apply(
+                resource,
+                (namespace, name),
+                part,
+                live,
+                patch.clone(),
+                options,
+            );
+        }
+        let Some(live) = live else {
+            return Err(ApiError::not_found(resource.subject(), name));
+        };
+        let old = convert::from_storage(&live, resource);
+        let mut new = kind.run(&old, patch, resource.schema())?;
+        check_identity(resource, namespace, &mut new)?;
+        if new["metadata"]["name"] != *live.head.name {
+            let error = crate::status::FieldError::invalid(
+                "metadata.name",
+                &new["metadata"]["name"],
+                "field is immutable",
+            );
+            return Err(ApiError::invalid(resource.subject(), name, &[error]));
+        }
+        let warnings = admit(resource, &mut new, options)?;
+        self.replace(resource, part, &live, new, None, options, warnings)
+    }
+
+    fn apply(
+        &mut self,
+        resource: &Arc<Resource>,
+        (namespace, name): (&str, &str),
+        part: Part,
+        live: Option<Arc<Object>>,
+        mut config: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        check_config(resource, (namespace, name), &mut config)?;
+        let warnings = check_fields(resource, (namespace, name), &mut config, options)?;
+        let reset = if part == Part::Status {
+            status_reset(resource)
+        } else {
+            main_reset(resource)
+        };
+        let time = now();
+        let writer = Writer {
+            manager: &options.manager,
+            api_version: &resource.api_version(),
+            subresource: part.name(),
+            now: &time,
+            reset: &reset,
+        };
+        let Some(live) = live else {
+            if part != Part::Main {
+                return Err(ApiError::not_found(resource.subject(), name));
+            }
+            let mut managers = Managers::default();
+            let applied = managers.apply(
+                &json!({}),
+                &config,
+                resource.schema(),
+                &writer,
+                options.force,
+            )?;
+            let mut object = applied.object.unwrap_or(config);
+            admit(resource, &mut object, &quiet(options))?;
+            object["metadata"]["name"] = name.into();
+            return self.insert(resource, namespace, object, managers, options, warnings);
+        };
+        let old = convert::from_storage(&live, resource);
+        let mut managers = Managers::read(&old);
+        let mut base = old.clone();
+        strip_managed_fields(&mut base);
+        check_uid(resource, &live, &config)?;
+        let applied = managers.apply(&base, &config, resource.schema(), &writer, options.force)?;
+        let mut new = applied.object.unwrap_or(base);
+        admit(resource, &mut new, &quiet(options))?;
+        self.replace(
+            resource,
+            part,
+            &live,
+            new,
+            Some(managers),
+            options,
+            warnings,
+        )
+    }
+}
+
+/// The merged object was made by the server: nothing about it is the client's to be told.
+fn quiet(options: &WriteOptions) -> WriteOptions {
+    WriteOptions {
+        validation: FieldValidation::Ignore,
+        twice: Vec::new(),
+        ..options.clone()
+    }
+}
+
+fn check_uid(resource: &Resource, live: &Object, config: &Value) -> Result<(), ApiError> {
+    let uid = config["metadata"]["uid"].as_str().unwrap_or_default();
+    if uid.is_empty() || uid == &*live.head.uid {
+        return Ok(());
+    }
+    let why = format!(
+        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    );
+    Err(ApiError::conflict(
+        resource.subject(),
+        &live.head.name,
+        &why,
+    ))
+}
+
+fn check_config(
+    resource: &Resource,
+    (namespace, name): (&str, &str),
+    config: &mut Value,
+) -> Result<(), ApiError> {
+    for (field, value) in [
+        ("apiVersion", &config["apiVersion"]),
+        ("kind", &config["kind"]),
+    ] {
+        if value.as_str().unwrap_or_default().is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "failed to create typed patch object: {field} is missing: set it to that of {}",
+                resource.kind
+            )));
+        }
+    }
+    if config
+        .pointer("/metadata/managedFields")
+        .is_some_and(|list| !list.is_null())
+    {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    check_identity(resource, namespace, config)?;
+    let own = config["metadata"]["name"].as_str().unwrap_or_default();
+    if !own.is_empty() && own != name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({own}) does not match the name on the URL ({name})"
+        )));
+    }
+    Ok(())
+}
+
+/// Fields of a configuration must be declared; lists must have no item twice.
+fn check_fields(
+    resource: &Resource,
+    (namespace, name): (&str, &str),
+    config: &mut Value,
+    options: &WriteOptions,
+) -> Result<Vec<String>, ApiError> {
+    let schema = resource.schema();
+    let shown = if namespace.is_empty() {
+        format!("/{name}")
+    } else {
+        format!("{namespace}/{name}")
+    };
+    let refuse = |why: String| {
+        let gvk = format!(
+            "{}/{}, Kind={}",
+            resource.group, resource.version, resource.kind
+        );
+        ApiError::internal(format!(
+            "failed to create typed patch object ({shown}; {gvk}): {why}"
+        ))
+    };
+    check_duplicates(config, schema, "").map_err(refuse)?;
+    if resource.custom {
+        let unknown = crate::schema::decode::custom(config, schema);
+        let findings: Vec<String> = unknown
+            .iter()
+            .map(|field| format!("unknown field {field:?}"))
+            .collect();
+        if options.validation == FieldValidation::Strict && !findings.is_empty() {
+            let why = format!("strict decoding error: {}", findings.join(", "));
+            let text = format!(
+                "{} in version {:?} cannot be handled as a {}: {why}",
+                resource.kind, resource.version, resource.kind
+            );
+            return Err(ApiError::bad_request(text));
+        }
+        return Ok(if options.validation == FieldValidation::Warn {
+            findings
+        } else {
+            Vec::new()
+        });
+    }
+    let mut probe = config.clone();
+    let unknown =
+        crate::schema::decode::builtin(&mut probe, schema).map_err(ApiError::bad_request)?;
+    if unknown.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lines: Vec<String> = unknown
+        .iter()
+        .map(|field| format!(".{field}: field not declared in schema"))
+        .collect();
+    Err(refuse(if let [line] = lines.as_slice() {
+        line.clone()
+    } else {
+        format!("errors:\n  {}", lines.join("\n  "))
+    }))
+}

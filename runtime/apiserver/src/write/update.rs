@@ -1,0 +1,346 @@
+//! Updates: [`State::update`] for PUT, and the common end of every change of an existing object.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{
+    Outcome, WriteOptions, admit, check_identity, main_reset, status_reset, strip_managed_fields,
+};
+use crate::apply::{Managers, Writer};
+use crate::convert;
+use crate::kinds;
+use crate::resource::Resource;
+use crate::state::{State, now};
+use crate::status::{ApiError, FieldError};
+use crate::store::{Object, key};
+
+/// Which part of an object a write is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    /// The `finalize` subresource of a namespace.
+    Finalize,
+}
+
+impl Part {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
+impl State {
+    /// Replaces an object or its status.
+    ///
+    /// # Errors
+    /// What kube-apiserver answers: wrong identity, stale version, invalid, absent.
+    pub(crate) fn update(
+        &mut self,
+        resource: &Arc<Resource>,
+        (namespace, name): (&str, &str),
+        part: Part,
+        mut body: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        check_identity(resource, namespace, &mut body)?;
+        match body["metadata"]["name"].as_str().unwrap_or_default() {
+            "" => {
+                return Err(ApiError::bad_request(
+                    "the name of the object () does not match the name on the URL (".to_owned()
+                        + name
+                        + ")",
+                ));
+            }
+            own if own != name => {
+                return Err(ApiError::bad_request(format!(
+                    "the name of the object ({own}) does not match the name on the URL ({name})"
+                )));
+            }
+            _ => {}
+        }
+        let warnings = admit(resource, &mut body, options)?;
+        let Some(live) = self
+            .store
+            .get(&resource.collection(), &key(namespace, name))
+            .cloned()
+        else {
+            return self.create_by_put(resource, namespace, body, options);
+        };
+        let version_given = body["metadata"]["resourceVersion"]
+            .as_str()
+            .is_some_and(|version| !version.is_empty() && version != "0");
+        if !version_given && !resource.unconditional_update() {
+            let error = FieldError::invalid(
+                "metadata.resourceVersion",
+                &Value::from(0),
+                "must be specified for an update",
+            );
+            return Err(ApiError::invalid(resource.subject(), name, &[error]));
+        }
+        self.replace(resource, part, &live, body, None, options, warnings)
+    }
+
+    fn create_by_put(
+        &mut self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        body: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let name = body["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let versioned = body["metadata"]["resourceVersion"]
+            .as_str()
+            .is_some_and(|version| !version.is_empty() && version != "0");
+        if !resource.create_on_update() || versioned {
+            return Err(ApiError::not_found(resource.subject(), &name));
+        }
+        self.create(resource, namespace, body, options)
+    }
+
+    /// The common end of updates, patches and applies: `new` is admitted and takes the place of `live`.
+    /// `managers` is given where an apply has already accounted for its fields.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the one place where everything about a change meets"
+    )]
+    pub(crate) fn replace(
+        &mut self,
+        resource: &Arc<Resource>,
+        part: Part,
+        live: &Arc<Object>,
+        mut new: Value,
+        managers: Option<Managers>,
+        options: &WriteOptions,
+        warnings: Vec<String>,
+    ) -> Result<Outcome, ApiError> {
+        let old = convert::from_storage(live, resource);
+        let name = &*live.head.name;
+        check_version(resource, live, &new)?;
+        isolate(resource, part, &old, &mut new);
+        if let (Some(before), Some(after)) =
+            (old["metadata"].as_object(), new["metadata"].as_object_mut())
+        {
+            super::metadata::keep(before, after);
+            after.insert("resourceVersion".into(), before["resourceVersion"].clone());
+        }
+        let managers = managers.unwrap_or_else(|| {
+            let reset = if part == Part::Status {
+                status_reset(resource)
+            } else {
+                main_reset(resource)
+            };
+            let time = now();
+            let writer = Writer {
+                manager: &options.manager,
+                api_version: &resource.api_version(),
+                subresource: part.name(),
+                now: &time,
+                reset: &reset,
+            };
+            // A client that sends an empty list wants nothing tracked so far.
+            let cleared = new
+                .pointer("/metadata/managedFields")
+                .and_then(Value::as_array)
+                .is_some_and(|list| list.len() == 1 && list[0] == serde_json::json!({}));
+            let mut managers = if cleared {
+                Managers::default()
+            } else {
+                Managers::read(if new.pointer("/metadata/managedFields").is_some() {
+                    &new
+                } else {
+                    &old
+                })
+            };
+            let (mut before, mut after) = (old.clone(), new.clone());
+            strip_managed_fields(&mut before);
+            strip_managed_fields(&mut after);
+            if !cleared {
+                managers.update(&before, &after, resource.schema(), &writer);
+            }
+            managers
+        });
+        managers.write(&mut new);
+        self.prepare_update(resource, part, &old, &mut new);
+        if resource.generations()
+            && part != Part::Status
+            && changed_beside_metadata(resource, &old, &new)
+        {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
+            new["metadata"]["generation"] = generation.into();
+        }
+        let errors = kinds::validate(resource, &new, Some(&old));
+        if !errors.is_empty() {
+            return Err(ApiError::invalid(resource.subject(), name, &errors));
+        }
+        self.finish(resource, live, &old, new, options, warnings)
+    }
+
+    /// Writes what changed; an object whose last finalizer went is removed instead.
+    fn finish(
+        &mut self,
+        resource: &Arc<Resource>,
+        live: &Arc<Object>,
+        old: &Value,
+        new: Value,
+        options: &WriteOptions,
+        warnings: Vec<String>,
+    ) -> Result<Outcome, ApiError> {
+        if same_but_for_times(old, &new) {
+            return Ok(Outcome {
+                object: old.clone(),
+                created: false,
+                warnings,
+            });
+        }
+        if options.dry_run {
+            return Ok(Outcome {
+                object: new,
+                created: false,
+                warnings,
+            });
+        }
+        let id = resource.collection();
+        let storage = convert::to_storage(new, resource);
+        let doomed = storage["metadata"].get("deletionTimestamp").is_some()
+            && storage["metadata"]["deletionGracePeriodSeconds"]
+                .as_i64()
+                .unwrap_or_default()
+                == 0
+            && !kinds::has_finalizers(resource, &storage);
+        if doomed {
+            let key = key(&live.head.namespace, &live.head.name);
+            // Watchers are shown the state that the last write led to.
+            self.store.put(&id, storage.clone());
+            self.discard(&id, &key);
+            return Ok(Outcome {
+                object: convert::value_from_storage(storage, resource),
+                created: false,
+                warnings,
+            });
+        }
+        let stored = self.commit(&id, storage);
+        Ok(Outcome {
+            object: convert::from_storage(&stored, resource),
+            created: false,
+            warnings,
+        })
+    }
+}
+
+/// The version and uid that a client based its write on, where it says so.
+fn check_version(resource: &Resource, live: &Object, new: &Value) -> Result<(), ApiError> {
+    let name = &*live.head.name;
+    let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
+    if !uid.is_empty() && uid != &*live.head.uid {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            live.head.uid
+        );
+        return Err(ApiError::conflict(resource.subject(), name, &why));
+    }
+    let version = new["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default();
+    if version.is_empty() || version == "0" {
+        return Ok(());
+    }
+    match version.parse::<u64>() {
+        Ok(version) if version == live.head.version => Ok(()),
+        Ok(_) => Err(ApiError::stale(resource.subject(), name)),
+        Err(_) => {
+            let error = FieldError::invalid(
+                "metadata.resourceVersion",
+                &Value::from(version),
+                "must be an unsigned integer",
+            );
+            Err(ApiError::invalid(resource.subject(), name, &[error]))
+        }
+    }
+}
+
+/// A write of one part leaves the others as they are.
+fn isolate(resource: &Resource, part: Part, old: &Value, new: &mut Value) {
+    let (Some(before), Some(after)) = (old.as_object(), new.as_object_mut()) else {
+        return;
+    };
+    match part {
+        Part::Main if resource.status => restore(before, after, "status"),
+        Part::Main => {}
+        Part::Finalize => {
+            for field in ["metadata", "status"] {
+                restore(before, after, field);
+            }
+        }
+        Part::Status => {
+            let others: Vec<String> = before
+                .keys()
+                .chain(after.keys())
+                .filter(|field| !matches!(field.as_str(), "status" | "metadata"))
+                .cloned()
+                .collect();
+            others
+                .iter()
+                .for_each(|field| restore(before, after, field));
+            if resource.custom {
+                let managed = after
+                    .get("metadata")
+                    .and_then(|metadata| metadata.get("managedFields"))
+                    .cloned();
+                restore(before, after, "metadata");
+                if let (Some(managed), Some(metadata)) = (managed, after.get_mut("metadata")) {
+                    metadata["managedFields"] = managed;
+                }
+            }
+        }
+    }
+}
+
+fn restore(before: &Map<String, Value>, after: &mut Map<String, Value>, field: &str) {
+    match before.get(field) {
+        Some(value) => after.insert(field.to_owned(), value.clone()),
+        None => after.remove(field),
+    };
+}
+
+fn changed_beside_metadata(resource: &Resource, old: &Value, new: &Value) -> bool {
+    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
+        return false;
+    };
+    let counts = |field: &str| {
+        !matches!(field, "metadata" | "apiVersion" | "kind")
+            && !(field == "status" && resource.status)
+    };
+    before
+        .keys()
+        .chain(after.keys())
+        .any(|field| counts(field) && before.get(field) != after.get(field))
+}
+
+/// A write that would change nothing but the times in `managedFields` is none.
+fn same_but_for_times(old: &Value, new: &Value) -> bool {
+    if old == new {
+        return true;
+    }
+    let timeless = |value: &Value| {
+        let mut value = value.clone();
+        if let Some(entries) = value
+            .pointer_mut("/metadata/managedFields")
+            .and_then(Value::as_array_mut)
+        {
+            entries
+                .iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(|entry| drop(entry.remove("time")));
+        }
+        value
+    };
+    timeless(old) == timeless(new)
+}
