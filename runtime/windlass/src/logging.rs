@@ -1,7 +1,11 @@
 //! Log lines: text on a terminal, JSON otherwise, always on standard error. Entry point: [`start`].
 
+mod json;
+
 use std::io::IsTerminal;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt, registry};
 
 /// The environment variable that `--log` goes before.
 pub(crate) const VARIABLE: &str = "WINDLASS_LOG";
@@ -13,24 +17,15 @@ pub(crate) const VARIABLE: &str = "WINDLASS_LOG";
 pub(crate) fn start(filter: Option<&str>) -> anyhow::Result<()> {
     let text = filter.unwrap_or("info");
     let filter = EnvFilter::try_new(text).map_err(|error| {
-        anyhow::anyhow!(
-            "the log filter {text:?} cannot be read: {error}; write for example info,guest=debug"
-        )
+        anyhow::anyhow!("the log filter {text:?} cannot be read: {error}; write for example info,guest=debug")
     })?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let registry = registry().with(filter);
     if std::io::stderr().is_terminal() {
-        builder
-            .with_ansi(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
-            .init();
+        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        registry.with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr)).init();
     } else {
-        builder
-            .json()
-            .flatten_event(true)
-            .with_current_span(false)
-            .with_span_list(true)
-            .init();
+        let lines = fmt::layer().event_format(json::Flat).with_writer(std::io::stderr);
+        registry.with(json::Keep).with(lines).init();
     }
     Ok(())
 }

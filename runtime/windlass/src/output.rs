@@ -157,16 +157,15 @@ fn line(row: &[Cell], widths: &[usize]) -> String {
     line
 }
 
-/// A number of bytes for people: `812 B`, `34 KiB`, `1.2 MiB`.
+/// A number of bytes for people: `812 B`, `1.5 KiB`, `34 KiB`, `1.2 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
-    const STEP: u64 = 1024;
-    let tenths = |unit: u64| format!("{}.{}", bytes / unit, bytes % unit * 10 / unit);
-    match bytes {
-        0..STEP => format!("{bytes} B"),
-        _ if bytes < 10 * STEP => format!("{} KiB", tenths(STEP)),
-        _ if bytes < STEP * STEP => format!("{} KiB", bytes / STEP),
-        _ if bytes < STEP * STEP * STEP => format!("{} MiB", tenths(STEP * STEP)),
-        _ => format!("{} GiB", tenths(STEP * STEP * STEP)),
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let Some((unit, factor)) = UNITS.into_iter().find(|(_, factor)| bytes >= *factor) else {
+        return format!("{bytes} B");
+    };
+    match bytes / factor {
+        whole @ 0..10 => format!("{whole}.{} {unit}", bytes % factor * 10 / factor),
+        whole => format!("{whole} {unit}"),
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) struct Session {
 /// # Errors
 /// When nothing can start: every reason is in the message.
 pub(crate) async fn run(session: Session) -> Result<ExitCode> {
+    let simulated = session.simulated.clone();
     let stop = CancellationToken::new();
     stop_on_signals(stop.clone())?;
     let workers = GuestRuntime::new(None).context("start the guests' threads")?;
@@ -94,6 +95,8 @@ pub(crate) async fn run(session: Session) -> Result<ExitCode> {
     let watched = tokio::spawn(end_when_idle(session, host, stop.clone()));
 
     bound.run(stop.clone()).await?;
+    // In-memory clusters are served to the end of the drain.
+    drop(simulated);
     stop.cancel();
     reload.await.context("the reload ended early")?;
     let code = watched

@@ -1,0 +1,135 @@
+//! A log line as one flat JSON object: what the line says, and what the spans around it say of whom it is about. Entry point:
+//! [`Flat`].
+
+use serde_json::{Map, Value as Json};
+use std::fmt;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+/// Writes lines. A field of an inner span goes before the same of an outer one, the line's own before both.
+#[derive(Debug, Default)]
+pub(super) struct Flat;
+
+/// Keeps the fields of spans for [`Flat`].
+#[derive(Debug, Default)]
+pub(super) struct Keep;
+
+/// Fields of a span, as they were recorded.
+struct Kept(Map<String, Json>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Keep {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut fields = Fields(Map::new());
+        attributes.record(&mut fields);
+        span.extensions_mut().insert(Kept(fields.0));
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut fields = Fields(Map::new());
+        values.record(&mut fields);
+        if let Some(Kept(kept)) = span.extensions_mut().get_mut::<Kept>() {
+            kept.extend(fields.0);
+        }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Flat
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut time = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut time))?;
+        let mut line = Map::new();
+        line.insert("timestamp".to_owned(), time.into());
+        line.insert("level".to_owned(), event.metadata().level().as_str().into());
+        line.insert("target".to_owned(), event.metadata().target().into());
+        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+            if let Some(Kept(kept)) = span.extensions().get::<Kept>() {
+                line.extend(kept.clone());
+            }
+        }
+        let mut fields = Fields(line);
+        event.record(&mut fields);
+        writeln!(writer, "{}", Json::Object(fields.0))
+    }
+}
+
+/// Collects fields as JSON.
+struct Fields(Map<String, Json>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use std::io::Write;
+    use std::sync::Arc;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_tells_whom_it_is_about_at_its_top_level() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let format = tracing_subscriber::fmt::layer().event_format(Flat).with_writer(move || writer.clone());
+        let subscriber = tracing_subscriber::registry().with(Keep).with(format);
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!("reconcile", name = "a", cluster = "alpha", result = tracing::field::Empty);
+            span.record("result", "success");
+            span.in_scope(|| tracing::info!(count = 3, "re\"conciled"));
+        });
+        let line: Json = serde_json::from_slice(&lines.0.lock()).unwrap();
+        assert_eq!(line["message"], "re\"conciled");
+        assert_eq!((&line["name"], &line["cluster"], &line["result"], &line["count"]), (&"a".into(), &"alpha".into(), &"success".into(), &3.into()));
+        assert_eq!(line["level"], "INFO");
+    }
+}
