@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Derives builtin.json from a running kube-apiserver.
 
-    generate.py https://127.0.0.1:6443 TOKEN > builtin.json
+    generate.py https://127.0.0.1:6443 TOKEN ~/go/pkg/mod/k8s.io > builtin.json
+
+The third argument is a folder with the Go modules api, apimachinery and apiextensions-apiserver of the server's version.
 
 What is taken are facts only: resources with their kinds, short names and subresources from aggregated discovery, and field names,
-types, enums, required marks, list and map types, merge keys and patch strategies from /openapi/v3. Descriptions are left out.
+types, enums, required marks, list and map types, merge keys and patch strategies from /openapi/v3, and the numbers of the fields in
+protocol buffers (`n`) from the generated.proto files. Descriptions are left out.
 Defaults of built-in kinds live in the server's code, not in its OpenAPI; the ones that controllers notice are in DEFAULTS below.
 """
-import json, ssl, sys, urllib.request
+import glob, json, re, ssl, sys, urllib.request
 
-BASE, TOKEN = sys.argv[1], sys.argv[2]
+BASE, TOKEN, MODULES = sys.argv[1], sys.argv[2], sys.argv[3]
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 GROUPS = ["", "apps", "batch", "coordination.k8s.io", "rbac.authorization.k8s.io", "events.k8s.io", "apiextensions.k8s.io",
           "networking.k8s.io", "policy", "autoscaling", "scheduling.k8s.io", "storage.k8s.io", "discovery.k8s.io",
@@ -101,6 +104,7 @@ for group in sorted(items, key=lambda item: GROUPS.index(item["metadata"].get("n
                               "categories": found.get("categories", []), "verbs": found["verbs"], "status": "status" in subs,
                               "scale": "scale" in subs, "schema": schema})
 wanted.add(next(key for key in definitions if key.endswith(".autoscaling.v1.Scale")))
+wanted.add(next(key for key in definitions if key.endswith(".meta.v1.DeleteOptions")))
 schemas, todo = {}, sorted(wanted)
 while todo:
     name = todo.pop()
@@ -108,6 +112,14 @@ while todo:
         continue
     schemas[name] = compact(definitions[name])
     todo += sorted(refs(schemas[name], set()))
+for path in glob.glob(MODULES + "/*@v0.36*/**/generated.proto", recursive=True):
+    text = re.sub(r"//.*", "", open(path).read())
+    package = re.search(r"^package (\S+);", text, re.M).group(1).replace("k8s.io", "io.k8s", 1).replace("_", "-")
+    for message, body in re.findall(r"^message (\w+) \{(.*?)^\}", text, re.M | re.S):
+        fields = schemas.get(f"{package}.{message}", {}).get("properties", {})
+        for field, number in re.findall(r"(\w+) = (\d+);", body):
+            if field in fields:
+                fields[field]["n"] = int(number)
 for name, fields in DEFAULTS.items():
     for field, value in fields.items():
         schemas[name]["properties"][field]["default"] = value

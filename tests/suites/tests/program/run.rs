@@ -18,7 +18,7 @@ async fn fleet(project: &Project, clusters: &[&str]) -> Result<Server> {
     let builder = clusters
         .iter()
         .fold(Server::builder(), |builder, name| builder.cluster(*name));
-    let server = builder.bind("127.0.0.1:0".parse()?).await?;
+    let server = builder.bind("127.0.0.1:0").await?;
     project.write("clusters/fleet.kubeconfig", server.kubeconfig())?;
     Ok(server)
 }

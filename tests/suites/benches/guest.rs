@@ -1,0 +1,395 @@
+//! What the sandbox costs: the hello guest against the same reconciler written natively, in one run. Entry point: `main`.
+//!
+//! * fresh reconcile: nothing to do, two cached gets; a new instance each time. Bar: at most 20 µs beyond native.
+//! * event in → write out: from the start of an update to the greeting's event back at the driver, over loopback, the server in
+//!   a process of its own. Bar: at most 1.2 times native at the median.
+
+mod rig;
+
+use anyhow::{Context as _, Result};
+use parking_lot::Mutex;
+use rig::{Manager as Running, ServerProcess, config_map, percentile, run};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_fleet::api::{ApplyOptions, Event, EventType, GetOptions, PatchType, WriteOptions};
+use windlass_fleet::cluster::Cluster;
+use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::source::{ClusterSelection, Enqueue, Watch};
+use windlass_fleet::{
+    Action, Context, Controller, ControllerName, Failure, Grant, Manager, ObjectKey, Reconciler,
+    TenantName,
+};
+use windlass_sandbox::{
+    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
+};
+
+const GREET: &str = "hello.windlass.dev/greet";
+const BATCHES: usize = 25;
+const PER_BATCH: usize = 400;
+const UPDATES: usize = 400;
+
+fn main() -> Result<()> {
+    if rig::serve_if_asked(&[])? {
+        return Ok(());
+    }
+    run(async {
+        let server = ServerProcess::start(&["native", "guest"])?;
+        let guests = GuestRuntime::new(None)?;
+        let sandbox = Sandbox::new(Options::default())?;
+        let guest = hello(&sandbox).await?;
+        let native: Arc<dyn Reconciler> = Arc::new(greet);
+        let timed = Timed::new(native.clone(), guest.clone());
+        let manager = Manager::builder()
+            .options(windlass_fleet::manager::ManagerOptions {
+                reconcile_runtime: Some(guests.handle().clone()),
+                ..Default::default()
+            })
+            .controller(controller("native", native)?)
+            .controller(controller("guest", guest)?)
+            .controller(timer(timed.clone())?);
+        let subject = Running::start(manager, &server, &["native", "guest"]).await?;
+        let driver = Driver::start(&server).await?;
+        driver.latency(UPDATES / 4).await?;
+        driver.report(&driver.latency(UPDATES).await?);
+        driver.time(&timed).await?;
+        timed.report();
+        subject.stop().await?;
+        driver.manager.stop().await
+    })
+}
+
+async fn hello(sandbox: &Sandbox) -> Result<Arc<Guest>> {
+    let path = windlass_harness::guests::guest("hello");
+    let revision = sandbox.load(path).await?;
+    let options = GuestOptions {
+        tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
+        name: ControllerName::new("guest")?,
+        grant: Arc::new(Grant::all()),
+        config: "{}".into(),
+        limits: Limits::default(),
+        isolation: Isolation::Fresh,
+    };
+    Ok(Guest::new(sandbox, options, revision).await?)
+}
+
+/// A controller with the guest's watches, in the cluster of its own name.
+fn controller(name: &str, reconciler: Arc<dyn Reconciler>) -> Result<Controller> {
+    let mut watch = Watch::new(config_map(), Enqueue::Primary);
+    watch.label_selector = Some(GREET.parse()?);
+    let selection = ClusterSelection {
+        names: vec![windlass_fleet::name::NamePattern::new(name)],
+        ..Default::default()
+    };
+    let builder = Controller::builder(ControllerName::new(name)?)
+        .watch(watch)
+        .owns(config_map())
+        .engage(selection);
+    Ok(builder.build(reconciler)?)
+}
+
+#[derive(Serialize, Deserialize)]
+struct ConfigMap {
+    metadata: Metadata,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    uid: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    deletion_timestamp: Option<String>,
+}
+
+/// What the hello guest does, natively.
+async fn greet(context: Context) -> Result<Action, Failure> {
+    let grant = Arc::new(Grant::all());
+    let client = context.client(&grant);
+    let parse = |json: bytes::Bytes| {
+        serde_json::from_slice::<ConfigMap>(&json).map_err(|e| Failure::terminal(e.to_string()))
+    };
+    let Some(asking) = client
+        .get(&config_map(), &context.request.key, &GetOptions::default())
+        .await?
+        .map(parse)
+        .transpose()?
+    else {
+        return Ok(Action::Done);
+    };
+    let Some(who) = asking
+        .metadata
+        .labels
+        .get(GREET)
+        .filter(|_| asking.metadata.deletion_timestamp.is_none())
+    else {
+        return Ok(Action::Done);
+    };
+    let name = format!("{}-greeting", asking.metadata.name);
+    let key = ObjectKey {
+        namespace: context.request.key.namespace.clone(),
+        name: name.as_str().into(),
+    };
+    let text = format!("hello, {who}, from {}", context.request.cluster);
+    let present = client
+        .get(&config_map(), &key, &GetOptions::default())
+        .await?
+        .map(parse)
+        .transpose()?;
+    if present.is_some_and(|present| present.data.get("greeting") == Some(&text)) {
+        return Ok(Action::Done);
+    }
+    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": key.namespace, "ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": asking.metadata.name, "uid": asking.metadata.uid, "controller": true, "blockOwnerDeletion": true}]},
+        "data": {"greeting": text}});
+    client
+        .apply(
+            &config_map(),
+            wanted.to_string().into(),
+            &ApplyOptions {
+                force: true,
+                ..Default::default()
+            },
+        )
+        .await?;
+    client.record_event(Event {
+        kind: config_map(),
+        key: context.request.key.clone(),
+        event_type: EventType::Normal,
+        reason: "GreetingChanged".into(),
+        action: "Greet".into(),
+        note: format!("{who} is greeted by {name}"),
+    });
+    Ok(Action::Done)
+}
+
+/// Runs both reconcilers many times within one run.
+struct Timed {
+    native: Arc<dyn Reconciler>,
+    guest: Arc<dyn Reconciler>,
+    batches: Mutex<Vec<(f64, f64)>>,
+    done: tokio::sync::Notify,
+}
+
+impl Timed {
+    fn new(native: Arc<dyn Reconciler>, guest: Arc<dyn Reconciler>) -> Arc<Self> {
+        Arc::new(Self {
+            native,
+            guest,
+            batches: Mutex::default(),
+            done: tokio::sync::Notify::new(),
+        })
+    }
+
+    async fn batch(reconciler: &Arc<dyn Reconciler>, context: &Context) -> Result<f64, Failure> {
+        let started = Instant::now();
+        for _ in 0..PER_BATCH {
+            reconciler.reconcile(context.clone()).await?;
+        }
+        Ok(started.elapsed().as_secs_f64() * 1e6 / PER_BATCH as f64)
+    }
+
+    async fn measure(self: Arc<Self>, context: Context) -> Result<Action, Failure> {
+        for _ in 0..BATCHES {
+            let pair = (
+                Self::batch(&self.native, &context).await?,
+                Self::batch(&self.guest, &context).await?,
+            );
+            self.batches.lock().push(pair);
+        }
+        self.done.notify_one();
+        Ok(Action::Done)
+    }
+
+    fn report(&self) {
+        let batches = self.batches.lock();
+        let best = |of: fn(&(f64, f64)) -> f64| batches.iter().map(of).fold(f64::MAX, f64::min);
+        let mut beyond: Vec<f64> = batches
+            .iter()
+            .map(|(native, guest)| guest - native)
+            .collect();
+        beyond.sort_by(f64::total_cmp);
+        println!(
+            "fresh reconcile, nothing to do      native {:7.2} µs   guest {:7.2} µs   (best of {BATCHES})",
+            best(|b| b.0),
+            best(|b| b.1)
+        );
+        println!(
+            "                                    beyond native: best {:.2} µs, median {:.2} µs   (bar: 20 µs)",
+            beyond[0],
+            percentile(&beyond, 0.5)
+        );
+    }
+}
+
+fn timer(timed: Arc<Timed>) -> Result<Controller> {
+    let mut watch = Watch::new(config_map(), Enqueue::Primary);
+    watch.label_selector = Some("bench.windlass.dev/timed".parse()?);
+    let options = ControllerOptions {
+        timeout: Duration::from_secs(300),
+        ..Default::default()
+    };
+    let reconcile = move |context: Context| timed.clone().measure(context);
+    Ok(Controller::builder(ControllerName::new("timer")?)
+        .watch(watch)
+        .options(options)
+        .build(Arc::new(reconcile))?)
+}
+
+/// Updates objects and sees what comes of it.
+struct Driver {
+    manager: Running,
+    seen: Arc<Seen>,
+}
+
+/// When each greeting was first seen.
+#[derive(Default)]
+struct Seen {
+    at: Mutex<HashMap<String, Instant>>,
+    arrived: tokio::sync::Notify,
+}
+
+impl Driver {
+    async fn start(server: &ServerProcess) -> Result<Self> {
+        let seen = Arc::new(Seen::default());
+        let noting = seen.clone();
+        let observe = move |context: Context| {
+            let seen = noting.clone();
+            async move {
+                let now = Instant::now();
+                let json = context
+                    .client(&Arc::new(Grant::all()))
+                    .get(&config_map(), &context.request.key, &GetOptions::default())
+                    .await?;
+                let greeting = json
+                    .and_then(|json| serde_json::from_slice::<ConfigMap>(&json).ok())
+                    .and_then(|map| map.data.get("greeting").cloned());
+                if let Some(greeting) = greeting {
+                    seen.at.lock().entry(greeting).or_insert(now);
+                    seen.arrived.notify_waiters();
+                }
+                Ok(Action::Done)
+            }
+        };
+        let observer = Controller::builder(ControllerName::new("observer")?)
+            .for_kind(config_map())
+            .build(Arc::new(observe))?;
+        let manager = Running::start(
+            Manager::builder().controller(observer),
+            server,
+            &["native", "guest"],
+        )
+        .await?;
+        Ok(Self { manager, seen })
+    }
+
+    fn cluster(&self, name: &str) -> Result<Arc<Cluster>> {
+        self.manager
+            .handle
+            .fleet()
+            .cluster(&windlass_fleet::ClusterName::new(name)?)
+            .context("engaged")
+    }
+
+    /// Times of updates to each cluster in turn, in milliseconds.
+    async fn latency(&self, updates: usize) -> Result<[Vec<f64>; 2]> {
+        let mut times = [Vec::new(), Vec::new()];
+        for n in 0..updates {
+            for (i, name) in ["native", "guest"].into_iter().enumerate() {
+                times[i].push(self.update(name, &format!("{updates}-{n}")).await?);
+            }
+        }
+        times.iter_mut().for_each(|t| t.sort_by(f64::total_cmp));
+        Ok(times)
+    }
+
+    async fn update(&self, cluster: &str, who: &str) -> Result<f64> {
+        let client = self.cluster(cluster)?.client(Grant::all());
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "asking", "namespace": "default",
+            "labels": {GREET: who}}, "data": {"filler": "x".repeat(1000)}});
+        let expected = format!("hello, {who}, from {cluster}");
+        let started = Instant::now();
+        if client
+            .get(
+                &config_map(),
+                &ObjectKey::namespaced("default", "asking"),
+                &GetOptions::default(),
+            )
+            .await?
+            .is_none()
+        {
+            client
+                .create(
+                    &config_map(),
+                    object.to_string().into(),
+                    &WriteOptions::default(),
+                )
+                .await?;
+        } else {
+            let patch = json!({"metadata": {"labels": {GREET: who}}})
+                .to_string()
+                .into();
+            client
+                .patch(
+                    &config_map(),
+                    &ObjectKey::namespaced("default", "asking"),
+                    PatchType::Merge,
+                    patch,
+                    &WriteOptions::default(),
+                )
+                .await?;
+        }
+        loop {
+            let arrived = self.seen.arrived.notified();
+            tokio::pin!(arrived);
+            arrived.as_mut().enable();
+            if let Some(at) = self.seen.at.lock().remove(&expected) {
+                return Ok(at.duration_since(started).as_secs_f64() * 1e3);
+            }
+            tokio::time::timeout(Duration::from_secs(10), arrived)
+                .await
+                .with_context(|| format!("no greeting {expected:?}"))?;
+        }
+    }
+
+    fn report(&self, [native, guest]: &[Vec<f64>; 2]) {
+        let line = |name, times: &[f64]| {
+            let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|p| percentile(times, p));
+            println!(
+                "event in → write out, {name:8}      p50 {p50:6.3} ms   p90 {p90:6.3} ms   p99 {p99:6.3} ms"
+            );
+        };
+        line("native", native);
+        line("guest", guest);
+        let ratio = percentile(guest, 0.5) / percentile(native, 0.5);
+        println!(
+            "                                    guest / native at the median: {ratio:.2}   (bar: 1.2)"
+        );
+    }
+
+    /// Has the timer run once.
+    async fn time(&self, timed: &Timed) -> Result<()> {
+        let client = self.cluster("guest")?.client(Grant::all());
+        let patch = json!({"metadata": {"labels": {"bench.windlass.dev/timed": "yes"}}})
+            .to_string()
+            .into();
+        client
+            .patch(
+                &config_map(),
+                &ObjectKey::namespaced("default", "asking"),
+                PatchType::Merge,
+                patch,
+                &WriteOptions::default(),
+            )
+            .await?;
+        tokio::time::timeout(Duration::from_secs(300), timed.done.notified())
+            .await
+            .context("the timer did not run")
+    }
+}

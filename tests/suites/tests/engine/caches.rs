@@ -1,0 +1,229 @@
+//! What caches promise: never back in time, resumed watches, one re-list on 410, own writes at once.
+
+use super::fixture::{
+    Fleet, Log, bytes, client, config_map, get, key, object, recording, request, wait,
+};
+use anyhow::Result;
+use serde_json::json;
+use std::sync::Arc;
+use windlass_apiserver::Verb;
+use windlass_fleet::api::{
+    ApiCode, ApplyOptions, DeleteOptions, ListOptions, PatchType, ReadMode, WriteOptions,
+};
+use windlass_harness::eventually::Seen;
+
+/// Lists and watches of ConfigMaps that a simulated cluster has been asked for so far.
+fn asked(fleet: &Fleet, cluster: &str) -> (u64, u64) {
+    let server = fleet.server(cluster);
+    (
+        server.count(Verb::List, "configmaps"),
+        server.count(Verb::Watch, "configmaps"),
+    )
+}
+
+#[tokio::test]
+async fn a_cut_watch_resumes_without_a_list_and_without_a_loss() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    fleet.engage("alpha").await?;
+    fleet.apply("alpha", object("before", json!({})))?;
+    log.ran(&request("alpha", "before"), 1).await?;
+    let (lists, watches) = asked(&fleet, "alpha");
+    fleet.server("alpha").cut_watches();
+    fleet.apply("alpha", object("meanwhile", json!({})))?;
+    log.ran(&request("alpha", "meanwhile"), 1).await?;
+    let (lists_after, watches_after) = asked(&fleet, "alpha");
+    assert_eq!(lists_after, lists);
+    assert!(watches_after > watches);
+    assert_eq!(log.count(&request("alpha", "before")), 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_410_lists_once_and_synthesises_deletes() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    fleet.apply("alpha", object("stays", json!({})))?;
+    fleet.apply("alpha", object("goes", json!({})))?;
+    let cluster = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "goes"), 1).await?;
+    log.ran(&request("alpha", "stays"), 1).await?;
+    let (lists, _) = asked(&fleet, "alpha");
+    fleet.server("alpha").down(true);
+    fleet.server("alpha").cut_watches();
+    fleet
+        .server("alpha")
+        .delete("v1", "ConfigMap", "default", "goes")
+        .map_err(|e| anyhow::anyhow!("{e:?}"))?;
+    fleet.apply("alpha", object("comes", json!({})))?;
+    fleet.server("alpha").compact();
+    fleet.server("alpha").down(false);
+    log.ran(&request("alpha", "comes"), 1).await?;
+    log.ran(&request("alpha", "goes"), 2).await?;
+    assert_eq!(asked(&fleet, "alpha").0, lists + 1, "one list, no more");
+    assert_eq!(
+        get(&client(&cluster), "goes", ReadMode::Cached).await?,
+        None
+    );
+    super::keys::wait_idle(&fleet).await?;
+    assert_eq!(
+        log.count(&request("alpha", "stays")),
+        1,
+        "what did not change is no event"
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn own_writes_and_deletes_are_seen_by_the_next_cached_read() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let cluster = fleet.engage("alpha").await?;
+    let client = client(&cluster);
+    for round in 0..50 {
+        let value = round.to_string();
+        client
+            .apply(
+                &config_map(),
+                bytes(&object("own", json!({"round": value}))),
+                &ApplyOptions::default(),
+            )
+            .await?;
+        let read = get(&client, "own", ReadMode::Cached)
+            .await?
+            .expect("just applied");
+        assert_eq!(
+            read["data"]["round"], value,
+            "a cached read went back in time"
+        );
+        client
+            .delete(&config_map(), &key("own"), &DeleteOptions::default())
+            .await?;
+        assert_eq!(
+            get(&client, "own", ReadMode::Cached).await?,
+            None,
+            "a deleted object came back"
+        );
+    }
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_cached_object_has_no_managed_fields_and_knows_its_kind() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let cluster = fleet.engage("alpha").await?;
+    fleet.apply("alpha", object("a", json!({"x": "1"})))?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    let cached = get(&client(&cluster), "a", ReadMode::Cached)
+        .await?
+        .expect("cached");
+    assert_eq!(
+        (&cached["kind"], &cached["apiVersion"]),
+        (&json!("ConfigMap"), &json!("v1"))
+    );
+    assert!(cached["metadata"]["managedFields"].is_null());
+    let live = get(&client(&cluster), "a", ReadMode::Live)
+        .await?
+        .expect("live");
+    assert!(live["metadata"]["managedFields"].is_array());
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_kind_that_nobody_watches_is_cached_on_the_first_read() -> Result<()> {
+    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let cluster = fleet.engage("alpha").await?;
+    fleet.apply("alpha", object("a", json!({"x": "1"})))?;
+    let client = client(&cluster);
+    assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
+    assert_eq!(asked(&fleet, "alpha").0, 1);
+    wait("a watch", || {
+        Seen::of(fleet.server("alpha").watchers(), |n| *n == 1)
+    })
+    .await?;
+    assert!(get(&client, "absent", ReadMode::Cached).await?.is_none());
+    let page = client
+        .list(
+            &config_map(),
+            &ListOptions {
+                namespace: Some("default".into()),
+                ..Default::default()
+            },
+        )
+        .await?;
+    assert!(
+        page.items
+            .iter()
+            .any(|item| item.windows(5).any(|w| w == b"\"x\":\""))
+    );
+    assert_eq!(asked(&fleet, "alpha").0, 1, "further reads need no list");
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_cached_read_of_a_kind_that_is_not_served_says_so() -> Result<()> {
+    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let cluster = fleet.engage("alpha").await?;
+    let kind = windlass_fleet::GroupVersionKind::new("example.com", "v1", "Widget");
+    let error = client(&cluster)
+        .list(&kind, &ListOptions::default())
+        .await
+        .expect_err("no such kind");
+    assert_eq!(error.code, ApiCode::UnknownKind);
+    assert!(
+        error.message.contains("install its CRD"),
+        "{}",
+        error.message
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn two_controllers_of_one_kind_share_one_watch() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let second = {
+        let log = log.clone();
+        let reconcile = move |context: windlass_fleet::Context| {
+            log.enter(&context.request);
+            log.leave(&context.request);
+            async { Ok(windlass_fleet::Action::Done) }
+        };
+        windlass_fleet::Controller::builder(windlass_fleet::ControllerName::new("second")?)
+            .for_kind(config_map())
+            .build(Arc::new(reconcile))?
+    };
+    let fleet = Fleet::start(&["alpha"], |b| {
+        b.controller(recording(&log)).controller(second)
+    })
+    .await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "a"), 2).await?;
+    assert_eq!(fleet.server("alpha").watchers(), 1);
+    assert_eq!(asked(&fleet, "alpha").0, 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_patch_that_the_watch_confirms_later_is_one_event() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let cluster = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    let patch = bytes(&json!({"data": {"x": "1"}}));
+    client(&cluster)
+        .patch(
+            &config_map(),
+            &key("a"),
+            PatchType::Merge,
+            patch,
+            &WriteOptions::default(),
+        )
+        .await?;
+    log.ran(&request("alpha", "a"), 2).await?;
+    super::keys::wait_idle(&fleet).await?;
+    assert_eq!(log.count(&request("alpha", "a")), 2);
+    fleet.stop().await
+}

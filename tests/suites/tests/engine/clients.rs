@@ -1,0 +1,394 @@
+//! What clients answer, live and cached, and what grants refuse.
+
+use super::fixture::{Fleet, bytes, client, config_map, get, key, object};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_fleet::api::{
+    ApiCode, ApplyOptions, DeleteOptions, GetOptions, ListOptions, Operation, PatchType,
+    Projection, ReadMode, Reply, Selection, WriteOptions,
+};
+use windlass_fleet::{Cluster, Grant, GroupVersionKind, ObjectKey, Rule};
+
+fn rule(resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
+    let list = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+    Rule {
+        api_groups: list(&[""]),
+        resources: list(resources),
+        verbs: list(verbs),
+        namespaces: list(namespaces),
+        ..Rule::default()
+    }
+}
+
+async fn alpha() -> Result<(Fleet, Arc<Cluster>)> {
+    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let cluster = fleet.engage("alpha").await?;
+    Ok((fleet, cluster))
+}
+
+#[tokio::test]
+async fn every_write_does_what_the_api_says() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let (client, kind) = (client(&cluster), config_map());
+    let created = client
+        .create(
+            &kind,
+            bytes(&object("a", json!({"x": "1"}))),
+            &WriteOptions::default(),
+        )
+        .await?;
+    let again = client
+        .create(
+            &kind,
+            bytes(&object("a", json!({}))),
+            &WriteOptions::default(),
+        )
+        .await;
+    assert_eq!(again.expect_err("it exists").code, ApiCode::AlreadyExists);
+
+    let mut updated: Value = serde_json::from_slice(&created)?;
+    updated["data"]["x"] = json!("2");
+    client
+        .update(&kind, bytes(&updated), &WriteOptions::default())
+        .await?;
+    let stale = client
+        .update(&kind, bytes(&updated), &WriteOptions::default())
+        .await;
+    assert_eq!(
+        stale.expect_err("its version is old").code,
+        ApiCode::Conflict
+    );
+
+    let json_patch = bytes(&json!([{"op": "add", "path": "/data/y", "value": "1"}]));
+    client
+        .patch(
+            &kind,
+            &key("a"),
+            PatchType::Json,
+            json_patch,
+            &WriteOptions::default(),
+        )
+        .await?;
+    let strategic = bytes(&json!({"data": {"z": "1"}}));
+    client
+        .patch(
+            &kind,
+            &key("a"),
+            PatchType::StrategicMerge,
+            strategic,
+            &WriteOptions::default(),
+        )
+        .await?;
+    let dry = WriteOptions {
+        dry_run: true,
+        ..Default::default()
+    };
+    client
+        .patch(
+            &kind,
+            &key("a"),
+            PatchType::Merge,
+            bytes(&json!({"data": {"dry": "1"}})),
+            &dry,
+        )
+        .await?;
+    let now = get(&client, "a", ReadMode::Live)
+        .await?
+        .expect("it is there");
+    assert_eq!(now["data"], json!({"x": "2", "y": "1", "z": "1"}));
+
+    let absent = client
+        .patch(
+            &kind,
+            &key("b"),
+            PatchType::Merge,
+            bytes(&json!({})),
+            &WriteOptions::default(),
+        )
+        .await;
+    assert_eq!(absent.expect_err("it is not there").code, ApiCode::NotFound);
+    let uid = DeleteOptions {
+        uid: Some("another".into()),
+        ..Default::default()
+    };
+    assert_eq!(
+        client
+            .delete(&kind, &key("a"), &uid)
+            .await
+            .expect_err("another uid")
+            .code,
+        ApiCode::Conflict
+    );
+    client
+        .delete(&kind, &key("a"), &DeleteOptions::default())
+        .await?;
+    assert_eq!(get(&client, "a", ReadMode::Live).await?, None);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn an_apply_conflicts_until_it_is_forced() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let (client, kind) = (client(&cluster), config_map());
+    client
+        .create(
+            &kind,
+            bytes(&object("a", json!({"x": "1"}))),
+            &WriteOptions::default(),
+        )
+        .await?;
+    // Applied under the same manager name, but by apply, the field has another owner.
+    let other = cluster.client(Grant::all());
+    let apply = |value: &str| bytes(&object("a", json!({"x": value})));
+    let conflict = other
+        .apply(&kind, apply("2"), &ApplyOptions::default())
+        .await
+        .expect_err("the creator owns it");
+    assert_eq!(conflict.code, ApiCode::Conflict);
+    assert!(
+        conflict
+            .details
+            .is_some_and(|details| details.contains(".data.x"))
+    );
+    other
+        .apply(
+            &kind,
+            apply("2"),
+            &ApplyOptions {
+                force: true,
+                ..Default::default()
+            },
+        )
+        .await?;
+    assert_eq!(
+        get(&client, "a", ReadMode::Live).await?.expect("there")["data"]["x"],
+        "2"
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn lists_page_select_and_project_cached_as_well_as_live() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let client = client(&cluster);
+    for n in 0..7 {
+        let mut value = object(&format!("n{n}"), json!({"n": n.to_string()}));
+        value["metadata"]["labels"] = json!({"even": (n % 2 == 0).to_string()});
+        fleet.apply("alpha", value)?;
+    }
+    for mode in [ReadMode::Live, ReadMode::Cached] {
+        let mut options = ListOptions {
+            namespace: Some("default".into()),
+            label_selector: Some("even=true".into()),
+            limit: 3,
+            mode,
+            projection: Projection::Metadata,
+            ..Default::default()
+        };
+        let first = client.list(&config_map(), &options).await?;
+        assert_eq!(first.items.len(), 3, "{mode:?}");
+        options.continue_token = first.continue_token;
+        let second = client.list(&config_map(), &options).await?;
+        assert_eq!(
+            (second.items.len(), &second.continue_token),
+            (1, &None),
+            "{mode:?}"
+        );
+        let item: Value = serde_json::from_slice(&second.items[0])?;
+        assert_eq!(
+            (&item["metadata"]["name"], &item["data"]),
+            (&json!("n6"), &Value::Null),
+            "{mode:?}"
+        );
+        let by_name = ListOptions {
+            field_selector: Some("metadata.name=n1".into()),
+            mode,
+            ..Default::default()
+        };
+        assert_eq!(
+            client.list(&config_map(), &by_name).await?.items.len(),
+            1,
+            "{mode:?}"
+        );
+    }
+    let unknown = ListOptions {
+        field_selector: Some("data.n=1".into()),
+        ..Default::default()
+    };
+    assert_eq!(
+        client
+            .list(&config_map(), &unknown)
+            .await
+            .expect_err("no such index")
+            .code,
+        ApiCode::Invalid
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_selection() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    for (name, app) in [("a", "one"), ("b", "one"), ("c", "two")] {
+        let mut value = object(name, json!({}));
+        value["metadata"]["labels"] = json!({"app": app});
+        fleet.apply("alpha", value)?;
+    }
+    let client = client(&cluster);
+    let selection = Selection {
+        namespace: Some("default".into()),
+        label_selector: Some("app=one".into()),
+        ..Default::default()
+    };
+    client
+        .delete_collection(&config_map(), &selection, &DeleteOptions::default())
+        .await?;
+    for (name, there) in [("a", false), ("b", false), ("c", true)] {
+        assert_eq!(
+            get(&client, name, ReadMode::Live).await?.is_some(),
+            there,
+            "{name}"
+        );
+    }
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_batch_answers_in_order() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let client = client(&cluster);
+    let operations = vec![
+        Operation::Apply(
+            config_map(),
+            bytes(&object("a", json!({}))),
+            ApplyOptions::default(),
+        ),
+        Operation::Delete(config_map(), key("absent"), DeleteOptions::default()),
+        Operation::Get(config_map(), key("nothing"), GetOptions::default()),
+        Operation::List(
+            config_map(),
+            ListOptions {
+                mode: ReadMode::Live,
+                ..Default::default()
+            },
+        ),
+    ];
+    let replies = client.batch(operations).await;
+    assert!(matches!(&replies[0], Ok(Reply::Object(_))));
+    assert!(matches!(&replies[1], Err(error) if error.code == ApiCode::NotFound));
+    assert!(matches!(&replies[2], Ok(Reply::Nothing)));
+    assert!(matches!(&replies[3], Ok(Reply::Page(_))));
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_grant_is_checked_before_anything_is_asked() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let client = cluster.client(Grant::new([rule(&["configmaps"], &["get"], &["default"])]));
+    assert!(
+        client
+            .get(&config_map(), &key("a"), &GetOptions::default())
+            .await?
+            .is_some()
+    );
+    let before = fleet.server("alpha").requests().len();
+
+    let elsewhere = ObjectKey::namespaced("kube-system", "a");
+    let denied = client
+        .get(&config_map(), &elsewhere, &GetOptions::default())
+        .await
+        .expect_err("another namespace");
+    assert_eq!(denied.code, ApiCode::Denied);
+    assert!(
+        denied
+            .message
+            .contains("resources: [configmaps], verbs: [get], namespaces: [kube-system]"),
+        "{}",
+        denied.message
+    );
+    let write = client
+        .patch(
+            &config_map(),
+            &key("a"),
+            PatchType::Merge,
+            bytes(&json!({})),
+            &WriteOptions::default(),
+        )
+        .await;
+    assert_eq!(write.expect_err("no patch").code, ApiCode::Denied);
+    let list = client.list(&config_map(), &ListOptions::default()).await;
+    assert_eq!(list.expect_err("no list").code, ApiCode::Denied);
+    let secret = GroupVersionKind::new("", "v1", "Secret");
+    assert_eq!(
+        client
+            .get(&secret, &key("a"), &GetOptions::default())
+            .await
+            .expect_err("another kind")
+            .code,
+        ApiCode::Denied
+    );
+    let unknown_group = GroupVersionKind::new("example.com", "v1", "Widget");
+    assert_eq!(
+        client
+            .get(&unknown_group, &key("a"), &GetOptions::default())
+            .await
+            .expect_err("another group")
+            .code,
+        ApiCode::Denied
+    );
+    assert_eq!(
+        fleet.server("alpha").requests().len(),
+        before,
+        "a denied call asks nothing of the server"
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_list_without_a_namespace_sees_the_granted_ones_only() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    for namespace in ["one", "two", "three"] {
+        fleet.apply(
+            "alpha",
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        )?;
+        let mut value = object("a", json!({}));
+        value["metadata"]["namespace"] = json!(namespace);
+        fleet.apply("alpha", value)?;
+    }
+    let grant = Grant::new([rule(
+        &["configmaps"],
+        &["get", "list", "watch"],
+        &["one", "three"],
+    )]);
+    let client = cluster.client(grant);
+    for mode in [ReadMode::Live, ReadMode::Cached] {
+        let (mut seen, mut token) = (Vec::new(), None);
+        loop {
+            let options = ListOptions {
+                mode,
+                limit: 1,
+                continue_token: token,
+                ..Default::default()
+            };
+            let page = client.list(&config_map(), &options).await?;
+            for item in &page.items {
+                let item: Value = serde_json::from_slice(item)?;
+                seen.push(
+                    item["metadata"]["namespace"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                );
+            }
+            token = page.continue_token;
+            if token.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, ["one", "three"], "{mode:?}");
+    }
+    fleet.stop().await
+}

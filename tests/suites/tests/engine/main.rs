@@ -1,0 +1,8 @@
+//! The engine on simulated clusters: what it promises about clusters, caches, keys and runs. Entry points: the modules below.
+
+mod caches;
+mod clients;
+mod engagement;
+mod fixture;
+mod keys;
+mod locality;
