@@ -11,22 +11,23 @@ pub(super) type GateId = u32;
 
 /// A limit on what runs in a cluster, over all tenants or within one.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Gate {
-    pub(super) limit: usize,
-    pub(super) running: usize,
+    pub(super) limit: u32,
+    pub(super) running: u32,
     /// Lanes that take turns and lead through this gate.
-    pub(super) active: usize,
+    pub(super) active: u32,
     /// Lanes that wait here, by the virtual time that they had when they came.
     pub(super) parked: BTreeSet<(u64, u32)>,
     /// Lanes, of any state, that lead through this gate.
-    pub(super) lanes: usize,
+    pub(super) lanes: u32,
     /// The tenant, if the limit is that of a cluster within a tenant.
     pub(super) tenant: Option<u32>,
 }
 
 impl Gate {
     /// Runs that may still begin.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn room(&self) -> u32 {
         self.limit.saturating_sub(self.running)
     }
 

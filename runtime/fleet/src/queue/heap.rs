@@ -30,6 +30,11 @@ impl<K: Ord + Copy> Heap<K> {
         self.items.first().copied()
     }
 
+    /// The key that the item at a place stands under.
+    pub(super) fn key(&self, place: u32) -> K {
+        self.items[place as usize].0
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -81,14 +86,20 @@ impl<K: Ord + Copy> Heap<K> {
         let item = self.items[at];
         loop {
             let first = at * CHILDREN + 1;
-            let children = first..(first + CHILDREN).min(self.items.len());
-            let Some(least) = children.min_by_key(|child| self.items[*child]) else {
+            let end = (first + CHILDREN).min(self.items.len());
+            let Some((head, rest)) = self.items.get(first..end).and_then(<[_]>::split_first) else {
                 break;
             };
-            if self.items[least] >= item {
+            let (mut least, mut child) = (first, *head);
+            for (other, place) in rest.iter().zip(first + 1..) {
+                if *other < child {
+                    (least, child) = (place, *other);
+                }
+            }
+            if child >= item {
                 break;
             }
-            self.put(at, self.items[least], placed);
+            self.put(at, child, placed);
             at = least;
         }
         self.put(at, item, placed);

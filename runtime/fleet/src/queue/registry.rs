@@ -69,7 +69,7 @@ impl Classes {
         };
         let changed = &mut self.tenants[tenant as usize];
         changed.options = options;
-        changed.share.weight = u64::from(options.weight.max(1));
+        changed.share.weight = options.weight.max(1);
         self.settle_tenant(tenant);
         self.refresh_gates();
         tenant
@@ -325,22 +325,22 @@ impl Classes {
         self.free_gates.push(gate);
     }
 
-    fn cluster_limit(&self, state: ClusterState) -> usize {
+    fn cluster_limit(&self, state: ClusterState) -> u32 {
         match state {
-            ClusterState::Ready => self.limits.per_cluster.unwrap_or(usize::MAX),
+            ClusterState::Ready => self.limits.per_cluster.map_or(u32::MAX, narrow),
             ClusterState::Probing => 1,
             ClusterState::Held => 0,
         }
     }
 
-    fn tenant_cluster_limit(&self, tenant: u32) -> usize {
+    fn tenant_cluster_limit(&self, tenant: u32) -> u32 {
         let TenantOptions {
             concurrency,
             per_cluster,
             ..
         } = self.tenants[tenant as usize].options;
         let limit = concurrency.map_or(self.limits.global, |limit| limit.min(self.limits.global));
-        per_cluster.unwrap_or(limit / 4).max(1)
+        narrow(per_cluster.unwrap_or(limit / 4).max(1))
     }
 
     /// Gives every gate its limit anew.
@@ -354,7 +354,7 @@ impl Classes {
         }
     }
 
-    fn refresh_gate(&mut self, gate: GateId, limit: usize) {
+    fn refresh_gate(&mut self, gate: GateId, limit: u32) {
         self.gates[gate as usize].limit = limit;
         self.settle_gate(gate);
     }
@@ -368,4 +368,9 @@ fn place<T>(items: &mut Vec<T>, free: &mut Vec<u32>, item: T) -> u32 {
     }
     items.push(item);
     (items.len() - 1) as u32
+}
+
+/// A limit that no number of runs reaches is as good as none.
+fn narrow(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }

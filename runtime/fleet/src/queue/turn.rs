@@ -170,18 +170,21 @@ impl Classes {
     fn reorder_lane(&mut self, lane: u32) {
         let lane = &self.lanes[lane as usize];
         let (controller, place, order) = (lane.controller, lane.share.place, lane.order());
-        if place != NOWHERE {
-            self.controllers[controller as usize]
-                .lanes
-                .change(place, order, &mut self.lanes);
+        if place == NOWHERE {
+            return;
+        }
+        let turns = &mut self.controllers[controller as usize].lanes;
+        let (best, vtime) = turns.key(place);
+        if best != order.0 || !lane.share.may_stay_under(vtime) {
+            turns.change(place, order, &mut self.lanes);
         }
     }
 
     /// Puts a controller where it belongs after anything that it depends on has changed.
     pub(super) fn settle_controller(&mut self, controller: u32) {
         let settled = &mut self.controllers[controller as usize];
-        let runnable =
-            !settled.lanes.is_empty() && settled.share.running < settled.options.concurrency.max(1);
+        let runnable = !settled.lanes.is_empty()
+            && (settled.share.running as usize) < settled.options.concurrency.max(1);
         let tenant = settled.tenant;
         let owner = &mut self.tenants[tenant as usize];
         match (runnable, settled.share.place) {
@@ -192,6 +195,7 @@ impl Classes {
                     .controllers
                     .push(vtime, controller, &mut self.controllers);
             }
+            (true, place) if settled.share.may_stay_under(owner.controllers.key(place)) => {}
             (true, place) => {
                 let vtime = settled.share.vtime;
                 owner
@@ -211,13 +215,14 @@ impl Classes {
             && settled
                 .options
                 .concurrency
-                .is_none_or(|limit| settled.share.running < limit.max(1));
+                .is_none_or(|limit| (settled.share.running as usize) < limit.max(1));
         match (runnable, settled.share.place) {
             (true, NOWHERE) => {
                 settled.share.rejoin(self.turn);
                 let vtime = settled.share.vtime;
                 self.order.push(vtime, tenant, &mut self.tenants);
             }
+            (true, place) if settled.share.may_stay_under(self.order.key(place)) => {}
             (true, place) => {
                 let vtime = settled.share.vtime;
                 self.order.change(place, vtime, &mut self.tenants);
@@ -280,6 +285,9 @@ impl Classes {
 
     /// Wakes lanes that could go through a gate after anything that it depends on has changed.
     pub(super) fn settle_gate(&mut self, gate: GateId) {
+        if self.gates[gate as usize].parked.is_empty() && self.slack.is_empty() {
+            return;
+        }
         while self.gates[gate as usize].wants_more() {
             self.wake(gate);
         }
