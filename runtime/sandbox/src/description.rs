@@ -441,8 +441,17 @@ fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, DescriptionError> 
 }
 
 /// The changes that count: any of those named, or every one if none is.
-fn predicate(_changes: &[wit::Change]) -> Predicate {
-    Predicate::always()
+fn predicate(changes: &[wit::Change]) -> Predicate {
+    let counted = |change: &wit::Change| match change {
+        wit::Change::Generation => Predicate::Generation,
+        wit::Change::Labels => Predicate::Labels,
+        wit::Change::Annotations => Predicate::Annotations,
+        wit::Change::Status => Predicate::Status,
+    };
+    match changes {
+        [] => Predicate::always(),
+        changes => Predicate::Any(changes.iter().map(counted).collect()),
+    }
 }
 
 fn index((at, raw): (usize, wit::Index)) -> Result<Index, DescriptionError> {

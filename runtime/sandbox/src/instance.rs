@@ -261,3 +261,6 @@ fn request(raw: types::Request) -> Result<Request, String> {
         .map_err(|error| format!("the mapper answered a request of no cluster: {error}"))?;
     Ok(Request::new(cluster, ObjectKey::from(raw.key)))
 }
+
+#[cfg(test)]
+mod tests;

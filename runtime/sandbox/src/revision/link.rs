@@ -50,9 +50,13 @@ pub(super) fn not_compiled(name: &str, error: &wasmtime::Error) -> LoadError {
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(": ");
-    let cut_off = ["unexpected end", "extends past end", "unexpected EOF"]
-        .iter()
-        .any(|words| chain.contains(words));
+    let cut_off = [
+        "unexpected end",
+        "extends past end",
+        "is out of bounds (bound",
+    ]
+    .iter()
+    .any(|words| chain.contains(words));
     if cut_off {
         return LoadError::Truncated {
             name: name.to_owned(),

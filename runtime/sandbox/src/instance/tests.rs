@@ -1,0 +1,102 @@
+//! What a guest must not do with a handle, below the isolation that would keep it from trying.
+
+use super::*;
+use crate::options::Options;
+use windlass_fleet::Manager;
+use windlass_fleet::cluster::{Cluster, ClusterConfig};
+use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::provider::single::Single;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+
+/// A cluster that nobody answers for: a handle of it has a name, which is all that these tests ask.
+async fn cluster() -> Arc<Cluster> {
+    let name = ClusterName::new("nowhere").unwrap();
+    let spec = ClusterSpec::new(
+        name.clone(),
+        ClusterConfig::from_url("http://127.0.0.1:9").unwrap(),
+    );
+    let manager = Manager::builder()
+        .provider(Arc::new(Single::new(spec)))
+        .build()
+        .unwrap()
+        .bind();
+    let handle = manager.handle();
+    tokio::spawn(manager.run(tokio_util::sync::CancellationToken::new()));
+    eventually(Duration::from_secs(10), "the cluster", || {
+        let found = handle.fleet().cluster(&name);
+        async move { Ok(found.map_or_else(|| Seen::NotYet("nothing".to_owned()), Seen::Yes)) }
+    })
+    .await
+    .unwrap()
+}
+
+fn identity() -> Arc<Identity> {
+    Arc::new(Identity {
+        tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
+        name: ControllerName::new("handles").unwrap(),
+        grant: Arc::new(Grant::none()),
+        config: "{}".into(),
+        limits: Limits::default(),
+    })
+}
+
+/// Calls `reconcile` again and again in one instance, revoking after each call as the end of a call does.
+async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, types::Failure>>> {
+    let sandbox = Sandbox::new(Options {
+        instances: 2,
+        ..Options::default()
+    })
+    .unwrap();
+    let revision = sandbox.load(guest("test-handle")).await.unwrap();
+    let code = Code::bind(&sandbox, &revision, false).unwrap();
+    let (cluster, _slot) = (cluster().await, sandbox.slot().await);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut store = code.store(Call::new(identity(), Purpose::Map, deadline));
+    let instance = code.pre.instantiate_async(&mut store).await.unwrap();
+    let mut outcomes = Vec::new();
+    for name in names {
+        let handle = ClusterHandle::new(cluster.client(Grant::none()), Reach::Everything);
+        let handle = store.data_mut().give(handle).unwrap();
+        let key = types::ObjectKey {
+            namespace: None,
+            name: (*name).to_owned(),
+        };
+        let request = types::Request {
+            cluster: "nowhere".to_owned(),
+            key,
+        };
+        let guest = code.reconciler.load(&mut store, &instance).unwrap();
+        outcomes.push(guest.call_reconcile(&mut store, &request, handle).await);
+        store.data_mut().revoke();
+    }
+    outcomes
+}
+
+#[tokio::test]
+async fn a_handle_that_was_kept_traps_when_it_is_used_after_its_call() {
+    let outcomes = calls(&["keep", "use"]).await;
+    assert!(matches!(outcomes[0], Ok(Ok(types::Action::Done))));
+    let error = outcomes[1].as_ref().unwrap_err();
+    let stale = error
+        .downcast_ref::<crate::capability::StaleHandle>()
+        .unwrap()
+        .to_string();
+    assert_eq!(
+        stale,
+        "the handle of cluster \"nowhere\" was used after the call that it was given for: a guest must not keep one"
+    );
+}
+
+#[tokio::test]
+async fn a_kept_handle_never_becomes_the_one_of_a_later_call() {
+    // The second call is given a new handle while the first one's is still held: were the entry deleted instead of revoked, the
+    // table would hand out its index again, and the kept handle would reach the later call's cluster.
+    let outcomes = calls(&["keep", "keep", "use"]).await;
+    assert!(
+        outcomes[2]
+            .as_ref()
+            .unwrap_err()
+            .is::<crate::capability::StaleHandle>()
+    );
+}

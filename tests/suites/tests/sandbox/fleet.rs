@@ -1,0 +1,120 @@
+//! Other clusters: those that a rule opens, and no others.
+
+use crate::fixture::{Stage, config_map, rule};
+use anyhow::Result;
+use serde_json::json;
+use windlass_fleet::Rule;
+use windlass_fleet::grant::ClusterRule;
+use windlass_fleet::name::NamePattern;
+
+fn rules() -> Vec<Rule> {
+    let beta = ClusterRule {
+        names: vec![NamePattern::new("b*")],
+        ..ClusterRule::default()
+    };
+    let maps = |verbs: &[&str]| rule("", &["configmaps"], verbs, "*");
+    vec![
+        maps(&["get", "list", "watch"]),
+        Rule {
+            clusters: Some(beta),
+            ..maps(&["get"])
+        },
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_reaches_the_clusters_that_rules_open_and_no_others() -> Result<()> {
+    let stage = Stage::start(&["alpha", "beta", "gamma"]).await?;
+    for cluster in ["alpha", "beta", "gamma"] {
+        stage.put(cluster, config_map("a", json!({"of": cluster})))?;
+    }
+    let script = json!({
+        "open": ["beta", "gamma", "bye"],
+        "steps": [
+            {"do": "name"},
+            {"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "a"], "options": {"mode": "live"}, "show": ["/data/of"]},
+            {"do": "delete", "kind": ["v1", "ConfigMap"], "key": ["default", "a"]},
+        ],
+    });
+    let actor = stage
+        .guest("test-fleet")
+        .config(script)
+        .rules(rules())
+        .run()
+        .await?;
+    let answer = actor.answer("alpha", "a").await?;
+
+    let names: Vec<_> = answer["clusters"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|info| info["name"].clone())
+        .collect();
+    assert_eq!(
+        names,
+        ["alpha", "beta"],
+        "its own, and those that a rule opens: {answer}"
+    );
+    let beta = &answer["opened"]["beta"];
+    assert_eq!(
+        (&beta[0], &beta[1]),
+        (&json!("beta"), &json!(["beta"])),
+        "{answer}"
+    );
+    assert_eq!(beta[2]["code"], "denied");
+    let gamma = &answer["opened"]["gamma"];
+    assert_eq!(gamma["code"], "denied");
+    assert!(
+        gamma["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("clusters: {names: [\"gamma\"]}")),
+        "{gamma}"
+    );
+    assert_eq!(
+        answer["opened"]["bye"]["code"], "cluster-gone",
+        "a rule would open it, but it is not there"
+    );
+    assert_eq!(answer["batch"][0], "a");
+    assert_eq!(answer["batch"][1]["code"], "denied");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_can_be_chosen_by_label() -> Result<()> {
+    let stage = Stage::start(&["alpha", "beta", "bravo"]).await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    let actor = stage
+        .guest("test-fleet")
+        .name("by-label")
+        .config(json!({"selector": "name=bravo"}))
+        .rules(rules())
+        .run()
+        .await?;
+    let answer = actor.answer("alpha", "a").await?;
+    assert_eq!(answer["clusters"][0]["name"], "bravo");
+    assert_eq!(answer["clusters"][0]["labels"], json!([["name", "bravo"]]));
+    assert_eq!(answer["clusters"][1], json!(null));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_reaches_no_cluster() -> Result<()> {
+    let stage = Stage::start(&["beta"]).await?;
+    let describing = stage
+        .guest("test-fleet")
+        .name("describing")
+        .config(json!({"describe": true, "open": ["beta"]}))
+        .rules(rules());
+    let error = describing
+        .load()
+        .await?
+        .err()
+        .expect("it answers in an error")
+        .to_string();
+    assert_eq!(
+        error.matches("describe reaches no cluster").count(),
+        3,
+        "clusters, open and batch: {error}"
+    );
+    Ok(())
+}

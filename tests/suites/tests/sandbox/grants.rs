@@ -1,0 +1,139 @@
+//! What no rule grants is denied, names the rule that is missing, and never leaves the process.
+
+use crate::fixture::{Stage, config_map, rule};
+use anyhow::Result;
+use serde_json::{Value, json};
+use windlass_apiserver::Verb;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let (maps, secrets) = (json!(["v1", "ConfigMap"]), json!(["v1", "Secret"]));
+    let object = config_map("b", json!({}));
+    let script = json!({"steps": [
+        {"do": "get", "kind": secrets, "key": ["default", "s"]},
+        {"do": "get", "kind": secrets, "key": ["default", "s"], "options": {"mode": "live"}},
+        {"do": "list", "kind": secrets},
+        {"do": "create", "kind": maps, "object": object},
+        {"do": "update", "kind": maps, "object": object},
+        {"do": "patch", "kind": maps, "key": ["default", "a"], "patch": ["merge", {"data": {"k": "v"}}]},
+        {"do": "apply", "kind": maps, "object": object},
+        {"do": "delete", "kind": maps, "key": ["default", "a"]},
+        {"do": "delete-collection", "kind": maps, "options": {"namespace": "default"}},
+        {"do": "get", "kind": maps, "key": ["kube-system", "a"]},
+        {"do": "batch", "steps": [{"do": "get", "kind": maps, "key": ["default", "a"]}, {"do": "delete", "kind": maps, "key": ["default", "a"]}]},
+        {"do": "get", "kind": ["acme.dev/v1", "Rocket"], "key": ["default", "r"]},
+    ]});
+    let reading = vec![rule(
+        "",
+        &["configmaps"],
+        &["get", "list", "watch"],
+        "default",
+    )];
+    let actor = stage
+        .guest("test-calls")
+        .name("denied")
+        .config(script)
+        .rules(reading)
+        .run()
+        .await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    let answer = actor.answer("alpha", "a").await?;
+
+    let missing = |at: &Value, verb: &str, resource: &str| {
+        let message = at["message"].as_str().unwrap_or_default();
+        let rule = format!("apiGroups: [\"\"], resources: [{resource}], verbs: [{verb}]");
+        assert!(
+            at["code"] == "denied" && message.contains(&rule),
+            "{rule} in {at}"
+        );
+    };
+    for (at, verb, resource) in [
+        (0, "get", "secrets"),
+        (1, "get", "secrets"),
+        (2, "list", "secrets"),
+        (3, "create", "configmaps"),
+        (4, "update", "configmaps"),
+        (5, "patch", "configmaps"),
+        (7, "delete", "configmaps"),
+        (8, "deletecollection", "configmaps"),
+        (9, "get", "configmaps"),
+    ] {
+        missing(&answer[at], verb, resource);
+    }
+    assert_eq!(
+        answer[6]["code"], "denied",
+        "an apply needs create and patch: {}",
+        answer[6]
+    );
+    assert_eq!(
+        answer[10][0], "a",
+        "a batch is checked operation by operation"
+    );
+    missing(&answer[10][1], "delete", "configmaps");
+    assert_eq!(
+        answer[11]["code"], "denied",
+        "a group that no rule names is denied, known or not: {}",
+        answer[11]
+    );
+
+    let server = stage.server("alpha");
+    for verb in [Verb::Get, Verb::List, Verb::Watch] {
+        assert_eq!(server.count(verb, "secrets"), 0, "{verb:?} of secrets");
+    }
+    for verb in [
+        Verb::Create,
+        Verb::Update,
+        Verb::Patch,
+        Verb::Delete,
+        Verb::DeleteCollection,
+    ] {
+        assert_eq!(
+            server.count(verb, "configmaps"),
+            0,
+            "{verb:?} of configmaps"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_outside_the_grant_fails_the_load_and_prints_the_rule() -> Result<()> {
+    let stage = Stage::start(&[]).await?;
+    let error = stage
+        .guest("test-describe")
+        .config(json!({"way": "watch-secrets"}))
+        .load()
+        .await?
+        .err()
+        .expect("it is refused")
+        .to_string();
+    assert_eq!(
+        error,
+        "watch 1 (v1/Secret) needs a rule that is not there: no rule grants list and watch on secrets in all namespaces\n  \
+         add to rules:\n    - {apiGroups: [\"\"], resources: [secrets], verbs: [list, watch], namespaces: [\"*\"]}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_namespaces_that_are_not_granted_never_reach_a_guest() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage
+        .guest("hello")
+        .name("hello-in-default")
+        .rules(vec![rule("", &["configmaps"], &["*"], "default")])
+        .run()
+        .await?;
+    let mut elsewhere = config_map("elsewhere", json!({}));
+    elsewhere["metadata"]["namespace"] = json!("kube-system");
+    stage.put("alpha", elsewhere)?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    actor.outcome("alpha", "a").await?.expect("it greets");
+    let other = stage
+        .server("alpha")
+        .get("v1", "ConfigMap", "kube-system", "elsewhere-greeting")
+        .expect("ConfigMaps are served");
+    assert!(other.is_none());
+    Ok(())
+}

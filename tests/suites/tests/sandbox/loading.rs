@@ -1,0 +1,274 @@
+//! What cannot be a guest is refused with a sentence that says what to do; what can says what it needs.
+
+use crate::fixture::{Stage, revision, sandbox};
+use anyhow::Result;
+use serde_json::json;
+use windlass_harness::guests::guest;
+use windlass_sandbox::{LoadError, Source};
+
+async fn load(bytes: Vec<u8>) -> Result<(), LoadError> {
+    sandbox()
+        .load(Source::Bytes {
+            name: "guest.wasm".into(),
+            bytes,
+        })
+        .await
+        .map(drop)
+}
+
+async fn refusal(bytes: Vec<u8>) -> String {
+    load(bytes).await.expect_err("it is refused").to_string()
+}
+
+fn hello() -> Result<Vec<u8>> {
+    Ok(std::fs::read(guest("hello"))?)
+}
+
+/// The component with a text replaced by one of the same length, wherever it stands.
+fn renamed(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut found = 0;
+    for at in 0..bytes.len().saturating_sub(from.len()) {
+        if bytes[at..].starts_with(from.as_bytes()) {
+            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+            found += 1;
+        }
+    }
+    assert!(found > 0, "{from} is in the component");
+    bytes
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_there_is_named() {
+    let error = sandbox()
+        .load(std::path::Path::new("/nowhere/guest.wasm"))
+        .await
+        .expect_err("it is refused");
+    assert_eq!(error.to_string(), "/nowhere/guest.wasm cannot be read");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[tokio::test]
+async fn random_bytes_are_not_webassembly() {
+    let bytes = (0..4096_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    assert_eq!(
+        refusal(bytes).await,
+        "guest.wasm is not WebAssembly: give a component, as `windlass build` makes it"
+    );
+}
+
+#[tokio::test]
+async fn a_core_module_is_told_from_a_component() {
+    let module = b"\0asm\x01\0\0\0".to_vec();
+    assert!(
+        refusal(module).await.contains(
+            "is a core WebAssembly module, not a component: build it with `windlass build`"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_file_cut_off_anywhere_is_refused() -> Result<()> {
+    let whole = hello()?;
+    for length in [0, 3, 6, 20, 1000, whole.len() / 2, whole.len() - 1] {
+        let error = load(whole[..length].to_vec())
+            .await
+            .expect_err("it is refused");
+        let expected = matches!(
+            error,
+            LoadError::Truncated { .. }
+                | LoadError::NotWasm { .. }
+                | LoadError::Invalid { .. }
+                | LoadError::NotAGuest { .. }
+        );
+        assert!(expected, "cut off at {length}: {error}");
+    }
+    let half = refusal(whole[..whole.len() / 2].to_vec()).await;
+    assert!(half.starts_with("guest.wasm ends in the middle"), "{half}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_component_of_another_world_is_not_a_guest() {
+    let empty = b"\0asm\x0d\0\x01\0".to_vec();
+    assert!(
+        refusal(empty)
+            .await
+            .contains("does not export windlass:runtime/reconciler@0.1.0 (it exports nothing)")
+    );
+}
+
+#[tokio::test]
+async fn a_component_of_a_newer_version_says_which() -> Result<()> {
+    let newer = renamed(hello()?, "@0.1.0", "@0.2.0");
+    let error = refusal(newer).await;
+    assert!(
+        error.contains("another version of the contract")
+            && error.contains("windlass:runtime/reconciler@0.2.0"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_import_that_no_guest_is_given_is_named() -> Result<()> {
+    let asking = renamed(
+        hello()?,
+        "windlass:runtime/config@0.1.0",
+        "windmill:runtime/config@0.1.0",
+    );
+    let error = refusal(asking).await;
+    assert!(
+        error.starts_with(
+            "guest.wasm imports windmill:runtime/config@0.1.0, which guests are not given"
+        ),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_function_that_this_host_does_not_have_is_named() -> Result<()> {
+    let asking = renamed(hello()?, "record-event", "recall-event");
+    let error = refusal(asking).await;
+    assert!(
+        error.contains("does not fit windlass:runtime@0.1.0") && error.contains("recall-event"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_component_over_the_size_limit_is_not_compiled() -> Result<()> {
+    let small = windlass_sandbox::Sandbox::new(windlass_sandbox::Options {
+        instances: 1,
+        max_component: 1000,
+        ..Default::default()
+    })?;
+    let error = small
+        .load(guest("hello"))
+        .await
+        .expect_err("it is refused")
+        .to_string();
+    assert!(error.ends_with("at most 1000 bytes are loaded"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guest_that_calls_other_clusters_needs_a_rule_that_opens_one() -> Result<()> {
+    let stage = Stage::start(&[]).await?;
+    let error = stage
+        .guest("test-fleet")
+        .load()
+        .await?
+        .err()
+        .expect("it is refused");
+    assert!(matches!(error, LoadError::FleetNotGranted), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_description_that_traps_loops_or_refuses_fails_the_load() -> Result<()> {
+    let stage = Stage::start(&[]).await?;
+    for (way, said) in [
+        ("trap", "the guest's describe() failed: the guest trapped: "),
+        (
+            "loop",
+            "the guest's describe() failed: no answer within 50ms: describe must only say what the guest wants",
+        ),
+        (
+            "refuse",
+            "the guest refuses to start: the config asks for the impossible",
+        ),
+        (
+            "unknown-option",
+            "watch 1 (v1/ConfigMap) has the option \"debounce\", which this host does not know",
+        ),
+        (
+            "watch-nothing",
+            "the guest watches nothing and would never run",
+        ),
+    ] {
+        let error = stage
+            .guest("test-describe")
+            .config(json!({"way": way}))
+            .load()
+            .await?
+            .err()
+            .expect("it is refused")
+            .to_string();
+        assert!(error.starts_with(said), "{way}: {error}");
+    }
+    assert!(
+        stage
+            .guest("test-describe")
+            .config(json!({"way": "well"}))
+            .load()
+            .await?
+            .is_ok()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_config_that_does_not_fit_fails_the_load_in_the_guests_words() -> Result<()> {
+    let stage = Stage::start(&[]).await?;
+    let error = stage
+        .guest("hello")
+        .config(json!({"greeting": 7}))
+        .load()
+        .await?
+        .err()
+        .expect("it is refused")
+        .to_string();
+    assert!(
+        error.starts_with("the guest refuses to start: config: invalid type: integer `7`"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_inspection_says_what_a_guest_needs() -> Result<()> {
+    let inspection = revision("hello").await?.inspect(sandbox(), "{}").await?;
+    assert_eq!(inspection.world, "windlass:runtime/reconcile@0.1.0");
+    assert_eq!(inspection.title, "greets whom ConfigMaps ask to greet");
+    assert_eq!(inspection.primary.as_deref(), Some("v1/ConfigMap"));
+    assert!(
+        inspection
+            .imports
+            .iter()
+            .all(|import| import.starts_with("windlass:runtime/")),
+        "{:?}",
+        inspection.imports
+    );
+    assert!(
+        !inspection
+            .imports
+            .iter()
+            .any(|import| import.contains("fleet")),
+        "what is not used is not imported"
+    );
+    assert_eq!(
+        inspection.watches,
+        [
+            "v1/ConfigMap, enqueued by primary, labels hello.windlass.dev/greet",
+            "v1/ConfigMap, enqueued by controller-owner"
+        ]
+    );
+    assert_eq!(
+        inspection.rules_yaml,
+        "- {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, patch], namespaces: [\"*\"]}\n"
+    );
+    assert_eq!(
+        revision("test-mapper")
+            .await?
+            .inspect(sandbox(), "{}")
+            .await?
+            .world,
+        "windlass:runtime/mapped-reconcile@0.1.0"
+    );
+    Ok(())
+}

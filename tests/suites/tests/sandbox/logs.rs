@@ -1,0 +1,108 @@
+//! What guests log, and what they print. Entry points: [`init`] and [`lines`].
+
+use crate::fixture::{Stage, config_map, wait};
+use anyhow::Result;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::io;
+use windlass_harness::eventually::Seen;
+
+/// Everything that this process logged. Tests tell their lines apart by reconciler.
+static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+/// Writes to the log above, and to the test's output.
+struct Writer;
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        LOGGED.lock().extend_from_slice(bytes);
+        print!("{}", String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn init() {
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .with_writer(|| Writer);
+    // Another test of this process may have been first: its subscriber is this one.
+    drop(subscriber.try_init());
+}
+
+/// The lines about a reconciler that hold a text.
+pub(crate) fn lines(reconciler: &str, text: &str) -> Vec<String> {
+    let logged = LOGGED.lock();
+    let logged = String::from_utf8_lossy(&logged);
+    let of = format!("reconciler={reconciler}");
+    logged
+        .lines()
+        .filter(|line| line.contains(&of) && line.contains(text))
+        .map(str::to_owned)
+        .collect()
+}
+
+async fn logged(reconciler: &str, text: &str) -> Result<Vec<String>> {
+    wait(&format!("a line of {reconciler} with {text:?}"), || {
+        Seen::of(lines(reconciler, text), |lines| !lines.is_empty())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn standard_output_and_error_become_lines_of_the_log() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage.guest("test-output").run().await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    actor.outcome("alpha", "a").await?.expect("it only prints");
+    assert!(logged("test-output", "out: a").await?[0].contains("INFO"));
+    assert!(
+        logged("test-output", "out: and more").await?[0].contains("INFO"),
+        "a last line needs no end"
+    );
+    assert!(logged("test-output", "err: a warning").await?[0].contains("WARN"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_says_whose_it_is() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage.guest("hello").name("hello-logs").run().await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    actor.outcome("alpha", "a").await?.expect("it greets");
+    let line = logged("hello-logs", "greeted").await?.remove(0);
+    for part in [
+        "guest",
+        "tenant=tenant-of-hello-logs",
+        "cluster=alpha",
+        "who=world",
+        "greeting=default/a-greeting",
+    ] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_is_cut_at_the_budget_and_counted() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let flood = stage
+        .guest("test-log")
+        .config(json!({"lines": 1000, "length": 100}))
+        .limits(|limits| limits.log_bytes = 2000);
+    let actor = flood.run().await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    actor
+        .outcome("alpha", "a")
+        .await?
+        .expect("a flood is no failure");
+    let dropped = logged("test-log", "over limits.logBytes").await?;
+    assert!(dropped[0].contains("lines=98"), "{}", dropped[0]);
+    let written = lines("test-log", "xxxx").len();
+    assert!((10..=20).contains(&written), "{written} lines were written");
+    Ok(())
+}
