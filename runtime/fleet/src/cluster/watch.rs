@@ -6,7 +6,7 @@
 
 use super::answer;
 use super::store::{Problem, StaleList, Store};
-use super::transport::{Call, Connection, JSON, TransportError, root_cause};
+use super::transport::{Call, Connection, JSON, TransportError};
 use crate::api::{ApiCode, ApiError, Projection};
 use crate::backoff::Backoff;
 use crate::json::{Frame, FrameType, Head, List, Object};
@@ -92,28 +92,25 @@ impl Watcher {
         }
         loop {
             let started = Instant::now();
-            match self.watch().await {
+            let interrupted = self.watch().await;
+            self.store.set_watching(false);
+            let mut delay = Duration::ZERO;
+            match &interrupted {
                 Interrupted::Ended if started.elapsed() > Duration::from_secs(1) => {
-                    self.backoff.reset()
+                    self.backoff.reset();
+                    continue;
                 }
                 // A server that ends watches at once is not making progress.
-                Interrupted::Ended | Interrupted::Transport(_) | Interrupted::Garbage(_) => {
-                    self.store.set_watching(false);
-                    let delay = self.backoff.next(&mut self.rng);
-                    tokio::time::sleep(delay).await;
+                Interrupted::Ended => {}
+                Interrupted::Transport(_) | Interrupted::Garbage(_) => self.report(&interrupted),
+                Interrupted::Refused(error) if is_passing(error) => {
+                    delay = error.retry_after.unwrap_or_default();
+                    self.report(&interrupted);
                 }
-                Interrupted::Refused(error)
-                    if error.http_status == 429 || error.http_status >= 500 =>
-                {
-                    self.store.set_watching(false);
-                    let delay = self
-                        .backoff
-                        .next(&mut self.rng)
-                        .max(error.retry_after.unwrap_or_default());
-                    tokio::time::sleep(delay).await;
-                }
-                other => return other,
+                _ => return interrupted,
             }
+            delay = delay.max(self.backoff.next(&mut self.rng));
+            tokio::time::sleep(delay).await;
         }
     }
 
@@ -271,8 +268,10 @@ impl Watcher {
             };
             match line {
                 Err(_) => return Interrupted::Ended,
-                Ok(Err(reason)) => {
-                    return Interrupted::Transport(self.connection.unreachable(reason));
+                // Broken off: resumed as if it had ended, and a server that is away shows at the next attempt.
+                Ok(Err(Broken::Connection)) => return Interrupted::Ended,
+                Ok(Err(Broken::LongLine(limit))) => {
+                    return Interrupted::Garbage(format!("a line of more than {limit} bytes"));
                 }
                 Ok(Ok(None)) => return Interrupted::Ended,
                 Ok(Ok(Some(line))) => match self.event(&line) {
@@ -350,6 +349,11 @@ impl Watcher {
     }
 }
 
+/// Whether a refusal may be over by itself, so that the watch resumes where it was.
+fn is_passing(error: &ApiError) -> bool {
+    error.http_status == 429 || error.http_status >= 500
+}
+
 fn refused(error: ApiError) -> Interrupted {
     if error.http_status == 410 {
         Interrupted::Expired
@@ -367,6 +371,12 @@ fn bookmark_version(text: &[u8]) -> Result<Option<String>, crate::json::JsonErro
     let head = Head::scan(text)?;
     let quoted = &text[head.resource_version.range()];
     Ok(serde_json::from_slice(quoted).ok())
+}
+
+/// Why there is no further line.
+enum Broken {
+    Connection,
+    LongLine(usize),
 }
 
 /// Splits a body into lines, none longer than a limit.
@@ -389,20 +399,17 @@ impl Lines {
     }
 
     /// The next line without its end; `None` at the end of the body. What stands behind the last line end is not a line.
-    async fn next(&mut self) -> Result<Option<Bytes>, String> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
             }
             if self.buffer.len() > self.limit {
-                return Err(format!(
-                    "a line of the watch is longer than {} bytes",
-                    self.limit
-                ));
+                return Err(Broken::LongLine(self.limit));
             }
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(root_cause(&error)),
+                Some(Err(_)) => return Err(Broken::Connection),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.buffer.extend_from_slice(&data);

@@ -7,6 +7,7 @@ use super::keys::wait_idle;
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_fleet::api::{ApiCode, GetOptions, PatchType, ReadMode, WriteOptions};
 use windlass_fleet::{Action, Failure, Grant};
 use windlass_harness::eventually::Seen;
@@ -191,24 +192,27 @@ async fn keys_of_a_cluster_that_is_lost_wait_until_it_is_back() -> Result<()> {
 #[tokio::test]
 async fn a_write_in_flight_is_awaited_before_the_key_runs_again() -> Result<()> {
     let log = Arc::new(Log::default());
-    let writing = controller(&log, |context| async move {
-        let client = context.client(&Arc::new(Grant::all()));
-        let patch = bytes(
-            &json!({"metadata": {"annotations": {"attempt": context.attempt().to_string()}}}),
-        );
-        let (kind, key, options) = (
-            config_map(),
-            context.request.key.clone(),
-            WriteOptions::default(),
-        );
-        let write = client.patch(&kind, &key, PatchType::Merge, patch, &options);
-        if context.attempt() == 1 {
-            // The call is polled once, which sends it, and then abandoned.
-            assert!(futures::poll!(std::pin::pin!(write)).is_pending());
-            return Err(Failure::retry("abandoned"));
+    let first = Arc::new(AtomicBool::new(true));
+    let writing = controller(&log, move |context| {
+        let first = first.swap(false, Ordering::SeqCst);
+        async move {
+            let client = context.client(&Arc::new(Grant::all()));
+            let value = if first { "abandoned" } else { "kept" };
+            let patch = bytes(&json!({"metadata": {"annotations": {"write": value}}}));
+            let (kind, key, options) = (
+                config_map(),
+                context.request.key.clone(),
+                WriteOptions::default(),
+            );
+            let write = client.patch(&kind, &key, PatchType::Merge, patch, &options);
+            if first {
+                // The call is polled once, which sends it, and then abandoned.
+                assert!(futures::poll!(std::pin::pin!(write)).is_pending());
+                return Err(Failure::retry("abandoned"));
+            }
+            write.await?;
+            Ok(Action::Done)
         }
-        write.await?;
-        Ok(Action::Done)
     });
     let fleet = Fleet::start(&["alpha"], |b| b.controller(writing)).await?;
     let cluster = fleet.engage("alpha").await?;
@@ -226,8 +230,8 @@ async fn a_write_in_flight_is_awaited_before_the_key_runs_again() -> Result<()> 
         )
         .await?;
     let now: serde_json::Value = serde_json::from_slice(&now.expect("it is there"))?;
-    assert_ne!(
-        now["metadata"]["annotations"]["attempt"], "1",
+    assert_eq!(
+        now["metadata"]["annotations"]["write"], "kept",
         "the abandoned write must not land after the second run's"
     );
     fleet.stop().await
