@@ -271,6 +271,7 @@ impl Queue {
         self.promote(at);
         let lane = self.classes.pick()?;
         let key = self.keys.pop_ready(lane)?;
+        self.keys.warm(key);
         let charged = self.classes.start(lane, self.keys.lane(lane).best(), at);
         let controller = self.id(self.classes.lanes[lane as usize].controller);
         let token = self.runs.begin(Running {

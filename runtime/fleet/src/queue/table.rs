@@ -49,6 +49,12 @@ impl Table {
         }
     }
 
+    /// Loads the slot that a lookup of this hash begins at.
+    pub(super) fn warm(&self, hash: u32) -> Option<u32> {
+        let mask = self.slots.len().checked_sub(1)?;
+        Some(self.slots[hash as usize & mask].place)
+    }
+
     /// Puts a place in that is not there.
     pub(super) fn insert(&mut self, hash: u32, place: u32) {
         if (self.len + 1) * 8 > self.slots.len() * 5 {
