@@ -112,14 +112,25 @@ while todo:
         continue
     schemas[name] = compact(definitions[name])
     todo += sorted(refs(schemas[name], set()))
+messages = {}
 for path in glob.glob(MODULES + "/*@v0.36*/**/generated.proto", recursive=True):
     text = re.sub(r"//.*", "", open(path).read())
-    package = re.search(r"^package (\S+);", text, re.M).group(1).replace("k8s.io", "io.k8s", 1).replace("_", "-")
+    package = re.search(r"^package (\S+);", text, re.M).group(1)
     for message, body in re.findall(r"^message (\w+) \{(.*?)^\}", text, re.M | re.S):
-        fields = schemas.get(f"{package}.{message}", {}).get("properties", {})
-        for field, number in re.findall(r"(\w+) = (\d+);", body):
-            if field in fields:
-                fields[field]["n"] = int(number)
+        fields = re.findall(r"(\S+) (\w+) = (\d+);", body)
+        messages[f"{package}.{message}"] = [(kind.lstrip(".") if "." in kind else f"{package}.{kind}", name, int(number)) for kind, name, number in fields]
+
+def number_fields(properties, message, base):
+    """Sets `n`; a field of a Go struct that JSON inlines is numbered `1000 * outer + inner`."""
+    camel = {re.sub(r"[-$](.)?", lambda m: (m.group(1) or "").upper() if m.start() else m.group(1), name): name for name in properties}
+    for kind, name, number in messages.get(message, []):
+        if name in camel:
+            properties[camel[name]]["n"] = base + number
+        elif base == 0 and kind in messages:
+            number_fields(properties, kind, 1000 * number)
+
+for name, schema in schemas.items():
+    number_fields(schema.get("properties", {}), name.replace("io.k8s", "k8s.io", 1).replace("-", "_"), 0)
 for name, fields in DEFAULTS.items():
     for field, value in fields.items():
         schemas[name]["properties"][field]["default"] = value

@@ -1,12 +1,18 @@
-//! Request bodies: [`parse`] reads JSON (or YAML) and tells which fields were given twice.
+//! Request bodies: [`parse`] reads JSON, YAML or protocol buffers and tells which fields were given twice.
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::protobuf;
+use crate::resource::{Resource, group_version};
+use crate::schema::builtin;
 use crate::status::ApiError;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Reads a body. YAML is understood where the media type says so; JSON always.
 ///
@@ -14,8 +20,26 @@ use crate::status::ApiError;
 /// 400 with the parser's words, 415 for a media type that is not JSON or YAML.
 pub(crate) fn parse(bytes: &[u8], media_type: &str) -> Result<(Value, Vec<String>), ApiError> {
     let yaml = media_type.ends_with("yaml");
-    if media_type == "application/vnd.kubernetes.protobuf" || media_type == "application/cbor" {
-        let text = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml";
+    if media_type == PROTOBUF {
+        let schema = |api_version: &str, kind: &str| {
+            let (group, version) = group_version(api_version);
+            if kind == "DeleteOptions" {
+                return builtin::definition(builtin::DELETE_OPTIONS)
+                    .map(|id| builtin::builtin().schemas.at(id));
+            }
+            let known = |resource: &&Arc<Resource>| {
+                resource.kind == kind && resource.version == version && resource.group == group
+            };
+            builtin::builtin()
+                .resources
+                .iter()
+                .find(known)
+                .map(|resource| resource.schema())
+        };
+        return protobuf::decode(bytes, schema).map(|value| (value, Vec::new()));
+    }
+    if media_type == "application/cbor" {
+        let text = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
         return Err(ApiError::unsupported_media(text));
     }
     let mut twice = Vec::new();

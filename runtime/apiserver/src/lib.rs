@@ -2,7 +2,8 @@
 //!
 //! It behaves as kube-apiserver 1.36 with kube-controller-manager's garbage collector and namespace controller does, for what
 //! controllers and kubectl use. It has no authentication, keeps nothing on disk, runs no admission webhooks, no CEL rules and no
-//! conversion webhooks, and speaks JSON (and reads YAML) only.
+//! conversion webhooks, and answers in JSON only (it reads JSON, YAML and, for
+//! built-in kinds, protocol buffers).
 //!
 //! Fields of the kinds in `schema/builtin.json` and of CRDs are typed for server-side apply and strategic merge patch; where a
 //! schema says nothing, lists are atomic.
@@ -35,6 +36,7 @@ mod hook;
 mod http;
 mod kinds;
 mod patch;
+mod protobuf;
 mod resource;
 mod schema;
 mod selector;

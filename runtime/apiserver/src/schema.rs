@@ -63,6 +63,8 @@ struct Node {
     atomic: bool,
     /// A Go struct held by value: never absent from a stored object.
     zero: bool,
+    /// Number of the field in protocol buffers.
+    number: Option<u32>,
     default: Option<Box<Value>>,
     patch_strategy: Option<Box<str>>,
     merge_key: Option<Box<str>>,
@@ -208,6 +210,10 @@ impl Schemas {
             nullable: flag("nullable"),
             atomic: schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
             zero: flag("zero"),
+            number: schema
+                .get("n")
+                .and_then(Value::as_u64)
+                .and_then(|number| u32::try_from(number).ok()),
             default: schema
                 .get("default")
                 .filter(|value| !value.is_null())
@@ -370,6 +376,11 @@ impl<'a> Schema<'a> {
             .default
             .as_deref()
             .or(self.shape().default.as_deref())
+    }
+
+    /// Number of the field in protocol buffers.
+    pub(crate) fn number(self) -> Option<u32> {
+        self.site().number
     }
 
     /// Never absent from a stored object.

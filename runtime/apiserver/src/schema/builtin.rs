@@ -19,6 +19,7 @@ pub(crate) struct Builtin {
 }
 
 pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// The built-in kinds; immutable, shared by every cluster.
 pub(crate) fn builtin() -> &'static Builtin {

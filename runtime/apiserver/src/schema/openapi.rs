@@ -54,6 +54,7 @@ fn expand(node: &Value, todo: &mut BTreeSet<String>, have: &Map<String, Value>) 
                     json!([{"$ref": format!("#/components/schemas/{name}")}]),
                 );
             }
+            ("n", Value::Number(_)) => {}
             ("zero", _) => drop(out.entry("default").or_insert_with(|| json!({}))),
             ("properties", Value::Object(fields)) => {
                 let fields = fields
