@@ -10,6 +10,7 @@ use rig::{Manager as Running, ServerProcess, config_map, resident, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_fleet::{Action, Context, Controller, ControllerName, GroupVersionKind, Manager};
+use windlass_harness::eventually::Seen;
 
 const PODS: usize = 20_000;
 const CLUSTERS: usize = 200;
@@ -68,9 +69,12 @@ async fn objects() -> Result<()> {
         &["pods"],
     )
     .await?;
-    while full.handle.controllers()[0].ready + full.handle.controllers()[0].running > 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let deadline = std::time::Duration::from_secs(120);
+    windlass_harness::eventually(deadline, "an idle queue", || {
+        let status = full.handle.controllers().remove(0);
+        async move { Ok(Seen::of(status.ready + status.running, |busy| *busy == 0)) }
+    })
+    .await?;
     let grown = resident()?.saturating_sub(before);
     let status = &full.handle.clusters()[0];
     let (objects, json) = (status.objects, status.bytes as f64 / status.objects as f64);

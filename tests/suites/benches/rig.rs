@@ -17,6 +17,8 @@ use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{Builder, ManagerHandle};
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::{ClusterName, GroupVersionKind};
+use windlass_harness::eventually;
+use windlass_harness::eventually::Seen;
 
 pub(crate) fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
@@ -163,24 +165,16 @@ impl Manager {
 
     /// Waits until so many clusters are ready.
     pub(crate) async fn ready(&self, clusters: usize) -> Result<()> {
-        let all = async {
-            loop {
-                let ready = self
-                    .handle
-                    .fleet()
-                    .clusters()
-                    .iter()
-                    .filter(|c| c.state() == ClusterState::Ready)
-                    .count();
-                if ready >= clusters {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(120), all)
-            .await
-            .context("the clusters did not become ready")
+        eventually(Duration::from_secs(120), "ready clusters", || {
+            let fleet = self.handle.fleet().clusters();
+            let ready = fleet
+                .iter()
+                .filter(|c| c.state() == ClusterState::Ready)
+                .count();
+            async move { Ok(Seen::of(ready, |ready| *ready >= clusters)) }
+        })
+        .await
+        .map(drop)
     }
 
     pub(crate) async fn stop(self) -> Result<()> {

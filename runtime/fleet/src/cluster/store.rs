@@ -5,28 +5,25 @@
 //! leaves a tombstone until the watch has passed it.
 
 mod index;
+mod page;
+mod state;
 #[cfg(test)]
 mod tests;
 
-use index::Index;
 pub(crate) use index::IndexPath;
+pub(crate) use page::{Page, Query};
 
-use crate::api::{ListPage, Projection};
+use crate::api::Projection;
 use crate::json::{JsonError, Object};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
-use crate::selector::{FieldSelector, LabelSelector};
+use index::Index;
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, HashMap};
+use state::State;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{Notify, watch};
-
-/// Most tombstones kept per store; the oldest goes first.
-const MAX_TOMBSTONES: usize = 10_000;
-/// A tombstone that no watch event has resolved by then is dropped.
-const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 
 /// What of a resource a store holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -134,26 +131,6 @@ pub(crate) struct Store {
 }
 
 type Sinks = Vec<(u64, Arc<dyn Sink>)>;
-
-#[derive(Default)]
-struct State {
-    objects: BTreeMap<ObjectKey, Entry>,
-    /// Resource version that list and watch have reached; text as the server gave it.
-    version: String,
-    /// `version` as a number; `None` where it is not one, and then time travel is not detected.
-    number: Option<u64>,
-    indexes: BTreeMap<Arc<str>, Index>,
-    /// Uids of objects that this process deleted and the watch has not passed yet.
-    tombstones: HashMap<Box<str>, Instant>,
-    /// Sum of the texts of `objects`.
-    bytes: usize,
-}
-
-struct Entry {
-    object: Object,
-    /// 0 where versions are not integers.
-    version: u64,
-}
 
 impl Store {
     pub(crate) fn new(key: StoreKey, resource: Arc<Resource>) -> Self {
@@ -445,222 +422,7 @@ impl Store {
     }
 }
 
-/// What a page holds.
-pub(crate) struct Page {
-    pub(crate) objects: Vec<Object>,
-    /// Key of the last object.
-    pub(crate) last: Option<ObjectKey>,
-    /// Whether objects follow.
-    pub(crate) more: bool,
-    pub(crate) version: String,
-}
-
-impl Page {
-    /// The page as callers see it, with the projection they asked for.
-    pub(crate) fn into_list(
-        self,
-        projection: Projection,
-        continue_token: Option<String>,
-    ) -> ListPage {
-        let json = |object: Object| match projection {
-            Projection::Full => object.json().clone(),
-            Projection::Metadata => object.metadata_only().json().clone(),
-        };
-        ListPage {
-            items: self.objects.into_iter().map(json).collect(),
-            continue_token,
-            resource_version: self.version,
-        }
-    }
-}
-
-/// Which objects of a store are wanted.
-#[derive(Default)]
-pub(crate) struct Query<'a> {
-    pub(crate) namespace: Option<&'a str>,
-    pub(crate) labels: Option<&'a LabelSelector>,
-    /// Of `metadata.name` and `metadata.namespace` only.
-    pub(crate) fields: Option<&'a FieldSelector>,
-    pub(crate) index: Option<(&'a str, &'a str)>,
-}
-
-impl Query<'_> {
-    fn matches(&self, key: &ObjectKey, object: &Object) -> bool {
-        self.namespace
-            .is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
-            && self
-                .labels
-                .is_none_or(|labels| labels.matches(&object.labels()))
-            && self.fields.is_none_or(|fields| {
-                fields.matches(|field| match field {
-                    "metadata.name" => &*key.name,
-                    _ => key.namespace.as_deref().unwrap_or_default(),
-                })
-            })
-    }
-
-    fn from(&self, after: Option<&ObjectKey>) -> Bound<ObjectKey> {
-        match (after, self.namespace) {
-            (Some(after), _) => Bound::Excluded(after.clone()),
-            (None, Some(namespace)) => Bound::Included(ObjectKey::namespaced(namespace, "")),
-            (None, None) => Bound::Unbounded,
-        }
-    }
-
-    /// Whether no key from here on can be of the namespace.
-    fn is_past(&self, key: &ObjectKey) -> bool {
-        self.namespace
-            .is_some_and(|namespace| key.namespace.as_deref() > Some(namespace))
-    }
-}
-
 /// A resource version as a number, where it is one.
 pub(crate) fn number(version: &str) -> Option<u64> {
     version.parse().ok()
-}
-
-impl State {
-    fn apply(&mut self, object: Object, initial: bool) -> Option<Change> {
-        let version = number(&object.resource_version()).unwrap_or(0);
-        if !self.tombstones.is_empty() && self.tombstones.contains_key(&*object.uid()) {
-            return None;
-        }
-        let key = object.key();
-        let old = match self.objects.get(&key) {
-            Some(held) if held.version >= version && version != 0 => return None,
-            Some(held) => Some(held.object.clone()),
-            None => None,
-        };
-        self.put(key, object.clone(), version);
-        Some(Change {
-            old,
-            new: Some(object),
-            initial,
-        })
-    }
-
-    fn put(&mut self, key: ObjectKey, object: Object, version: u64) {
-        for index in self.indexes.values_mut() {
-            if let Some(held) = self.objects.get(&key) {
-                index.remove(&key, &held.object);
-            }
-            index.insert(&key, &object);
-        }
-        self.bytes += object.json().len();
-        if let Some(held) = self.objects.insert(key, Entry { object, version }) {
-            self.bytes -= held.object.json().len();
-        }
-    }
-
-    fn take(&mut self, key: &ObjectKey) -> Option<Object> {
-        let held = self.objects.remove(key)?;
-        self.bytes -= held.object.json().len();
-        for index in self.indexes.values_mut() {
-            index.remove(key, &held.object);
-        }
-        Some(held.object)
-    }
-
-    fn delete(&mut self, object: &Object) -> Option<Change> {
-        self.tombstones.remove(&*object.uid());
-        let key = object.key();
-        let held = self.objects.get(&key)?;
-        let newer = held.version > number(&object.resource_version()).unwrap_or(u64::MAX);
-        if newer && held.object.uid() != object.uid() {
-            return None;
-        }
-        self.take(&key);
-        // The event carries the last state, which may be newer than the one held.
-        Some(Change {
-            old: Some(object.clone()),
-            new: None,
-            initial: false,
-        })
-    }
-
-    fn bury(&mut self, key: &ObjectKey, uid: Option<&str>, now: Instant) -> Option<Change> {
-        let held = self.objects.get(key)?;
-        if uid.is_some_and(|uid| uid != held.object.uid()) {
-            return None;
-        }
-        self.tombstones
-            .retain(|_, at| now.duration_since(*at) < TOMBSTONE_LIFE);
-        if self.tombstones.len() < MAX_TOMBSTONES {
-            self.tombstones
-                .insert(held.object.uid().as_ref().into(), now);
-        }
-        let old = self.take(key);
-        Some(Change {
-            old,
-            new: None,
-            initial: false,
-        })
-    }
-
-    fn replace(
-        &mut self,
-        objects: Vec<Object>,
-        version: String,
-        initial: bool,
-    ) -> Result<Vec<Change>, StaleList> {
-        let list = number(&version);
-        if let (Some(list), Some(held)) = (list, self.number)
-            && list < held
-        {
-            return Err(StaleList { list, held });
-        }
-        let mut changes = Vec::new();
-        let mut present: std::collections::HashSet<ObjectKey> =
-            std::collections::HashSet::with_capacity(objects.len());
-        for object in objects {
-            present.insert(object.key());
-            changes.extend(self.apply(object, initial));
-        }
-        // An own write may be newer than the list: what the list cannot know of stays.
-        let gone = |entry: &Entry| list.is_none_or(|list| entry.version <= list);
-        let gone: Vec<ObjectKey> = self
-            .objects
-            .iter()
-            .filter(|(key, entry)| !present.contains(key) && gone(entry))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in gone {
-            let old = self.take(&key);
-            changes.push(Change {
-                old,
-                new: None,
-                initial: false,
-            });
-        }
-        self.tombstones.clear();
-        self.number = list;
-        self.version = version;
-        Ok(changes)
-    }
-
-    fn reset(&mut self) -> Vec<Change> {
-        let keys: Vec<ObjectKey> = self.objects.keys().cloned().collect();
-        let changes = keys
-            .iter()
-            .map(|key| Change {
-                old: self.take(key),
-                new: None,
-                initial: false,
-            })
-            .collect();
-        self.tombstones.clear();
-        self.version.clear();
-        self.number = None;
-        changes
-    }
-
-    fn reached(&mut self, version: &str) {
-        match (number(version), self.number) {
-            (Some(new), Some(held)) if new <= held => {}
-            (new, _) => {
-                self.number = new;
-                version.clone_into(&mut self.version);
-            }
-        }
-    }
 }

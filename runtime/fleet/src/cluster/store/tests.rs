@@ -1,6 +1,7 @@
 //! What a store promises, as tests; the last one holds it against a naive store.
 
 use super::*;
+use crate::selector::LabelSelector;
 use bytes::Bytes;
 use std::collections::BTreeMap as Naive;
 
