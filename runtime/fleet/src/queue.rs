@@ -25,6 +25,8 @@ mod fairness_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod removal_tests;
+#[cfg(test)]
 mod tests;
 
 pub use class::{Counts, Totals};
@@ -167,7 +169,7 @@ impl Queue {
             return Vec::new();
         }
         let now = self.nanos(now);
-        let lanes: Vec<u32> = self.classes.lanes_of(controller.place).collect();
+        let lanes = self.classes.lanes_of(controller.place);
         lanes.into_iter().for_each(|lane| self.purge(lane, now));
         let removed = &mut self.classes.controllers[controller.place as usize];
         removed.alive = false;
@@ -187,6 +189,8 @@ impl Queue {
             return Vec::new();
         };
         let now = self.nanos(now);
+        // It may be leaving already: lanes must not go while they are looked at.
+        self.classes.clusters[cluster as usize].leaving = false;
         let lanes = self.classes.clusters[cluster as usize].lanes.clone();
         lanes.iter().for_each(|lane| self.purge(*lane, now));
         let runs = self.runs.tokens(|run| lanes.contains(&run.lane));

@@ -133,8 +133,9 @@ impl Classes {
 
     /// Forgets a controller that is not alive, once it has no keys.
     pub(super) fn drop_controller(&mut self, controller: u32) {
-        let lanes: Vec<u32> = self.lanes_of(controller).collect();
-        lanes.into_iter().for_each(|lane| self.drop_lane(lane));
+        self.lanes_of(controller)
+            .into_iter()
+            .for_each(|lane| self.drop_lane(lane));
         self.free_controllers.push(controller);
     }
 
@@ -143,11 +144,18 @@ impl Classes {
         self.settle_controller(controller);
     }
 
-    pub(super) fn lanes_of(&self, controller: u32) -> impl Iterator<Item = u32> {
-        self.lane_ids
-            .iter()
-            .filter(move |((of, _), _)| *of == controller)
-            .map(|(_, lane)| *lane)
+    /// The lanes of a controller, in the order of their numbers: what the queue does must not depend on how a map is laid out.
+    pub(super) fn lanes_of(&self, controller: u32) -> Vec<u32> {
+        self.lanes_that(|lane| lane.controller == controller)
+    }
+
+    fn lanes_that(&self, are: impl Fn(&Lane) -> bool) -> Vec<u32> {
+        let lanes = self.lane_ids.values().copied();
+        let mut lanes: Vec<u32> = lanes
+            .filter(|lane| are(&self.lanes[*lane as usize]))
+            .collect();
+        lanes.sort_unstable();
+        lanes
     }
 
     pub(super) fn cluster_id(&self, name: &ClusterName) -> Option<u32> {
@@ -189,6 +197,7 @@ impl Classes {
         if !dropped.leaving || !dropped.lanes.is_empty() {
             return;
         }
+        dropped.leaving = false;
         self.cluster_ids.remove(&dropped.name);
         dropped.name = ClusterName::local();
         let gate = dropped.gate;
@@ -248,7 +257,6 @@ impl Classes {
         self.empty_lanes += 1;
         if self.clusters[cluster as usize].leaving {
             self.drop_lane(lane);
-            self.drop_cluster(cluster);
         }
     }
 
@@ -263,16 +271,11 @@ impl Classes {
                     .share
                     .is_settled(now, self.controllers[lane.controller as usize].turn)
         };
-        let settled: Vec<u32> = self
-            .lane_ids
-            .values()
-            .copied()
-            .filter(|lane| settled(&self.lanes[*lane as usize]))
-            .collect();
+        let settled = self.lanes_that(settled);
         settled.into_iter().for_each(|lane| self.drop_lane(lane));
     }
 
-    /// Forgets a lane without keys.
+    /// Forgets a lane without keys, and its cluster if that only waited for it.
     pub(super) fn drop_lane(&mut self, lane: u32) {
         let Lane {
             controller,
@@ -296,6 +299,7 @@ impl Classes {
             }
         }
         self.free_lanes.push(lane);
+        self.drop_cluster(cluster);
     }
 
     /// The gate of a cluster within a tenant, made if there is none.
@@ -345,13 +349,19 @@ impl Classes {
 
     /// Gives every gate its limit anew.
     fn refresh_gates(&mut self) {
-        for cluster in self.cluster_ids.values().copied().collect::<Vec<_>>() {
-            let Cluster { gate, state, .. } = self.clusters[cluster as usize];
-            self.refresh_gate(gate, self.cluster_limit(state));
-        }
-        for ((tenant, _), gate) in self.tenant_gates.clone() {
-            self.refresh_gate(gate, self.tenant_cluster_limit(tenant));
-        }
+        let clusters = self
+            .cluster_ids
+            .values()
+            .map(|cluster| &self.clusters[*cluster as usize]);
+        let tenants = self.tenant_gates.iter();
+        let mut limits: Vec<(GateId, u32)> = clusters
+            .map(|cluster| (cluster.gate, self.cluster_limit(cluster.state)))
+            .chain(tenants.map(|((tenant, _), gate)| (*gate, self.tenant_cluster_limit(*tenant))))
+            .collect();
+        limits.sort_unstable();
+        limits
+            .into_iter()
+            .for_each(|(gate, limit)| self.refresh_gate(gate, limit));
     }
 
     fn refresh_gate(&mut self, gate: GateId, limit: u32) {

@@ -7,14 +7,14 @@ use crate::outcome::Failure;
 const MILLI: Duration = Duration::from_millis(1);
 
 /// A queue with one controller and a clock of its own.
-struct Bench {
-    queue: Queue,
-    now: Instant,
-    controller: ControllerId,
+pub(super) struct Bench {
+    pub(super) queue: Queue,
+    pub(super) now: Instant,
+    pub(super) controller: ControllerId,
 }
 
 impl Bench {
-    fn new(limits: Limits, concurrency: usize) -> Self {
+    pub(super) fn new(limits: Limits, concurrency: usize) -> Self {
         let now = Instant::now();
         let mut queue = Queue::with_rng(now, limits, Rng::with_seed(1));
         queue.set_tenant(
@@ -39,33 +39,33 @@ impl Bench {
         }
     }
 
-    fn add(&mut self, name: &str) -> Added {
+    pub(super) fn add(&mut self, name: &str) -> Added {
         self.add_with(name, Add::now(Cause::Update))
     }
 
-    fn add_with(&mut self, name: &str, add: Add) -> Added {
+    pub(super) fn add_with(&mut self, name: &str, add: Add) -> Added {
         self.queue
             .add(self.now, self.controller, &request("alpha", name), add)
     }
 
-    fn get(&mut self) -> Option<(String, Run)> {
+    pub(super) fn get(&mut self) -> Option<(String, Run)> {
         self.queue
             .get(self.now)
             .map(|run| (run.request.key.name.to_string(), run))
     }
 
-    fn run(&mut self, outcome: impl Into<Outcome>) -> Run {
+    pub(super) fn run(&mut self, outcome: impl Into<Outcome>) -> Run {
         let (_, run) = self.get().expect("a key is ready");
         assert!(self.queue.done(self.now, run.token, outcome.into()));
         run
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         self.now += time;
     }
 
     /// Passes to the moment when the next key becomes due, and tells how long that was.
-    fn wake(&mut self) -> Duration {
+    pub(super) fn wake(&mut self) -> Duration {
         let wake = self.queue.next_wake().expect("a key waits");
         let gap = wake.saturating_duration_since(self.now);
         if !gap.is_zero() {
@@ -80,37 +80,37 @@ impl Bench {
         gap
     }
 
-    fn state(&self, name: &str) -> Option<&'static str> {
+    pub(super) fn state(&self, name: &str) -> Option<&'static str> {
         self.queue
             .key(self.controller, &request("alpha", name))
             .map(|key| key.state.as_str())
     }
 }
 
-fn tenant(name: &str) -> TenantName {
+pub(super) fn tenant(name: &str) -> TenantName {
     TenantName::new(name).unwrap()
 }
 
-fn name(name: &str) -> ControllerName {
+pub(super) fn name(name: &str) -> ControllerName {
     ControllerName::new(name).unwrap()
 }
 
-fn cluster(name: &str) -> ClusterName {
+pub(super) fn cluster(name: &str) -> ClusterName {
     ClusterName::new(name).unwrap()
 }
 
-fn request(cluster_name: &str, name: &str) -> Request {
+pub(super) fn request(cluster_name: &str, name: &str) -> Request {
     Request::new(cluster(cluster_name), ObjectKey::namespaced("ns", name))
 }
 
-fn after(after: Duration) -> Add {
+pub(super) fn after(after: Duration) -> Add {
     Add {
         after: Some(after),
         ..Add::default()
     }
 }
 
-fn priority(priority: i32) -> Add {
+pub(super) fn priority(priority: i32) -> Add {
     Add {
         priority,
         ..Add::default()
@@ -516,135 +516,6 @@ fn a_cluster_that_is_not_ready_is_probed_by_one_key() {
     assert_ne!(first, second, "the one that failed waits");
     bench.queue.set_cluster(&alpha, ClusterState::Ready);
     assert!(bench.get().is_some() && bench.get().is_none());
-}
-
-#[test]
-fn a_removed_cluster_leaves_nothing_behind() {
-    let mut bench = Bench::new(Limits::default(), 10);
-    for name in ["run", "dirty"] {
-        let _ = bench.add(name);
-    }
-    let runs = [bench.get().unwrap().1, bench.get().unwrap().1];
-    let _ = bench.add("dirty");
-    for name in ["ready", "more"] {
-        let _ = bench.add(name);
-    }
-    let _ = bench.add_with("late", after(MILLI));
-    assert_eq!(
-        bench.queue.add(
-            bench.now,
-            bench.controller,
-            &request("beta", "x"),
-            Add::default()
-        ),
-        Added::New
-    );
-    let mut tokens = bench.queue.remove_cluster(bench.now, &cluster("alpha"));
-    tokens.sort();
-    assert_eq!(tokens, runs.each_ref().map(|run| run.token));
-    assert_eq!(
-        bench.queue.total_counts(),
-        Counts {
-            ready: 1,
-            running: 2,
-            ..Counts::default()
-        }
-    );
-    // It joins again while its old runs have not ended.
-    assert_eq!(bench.add("run"), Added::MarkedDirty);
-    assert_eq!(bench.run(Outcome::Done).request.cluster, cluster("beta"));
-    for run in &runs {
-        assert!(
-            bench
-                .queue
-                .done(bench.now, run.token, Failure::retry("cancelled").into())
-        );
-    }
-    let run = bench.run(Outcome::Done);
-    assert_eq!(
-        (run.request.key.name.as_ref(), run.attempt),
-        ("run", 1),
-        "a failure after the end counts as done"
-    );
-    assert!(bench.queue.is_empty() && bench.queue.next_wake().is_none());
-    assert!(bench.queue.classes.cluster_id(&cluster("alpha")).is_none());
-    assert!(
-        bench
-            .queue
-            .remove_cluster(bench.now, &cluster("alpha"))
-            .is_empty()
-    );
-}
-
-#[test]
-fn a_removed_controller_leaves_nothing_behind() {
-    let mut bench = Bench::new(Limits::default(), 10);
-    let _ = bench.add("run");
-    let (_, run) = bench.get().unwrap();
-    let _ = bench.add("ready");
-    let _ = bench.add_with("late", after(MILLI));
-    let old = bench.controller;
-    assert_eq!(bench.queue.remove_controller(bench.now, old), [run.token]);
-    assert_eq!(bench.add("x"), Added::Gone);
-    assert_eq!(bench.queue.name(old), None);
-    assert!(!bench.queue.remove_tenant(&tenant("t")), "it still runs");
-    bench.controller =
-        bench
-            .queue
-            .add_controller(&tenant("t"), name("c"), ControllerOptions::default());
-    assert_ne!(bench.controller, old);
-    assert_eq!(bench.add("run"), Added::New);
-    assert!(
-        bench
-            .queue
-            .done(bench.now, run.token, Failure::retry("x").into())
-    );
-    bench.run(Outcome::Done);
-    assert!(bench.queue.is_empty() && bench.queue.next_wake().is_none());
-    assert!(
-        bench
-            .queue
-            .remove_controller(bench.now, bench.controller)
-            .is_empty()
-    );
-    assert!(bench.queue.remove_tenant(&tenant("t")) && bench.queue.remove_tenant(&tenant("t")));
-}
-
-#[test]
-fn ten_thousand_engagements_leave_nothing_behind() {
-    let mut bench = Bench::new(Limits::default(), 10);
-    for i in 0..10_000 {
-        let at = format!("cluster-{i}");
-        for name in ["a", "b", "c"] {
-            let _ = bench.queue.add(
-                bench.now,
-                bench.controller,
-                &request(&at, name),
-                Add::default(),
-            );
-        }
-        let (_, run) = bench.get().unwrap();
-        if i % 2 == 0 {
-            bench
-                .queue
-                .done(bench.now, run.token, Failure::terminal("x").into());
-        }
-        bench.queue.remove_cluster(bench.now, &cluster(&at));
-        bench.queue.done(bench.now, run.token, Outcome::Done);
-    }
-    let Queue {
-        classes,
-        keys,
-        failures,
-        ..
-    } = &bench.queue;
-    assert_eq!((keys.len(), failures.len()), (0, 0));
-    assert!(
-        keys.places() < 10
-            && classes.lanes.len() < 10
-            && classes.clusters.len() < 10
-            && classes.gates.len() < 10
-    );
 }
 
 #[test]
