@@ -23,7 +23,7 @@ wasmtime::component::bindgen!({
         default: async | trappable,
     },
     exports: { default: async },
-    with: { "windlass:runtime/client.cluster": crate::capability::ClusterHandle },
-    trappable_error_type: { "windlass:runtime/types.api-error" => crate::capability::Refused },
+    with: { "windlass:runtime/client.cluster": crate::handle::ClusterHandle },
+    trappable_error_type: { "windlass:runtime/types.api-error" => crate::handle::Refused },
     require_store_data_send: true,
 });

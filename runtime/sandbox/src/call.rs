@@ -1,6 +1,7 @@
 //! What the host knows during one call of a guest; the data of its store. Entry point: [`Call`].
 
-use crate::capability::{ClusterHandle, Journal, Stdio};
+use crate::handle::ClusterHandle;
+use crate::journal::{Journal, Stdio};
 use crate::memory::{Meter, Tenant};
 use crate::options::Limits;
 use std::sync::Arc;
@@ -30,12 +31,37 @@ pub(crate) enum Purpose {
     Map,
 }
 
+/// How long a call may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Time {
+    /// When the guest is interrupted, whatever it did.
+    pub(crate) deadline: Instant,
+    /// Ticks of the engine that the guest may see. A tick is about a millisecond, and one during which the thread did not get
+    /// to run counts once, however long it was: a busy machine does not make a guest slow.
+    pub(crate) ticks: u32,
+}
+
+impl Time {
+    /// Until a deadline.
+    pub(crate) fn until(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            ticks: u32::MAX,
+        }
+    }
+
+    /// Counts a tick; `false` when the time is up.
+    pub(crate) fn tick(&mut self) -> bool {
+        self.ticks = self.ticks.saturating_sub(1);
+        self.ticks > 0 && Instant::now() < self.deadline
+    }
+}
+
 /// One call. Lives as long as its store.
 pub(crate) struct Call {
     pub(crate) identity: Arc<Identity>,
     pub(crate) purpose: Purpose,
-    /// When the guest is interrupted.
-    pub(crate) deadline: Instant,
+    pub(crate) time: Time,
     pub(crate) table: ResourceTable,
     pub(crate) meter: Meter,
     pub(crate) journal: Journal,
@@ -47,7 +73,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(identity: Arc<Identity>, purpose: Purpose, deadline: Instant) -> Self {
+    pub(crate) fn new(identity: Arc<Identity>, purpose: Purpose, time: Time) -> Self {
         let limits = &identity.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -60,7 +86,7 @@ impl Call {
         Self {
             identity,
             purpose,
-            deadline,
+            time,
             table,
             meter,
             journal,

@@ -3,7 +3,7 @@
 mod grant;
 mod rules;
 
-pub(crate) use rules::{NeededRules, needed_rules};
+pub(crate) use rules::needed_rules;
 
 use crate::bindings::exports::windlass::runtime::reconciler as wit;
 use std::sync::Arc;

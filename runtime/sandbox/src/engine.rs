@@ -3,7 +3,7 @@
 mod config;
 mod ticker;
 
-pub(crate) use ticker::Running;
+pub(crate) use ticker::{Running, TICK};
 
 use crate::bindings::windlass::runtime::{client, clock, config as config_import, fleet, log};
 use crate::call::Call;

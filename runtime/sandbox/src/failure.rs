@@ -1,7 +1,7 @@
 //! Why a call did not come back, in words for whoever wrote the guest. Entry point: [`explain`].
 
 use crate::call::Call;
-use crate::capability::StaleHandle;
+use crate::handle::StaleHandle;
 use crate::memory::Size;
 use std::fmt;
 use wasmtime::component::ResourceTableError;

@@ -5,11 +5,11 @@
 
 use crate::bindings::exports::windlass::runtime::{mapper, reconciler};
 use crate::bindings::windlass::runtime::types;
-use crate::call::{Call, Identity, Purpose};
-use crate::capability::{ClusterHandle, Reach};
+use crate::call::{Call, Identity, Purpose, Time};
 use crate::description::Description;
-use crate::engine::Sandbox;
+use crate::engine::{Sandbox, TICK};
 use crate::failure::{self, OutOfTime};
+use crate::handle::{ClusterHandle, Reach};
 use crate::memory::Tenant;
 use crate::options::{Limits, TenantLimits};
 use crate::revision::{LoadError, Revision};
@@ -23,6 +23,9 @@ use windlass_fleet::{
     Action, Client, ClusterName, Context, ControllerName, Failure, Grant, GroupVersionKind,
     ObjectKey, Request, TenantName,
 };
+
+/// The wall time of `describe`, as a multiple of its own: for a machine that is busy with other things.
+const DESCRIBE_PATIENCE: u32 = 40;
 
 /// How long after its deadline a call that waits for the host is cut off. One that runs is interrupted at the deadline itself, which
 /// is preferred, as it shows where the guest was.
@@ -81,7 +84,10 @@ impl Code {
         let run = self.run(
             identity,
             Purpose::Describe,
-            Instant::now() + timeout,
+            Time {
+                deadline: Instant::now() + DESCRIBE_PATIENCE * timeout,
+                ticks: ticks(timeout),
+            },
             async |store, instance| {
                 self.reconciler
                     .load(&mut *store, instance)?
@@ -127,7 +133,7 @@ impl Code {
         let run = self.run(
             identity,
             Purpose::Reconcile(context),
-            deadline,
+            Time::until(deadline),
             async |store, instance| {
                 let cluster = store
                     .data_mut()
@@ -159,15 +165,20 @@ impl Code {
             .iter()
             .map(|object| String::from_utf8_lossy(object).into_owned())
             .collect();
-        let run = self.run(identity, Purpose::Map, deadline, async |store, instance| {
-            let cluster = store
-                .data_mut()
-                .give(ClusterHandle::new(client, Reach::CachedReads))?;
-            mapper
-                .load(&mut *store, instance)?
-                .call_map_objects(store, cluster, &kind, &objects)
-                .await
-        });
+        let run = self.run(
+            identity,
+            Purpose::Map,
+            Time::until(deadline),
+            async |store, instance| {
+                let cluster = store
+                    .data_mut()
+                    .give(ClusterHandle::new(client, Reach::CachedReads))?;
+                mapper
+                    .load(&mut *store, instance)?
+                    .call_map_objects(store, cluster, &kind, &objects)
+                    .await
+            },
+        );
         let (outcome, _) = run.await;
         Some(match outcome {
             Ok(Ok(requests)) => requests.into_iter().map(request).collect(),
@@ -181,12 +192,12 @@ impl Code {
         &self,
         identity: Arc<Identity>,
         purpose: Purpose,
-        deadline: Instant,
+        time: Time,
         call: impl AsyncFnOnce(&mut Store<Call>, &Instance) -> wasmtime::Result<T>,
     ) -> (Result<T, Failure>, Usage) {
         let timeout = identity.limits.timeout;
-        let mut store = self.store(Call::new(identity, purpose, deadline));
-        let outcome = tokio::time::timeout_at(deadline + WAITING, async {
+        let mut store = self.store(Call::new(identity, purpose, time));
+        let outcome = tokio::time::timeout_at(time.deadline + WAITING, async {
             let instance = self.pre.instantiate_async(&mut store).await?;
             call(&mut store, &instance).await
         });
@@ -219,11 +230,12 @@ impl Code {
         store.set_hostcall_fuel(host_call_bytes);
         store.set_max_component_handles(handles);
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|context| {
-            if Instant::now() >= context.data().deadline {
-                return Err(OutOfTime.into());
+        store.epoch_deadline_callback(|mut context| {
+            if context.data_mut().time.tick() {
+                Ok(UpdateDeadline::Yield(1))
+            } else {
+                Err(OutOfTime.into())
             }
-            Ok(UpdateDeadline::Yield(1))
         });
         store
     }
@@ -236,6 +248,13 @@ fn deadline(timeout: Duration, outer: Option<Instant>) -> Instant {
         Some(outer) if outer <= own => outer - (timeout / 20).min(Duration::from_millis(20)),
         _ => own,
     }
+}
+
+/// A time as ticks, at least two: the first may come at once.
+fn ticks(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos() / TICK.as_nanos())
+        .unwrap_or(u32::MAX)
+        .max(2)
 }
 
 fn describe_problem(failure: Failure, timeout: Duration) -> String {

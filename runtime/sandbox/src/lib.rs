@@ -31,24 +31,28 @@
 //! * A guest that is busy yields every millisecond.
 //! * A revision serves only after it was compiled, linked, described and checked against the grant.
 
+mod options;
+mod memory;
+mod kinds;
+mod handle;
 mod bindings;
+mod journal;
 mod call;
 mod capability;
-mod description;
 mod engine;
+mod description;
 mod failure;
-mod guest;
-mod instance;
-mod kinds;
-mod memory;
-mod options;
 mod revision;
+mod instance;
+mod inspection;
+mod guest;
 mod runtime;
 
 pub use description::DescriptionError;
 pub use engine::{Sandbox, SandboxError};
 pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Isolation};
+pub use inspection::Inspection;
 pub use memory::Tenant;
 pub use options::{Limits, Options, TenantLimits};
-pub use revision::{Digest, Inspection, LoadError, Revision, Source};
+pub use revision::{Digest, LoadError, Revision, Source};
 pub use runtime::GuestRuntime;

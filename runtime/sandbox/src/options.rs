@@ -15,7 +15,8 @@ pub struct Options {
     pub max_memory: usize,
     /// Largest component that is loaded, in bytes. Default: 64 MiB.
     pub max_component: usize,
-    /// Longest `describe()`. Default: 50 ms, measured from its first instruction.
+    /// Longest `describe()`, in time that it runs; on a machine that is busy with other things it may take longer by the clock.
+    /// Default: 50 ms.
     pub describe_timeout: Duration,
 }
 

@@ -1,11 +1,9 @@
 //! One component: compiled, linked and checked against the contract. Entry point: [`Sandbox::load`].
 
 mod error;
-mod inspect;
 mod link;
 
 pub use error::LoadError;
-pub use inspect::Inspection;
 
 use crate::engine::Sandbox;
 use sha2::{Digest as _, Sha256};
@@ -78,8 +76,8 @@ pub struct Revision {
     inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) digest: Digest,
+struct Inner {
+    digest: Digest,
     /// Bytes of the component.
     size: usize,
     component: Component,
@@ -168,6 +166,41 @@ impl Revision {
             .exports
             .iter()
             .any(|export| link::is_interface(export, "mapper"))
+    }
+
+    /// The smallest world of the contract that it fits, for example `windlass:runtime/reconcile@0.1.0`.
+    #[must_use]
+    pub fn world(&self) -> String {
+        let world = match (self.has_mapper(), self.uses_fleet()) {
+            (false, false) => "reconcile",
+            (false, true) => "fleet-reconcile",
+            (true, false) => "mapped-reconcile",
+            (true, true) => "mapped-fleet-reconcile",
+        };
+        let reconciler = self
+            .inner
+            .exports
+            .iter()
+            .find(|export| link::is_interface(export, "reconciler"));
+        let version = reconciler
+            .and_then(|export| export.split_once('@'))
+            .map_or("", |(_, version)| version);
+        format!("windlass:runtime/{world}@{version}")
+    }
+
+    /// Interfaces that it imports, sorted.
+    pub(crate) fn imports(&self) -> &[String] {
+        &self.inner.imports
+    }
+
+    /// Interfaces that it exports, sorted.
+    pub(crate) fn exports(&self) -> &[String] {
+        &self.inner.exports
+    }
+
+    /// Functions of the resource `cluster` that it imports: `get`, `apply`, …
+    pub(crate) fn functions(&self) -> &[String] {
+        &self.inner.functions
     }
 
     pub(crate) fn component(&self) -> &Component {

@@ -1,10 +1,11 @@
 //! The interface `client`: each function is one of the fleet's client, which checks the grant and does the work.
 
-use super::handle::{ClusterHandle, Reach, Refused, only_cached_reads};
+use super::access::only_cached_reads;
 use super::response::Room;
 use crate::bindings::windlass::runtime::client::{self as wit, GroupVersionKind, ObjectKey};
 use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
 use crate::call::Call;
+use crate::handle::{ClusterHandle, Reach, Refused};
 use wasmtime::component::Resource;
 use windlass_fleet::ApiCode;
 use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode};

@@ -1,11 +1,11 @@
 //! The interface `fleet`: clusters other than the request's. Linked only for guests whose rules name clusters.
 
-use super::handle::{ClusterHandle, Reach, Refused};
 use super::response::Room;
 use crate::bindings::windlass::runtime::client::{Operation, Reply};
 use crate::bindings::windlass::runtime::fleet as wit;
 use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
 use crate::call::{Call, Purpose};
+use crate::handle::{ClusterHandle, Reach, Refused};
 use futures::StreamExt;
 use std::sync::Arc;
 use wasmtime::component::Resource;

@@ -52,7 +52,7 @@ async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, typ
     let code = Code::bind(&sandbox, &revision, false).unwrap();
     let (cluster, _slot) = (cluster().await, sandbox.slot().await);
     let deadline = Instant::now() + Duration::from_secs(10);
-    let mut store = code.store(Call::new(identity(), Purpose::Map, deadline));
+    let mut store = code.store(Call::new(identity(), Purpose::Map, Time::until(deadline)));
     let instance = code.pre.instantiate_async(&mut store).await.unwrap();
     let mut outcomes = Vec::new();
     for name in names {
@@ -79,7 +79,7 @@ async fn a_handle_that_was_kept_traps_when_it_is_used_after_its_call() {
     assert!(matches!(outcomes[0], Ok(Ok(types::Action::Done))));
     let error = outcomes[1].as_ref().unwrap_err();
     let stale = error
-        .downcast_ref::<crate::capability::StaleHandle>()
+        .downcast_ref::<crate::handle::StaleHandle>()
         .unwrap()
         .to_string();
     assert_eq!(
@@ -97,6 +97,6 @@ async fn a_kept_handle_never_becomes_the_one_of_a_later_call() {
         outcomes[2]
             .as_ref()
             .unwrap_err()
-            .is::<crate::capability::StaleHandle>()
+            .is::<crate::handle::StaleHandle>()
     );
 }

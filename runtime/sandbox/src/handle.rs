@@ -1,10 +1,7 @@
 //! What stands behind a guest's `cluster` handle. Entry point: [`ClusterHandle`].
 
-use crate::bindings::windlass::runtime::types;
-use crate::call::Call;
-use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
-use windlass_fleet::{ApiCode, Client, ClusterName};
+use windlass_fleet::{Client, ClusterName};
 
 /// A cluster that a guest holds.
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
@@ -32,6 +29,15 @@ impl ClusterHandle {
         Self(State::Live { client, reach })
     }
 
+    /// The client, while the call lasts that the handle was given for.
+    pub(crate) fn client(&self) -> Result<(&Client, Reach), StaleHandle> {
+        match &self.0 {
+            State::Live { client, reach } => Ok((client, *reach)),
+            State::Revoked(name) => Err(StaleHandle(name.clone())),
+        }
+    }
+
+    /// Ends what the handle reaches.
     pub(crate) fn revoke(&mut self) {
         if let State::Live { client, .. } = &self.0 {
             self.0 = State::Revoked(client.cluster_name().clone());
@@ -64,40 +70,3 @@ impl From<wasmtime::Error> for Refused {
 #[derive(Debug, thiserror::Error)]
 #[error("the handle of cluster {:?} was used after the call that it was given for: a guest must not keep one", .0.as_str())]
 pub(crate) struct StaleHandle(ClusterName);
-
-impl Call {
-    /// The client behind a handle; traps if it is revoked or none of ours.
-    pub(crate) fn live(
-        &self,
-        handle: &Resource<ClusterHandle>,
-    ) -> wasmtime::Result<(&Client, Reach)> {
-        match &self.table.get(handle)?.0 {
-            State::Live { client, reach } => Ok((client, *reach)),
-            State::Revoked(name) => Err(StaleHandle(name.clone()).into()),
-        }
-    }
-
-    /// As [`Self::live`], for calls that a mapper may not make.
-    pub(crate) fn unrestricted(&self, handle: &Resource<ClusterHandle>) -> Result<Client, Refused> {
-        match self.live(handle)? {
-            (client, Reach::Everything) => Ok(client.clone()),
-            (_, Reach::CachedReads) => Err(only_cached_reads().into()),
-        }
-    }
-}
-
-pub(crate) fn only_cached_reads() -> ApiError {
-    ApiError::host(
-        ApiCode::Denied,
-        "a mapper has cached reads only: enqueue a request and do the rest in reconcile",
-    )
-}
-
-impl types::Host for Call {
-    fn convert_api_error(&mut self, refused: Refused) -> wasmtime::Result<types::ApiError> {
-        match refused {
-            Refused::Api(error) => Ok(error.into()),
-            Refused::Trap(error) => Err(error),
-        }
-    }
-}

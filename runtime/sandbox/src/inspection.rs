@@ -1,9 +1,9 @@
 //! What a component needs and offers. Entry point: [`Revision::inspect`].
 
-use super::{Digest, LoadError, Revision, link};
-use crate::description::{Description, NeededRules, needed_rules};
+use crate::description::{Description, EnqueueSpec, WatchSpec, needed_rules};
 use crate::engine::Sandbox;
 use crate::instance::Code;
+use crate::revision::{Digest, LoadError, Revision};
 use windlass_fleet::Rule;
 
 /// What a component needs and offers, for people.
@@ -43,46 +43,28 @@ impl Revision {
     pub async fn inspect(&self, sandbox: &Sandbox, config: &str) -> Result<Inspection, LoadError> {
         let code = Code::bind(sandbox, self, true)?;
         let description = code.describe_alone(config).await?;
-        let NeededRules { rules, .. } = needed_rules(&description, &self.inner.functions);
+        let needed = needed_rules(&description, self.functions());
         Ok(Inspection {
             digest: self.digest(),
             size: self.size(),
             world: self.world(),
-            imports: self.inner.imports.clone(),
-            exports: self.inner.exports.clone(),
-            functions: self.inner.functions.clone(),
-            rules_yaml: needed_rules(&description, &self.inner.functions).yaml(),
-            rules,
+            imports: self.imports().to_vec(),
+            exports: self.exports().to_vec(),
+            functions: self.functions().to_vec(),
+            rules_yaml: needed.yaml(),
+            rules: needed.rules,
             primary: description.primary.as_ref().map(ToString::to_string),
             watches: watches(&description),
             indexes: indexes(&description),
             title: description.title,
         })
     }
-
-    fn world(&self) -> String {
-        let world = match (self.has_mapper(), self.uses_fleet()) {
-            (false, false) => "reconcile",
-            (false, true) => "fleet-reconcile",
-            (true, false) => "mapped-reconcile",
-            (true, true) => "mapped-fleet-reconcile",
-        };
-        let reconciler = self
-            .inner
-            .exports
-            .iter()
-            .find(|export| link::is_interface(export, "reconciler"));
-        let version = reconciler
-            .and_then(|export| export.split_once('@'))
-            .map_or("", |(_, version)| version);
-        format!("windlass:runtime/{world}@{version}")
-    }
 }
 
 fn watches(description: &Description) -> Vec<String> {
-    let line = |watch: &crate::description::WatchSpec| {
+    let line = |watch: &WatchSpec| {
         let mut line = format!("{}, enqueued by {}", watch.kind, watch.enqueue.as_str());
-        if let crate::description::EnqueueSpec::ByIndex(index) = &watch.enqueue {
+        if let EnqueueSpec::ByIndex(index) = &watch.enqueue {
             line.push_str(&format!(" {index:?}"));
         }
         if let Some(selector) = &watch.label_selector {

@@ -1,0 +1,42 @@
+//! From a guest's handle to the client behind it. Entry point: [`Call::live`].
+
+use crate::bindings::windlass::runtime::types;
+use crate::call::Call;
+use crate::handle::{ClusterHandle, Reach, Refused};
+use wasmtime::component::Resource;
+use windlass_fleet::api::ApiError;
+use windlass_fleet::{ApiCode, Client};
+
+impl Call {
+    /// The client behind a handle; traps if it is revoked or none of ours.
+    pub(crate) fn live(
+        &self,
+        handle: &Resource<ClusterHandle>,
+    ) -> wasmtime::Result<(&Client, Reach)> {
+        Ok(self.table.get(handle)?.client()?)
+    }
+
+    /// As [`Self::live`], for calls that a mapper may not make.
+    pub(crate) fn unrestricted(&self, handle: &Resource<ClusterHandle>) -> Result<Client, Refused> {
+        match self.live(handle)? {
+            (client, Reach::Everything) => Ok(client.clone()),
+            (_, Reach::CachedReads) => Err(only_cached_reads().into()),
+        }
+    }
+}
+
+pub(crate) fn only_cached_reads() -> ApiError {
+    ApiError::host(
+        ApiCode::Denied,
+        "a mapper has cached reads only: enqueue a request and do the rest in reconcile",
+    )
+}
+
+impl types::Host for Call {
+    fn convert_api_error(&mut self, refused: Refused) -> wasmtime::Result<types::ApiError> {
+        match refused {
+            Refused::Api(error) => Ok(error.into()),
+            Refused::Trap(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The lines that a call of a guest writes, within its budget: by the interface `log`, and by standard output and error. Entry point:
+//! [`Journal`].
+
+mod stdio;
+
+pub(crate) use stdio::Stdio;
+
+use crate::bindings::windlass::runtime::log::Level;
+use parking_lot::Mutex;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Longest message, in bytes.
+const MESSAGE: usize = 4096;
+/// Most fields of a line.
+const FIELDS: usize = 32;
+/// Longest name of a field, in bytes.
+const FIELD_NAME: usize = 64;
+/// Longest value of a field, in bytes.
+const FIELD_VALUE: usize = 1024;
+/// What a line costs besides its text, so that empty lines are not free.
+const LINE: usize = 32;
+
+/// The lines of one call, within its budget. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Journal(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// Bytes that may still be written.
+    left: usize,
+    /// Lines that were over the budget.
+    dropped: u64,
+    /// The last line of level error: what a guest says before it traps.
+    last_error: Option<String>,
+}
+
+impl Journal {
+    pub(crate) fn new(budget: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            left: budget,
+            dropped: 0,
+            last_error: None,
+        })))
+    }
+
+    /// Writes a line to the host's log. The span around it says whose it is.
+    pub(crate) fn write(&self, level: Level, message: &str, fields: &[(String, String)]) {
+        let message = clean(message, MESSAGE);
+        let fields = join(fields);
+        let mut state = self.0.lock();
+        let cost = message.len() + fields.len() + LINE;
+        if state.left < cost {
+            state.left = 0;
+            state.dropped += 1;
+            return;
+        }
+        state.left -= cost;
+        if level == Level::Error {
+            state.last_error = Some(if fields.is_empty() {
+                message.clone()
+            } else {
+                format!("{message} {fields}")
+            });
+        }
+        drop(state);
+        emit(level, &message, &fields);
+    }
+
+    /// Says how many lines the budget cost, and hands out the last error.
+    pub(crate) fn finish(&self) -> Option<String> {
+        let mut state = self.0.lock();
+        if state.dropped > 0 {
+            tracing::warn!(target: "guest", lines = state.dropped, "the rest of this call's log was dropped: it is over limits.logBytes");
+            state.dropped = 0;
+        }
+        state.last_error.take()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn dropped(&self) -> u64 {
+        self.0.lock().dropped
+    }
+}
+
+fn emit(level: Level, message: &str, fields: &str) {
+    match (level, fields.is_empty()) {
+        (Level::Debug, true) => tracing::debug!(target: "guest", "{message}"),
+        (Level::Debug, false) => tracing::debug!(target: "guest", fields, "{message}"),
+        (Level::Info, true) => tracing::info!(target: "guest", "{message}"),
+        (Level::Info, false) => tracing::info!(target: "guest", fields, "{message}"),
+        (Level::Warn, true) => tracing::warn!(target: "guest", "{message}"),
+        (Level::Warn, false) => tracing::warn!(target: "guest", fields, "{message}"),
+        (Level::Error, true) => tracing::error!(target: "guest", "{message}"),
+        (Level::Error, false) => tracing::error!(target: "guest", fields, "{message}"),
+    }
+}
+
+/// Fields as `name=value name="two words"`.
+fn join(fields: &[(String, String)]) -> String {
+    let mut joined = String::new();
+    for (name, value) in fields.iter().take(FIELDS) {
+        if !joined.is_empty() {
+            joined.push(' ');
+        }
+        joined.push_str(&clean(name, FIELD_NAME));
+        joined.push('=');
+        let value = clean(value, FIELD_VALUE);
+        let plain = !value.is_empty() && !value.contains([' ', '"', '=']);
+        let written = if plain {
+            joined.write_str(&value)
+        } else {
+            write!(joined, "{value:?}")
+        };
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+    }
+    joined
+}
+
+/// Bounded, and without the control characters that would let a guest forge lines or drive a terminal.
+fn clean(text: &str, limit: usize) -> String {
+    let mut cleaned = String::with_capacity(text.len().min(limit));
+    for character in text.chars() {
+        if cleaned.len() + character.len_utf8() > limit {
+            cleaned.push('…');
+            break;
+        }
+        match character {
+            '\n' | '\t' => cleaned.push(' '),
+            character if character.is_control() => cleaned.push('\u{fffd}'),
+            character => cleaned.push(character),
+        }
+    }
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_can_neither_forge_a_line_nor_drive_a_terminal() {
+        assert_eq!(clean("a\nERROR b\u{1b}[2J", 100), "a ERROR b\u{fffd}[2J");
+        assert_eq!(clean(&"é".repeat(10), 5), "éé…");
+    }
+
+    #[test]
+    fn fields_are_bounded_and_quoted_where_needed() {
+        let fields = [
+            ("who".to_owned(), "world".to_owned()),
+            ("text".to_owned(), "two words".to_owned()),
+        ];
+        assert_eq!(join(&fields), "who=world text=\"two words\"");
+        let many: Vec<_> = (0..100).map(|n| (format!("f{n}"), String::new())).collect();
+        assert_eq!(join(&many).matches('=').count(), FIELDS);
+    }
+
+    #[test]
+    fn what_is_over_the_budget_is_dropped_and_counted() {
+        let journal = Journal::new(100);
+        journal.write(Level::Error, "first", &[]);
+        journal.write(Level::Info, &"x".repeat(100), &[]);
+        journal.write(Level::Info, "after the end nothing is written", &[]);
+        assert_eq!(journal.dropped(), 2);
+        assert_eq!(journal.finish().as_deref(), Some("first"));
+        assert_eq!(journal.dropped(), 0);
+    }
+}
