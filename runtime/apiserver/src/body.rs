@@ -12,6 +12,8 @@ use crate::resource::{Resource, group_version};
 use crate::schema::builtin;
 use crate::status::ApiError;
 
+/// Media types of JSON and YAML bodies; an absent one is JSON.
+const KNOWN: [&str; 4] = ["", "application/json", "application/yaml", "*/*"];
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Reads a body. YAML is understood where the media type says so; JSON always.
@@ -38,7 +40,7 @@ pub(crate) fn parse(bytes: &[u8], media_type: &str) -> Result<(Value, Vec<String
         };
         return protobuf::decode(bytes, schema).map(|value| (value, Vec::new()));
     }
-    if media_type == "application/cbor" {
+    if !KNOWN.contains(&media_type) && !media_type.contains("-patch+") {
         let text = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
         return Err(ApiError::unsupported_media(text));
     }

@@ -58,4 +58,8 @@ fn rename(
             object.insert(to.to_owned(), field);
         }
     }
+    // An empty reporter is written in the core version only.
+    if object.contains_key("regarding") {
+        object.retain(|name, value| !(name.starts_with("reporting") && value == ""));
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::apply::{Managers, Writer};
 use crate::cleanup::Work;
 use crate::resource::{CollectionId, Columns, Resource, Scale};
 use crate::schema::Schemas;
@@ -46,7 +47,7 @@ pub(crate) fn begin(body: &mut Value) {
         .filter(|version| version["storage"] == true)
         .map(|version| version["name"].clone())
         .collect();
-    body["status"] = json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": stored});
+    body["status"] = json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": stored});
 }
 
 /// Objects of the kind go before the CRD does.
@@ -188,6 +189,7 @@ impl State {
         {
             return;
         }
+        let before = crd.clone();
         let mut established = crd;
         established["status"]["acceptedNames"] = accepted;
         set_condition(
@@ -204,6 +206,7 @@ impl State {
             "InitialNamesAccepted",
             "the initial names have been accepted",
         );
+        own_status(&before, &mut established);
         self.commit(&collection(), established);
     }
 
@@ -260,6 +263,22 @@ impl State {
             tracing::debug!(%error, name, "a CRD could not be let go");
         }
     }
+}
+
+/// The server itself manages what it wrote into the status.
+fn own_status(before: &Value, after: &mut Value) {
+    let Some(resource) = builtin().resources.iter().find(|resource| resource.plural == *collection().plural) else { return };
+    let (time, reset) = (now(), crate::write::status_reset(resource));
+    let writer = Writer {
+        manager: "kube-apiserver",
+        api_version: "apiextensions.k8s.io/v1",
+        subresource: "status",
+        now: &time,
+        reset: &reset,
+    };
+    let mut managers = Managers::read(after);
+    managers.update(before, after, resource.schema(), &writer);
+    managers.write(after);
 }
 
 fn names(crd: &Value) -> (String, String) {

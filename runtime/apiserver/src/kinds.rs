@@ -11,11 +11,23 @@ use crate::status::FieldError;
 use crate::write::metadata;
 use crate::write::update::Part;
 
+mod events;
 mod reviews;
 mod services;
 mod workloads;
 
 pub(crate) use reviews::review;
+
+/// The empty object of a built-in kind, as its code makes it.
+pub(crate) fn zero(resource: &Resource) -> Value {
+    let mut zero = crate::schema::decode::zero(resource.schema());
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "events") => events::fill(&mut zero, &events::CORE),
+        ("events.k8s.io", "events") => events::fill(&mut zero, &events::NEW),
+        _ => {}
+    }
+    zero
+}
 
 /// Defaults that no schema can say, and the decoding of write-only fields.
 ///
@@ -37,7 +49,10 @@ pub(crate) fn default(resource: &Resource, body: &mut Value) -> Result<(), Strin
         }
         ("", "secrets") => secret(body)?,
         ("", "services") => services::default(body),
-        ("", "pods") => workloads::default_pod_spec(&mut body["spec"]),
+        ("", "pods") => workloads::default_pod(body),
+        ("", "events") => events::fill(body, &events::CORE),
+        ("events.k8s.io", "events") => events::fill(body, &events::NEW),
+        ("apps", "daemonsets") => workloads::default_daemon_set(body),
         ("apps", _) | ("batch", "jobs") | ("", "replicationcontrollers") => {
             workloads::default_template(body)
         }
@@ -106,6 +121,11 @@ pub(crate) fn has_finalizers(resource: &Resource, object: &Value) -> bool {
         || (resource.is("", "namespaces") && any(&object["spec"]["finalizers"]))
 }
 
+/// Namespaces and CRDs have their own way to end.
+pub(crate) fn has_own_deletion(resource: &Resource) -> bool {
+    resource.is("", "namespaces") || *resource.collection().plural == *"customresourcedefinitions"
+}
+
 /// What a delete changes in the object beside its metadata.
 pub(crate) fn begin_delete(resource: &Resource, object: &mut Value) {
     if resource.is("", "namespaces") {
@@ -131,6 +151,7 @@ impl State {
                 body["status"] = json!({"loadBalancer": {}});
             }
             ("", "pods") => {
+                workloads::admit_pod(&mut body["spec"]);
                 body["status"] =
                     json!({"phase": "Pending", "qosClass": workloads::qos_class(&body["spec"])})
             }

@@ -16,7 +16,6 @@ pub(crate) enum Patch {
     Apply,
 }
 
-const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 const ACCEPTED_CUSTOM: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
@@ -31,12 +30,13 @@ impl Patch {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" if !custom => Ok(Self::Strategic),
             "application/apply-patch+yaml" | "application/apply-patch+json" => Ok(Self::Apply),
+            _ if custom => Err(ApiError::unsupported_media(format!(
+                "the body of the request was in an unknown format - accepted media types include: {ACCEPTED_CUSTOM}"
+            ))),
             _ => {
-                let accepted = if custom { ACCEPTED_CUSTOM } else { ACCEPTED };
-                let text = format!(
-                    "the body of the request was in an unknown format - accepted media types include: {accepted}"
-                );
-                Err(ApiError::unsupported_media(text))
+                let mut error = ApiError::unsupported_media("415: Unsupported Media Type");
+                error.details = Some(serde_json::json!({}));
+                Err(error)
             }
         }
     }

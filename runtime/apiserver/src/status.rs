@@ -121,7 +121,8 @@ impl ApiError {
     }
 
     pub(crate) fn invalid(subject: Subject<'_>, name: &str, errors: &[FieldError]) -> Self {
-        let texts: Vec<String> = errors.iter().map(FieldError::text).collect();
+        let mut texts: Vec<String> = errors.iter().map(FieldError::text).collect();
+        texts.dedup();
         let joined = if texts.len() == 1 {
             texts.concat()
         } else {
@@ -188,7 +189,7 @@ impl ApiError {
         let mut error = Self::new(
             504,
             "Timeout",
-            format!("Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {asked}, current: {current}"),
         );
         error.details = Some(json!({
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],

@@ -161,7 +161,7 @@ pub(crate) fn empty_object(resource: &Resource) -> Value {
     if resource.custom {
         json!({})
     } else {
-        decode::zero(resource.schema())
+        kinds::zero(resource)
     }
 }
 

@@ -63,6 +63,9 @@ pub(super) fn serve(request: &Routed) -> Result<Answer, ApiError> {
         ["apis", name, version] => registry(&|registry| resources(registry, name, version)),
         _ => None,
     };
+    if found.is_none() && parts.first() == Some(&"api") {
+        return Err(ApiError::no_such_resource());
+    }
     found.map_or_else(
         || {
             Ok(raw(

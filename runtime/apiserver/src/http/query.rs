@@ -105,6 +105,10 @@ fn selectable(resource: &Resource, field: &str) -> bool {
     known.contains(&field)
 }
 
+pub(crate) fn unreadable_version(version: &str) -> String {
+    format!("resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax")
+}
+
 /// # Errors
 /// 422 for a version without meaning or a match without a version.
 pub(crate) fn freshness(call: &Call) -> Result<Freshness, ApiError> {
@@ -131,26 +135,13 @@ pub(crate) fn freshness(call: &Call) -> Result<Freshness, ApiError> {
             )]))
         };
     }
-    let number: u64 = version.parse().map_err(|_| {
-        let text = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
-        ApiError::invalid(
-            Subject {
-                group: "",
-                plural: "",
-                kind: "",
-            },
-            "",
-            &[FieldError::invalid(
-                "resourceVersion",
-                &Value::from(version.as_str()),
-                &text,
-            )],
-        )
-    })?;
+    let number: u64 = version
+        .parse()
+        .map_err(|_| ApiError::bad_request(format!("invalid resource version: {}", unreadable_version(&version))))?;
     match (rule.as_str(), number) {
         ("Exact", 0) => Err(invalid(&[FieldError::forbidden(
             "resourceVersionMatch",
-            "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
         )])),
         ("Exact", exact) => Ok(Freshness::Exactly(exact)),
         (_, 0) => Ok(Freshness::Any),

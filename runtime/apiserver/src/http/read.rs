@@ -60,6 +60,9 @@ pub(crate) fn list(request: &Routed, resource: &Arc<Resource>) -> Result<Answer,
             metadata["remainingItemCount"] = json!(left);
         }
     }
+    if resource.custom && page.rest.is_none() && form == View::Object {
+        metadata["continue"] = "".into();
+    }
     Ok(match form {
         View::Object => raw(
             200,

@@ -134,55 +134,31 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
 }
 
 fn parse_version(version: &str) -> Result<u64, ApiError> {
-    version.parse().map_err(|_| {
-        let text = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
-        let error = FieldError::invalid("resourceVersion", &Value::from(version), &text);
-        ApiError::invalid(
-            Subject {
-                group: "",
-                plural: "",
-                kind: "",
-            },
-            "",
-            &[error],
-        )
-    })
+    version.parse().map_err(|_| ApiError::new(500, "", query::unreadable_version(version)))
 }
 
 /// The rules for `sendInitialEvents`.
 fn check_streaming(call: &Call) -> Result<Option<bool>, ApiError> {
-    let invalid = |error: FieldError| {
-        ApiError::invalid(
-            Subject {
-                group: "meta.k8s.io",
-                plural: "",
-                kind: "ListOptions",
-            },
-            "",
-            &[error],
-        )
+    let invalid = |errors: &[FieldError]| {
+        let subject = Subject { group: "meta.k8s.io", plural: "", kind: "ListOptions" };
+        ApiError::invalid(subject, "", errors)
     };
+    let forbidden = |text: &str| FieldError::forbidden("resourceVersionMatch", text);
     let rule = call.parameter("resourceVersionMatch").unwrap_or_default();
     let Some(_) = call.parameter("sendInitialEvents") else {
         if rule.is_empty() {
             return Ok(None);
         }
-        let text =
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        return Err(invalid(FieldError::forbidden("resourceVersionMatch", text)));
+        return Err(invalid(&[forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")]));
     };
-    if rule.is_empty() {
-        let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        return Err(invalid(FieldError::forbidden("resourceVersionMatch", text)));
+    if rule == "NotOlderThan" {
+        return Ok(Some(call.flag("sendInitialEvents")));
     }
-    if rule != "NotOlderThan" {
-        return Err(invalid(FieldError::not_supported(
-            "resourceVersionMatch",
-            &Value::from(rule),
-            &["NotOlderThan".to_owned()],
-        )));
+    let mut errors = vec![forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")];
+    if !rule.is_empty() {
+        errors.push(FieldError::not_supported("resourceVersionMatch", &Value::from(rule), &["NotOlderThan".to_owned()]));
     }
-    Ok(Some(call.flag("sendInitialEvents")))
+    Err(invalid(&errors))
 }
 
 fn next_bookmark(ends: Instant) -> Instant {
@@ -352,6 +328,9 @@ impl Watcher {
         // Everything up to the cluster's version has been seen once the collection's changes have.
         let version = self.cluster.version();
         self.fetch();
+        if self.over {
+            return;
+        }
         self.position = self.position.max(version);
         self.push_bookmark(false);
         self.bookmark_at = Some(next_bookmark(self.ends));

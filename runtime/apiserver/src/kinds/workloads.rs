@@ -11,6 +11,41 @@ pub(super) fn default_template(body: &mut Value) {
     }
 }
 
+pub(super) fn default_pod(body: &mut Value) {
+    default_pod_spec(&mut body["spec"]);
+    if body["spec"].get("enableServiceLinks").is_none() {
+        body["spec"]["enableServiceLinks"] = true.into();
+    }
+}
+
+/// What admission adds to a pod: its priority and how long it stays on a node that is lost.
+pub(super) fn admit_pod(spec: &mut Value) {
+    if spec.get("priorityClassName").is_none() && spec.get("priority").is_none() {
+        spec["priority"] = json!(0);
+        spec["preemptionPolicy"] = "PreemptLowerPriority".into();
+    }
+    let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        if !tolerations.iter().any(|toleration| toleration["key"] == key) {
+            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+    spec["tolerations"] = tolerations.into();
+}
+
+/// A daemon set says in an annotation how often its template changed.
+pub(super) fn default_daemon_set(body: &mut Value) {
+    default_template(body);
+    let metadata = &mut body["metadata"];
+    if !metadata["annotations"].is_object() {
+        metadata["annotations"] = json!({});
+    }
+    let generation = &mut metadata["annotations"]["deprecated.daemonset.template.generation"];
+    if generation.is_null() {
+        *generation = "1".into();
+    }
+}
+
 pub(super) fn default_pod_spec(spec: &mut Value) {
     for list in ["containers", "initContainers"] {
         for container in spec
@@ -211,10 +246,12 @@ pub(super) fn validate(
         ));
     }
     let labels = spec["template"]["metadata"]["labels"].as_object();
-    let matches = selector
-        .into_iter()
-        .flatten()
-        .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
+    let present = spec.get("selector").is_some_and(|selector| !selector.is_null());
+    let matches = present
+        && selector
+            .into_iter()
+            .flatten()
+            .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
     if !matches {
         let value = labels.map_or_else(|| json!({}), |labels| Value::Object(labels.clone()));
         errors.push(FieldError::invalid(

@@ -99,7 +99,8 @@ fn reorder_untouched(
         };
         let inner = schema.field(name).unwrap_or_else(Schema::any);
         if let (Some(Value::Array(items)), Some(order)) = (merged.get_mut(name), order.as_array()) {
-            sort(items, order, inner.merge_key());
+            let live = items.clone();
+            arrange(items, &live, &[], Some(order), inner.merge_key());
         }
     }
 }
@@ -130,9 +131,7 @@ fn merge_list(
             all
         }
     };
-    if let Some(order) = order {
-        sort(&mut merged, order, schema.merge_key());
-    }
+    arrange(&mut merged, live, patch, order, schema.merge_key());
     Ok(merged)
 }
 
@@ -168,22 +167,26 @@ fn merge_by_key(
     Ok(merged)
 }
 
-/// Sorts the items named by `order`; items that it does not name keep their place relative to the one before them.
-fn sort(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
-    let rank = |item: &Value| {
-        order.iter().position(|wanted| match key {
-            Some(key) => wanted.get(key) == item.get(key),
-            None => wanted == item,
-        })
+/// Puts merged items in order: those of the patch as `order` (or the patch itself) has them, those only in `live` where they stood
+/// before items that both have. A new item comes before what only `live` has.
+fn arrange(merged: &mut Vec<Value>, live: &[Value], patch: &[Value], order: Option<&Vec<Value>>, key: Option<&str>) {
+    let same = |one: &Value, other: &Value| match key {
+        Some(key) if one.is_object() => one.get(key) == other.get(key),
+        _ => one == other,
     };
-    let mut last = None;
-    let mut ranked: Vec<(Option<usize>, usize, Value)> = Vec::with_capacity(items.len());
-    for (at, item) in items.drain(..).enumerate() {
-        last = rank(&item).or(last);
-        ranked.push((last, at, item));
+    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
+    let wanted: &[Value] = order.map_or(patch, Vec::as_slice);
+    let (mut named, kept): (Vec<Value>, Vec<Value>) = merged.drain(..).partition(|item| place(wanted, item).is_some());
+    named.sort_by_key(|item| place(wanted, item));
+    let mut kept = kept.into_iter().peekable();
+    for item in named {
+        let before = place(live, &item);
+        while let Some(other) = kept.next_if(|other| before.is_some_and(|before| place(live, other) < Some(before))) {
+            merged.push(other);
+        }
+        merged.push(item);
     }
-    ranked.sort_by_key(|(rank, at, _)| (*rank, *at));
-    items.extend(ranked.into_iter().map(|(_, _, item)| item));
+    merged.extend(kept);
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::convert;
 use crate::kinds;
 use crate::resource::Resource;
 use crate::state::{State, now};
-use crate::status::ApiError;
+use crate::status::{ApiError, Subject};
 use crate::store::{Object, key};
 
 /// What becomes of dependents.
@@ -56,13 +56,13 @@ impl DeleteOptions {
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
-                let supported = ["Foreground", "Background", "Orphan"].map(str::to_owned);
+                let supported = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned);
                 let error = crate::status::FieldError::not_supported(
                     "propagationPolicy",
                     &Value::from(other),
                     &supported,
                 );
-                let subject = crate::status::Subject {
+                let subject = Subject {
                     group: "meta.k8s.io",
                     plural: "",
                     kind: "DeleteOptions",
@@ -120,12 +120,17 @@ impl State {
                 });
             }
             let last = self.discard(&id, &key).unwrap_or(live);
-            return Ok(Deleted {
-                object: convert::from_storage(&last, resource),
-                gone: true,
-            });
+            let mut object = convert::from_storage(&last, resource);
+            if resource.is("", "pods") {
+                mark_deleting(&mut object, 0);
+            }
+            return Ok(Deleted { object, gone: true });
         }
-        mark_deleting(&mut new, grace);
+        if kinds::has_own_deletion(resource) {
+            mark_terminating(&mut new);
+        } else {
+            mark_deleting(&mut new, grace);
+        }
         if options.dry_run || new == old {
             return Ok(Deleted {
                 object: convert::value_from_storage(new, resource),
@@ -177,29 +182,21 @@ impl State {
     }
 }
 
-fn check_preconditions(
-    resource: &Resource,
-    live: &Object,
-    options: &DeleteOptions,
-) -> Result<(), ApiError> {
-    let name = &*live.head.name;
+fn check_preconditions(resource: &Resource, live: &Object, options: &DeleteOptions) -> Result<(), ApiError> {
+    let refuse = |why: &str| {
+        let subject = Subject { group: &resource.group, plural: &resource.kind, kind: &resource.kind };
+        Err(ApiError::conflict(subject, &live.head.name, why))
+    };
     if let Some(uid) = options.uid.as_ref().filter(|uid| **uid != *live.head.uid) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            live.head.uid
-        );
-        return Err(ApiError::conflict(resource.subject(), name, &why));
+        let text = "The object might have been deleted and then recreated";
+        return refuse(&format!("the UID in the precondition ({uid}) does not match the UID in record ({}). {text}", live.head.uid));
     }
     let current = live.head.version.to_string();
-    if let Some(version) = options
-        .version
-        .as_ref()
-        .filter(|version| **version != current)
-    {
-        let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {current}"
-        );
-        return Err(ApiError::conflict(resource.subject(), name, &why));
+    if let Some(version) = options.version.as_ref().filter(|version| **version != current) {
+        let text = "The object might have been modified";
+        return refuse(&format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({current}). {text}"
+        ));
     }
     Ok(())
 }
@@ -262,6 +259,13 @@ fn set_propagation_finalizers(
         metadata.remove("finalizers");
     } else {
         metadata.insert("finalizers".into(), finalizers.into());
+    }
+}
+
+/// Namespaces and CRDs are told to end, without grace and generation.
+fn mark_terminating(new: &mut Value) {
+    if new["metadata"].get("deletionTimestamp").is_none() {
+        new["metadata"]["deletionTimestamp"] = now().into();
     }
 }
 

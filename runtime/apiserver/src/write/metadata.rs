@@ -139,6 +139,8 @@ pub(crate) fn validate(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 list.join(", ")
             );
+            // Found by two validations, listed by both as a cause, told once.
+            errors.push(FieldError::forbidden("metadata.finalizers", &text));
             errors.push(FieldError::forbidden("metadata.finalizers", &text));
         }
     }

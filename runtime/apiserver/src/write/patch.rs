@@ -14,6 +14,7 @@ use crate::apply::{Managers, Writer};
 use crate::convert;
 use crate::patch::Patch;
 use crate::resource::Resource;
+use crate::schema::decode;
 use crate::state::{State, now};
 use crate::status::ApiError;
 use crate::store::{Object, key};
@@ -72,8 +73,11 @@ impl State {
         mut config: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
+        let text = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let shown = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
         check_config(resource, (namespace, name), &mut config)?;
-        let warnings = check_fields(resource, (namespace, name), &mut config, options)?;
+        check_fields(resource, &shown, &config)?;
+        let warnings: Vec<String> = options.twice.iter().map(|field| format!("duplicate field {field:?}")).collect();
         let reset = if part == Part::Status {
             status_reset(resource)
         } else {
@@ -181,61 +185,24 @@ fn check_config(
 }
 
 /// Fields of a configuration must be declared; lists must have no item twice.
-fn check_fields(
-    resource: &Resource,
-    (namespace, name): (&str, &str),
-    config: &mut Value,
-    options: &WriteOptions,
-) -> Result<Vec<String>, ApiError> {
+fn check_fields(resource: &Resource, shown: &str, config: &Value) -> Result<(), ApiError> {
     let schema = resource.schema();
-    let shown = if namespace.is_empty() {
-        format!("/{name}")
-    } else {
-        format!("{namespace}/{name}")
-    };
     let refuse = |why: String| {
-        let gvk = format!(
-            "{}/{}, Kind={}",
-            resource.group, resource.version, resource.kind
-        );
-        ApiError::internal(format!(
-            "failed to create typed patch object ({shown}; {gvk}): {why}"
-        ))
+        let gvk = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
+        let text = format!("failed to create typed patch object ({shown}; {gvk}): {why}");
+        ApiError::new(500, "", text)
     };
     check_duplicates(config, schema, "").map_err(refuse)?;
-    if resource.custom {
-        let unknown = crate::schema::decode::custom(config, schema);
-        let findings: Vec<String> = unknown
-            .iter()
-            .map(|field| format!("unknown field {field:?}"))
-            .collect();
-        if options.validation == FieldValidation::Strict && !findings.is_empty() {
-            let why = format!("strict decoding error: {}", findings.join(", "));
-            let text = format!(
-                "{} in version {:?} cannot be handled as a {}: {why}",
-                resource.kind, resource.version, resource.kind
-            );
-            return Err(ApiError::bad_request(text));
-        }
-        return Ok(if options.validation == FieldValidation::Warn {
-            findings
-        } else {
-            Vec::new()
-        });
-    }
     let mut probe = config.clone();
-    let unknown =
-        crate::schema::decode::builtin(&mut probe, schema).map_err(ApiError::bad_request)?;
-    if unknown.is_empty() {
-        return Ok(Vec::new());
-    }
-    let lines: Vec<String> = unknown
-        .iter()
-        .map(|field| format!(".{field}: field not declared in schema"))
-        .collect();
-    Err(refuse(if let [line] = lines.as_slice() {
-        line.clone()
+    let unknown = if resource.custom {
+        decode::custom(&mut probe, schema)
     } else {
-        format!("errors:\n  {}", lines.join("\n  "))
-    }))
+        decode::builtin(&mut probe, schema).map_err(ApiError::bad_request)?
+    };
+    let lines: Vec<String> = unknown.iter().map(|field| format!(".{field}: field not declared in schema")).collect();
+    match lines.as_slice() {
+        [] => Ok(()),
+        [line] => Err(refuse(line.clone())),
+        _ => Err(refuse(format!("errors:\n  {}", lines.join("\n  ")))),
+    }
 }

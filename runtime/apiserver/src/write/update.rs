@@ -12,7 +12,7 @@ use crate::convert;
 use crate::kinds;
 use crate::resource::Resource;
 use crate::state::{State, now};
-use crate::status::{ApiError, FieldError};
+use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
 
 /// Which part of an object a write is about.
@@ -80,7 +80,7 @@ impl State {
                 &Value::from(0),
                 "must be specified for an update",
             );
-            return Err(ApiError::invalid(resource.subject(), name, &[error]));
+            return Err(unconditional(resource, name, &[error]));
         }
         self.replace(resource, part, &live, body, None, options, warnings)
     }
@@ -217,8 +217,7 @@ impl State {
             && !kinds::has_finalizers(resource, &storage);
         if doomed {
             let key = key(&live.head.namespace, &live.head.name);
-            // Watchers are shown the state that the last write led to.
-            self.store.put(&id, storage.clone());
+            // Watchers are shown the state before this write: it was never stored.
             self.discard(&id, &key);
             return Ok(Outcome {
                 object: convert::value_from_storage(storage, resource),
@@ -235,13 +234,22 @@ impl State {
     }
 }
 
+/// An error of the generic registry, which knows the resource's plural only.
+fn unconditional(resource: &Resource, name: &str, errors: &[FieldError]) -> ApiError {
+    let subject = Subject { kind: &resource.plural, ..resource.subject() };
+    ApiError::invalid(subject, name, errors)
+}
+
 /// The version and uid that a client based its write on, where it says so.
 fn check_version(resource: &Resource, live: &Object, new: &Value) -> Result<(), ApiError> {
     let name = &*live.head.name;
     let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
     if !uid.is_empty() && uid != &*live.head.uid {
+        let group = if resource.custom { format!("{}/", resource.group) } else { String::new() };
         let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            resource.plural,
+            key(&live.head.namespace, name),
             live.head.uid
         );
         return Err(ApiError::conflict(resource.subject(), name, &why));

@@ -156,13 +156,13 @@ pub(super) fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Val
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "configmaps") => vec![
             name,
-            json!((entries("data") + entries("binaryData")).to_string()),
+            json!(entries("data") + entries("binaryData")),
             created,
         ],
         ("", "secrets") => vec![
             name,
             object["type"].clone(),
-            json!(entries("data").to_string()),
+            json!(entries("data")),
             created,
         ],
         ("", "namespaces") => vec![name, status["phase"].clone(), created],
@@ -179,8 +179,8 @@ pub(super) fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Val
         ("apps", "deployments") => vec![
             name,
             ready(),
-            json!(count(&status["updatedReplicas"]).to_string()),
-            json!(count(&status["availableReplicas"]).to_string()),
+            json!(count(&status["updatedReplicas"])),
+            json!(count(&status["availableReplicas"])),
             created,
             template("name"),
             template("image"),
