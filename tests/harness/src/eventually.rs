@@ -1,4 +1,4 @@
-//! Waiting for a condition with a deadline. Entry point: [`eventually`].
+//! Waiting for a condition with a deadline. Entry point: [`eventually()`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 
 /// What one look at a condition saw.
 ///
-/// Closures given to [`eventually`] usually build it with [`Seen::of`].
+/// Closures given to [`eventually()`] usually build it with [`Seen::of`].
 #[derive(Debug)]
 pub enum Seen<T> {
     /// The condition holds, with this value.

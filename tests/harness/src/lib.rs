@@ -2,7 +2,7 @@
 //!
 //! * [`testenv`] starts real `kube-apiserver`s.
 //! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary.
-//! * [`eventually`] is the one way to wait in a test: for a condition, with a deadline.
+//! * [`eventually()`] is the one way to wait in a test: for a condition, with a deadline.
 //! * [`logs`] shows `tracing` output of a test that fails.
 
 pub mod eventually;
