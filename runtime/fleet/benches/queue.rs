@@ -116,7 +116,7 @@ impl Fleet {
             }
             (20 * BATCH) as f64 / time.as_secs_f64() / 1e6
         };
-        (0..150).map(|_| round()).fold(0.0, f64::max)
+        (0..400).map(|_| round()).fold(0.0, f64::max)
     }
 }
 
