@@ -14,7 +14,7 @@ use crate::document::{Position, Problem};
 use crate::kinds::{
     Identity, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
 };
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// What a valid document asks for.
@@ -61,7 +61,11 @@ impl Document {
 
     /// A path of the document as seen from the current folder.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
-        let path: PathBuf = self.folder().join(path).components().collect();
+        let path = self.folder().join(path);
+        let path: PathBuf = path
+            .components()
+            .filter(|part| *part != Component::CurDir)
+            .collect();
         if path.as_os_str().is_empty() {
             PathBuf::from(".")
         } else {

@@ -17,14 +17,20 @@ pub(crate) const VARIABLE: &str = "WINDLASS_LOG";
 pub(crate) fn start(filter: Option<&str>) -> anyhow::Result<()> {
     let text = filter.unwrap_or("info");
     let filter = EnvFilter::try_new(text).map_err(|error| {
-        anyhow::anyhow!("the log filter {text:?} cannot be read: {error}; write for example info,guest=debug")
+        anyhow::anyhow!(
+            "the log filter {text:?} cannot be read: {error}; write for example info,guest=debug"
+        )
     })?;
     let registry = registry().with(filter);
     if std::io::stderr().is_terminal() {
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        registry.with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr)).init();
+        registry
+            .with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr))
+            .init();
     } else {
-        let lines = fmt::layer().event_format(json::Flat).with_writer(std::io::stderr);
+        let lines = fmt::layer()
+            .event_format(json::Flat)
+            .with_writer(std::io::stderr);
         registry.with(json::Keep).with(lines).init();
     }
     Ok(())

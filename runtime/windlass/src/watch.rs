@@ -178,7 +178,7 @@ impl Target {
                     .flatten()
                     .flatten()
                     .map(|entry| entry.path());
-                let sources = below.filter(|path| path.is_dir() && self.covers(path));
+                let sources = below.filter(|path| path.is_dir() && self.covers(&absolute(path)));
                 let mut folders: Vec<_> = sources
                     .map(|path| (path, RecursiveMode::Recursive))
                     .collect();
@@ -188,16 +188,17 @@ impl Target {
         }
     }
 
+    /// Whether a change of `path`, which events tell from the root on, is one of this.
     fn covers(&self, path: &Path) -> bool {
         match self {
             Self::File(file) => {
                 let name = path.file_name().unwrap_or_default();
                 // Mounted ConfigMaps change by a link beside the file whose name begins with two dots.
                 let linked = name.to_string_lossy().starts_with("..");
-                path.parent() == Some(&parent(file)) && (Some(name) == file.file_name() || linked)
+                path.parent() == Some(&absolute(&parent(file))) && (Some(name) == file.file_name() || linked)
             }
-            Self::Folder(folder) => path.parent() == Some(folder),
-            Self::Tree(folder) => path.strip_prefix(folder).is_ok_and(|rest| {
+            Self::Folder(folder) => path.parent() == Some(&absolute(folder)),
+            Self::Tree(folder) => path.strip_prefix(absolute(folder)).is_ok_and(|rest| {
                 rest.components().all(|part| {
                     let part = part.as_os_str().to_string_lossy();
                     !part.starts_with('.') && part != "target" && part != "node_modules"
@@ -213,6 +214,11 @@ fn parent(file: &Path) -> PathBuf {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     }
+}
+
+/// The path from the root on, as events tell it.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Reading a file changes nothing.
@@ -258,6 +264,25 @@ mod tests {
         let mut watch = Watch::start().unwrap();
         watch.set([Target::File(file.clone())].into());
         fs::create_dir(folder.path().join("later")).unwrap();
+        fs::write(&file, "x").unwrap();
+        assert_eq!(next(&mut watch).await, [Target::File(file)].into());
+    }
+
+    #[test]
+    fn relative_paths_are_those_of_the_current_folder() {
+        let here = std::env::current_dir().unwrap();
+        assert!(Target::File("a.yaml".into()).covers(&here.join("./a.yaml")));
+        assert!(Target::Folder(".".into()).covers(&here.join("a.yaml")));
+        assert!(Target::Tree("../g".into()).covers(&here.join("../g/src/lib.rs")));
+        assert!(!Target::Tree("../g".into()).covers(&here.join("../g/target/x")));
+    }
+
+    #[tokio::test]
+    async fn a_change_below_a_relative_path_is_noticed() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let file = Path::new(".").join(folder.path().file_name().unwrap()).join("a.yaml");
+        let mut watch = Watch::start().unwrap();
+        watch.set([Target::File(file.clone())].into());
         fs::write(&file, "x").unwrap();
         assert_eq!(next(&mut watch).await, [Target::File(file)].into());
     }

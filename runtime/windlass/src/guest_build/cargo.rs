@@ -3,7 +3,7 @@
 use crate::guest_build::BuildError;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use tokio::process::Command;
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -25,7 +25,8 @@ pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     let toolchain = Toolchain::find(folder).await?;
     toolchain.ensure_target(folder).await?;
     toolchain.ensure_linker(folder)?;
-    let output = command("cargo", folder)
+    let mut cargo = command("cargo", folder);
+    cargo
         .args([
             "build",
             "--release",
@@ -34,11 +35,8 @@ pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
             "--message-format",
             "json-render-diagnostics",
         ])
-        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER)
-        .stderr(Stdio::inherit())
-        .output()
-        .await
-        .map_err(|error| start_error("cargo", folder, error))?;
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER);
+    let output = output("cargo", folder, cargo).await?;
     if !output.status.success() {
         return Err(BuildError::Compiler {
             folder: folder.to_owned(),
@@ -62,12 +60,9 @@ struct Toolchain {
 
 impl Toolchain {
     async fn find(folder: &Path) -> Result<Self, BuildError> {
-        let output = command("rustc", folder)
-            .args(["--print", "sysroot"])
-            .stderr(Stdio::inherit())
-            .output()
-            .await
-            .map_err(|error| start_error("rustc", folder, error))?;
+        let mut rustc = command("rustc", folder);
+        rustc.args(["--print", "sysroot"]);
+        let output = output("rustc", folder, rustc).await?;
         if !output.status.success() {
             return Err(BuildError::Compiler {
                 folder: folder.to_owned(),
@@ -140,6 +135,20 @@ fn command(tool: &str, folder: &Path) -> Command {
         command.env_remove(variable);
     }
     command
+}
+
+/// Runs a tool to its end and takes what it writes to standard output; the rest goes to the user at once.
+async fn output(
+    tool: &'static str,
+    folder: &Path,
+    mut command: Command,
+) -> Result<Output, BuildError> {
+    let child = command.stdout(Stdio::piped()).spawn();
+    let child = child.map_err(|error| start_error(tool, folder, error))?;
+    child
+        .wait_with_output()
+        .await
+        .map_err(|error| start_error(tool, folder, error))
 }
 
 fn start_error(tool: &'static str, folder: &Path, error: std::io::Error) -> BuildError {

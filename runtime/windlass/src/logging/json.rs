@@ -47,22 +47,40 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         let mut line = Map::new();
         line.insert("timestamp".to_owned(), time.into());
         line.insert("level".to_owned(), event.metadata().level().as_str().into());
         line.insert("target".to_owned(), event.metadata().target().into());
-        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context
+            .event_scope()
+            .into_iter()
+            .flat_map(|scope| scope.from_root())
+        {
             if let Some(Kept(kept)) = span.extensions().get::<Kept>() {
                 line.extend(kept.clone());
             }
         }
         let mut fields = Fields(line);
         event.record(&mut fields);
-        writeln!(writer, "{}", Json::Object(fields.0))
+        writeln!(writer, "{}", Json::Object(without_detour(fields.0)))
     }
+}
+
+/// Lines of libraries that log in another way come with their origin in fields of their own.
+fn without_detour(mut line: Map<String, Json>) -> Map<String, Json> {
+    if let Some(target) = line.remove("log.target") {
+        line.insert("target".to_owned(), target);
+        line.retain(|name, _| !name.starts_with("log."));
+    }
+    line
 }
 
 /// Collects fields as JSON.
@@ -70,7 +88,8 @@ struct Fields(Map<String, Json>);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+        self.0
+            .insert(field.name().to_owned(), format!("{value:?}").into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
@@ -120,16 +139,31 @@ mod tests {
     fn a_line_tells_whom_it_is_about_at_its_top_level() {
         let lines = Lines::default();
         let writer = lines.clone();
-        let format = tracing_subscriber::fmt::layer().event_format(Flat).with_writer(move || writer.clone());
+        let format = tracing_subscriber::fmt::layer()
+            .event_format(Flat)
+            .with_writer(move || writer.clone());
         let subscriber = tracing_subscriber::registry().with(Keep).with(format);
         tracing::subscriber::with_default(subscriber, || {
-            let span = tracing::info_span!("reconcile", name = "a", cluster = "alpha", result = tracing::field::Empty);
+            let span = tracing::info_span!(
+                "reconcile",
+                name = "a",
+                cluster = "alpha",
+                result = tracing::field::Empty
+            );
             span.record("result", "success");
             span.in_scope(|| tracing::info!(count = 3, "re\"conciled"));
         });
         let line: Json = serde_json::from_slice(&lines.0.lock()).unwrap();
         assert_eq!(line["message"], "re\"conciled");
-        assert_eq!((&line["name"], &line["cluster"], &line["result"], &line["count"]), (&"a".into(), &"alpha".into(), &"success".into(), &3.into()));
+        assert_eq!(
+            (
+                &line["name"],
+                &line["cluster"],
+                &line["result"],
+                &line["count"]
+            ),
+            (&"a".into(), &"alpha".into(), &"success".into(), &3.into())
+        );
         assert_eq!(line["level"], "INFO");
     }
 }

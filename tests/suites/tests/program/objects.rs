@@ -86,13 +86,4 @@ impl ConfigMaps {
         .await?;
         Ok(())
     }
-
-    /// The names of all.
-    pub(crate) async fn names(&self) -> Result<Vec<String>> {
-        let list = self.api.list(&Default::default()).await?;
-        Ok(list
-            .into_iter()
-            .filter_map(|object| object.metadata.name)
-            .collect())
-    }
 }

@@ -94,7 +94,7 @@ async fn good_reconcilers_start_and_the_bad_one_is_reported() -> Result<()> {
         bad["problem"].as_str().unwrap().contains("nope.wasm"),
         "{reconcilers}"
     );
-    assert_eq!(bad["ready"], false);
+    assert_eq!(bad["serves"], false);
     Ok(())
 }
 
