@@ -267,7 +267,13 @@ impl State {
 
 /// The server itself manages what it wrote into the status.
 fn own_status(before: &Value, after: &mut Value) {
-    let Some(resource) = builtin().resources.iter().find(|resource| resource.plural == *collection().plural) else { return };
+    let Some(resource) = builtin()
+        .resources
+        .iter()
+        .find(|resource| resource.plural == *collection().plural)
+    else {
+        return;
+    };
     let (time, reset) = (now(), crate::write::status_reset(resource));
     let writer = Writer {
         manager: "kube-apiserver",

@@ -155,6 +155,17 @@ impl State {
                 body["status"] =
                     json!({"phase": "Pending", "qosClass": workloads::qos_class(&body["spec"])})
             }
+            ("", "nodes") => {
+                let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+                let mut taints = body["spec"]["taints"]
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default();
+                if !taints.contains(&taint) {
+                    taints.push(taint);
+                }
+                body["spec"]["taints"] = taints.into();
+            }
             ("", "persistentvolumeclaims" | "persistentvolumes") => {
                 body["status"] = json!({"phase": "Pending"})
             }

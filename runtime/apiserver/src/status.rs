@@ -16,6 +16,8 @@ pub struct ApiError {
     pub details: Option<Value>,
     /// Seconds for a `Retry-After` header.
     pub retry_after: Option<u32>,
+    /// Where an expired list may go on, inconsistently.
+    pub continue_token: Option<String>,
 }
 
 /// What an error is about: the resource as `plural.group` prints it.
@@ -56,6 +58,7 @@ impl ApiError {
             message: message.into(),
             details: None,
             retry_after: None,
+            continue_token: None,
         }
     }
 
@@ -202,6 +205,9 @@ impl ApiError {
     /// The `Status` object.
     pub fn to_status(&self) -> Value {
         let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message});
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = token.as_str().into();
+        }
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
         }

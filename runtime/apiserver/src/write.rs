@@ -108,6 +108,9 @@ impl State {
             return Err(ApiError::already_exists(resource.subject(), &name));
         }
         managers.write(&mut body);
+        if !resource.custom {
+            decode::settle(&mut body, resource.schema());
+        }
         if options.dry_run {
             return Ok(Outcome {
                 object: body,

@@ -7,7 +7,8 @@ use crate::status::ApiError;
 /// Where the next page begins, and in which version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
-    pub(crate) version: u64,
+    /// Absent where the next page is of whatever version is current.
+    pub(crate) version: Option<u64>,
     pub(crate) start: String,
 }
 
@@ -28,7 +29,7 @@ impl Token {
         let value: Option<Value> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let read = |value: Value| {
             Some(Self {
-                version: value["rv"].as_u64()?,
+                version: value["rv"].as_u64(),
                 start: value["start"].as_str()?.to_owned(),
             })
         };
@@ -45,7 +46,7 @@ mod tests {
     #[test]
     fn a_token_survives_a_round_trip_and_garbage_is_refused() {
         let token = Token {
-            version: 7,
+            version: Some(7),
             start: "a/b".into(),
         };
         assert_eq!(Token::decode(&token.encode()), Ok(token));

@@ -106,7 +106,9 @@ fn selectable(resource: &Resource, field: &str) -> bool {
 }
 
 pub(crate) fn unreadable_version(version: &str) -> String {
-    format!("resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax")
+    format!(
+        "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
+    )
 }
 
 /// # Errors
@@ -135,9 +137,12 @@ pub(crate) fn freshness(call: &Call) -> Result<Freshness, ApiError> {
             )]))
         };
     }
-    let number: u64 = version
-        .parse()
-        .map_err(|_| ApiError::bad_request(format!("invalid resource version: {}", unreadable_version(&version))))?;
+    let number: u64 = version.parse().map_err(|_| {
+        ApiError::bad_request(format!(
+            "invalid resource version: {}",
+            unreadable_version(&version)
+        ))
+    })?;
     match (rule.as_str(), number) {
         ("Exact", 0) => Err(invalid(&[FieldError::forbidden(
             "resourceVersionMatch",

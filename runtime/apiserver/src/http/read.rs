@@ -51,7 +51,7 @@ pub(crate) fn list(request: &Routed, resource: &Arc<Resource>) -> Result<Answer,
     let mut metadata = json!({ "resourceVersion": page.version.to_string() });
     if let Some((start, left)) = &page.rest {
         metadata["continue"] = Token {
-            version: page.version,
+            version: Some(page.version),
             start: start.to_string(),
         }
         .encode()
@@ -115,7 +115,7 @@ fn page(
         check_reached(request, version)?;
     }
     let at = match (&token, freshness) {
-        (Some(token), _) => Some(token.version),
+        (Some(token), _) => token.version,
         (None, Freshness::Exactly(version)) => Some(version),
         _ => None,
     };
@@ -141,13 +141,23 @@ fn page(
             keep,
         )
     });
-    page.map_err(|Compacted { oldest }| match token {
-        Some(_) => ApiError::expired(
-            "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
-        ),
-        None => ApiError::expired(format!("The resourceVersion for the provided list is too old: {} is before {oldest}.", at.unwrap_or_default())),
+    page.map_err(|Compacted { .. }| match token {
+        Some(token) => {
+            let mut error = ApiError::expired(EXPIRED_TOKEN);
+            error.continue_token = Some(
+                Token {
+                    version: None,
+                    ..token
+                }
+                .encode(),
+            );
+            error
+        }
+        None => ApiError::expired("The resourceVersion for the provided list is too old."),
     })
 }
+
+const EXPIRED_TOKEN: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /// Whether the selectors let an object through.
 pub(crate) fn selected(object: &Object, resource: &Resource, selection: &Selection) -> bool {

@@ -134,13 +134,19 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
 }
 
 fn parse_version(version: &str) -> Result<u64, ApiError> {
-    version.parse().map_err(|_| ApiError::new(500, "", query::unreadable_version(version)))
+    version
+        .parse()
+        .map_err(|_| ApiError::new(500, "", query::unreadable_version(version)))
 }
 
 /// The rules for `sendInitialEvents`.
 fn check_streaming(call: &Call) -> Result<Option<bool>, ApiError> {
     let invalid = |errors: &[FieldError]| {
-        let subject = Subject { group: "meta.k8s.io", plural: "", kind: "ListOptions" };
+        let subject = Subject {
+            group: "meta.k8s.io",
+            plural: "",
+            kind: "ListOptions",
+        };
         ApiError::invalid(subject, "", errors)
     };
     let forbidden = |text: &str| FieldError::forbidden("resourceVersionMatch", text);
@@ -149,14 +155,22 @@ fn check_streaming(call: &Call) -> Result<Option<bool>, ApiError> {
         if rule.is_empty() {
             return Ok(None);
         }
-        return Err(invalid(&[forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")]));
+        return Err(invalid(&[forbidden(
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )]));
     };
     if rule == "NotOlderThan" {
         return Ok(Some(call.flag("sendInitialEvents")));
     }
-    let mut errors = vec![forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")];
+    let mut errors = vec![forbidden(
+        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+    )];
     if !rule.is_empty() {
-        errors.push(FieldError::not_supported("resourceVersionMatch", &Value::from(rule), &["NotOlderThan".to_owned()]));
+        errors.push(FieldError::not_supported(
+            "resourceVersionMatch",
+            &Value::from(rule),
+            &["NotOlderThan".to_owned()],
+        ));
     }
     Err(invalid(&errors))
 }

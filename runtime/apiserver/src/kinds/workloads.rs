@@ -25,8 +25,14 @@ pub(super) fn admit_pod(spec: &mut Value) {
         spec["preemptionPolicy"] = "PreemptLowerPriority".into();
     }
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        if !tolerations.iter().any(|toleration| toleration["key"] == key) {
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        if !tolerations
+            .iter()
+            .any(|toleration| toleration["key"] == key)
+        {
             tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
@@ -103,20 +109,7 @@ pub(super) fn qos_class(spec: &Value) -> &'static str {
 /// Counters of a status that are written even where they are zero.
 pub(super) fn zero_counts(resource: &Resource, body: &mut Value) {
     let counts: &[&str] = match resource.plural.as_str() {
-        "replicasets" | "replicationcontrollers" => &["replicas"],
-        "statefulsets" => &["replicas", "availableReplicas"],
-        "daemonsets" => &[
-            "currentNumberScheduled",
-            "numberMisscheduled",
-            "desiredNumberScheduled",
-            "numberReady",
-        ],
-        "poddisruptionbudgets" => &[
-            "disruptionsAllowed",
-            "currentHealthy",
-            "desiredHealthy",
-            "expectedPods",
-        ],
+        "statefulsets" => &["availableReplicas"],
         _ => return,
     };
     for count in counts {
@@ -246,7 +239,9 @@ pub(super) fn validate(
         ));
     }
     let labels = spec["template"]["metadata"]["labels"].as_object();
-    let present = spec.get("selector").is_some_and(|selector| !selector.is_null());
+    let present = spec
+        .get("selector")
+        .is_some_and(|selector| !selector.is_null());
     let matches = present
         && selector
             .into_iter()

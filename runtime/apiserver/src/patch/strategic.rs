@@ -169,19 +169,29 @@ fn merge_by_key(
 
 /// Puts merged items in order: those of the patch as `order` (or the patch itself) has them, those only in `live` where they stood
 /// before items that both have. A new item comes before what only `live` has.
-fn arrange(merged: &mut Vec<Value>, live: &[Value], patch: &[Value], order: Option<&Vec<Value>>, key: Option<&str>) {
+fn arrange(
+    merged: &mut Vec<Value>,
+    live: &[Value],
+    patch: &[Value],
+    order: Option<&Vec<Value>>,
+    key: Option<&str>,
+) {
     let same = |one: &Value, other: &Value| match key {
         Some(key) if one.is_object() => one.get(key) == other.get(key),
         _ => one == other,
     };
     let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
     let wanted: &[Value] = order.map_or(patch, Vec::as_slice);
-    let (mut named, kept): (Vec<Value>, Vec<Value>) = merged.drain(..).partition(|item| place(wanted, item).is_some());
+    let (mut named, kept): (Vec<Value>, Vec<Value>) = merged
+        .drain(..)
+        .partition(|item| place(wanted, item).is_some());
     named.sort_by_key(|item| place(wanted, item));
     let mut kept = kept.into_iter().peekable();
     for item in named {
         let before = place(live, &item);
-        while let Some(other) = kept.next_if(|other| before.is_some_and(|before| place(live, other) < Some(before))) {
+        while let Some(other) =
+            kept.next_if(|other| before.is_some_and(|before| place(live, other) < Some(before)))
+        {
             merged.push(other);
         }
         merged.push(item);

@@ -31,14 +31,55 @@ pub(crate) fn custom(value: &mut Value, schema: Schema<'_>) -> Vec<String> {
 /// The empty object of a built-in kind as the server's code makes it: what a create is compared with.
 pub(crate) fn zero(schema: Schema<'_>) -> Value {
     let mut object = Map::new();
-    for (name, child) in schema.properties() {
-        if child.zero() {
-            object.insert(name.to_owned(), zero(child));
-        } else if schema.requires(name) && matches!(child.kind(), Kind::Array) {
-            object.insert(name.to_owned(), Value::Null);
-        }
-    }
+    fill(&mut object, schema);
     Value::Object(object)
+}
+
+/// Fields that Go writes whether or not they were given: structs held by value, and what is required.
+fn fill(object: &mut Map<String, Value>, schema: Schema<'_>) {
+    for (name, child) in schema.properties() {
+        if object.contains_key(name) {
+            continue;
+        }
+        let value = match (child.zero(), schema.requires(name)) {
+            (true, _) => zero(child),
+            (false, true) => empty(child),
+            (false, false) => continue,
+        };
+        object.insert(name.to_owned(), value);
+    }
+}
+
+fn empty(schema: Schema<'_>) -> Value {
+    match (schema.type_name(), schema.kind()) {
+        (Some("Quantity"), _) => "0".into(),
+        (None, Kind::String) => "".into(),
+        (_, Kind::Integer) => 0.into(),
+        (_, Kind::Boolean) => false.into(),
+        _ => Value::Null,
+    }
+}
+
+/// Storing turns required lists that are empty into null.
+pub(crate) fn settle(value: &mut Value, schema: Schema<'_>) {
+    match value {
+        Value::Object(object) => {
+            for (name, child) in object.iter_mut() {
+                let Some(inner) = schema.field(name) else {
+                    continue;
+                };
+                if child.as_array().is_some_and(Vec::is_empty) && schema.requires(name) {
+                    *child = Value::Null;
+                } else {
+                    settle(child, inner);
+                }
+            }
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| settle(item, schema.items())),
+        _ => {}
+    }
 }
 
 /// Where a value stands, in the words of Go's decoder.
@@ -133,10 +174,8 @@ fn go_object(
     for name in gone {
         object.remove(&name);
     }
-    for (name, child) in schema.properties() {
-        if child.zero() && !object.contains_key(name) {
-            object.insert(name.to_owned(), zero(child));
-        }
+    if !map {
+        fill(object, schema);
     }
     Ok(())
 }

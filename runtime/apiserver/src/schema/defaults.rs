@@ -8,7 +8,7 @@ use super::{Kind, Schema};
 pub(crate) fn apply(value: &mut Value, schema: Schema<'_>) {
     match value {
         Value::Object(object) => {
-            drop_undefaulted_nulls(object, schema);
+            drop_nulls(object, schema);
             for (name, child) in schema.properties() {
                 let unset = object
                     .get(name)
@@ -30,14 +30,14 @@ pub(crate) fn apply(value: &mut Value, schema: Schema<'_>) {
     }
 }
 
-/// A null where none is allowed and a default exists counts as absent.
-fn drop_undefaulted_nulls(object: &mut Map<String, Value>, schema: Schema<'_>) {
+/// A null where none is allowed counts as absent; built-in kinds (whose fields are numbered) show required lists as null.
+fn drop_nulls(object: &mut Map<String, Value>, schema: Schema<'_>) {
     object.retain(|name, value| {
-        let stays = || {
-            schema
-                .property(name)
-                .is_none_or(|child| child.nullable() || child.default().is_none())
+        let allowed = || {
+            schema.property(name).is_none_or(|child| {
+                child.nullable() || (schema.requires(name) && child.number().is_some())
+            })
         };
-        !value.is_null() || stays()
+        !value.is_null() || allowed()
     });
 }

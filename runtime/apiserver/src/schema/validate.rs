@@ -320,11 +320,8 @@ fn check_format(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<
         _ => true,
     };
     if !fits {
-        errors.push(FieldError::invalid(
-            path,
-            value,
-            &format!("{path} in body must be of type {format}: {text:?}"),
-        ));
+        let detail = format!("{path} in body must be of type {format}: {text:?}");
+        errors.push(FieldError::wrong_type(path, text, &detail));
     }
 }
 

@@ -182,17 +182,32 @@ impl State {
     }
 }
 
-fn check_preconditions(resource: &Resource, live: &Object, options: &DeleteOptions) -> Result<(), ApiError> {
+fn check_preconditions(
+    resource: &Resource,
+    live: &Object,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
     let refuse = |why: &str| {
-        let subject = Subject { group: &resource.group, plural: &resource.kind, kind: &resource.kind };
+        let subject = Subject {
+            group: &resource.group,
+            plural: &resource.kind,
+            kind: &resource.kind,
+        };
         Err(ApiError::conflict(subject, &live.head.name, why))
     };
     if let Some(uid) = options.uid.as_ref().filter(|uid| **uid != *live.head.uid) {
         let text = "The object might have been deleted and then recreated";
-        return refuse(&format!("the UID in the precondition ({uid}) does not match the UID in record ({}). {text}", live.head.uid));
+        return refuse(&format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). {text}",
+            live.head.uid
+        ));
     }
     let current = live.head.version.to_string();
-    if let Some(version) = options.version.as_ref().filter(|version| **version != current) {
+    if let Some(version) = options
+        .version
+        .as_ref()
+        .filter(|version| **version != current)
+    {
         let text = "The object might have been modified";
         return refuse(&format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({current}). {text}"

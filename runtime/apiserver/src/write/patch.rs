@@ -53,12 +53,7 @@ impl State {
         let mut new = kind.run(&old, patch, resource.schema())?;
         check_identity(resource, namespace, &mut new)?;
         if new["metadata"]["name"] != *live.head.name {
-            let error = crate::status::FieldError::invalid(
-                "metadata.name",
-                &new["metadata"]["name"],
-                "field is immutable",
-            );
-            return Err(ApiError::invalid(resource.subject(), name, &[error]));
+            return Err(misnamed(&new, name));
         }
         let warnings = admit(resource, &mut new, options)?;
         self.replace(resource, part, &live, new, None, options, warnings)
@@ -73,11 +68,21 @@ impl State {
         mut config: Value,
         options: &WriteOptions,
     ) -> Result<Outcome, ApiError> {
-        let text = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |path: &str| {
+            config
+                .pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let shown = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
         check_config(resource, (namespace, name), &mut config)?;
         check_fields(resource, &shown, &config)?;
-        let warnings: Vec<String> = options.twice.iter().map(|field| format!("duplicate field {field:?}")).collect();
+        let warnings: Vec<String> = options
+            .twice
+            .iter()
+            .map(|field| format!("duplicate field {field:?}"))
+            .collect();
         let reset = if part == Part::Status {
             status_reset(resource)
         } else {
@@ -112,7 +117,6 @@ impl State {
         let mut managers = Managers::read(&old);
         let mut base = old.clone();
         strip_managed_fields(&mut base);
-        check_uid(resource, &live, &config)?;
         let applied = managers.apply(&base, &config, resource.schema(), &writer, options.force)?;
         let mut new = applied.object.unwrap_or(base);
         admit(resource, &mut new, &quiet(options))?;
@@ -137,18 +141,10 @@ fn quiet(options: &WriteOptions) -> WriteOptions {
     }
 }
 
-fn check_uid(resource: &Resource, live: &Object, config: &Value) -> Result<(), ApiError> {
-    let uid = config["metadata"]["uid"].as_str().unwrap_or_default();
-    if uid.is_empty() || uid == &*live.head.uid {
-        return Ok(());
-    }
-    let why = format!(
-        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-    );
-    Err(ApiError::conflict(
-        resource.subject(),
-        &live.head.name,
-        &why,
+fn misnamed(object: &Value, name: &str) -> ApiError {
+    let own = object["metadata"]["name"].as_str().unwrap_or_default();
+    ApiError::bad_request(format!(
+        "the name of the object ({own}) does not match the name on the URL ({name})"
     ))
 }
 
@@ -177,9 +173,7 @@ fn check_config(
     check_identity(resource, namespace, config)?;
     let own = config["metadata"]["name"].as_str().unwrap_or_default();
     if !own.is_empty() && own != name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({own}) does not match the name on the URL ({name})"
-        )));
+        return Err(misnamed(config, name));
     }
     Ok(())
 }
@@ -188,7 +182,10 @@ fn check_config(
 fn check_fields(resource: &Resource, shown: &str, config: &Value) -> Result<(), ApiError> {
     let schema = resource.schema();
     let refuse = |why: String| {
-        let gvk = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
+        let gvk = format!(
+            "{}/{}, Kind={}",
+            resource.group, resource.version, resource.kind
+        );
         let text = format!("failed to create typed patch object ({shown}; {gvk}): {why}");
         ApiError::new(500, "", text)
     };
@@ -199,7 +196,10 @@ fn check_fields(resource: &Resource, shown: &str, config: &Value) -> Result<(), 
     } else {
         decode::builtin(&mut probe, schema).map_err(ApiError::bad_request)?
     };
-    let lines: Vec<String> = unknown.iter().map(|field| format!(".{field}: field not declared in schema")).collect();
+    let lines: Vec<String> = unknown
+        .iter()
+        .map(|field| format!(".{field}: field not declared in schema"))
+        .collect();
     match lines.as_slice() {
         [] => Ok(()),
         [line] => Err(refuse(line.clone())),

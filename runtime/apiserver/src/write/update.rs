@@ -11,6 +11,7 @@ use crate::apply::{Managers, Writer};
 use crate::convert;
 use crate::kinds;
 use crate::resource::Resource;
+use crate::schema::decode;
 use crate::state::{State, now};
 use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
@@ -71,6 +72,7 @@ impl State {
         else {
             return self.create_by_put(resource, namespace, body, options);
         };
+        check_uid(resource, &live, &body)?;
         let version_given = body["metadata"]["resourceVersion"]
             .as_str()
             .is_some_and(|version| !version.is_empty() && version != "0");
@@ -124,6 +126,7 @@ impl State {
         let old = convert::from_storage(live, resource);
         let name = &*live.head.name;
         check_version(resource, live, &new)?;
+        check_immutable(resource, &old, &new)?;
         isolate(resource, part, &old, &mut new);
         if let (Some(before), Some(after)) =
             (old["metadata"].as_object(), new["metadata"].as_object_mut())
@@ -207,6 +210,10 @@ impl State {
                 warnings,
             });
         }
+        let mut new = new;
+        if !resource.custom {
+            decode::settle(&mut new, resource.schema());
+        }
         let id = resource.collection();
         let storage = convert::to_storage(new, resource);
         let doomed = storage["metadata"].get("deletionTimestamp").is_some()
@@ -234,18 +241,16 @@ impl State {
     }
 }
 
-/// An error of the generic registry, which knows the resource's plural only.
-fn unconditional(resource: &Resource, name: &str, errors: &[FieldError]) -> ApiError {
-    let subject = Subject { kind: &resource.plural, ..resource.subject() };
-    ApiError::invalid(subject, name, errors)
-}
-
-/// The version and uid that a client based its write on, where it says so.
-fn check_version(resource: &Resource, live: &Object, new: &Value) -> Result<(), ApiError> {
+/// A PUT for another object of the same name fails in storage.
+fn check_uid(resource: &Resource, live: &Object, new: &Value) -> Result<(), ApiError> {
     let name = &*live.head.name;
     let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
     if !uid.is_empty() && uid != &*live.head.uid {
-        let group = if resource.custom { format!("{}/", resource.group) } else { String::new() };
+        let group = if resource.custom {
+            format!("{}/", resource.group)
+        } else {
+            String::new()
+        };
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
             resource.plural,
@@ -254,6 +259,50 @@ fn check_version(resource: &Resource, live: &Object, new: &Value) -> Result<(), 
         );
         return Err(ApiError::conflict(resource.subject(), name, &why));
     }
+    Ok(())
+}
+
+/// A patch cannot make another object of this one, and nobody but the server ends an object.
+fn check_immutable(resource: &Resource, old: &Value, new: &Value) -> Result<(), ApiError> {
+    let (before, after) = (&old["metadata"], &new["metadata"]);
+    let changed = |field: &&str| {
+        after
+            .get(*field)
+            .is_some_and(|value| !value.is_null() && *value != before[*field])
+    };
+    let error = |field: &str| {
+        FieldError::invalid(
+            format!("metadata.{field}"),
+            &after[field],
+            "field is immutable",
+        )
+    };
+    // Two validations look at each of them.
+    let errors: Vec<FieldError> = ["uid", "deletionTimestamp"]
+        .iter()
+        .filter(|field| changed(field))
+        .flat_map(|field| [error(field), error(field)])
+        .collect();
+    let name = before["name"].as_str().unwrap_or_default();
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(resource.subject(), name, &errors))
+    }
+}
+
+/// An error of the generic registry, which knows the resource's plural only.
+fn unconditional(resource: &Resource, name: &str, errors: &[FieldError]) -> ApiError {
+    let subject = Subject {
+        kind: &resource.plural,
+        ..resource.subject()
+    };
+    ApiError::invalid(subject, name, errors)
+}
+
+/// The version that a client based its write on, where it says so.
+fn check_version(resource: &Resource, live: &Object, new: &Value) -> Result<(), ApiError> {
+    let name = &*live.head.name;
     let version = new["metadata"]["resourceVersion"]
         .as_str()
         .unwrap_or_default();
