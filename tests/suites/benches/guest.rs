@@ -32,7 +32,7 @@ const PER_BATCH: usize = 400;
 const UPDATES: usize = 400;
 
 fn main() -> Result<()> {
-    if rig::serve_if_asked(&[])? {
+    if rig::serve_if_asked(|_| Vec::new())? {
         return Ok(());
     }
     run(async {

@@ -94,8 +94,8 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Where this process was started as a server: serves until its standard input ends, with `objects` in every cluster.
-pub(crate) fn serve_if_asked(objects: &[Value]) -> Result<bool> {
+/// Where this process was started as a server: serves until its standard input ends, with `objects` in each cluster, by its name.
+pub(crate) fn serve_if_asked(objects: fn(&str) -> Vec<Value>) -> Result<bool> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let Some((SERVE, clusters)) = args
         .split_first()
@@ -111,11 +111,11 @@ pub(crate) fn serve_if_asked(objects: &[Value]) -> Result<bool> {
             builder.cluster(cluster.as_str())
         });
         let server = builder.bind("127.0.0.1:0").await?;
-        for cluster in clusters {
-            let cluster = server.cluster(cluster).context("served")?;
-            for object in objects {
+        for name in clusters {
+            let cluster = server.cluster(name).context("served")?;
+            for object in objects(name) {
                 cluster
-                    .create(object.clone())
+                    .create(object)
                     .map_err(|e| anyhow::anyhow!("{e:?}"))?;
             }
         }
