@@ -82,6 +82,10 @@ impl Lifecycle {
     fn set(&self, state: ClusterState, reason: &str) -> bool {
         let mut moved = false;
         self.now.send_if_modified(|now| {
+            // Nothing comes after the end.
+            if now.state == ClusterState::Gone {
+                return false;
+            }
             moved = now.state != state;
             if !moved && now.reason == reason {
                 return false;
