@@ -70,10 +70,14 @@
 //! `crate-type = ["cdylib"]`, target `wasm32-unknown-unknown`, linker `wasm-component-ld` (it comes with the target); or
 //! `windlass build`, which knows. Keep the name section (`strip = "debuginfo"`), so that a trap shows function names.
 //!
+//! The SDK brings an allocator that suits short calls. For one of your own, take the SDK without its default features.
+//!
 //! # Failing
 //! `?` on an [`ApiError`] or any other error fails the reconcile, which is tried again with growing delay.
 //! [`Error::terminal`] and [`Context::terminal`] wait for the next event instead. A panic is logged, and traps.
 
+#[cfg(any(all(target_arch = "wasm32", feature = "arena"), test))]
+mod arena;
 #[doc(hidden)]
 pub mod bindings;
 mod cluster;
