@@ -3,7 +3,8 @@
 //! [`field_set`] holds sets of field paths, [`typed`] walks values by their schema, and `managers` keeps `metadata.managedFields`.
 
 pub(crate) mod field_set;
+pub(crate) mod last_applied;
 pub(crate) mod managers;
 pub(crate) mod typed;
 
-pub(crate) use managers::{Managers, Writer};
+pub(crate) use managers::{Force, Managers, Writer};

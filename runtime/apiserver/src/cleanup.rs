@@ -71,14 +71,15 @@ impl State {
     /// Owners in foreground deletion look again when a dependent changed.
     fn wake_owners(&mut self, dependent: &Object) {
         for owner in &dependent.head.owners {
-            if let Some((id, key)) = self.place_of(owner, &dependent.head.namespace) {
-                if self
-                    .store
-                    .get(&id, &key)
-                    .is_some_and(|owner| owner.head.deleting)
-                {
-                    self.enqueue(Work::Owner(id, key));
-                }
+            let Some((id, key)) = self.place_of(owner, &dependent.head.namespace) else {
+                continue;
+            };
+            let waits = self
+                .store
+                .get(&id, &key)
+                .is_some_and(|owner| owner.head.deleting);
+            if waits {
+                self.enqueue(Work::Owner(id, key));
             }
         }
     }
@@ -179,10 +180,10 @@ impl State {
                 return;
             };
             owners.retain(|owner| !gone.iter().any(|uid| owner["uid"] == **uid));
-            if owners.is_empty() {
-                if let Some(metadata) = value["metadata"].as_object_mut() {
-                    metadata.remove("ownerReferences");
-                }
+            if owners.is_empty()
+                && let Some(metadata) = value["metadata"].as_object_mut()
+            {
+                metadata.remove("ownerReferences");
             }
         });
         if let Err(error) = dropped {
@@ -257,10 +258,10 @@ impl State {
                 return;
             };
             finalizers.retain(|one| one != finalizer);
-            if finalizers.is_empty() {
-                if let Some(metadata) = value["metadata"].as_object_mut() {
-                    metadata.remove("finalizers");
-                }
+            if finalizers.is_empty()
+                && let Some(metadata) = value["metadata"].as_object_mut()
+            {
+                metadata.remove("finalizers");
             }
         });
         if let Err(error) = dropped {

@@ -62,9 +62,17 @@ pub(crate) struct Routed {
 ///
 /// # Errors
 /// [`Cut`] breaks the connection.
-pub(crate) async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answer, Cut> {
+pub(crate) async fn handle(
+    shared: Arc<Shared>,
+    only: Option<Arc<str>>,
+    request: Request<Incoming>,
+) -> Result<Answer, Cut> {
     let path = request.uri().path().to_owned();
-    let Some((cluster, inner)) = locate(&shared, &path) else {
+    let located = match &only {
+        Some(name) => shared.cluster(name).map(|cluster| (cluster, path.as_str())),
+        None => locate(&shared, &path),
+    };
+    let Some((cluster, inner)) = located else {
         let text = format!("no cluster at {path}: the path of a cluster is /clusters/<name>");
         return Ok(failure(&ApiError::new(404, "NotFound", text)));
     };

@@ -318,8 +318,7 @@ fn lease(new: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn role_binding(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    if let Some(old) = old.filter(|old| old["roleRef"] != new["roleRef"]) {
-        let _ = old;
+    if old.is_some_and(|old| old["roleRef"] != new["roleRef"]) {
         errors.push(FieldError::invalid(
             "roleRef",
             &new["roleRef"],

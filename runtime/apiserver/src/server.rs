@@ -89,7 +89,7 @@ impl Builder {
         server
             .shared
             .tasks
-            .spawn(accept(listener, Arc::clone(&server.shared)));
+            .spawn(accept(listener, Arc::clone(&server.shared), None));
         Ok(server)
     }
 }
@@ -161,6 +161,25 @@ impl Server {
         self.address
     }
 
+    /// Serves a cluster at the root of a port of its own too, for clients that know no path prefix, until the server or the
+    /// cluster ends.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub async fn expose(&self, cluster: &str, address: &str) -> Result<SocketAddr, BindError> {
+        let listen = |source| BindError::Listen {
+            address: address.to_owned(),
+            source,
+        };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let bound = listener.local_addr().map_err(listen)?;
+        let only: Arc<str> = cluster.into();
+        self.shared
+            .tasks
+            .spawn(accept(listener, Arc::clone(&self.shared), Some(only)));
+        Ok(bound)
+    }
+
     /// The base URL of a cluster, whether or not it is served.
     pub fn url(&self, cluster: &str) -> String {
         format!(
@@ -225,7 +244,8 @@ impl std::fmt::Debug for Server {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+/// Accepts connections; `only` is the cluster that all of them are for.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, only: Option<Arc<str>>) {
     loop {
         let accepted = tokio::select! {
             () = shared.stop.cancelled() => return,
@@ -235,7 +255,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             Ok((stream, _)) => {
                 // A frame of a watch must not wait for the next one.
                 let _ = stream.set_nodelay(true);
-                shared.tasks.spawn(connection(stream, Arc::clone(&shared)));
+                shared
+                    .tasks
+                    .spawn(connection(stream, Arc::clone(&shared), only.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -245,10 +267,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>) {
+async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>, only: Option<Arc<str>>) {
     let served = Arc::clone(&shared);
-    let service =
-        hyper::service::service_fn(move |request| http::handle(Arc::clone(&served), request));
+    let service = hyper::service::service_fn(move |request| {
+        http::handle(Arc::clone(&served), only.clone(), request)
+    });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http2().max_concurrent_streams(1_000);
     let connection = builder.serve_connection(TokioIo::new(stream), service);

@@ -45,7 +45,9 @@ impl Subject<'_> {
         if !self.group.is_empty() {
             details.insert("group".into(), self.group.into());
         }
-        details.insert("kind".into(), kind.into());
+        if !kind.is_empty() {
+            details.insert("kind".into(), kind.into());
+        }
         details
     }
 }

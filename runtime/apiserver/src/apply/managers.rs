@@ -15,7 +15,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
     pub(crate) api_version: &'a str,
     pub(crate) subresource: &'a str,
-    /// RFC 3339, whole seconds.
+    /// RFC 3339, whole seconds; empty where no time is noted.
     pub(crate) now: &'a str,
     /// Fields that this endpoint does not write, as FieldsV1.
     pub(crate) reset: &'a FieldSet,
@@ -46,6 +46,31 @@ struct Entry {
 /// The owners of an object's fields. Holds no entry without fields.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Managers(BTreeMap<Owner, Entry>);
+
+/// What an apply may take from other managers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Force<'a> {
+    Nothing,
+    Everything,
+    /// All that it takes, if that is among these fields.
+    Among(&'a FieldSet),
+}
+
+impl Force<'_> {
+    /// The conflicts that remain.
+    fn refused(self, conflicts: Vec<(Owner, FieldSet)>) -> Vec<(Owner, FieldSet)> {
+        match self {
+            Self::Nothing => conflicts,
+            Self::Everything => Vec::new(),
+            Self::Among(allowed) => {
+                let left = conflicts
+                    .into_iter()
+                    .map(|(owner, set)| (owner, set.difference(allowed)));
+                left.filter(|(_, set)| !set.is_empty()).collect()
+            }
+        }
+    }
+}
 
 /// An applied configuration.
 #[derive(Debug)]
@@ -101,6 +126,10 @@ impl Managers {
         )
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Writes `metadata.managedFields`, or takes it away where nobody owns anything.
     pub(crate) fn write(&self, object: &mut Value) {
         let mut entries: Vec<(&Owner, &Entry)> = self.0.iter().collect();
@@ -146,7 +175,7 @@ impl Managers {
             let owner = writer.owner(Operation::Update);
             let entry = self.0.entry(owner).or_insert_with(|| Entry::new(writer));
             entry.set = entry.set.union(&taken);
-            entry.time = Some(writer.now.to_owned());
+            entry.time = (!writer.now.is_empty()).then(|| writer.now.to_owned());
         }
         self.tidy();
     }
@@ -161,7 +190,7 @@ impl Managers {
         config: &Value,
         schema: Schema<'_>,
         writer: &Writer<'_>,
-        force: bool,
+        force: Force<'_>,
     ) -> Result<Applied, ApiError> {
         let owner = writer.owner(Operation::Apply);
         self.adopt_unowned(live, schema, writer);
@@ -184,7 +213,8 @@ impl Managers {
             .map(|(other, entry)| (other.clone(), entry.set.intersection(&taken)))
             .filter(|(_, set)| !set.is_empty())
             .collect();
-        if !force && !conflicts.is_empty() {
+        let conflicts = force.refused(conflicts);
+        if !conflicts.is_empty() {
             return Err(conflict(&conflicts));
         }
         for (other, entry) in &mut self.0 {
@@ -419,7 +449,7 @@ mod tests {
                 &config,
                 Schema::any(),
                 &writer("a", &none),
-                false,
+                Force::Nothing,
             )
             .unwrap()
             .object
@@ -430,7 +460,7 @@ mod tests {
                 &json!({"data": {"shared": "1"}}),
                 Schema::any(),
                 &writer("b", &none),
-                false,
+                Force::Nothing,
             )
             .unwrap();
         assert!(unchanged.object.is_none());
@@ -440,7 +470,7 @@ mod tests {
                 &json!({"data": {}}),
                 Schema::any(),
                 &writer("a", &none),
-                false,
+                Force::Nothing,
             )
             .unwrap()
             .object
@@ -458,7 +488,7 @@ mod tests {
                 &json!({"a": 1}),
                 Schema::any(),
                 &writer("one", &none),
-                false,
+                Force::Nothing,
             )
             .unwrap()
             .object
@@ -469,7 +499,7 @@ mod tests {
                 &json!({"a": 2}),
                 Schema::any(),
                 &writer("two", &none),
-                false,
+                Force::Nothing,
             )
             .unwrap_err();
         assert_eq!(
@@ -482,7 +512,7 @@ mod tests {
                 &json!({"a": 2}),
                 Schema::any(),
                 &writer("two", &none),
-                true,
+                Force::Everything,
             )
             .unwrap();
         assert_eq!(forced.object.unwrap(), json!({"a": 2}));

@@ -61,9 +61,7 @@ fn create(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError
     let mut options = query::write_options(&request.call, "CreateOptions", false)?;
     let (object, twice) = body::parse(&request.body, &request.media_type)?;
     options.twice = twice;
-    let named = object["metadata"]["namespace"].as_str().unwrap_or_default();
     if resource.namespaced && request.call.namespace.is_empty() && resource.allows("get") {
-        let _ = named;
         return Err(ApiError::method_not_allowed());
     }
     if let Some(answer) = kinds::review(resource, &object) {
@@ -218,7 +216,10 @@ fn delete_collection(request: &Routed, resource: &Arc<Resource>) -> Result<Answe
         }
         Ok::<_, ApiError>(chosen)
     })?;
-    let version = request.cluster.version().to_string();
-    let body = read::write_list(resource, &doomed, &json!({ "resourceVersion": version }));
+    let mut metadata = json!({ "resourceVersion": request.cluster.version().to_string() });
+    if resource.custom {
+        metadata["continue"] = "".into();
+    }
+    let body = read::write_list(resource, &doomed, &metadata);
     Ok(super::raw(200, "application/json", body))
 }

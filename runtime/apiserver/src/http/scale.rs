@@ -61,7 +61,7 @@ pub(super) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
     let at = (call.namespace.as_str(), call.name.as_str());
     let outcome = request
         .cluster
-        .with(|state| state.update(resource, at, Part::Main, changed, &options))?;
+        .with(|state| state.update(resource, at, Part::Scale, changed, &options))?;
     Ok(answer(200, &scale_of(&outcome.object, places)))
 }
 

@@ -256,8 +256,7 @@ pub(super) fn validate(
         ));
     }
     containers(&spec["template"]["spec"], "spec.template.spec", errors);
-    if let Some(old) = old.filter(|old| old["spec"]["selector"] != spec["selector"]) {
-        let _ = old;
+    if old.is_some_and(|old| old["spec"]["selector"] != spec["selector"]) {
         errors.push(FieldError::invalid(
             "spec.selector",
             &spec["selector"],

@@ -25,10 +25,9 @@ fn walk_required(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec
                     errors.push(FieldError::required(join(path, name), ""));
                 }
             }
-            for (name, child) in object
-                .iter()
-                .filter(|(name, _)| path.is_empty() && *name != "metadata" || !path.is_empty())
-            {
+            for (name, child) in object.iter().filter(|(name, _)| {
+                !path.is_empty() || !matches!(name.as_str(), "metadata" | "status")
+            }) {
                 if let Some(inner) = schema.field(name) {
                     walk_required(child, inner, &join(path, name), errors);
                 }
@@ -72,12 +71,6 @@ fn check(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<FieldEr
     }
     if !has_type(value, schema.kind()) {
         let wanted = type_text(schema.kind());
-        let shown = if value.is_object() || value.is_array() {
-            value.to_string()
-        } else {
-            format!("{:?}", type_of(value))
-        };
-        let _ = shown;
         let detail = format!(
             "{path} in body must be of type {wanted}: {:?}",
             type_of(value)
@@ -196,10 +189,8 @@ fn check_rules(value: &Value, rules: &Value, path: &str, errors: &mut Vec<FieldE
 /// A branch of a junctor: rules, and which fields must be there.
 fn check_branch(value: &Value, rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     check_rules(value, rule, path, errors);
-    if let Some(wanted) = rule["type"]
-        .as_str()
-        .filter(|wanted| !wanted.eq(&type_of(value)) && !(*wanted == "number" && value.is_number()))
-    {
+    let fits = |wanted: &str| wanted == type_of(value) || (wanted == "number" && value.is_number());
+    if let Some(wanted) = rule["type"].as_str().filter(|wanted| !fits(wanted)) {
         errors.push(FieldError::wrong_type(path, type_of(value), wanted));
     }
     for name in rule["required"]

@@ -93,7 +93,6 @@ pub(crate) fn validate(
                 LABEL
             };
             errors.push(FieldError::invalid("metadata.labels", value, detail));
-            let _ = text;
         }
     }
     let annotations = metadata["annotations"].as_object();

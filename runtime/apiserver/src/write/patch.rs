@@ -10,13 +10,13 @@ use super::{
     strip_managed_fields,
 };
 use crate::apply::typed::check_duplicates;
-use crate::apply::{Managers, Writer};
+use crate::apply::{Force, Managers, Writer, last_applied};
 use crate::convert;
 use crate::patch::Patch;
 use crate::resource::Resource;
 use crate::schema::decode;
 use crate::state::{State, now};
-use crate::status::ApiError;
+use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
 
 impl State {
@@ -55,7 +55,8 @@ impl State {
         if new["metadata"]["name"] != *live.head.name {
             return Err(misnamed(&new, name));
         }
-        let warnings = admit(resource, &mut new, options)?;
+        let warnings = admit(resource, &mut new, options)
+            .map_err(|error| refused_patch(error, &new, options))?;
         self.replace(resource, part, &live, new, None, options, warnings)
     }
 
@@ -76,6 +77,7 @@ impl State {
                 .to_owned()
         };
         let shown = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
+        let written = config.clone();
         check_config(resource, (namespace, name), &mut config)?;
         check_fields(resource, &shown, &config)?;
         let warnings: Vec<String> = options
@@ -106,7 +108,7 @@ impl State {
                 &config,
                 resource.schema(),
                 &writer,
-                options.force,
+                Force::Everything,
             )?;
             let mut object = applied.object.unwrap_or(config);
             admit(resource, &mut object, &quiet(options))?;
@@ -117,9 +119,19 @@ impl State {
         let mut managers = Managers::read(&old);
         let mut base = old.clone();
         strip_managed_fields(&mut base);
-        let applied = managers.apply(&base, &config, resource.schema(), &writer, options.force)?;
+        let kubectl = options.manager == last_applied::KUBECTL;
+        let allowed = last_applied::owned(&base, resource.schema()).filter(|_| kubectl);
+        let force = match (options.force, &allowed) {
+            (true, _) => Force::Everything,
+            (false, Some(allowed)) => Force::Among(allowed),
+            (false, None) => Force::Nothing,
+        };
+        let applied = managers.apply(&base, &config, resource.schema(), &writer, force)?;
         let mut new = applied.object.unwrap_or(base);
         admit(resource, &mut new, &quiet(options))?;
+        if kubectl {
+            last_applied::refresh(&mut new, &written);
+        }
         self.replace(
             resource,
             part,
@@ -138,6 +150,26 @@ fn quiet(options: &WriteOptions) -> WriteOptions {
         validation: FieldValidation::Ignore,
         twice: Vec::new(),
         ..options.clone()
+    }
+}
+
+/// Fields that a strict patch may not add are a fault of the patch.
+fn refused_patch(error: ApiError, patched: &Value, options: &WriteOptions) -> ApiError {
+    match error.message.split_once("strict decoding error: ") {
+        Some((_, findings)) if options.validation == FieldValidation::Strict => {
+            let detail = format!("strict decoding error: {findings}");
+            let error = FieldError::invalid("patch", &Value::from(patched.to_string()), &detail);
+            ApiError::invalid(
+                Subject {
+                    group: "",
+                    plural: "",
+                    kind: "",
+                },
+                "",
+                &[error],
+            )
+        }
+        _ => error,
     }
 }
 

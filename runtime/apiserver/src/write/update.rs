@@ -23,6 +23,8 @@ pub(crate) enum Part {
     Status,
     /// The `finalize` subresource of a namespace.
     Finalize,
+    /// The main part, written through its scale.
+    Scale,
 }
 
 impl Part {
@@ -31,6 +33,7 @@ impl Part {
             Self::Main => "",
             Self::Status => "status",
             Self::Finalize => "finalize",
+            Self::Scale => "scale",
         }
     }
 }
@@ -140,7 +143,12 @@ impl State {
             } else {
                 main_reset(resource)
             };
-            let time = now();
+            // Nobody notes when a scale was written.
+            let time = if part == Part::Scale {
+                String::new()
+            } else {
+                now()
+            };
             let writer = Writer {
                 manager: &options.manager,
                 api_version: &resource.api_version(),
@@ -148,24 +156,18 @@ impl State {
                 now: &time,
                 reset: &reset,
             };
-            // A client that sends an empty list wants nothing tracked so far.
-            let cleared = new
-                .pointer("/metadata/managedFields")
-                .and_then(Value::as_array)
-                .is_some_and(|list| list.len() == 1 && list[0] == serde_json::json!({}));
-            let mut managers = if cleared {
-                Managers::default()
+            // A client that sends one empty entry wants nothing of what was tracked.
+            let tracked = if new.pointer("/metadata/managedFields").is_some() {
+                &new
             } else {
-                Managers::read(if new.pointer("/metadata/managedFields").is_some() {
-                    &new
-                } else {
-                    &old
-                })
+                &old
             };
+            let mut managers = Managers::read(tracked);
             let (mut before, mut after) = (old.clone(), new.clone());
             strip_managed_fields(&mut before);
             strip_managed_fields(&mut after);
-            if !cleared {
+            // An object that nobody tracks stays so until somebody applies it.
+            if !managers.is_empty() {
                 managers.update(&before, &after, resource.schema(), &writer);
             }
             managers
@@ -329,8 +331,8 @@ fn isolate(resource: &Resource, part: Part, old: &Value, new: &mut Value) {
         return;
     };
     match part {
-        Part::Main if resource.status => restore(before, after, "status"),
-        Part::Main => {}
+        Part::Main | Part::Scale if resource.status => restore(before, after, "status"),
+        Part::Main | Part::Scale => {}
         Part::Finalize => {
             for field in ["metadata", "status"] {
                 restore(before, after, field);
@@ -371,10 +373,9 @@ fn changed_beside_metadata(resource: &Resource, old: &Value, new: &Value) -> boo
     let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
         return false;
     };
-    let counts = |field: &str| {
-        !matches!(field, "metadata" | "apiVersion" | "kind")
-            && !(field == "status" && resource.status)
-    };
+    let server_part = |field: &str| field == "status" && resource.status;
+    let counts =
+        |field: &str| !(matches!(field, "metadata" | "apiVersion" | "kind") || server_part(field));
     before
         .keys()
         .chain(after.keys())
