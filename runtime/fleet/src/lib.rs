@@ -3,7 +3,7 @@
 //! This crate is a multi-cluster controller library of its own; it knows nothing of WebAssembly. A [`provider`] discovers
 //! clusters and [engages](engage::Engage) them; each engaged [`cluster::Cluster`] keeps caches; [`source`]s turn changes of
 //! cached objects into [`Request`]s; one [`queue`] holds them; [`controller`]s run them through a
-//! [`Reconciler`](controller::Reconciler); the [`Manager`] owns it all.
+//! [`Reconciler`]; the [`Manager`] owns it all.
 //!
 //! Modules are listed from the words to the whole: a module imports only modules above it.
 
