@@ -42,7 +42,6 @@ DEFAULTS = {
                             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}},
     A + "DaemonSetSpec": {"revisionHistoryLimit": 10,
                           "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
-    B + "JobSpec": {"backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False, "podReplacementPolicy": "TerminatingOrFailed"},
     B + "CronJobSpec": {"concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1},
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec": {"conversion": {"strategy": "None"}},
 }

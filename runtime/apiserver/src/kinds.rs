@@ -53,9 +53,9 @@ pub(crate) fn default(resource: &Resource, body: &mut Value) -> Result<(), Strin
         ("", "events") => events::fill(body, &events::CORE),
         ("events.k8s.io", "events") => events::fill(body, &events::NEW),
         ("apps", "daemonsets") => workloads::default_daemon_set(body),
-        ("apps", _) | ("batch", "jobs") | ("", "replicationcontrollers") => {
-            workloads::default_template(body)
-        }
+        ("batch", "jobs") => workloads::default_job(body),
+        ("batch", "cronjobs") => workloads::default_cron_job(body),
+        ("apps", _) | ("", "replicationcontrollers") => workloads::default_template(body),
         ("rbac.authorization.k8s.io", _) => rbac(body),
         ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::default(body),
         _ => {}

@@ -8,6 +8,9 @@
 //! Fields of the kinds in `schema/builtin.json` and of CRDs are typed for server-side apply and strategic merge patch; where a
 //! schema says nothing, lists are atomic.
 //!
+//! Not here: binding, eviction and log subresources, quantities in canonical form, admission of quotas and limit ranges, kinds of
+//! webhooks, volume attachments and resource claims, and controllers other than the two named above.
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -52,6 +52,29 @@ pub(super) fn default_daemon_set(body: &mut Value) {
     }
 }
 
+pub(super) fn default_job(body: &mut Value) {
+    default_template(body);
+    for (field, value) in [
+        ("backoffLimit", json!(6)),
+        ("completionMode", json!("NonIndexed")),
+        ("podReplacementPolicy", json!("TerminatingOrFailed")),
+        ("suspend", json!(false)),
+        ("completions", json!(1)),
+        ("parallelism", json!(1)),
+        ("manualSelector", json!(false)),
+    ] {
+        if body["spec"].get(field).is_none() {
+            body["spec"][field] = value;
+        }
+    }
+}
+
+pub(super) fn default_cron_job(body: &mut Value) {
+    if let Some(spec) = body.pointer_mut("/spec/jobTemplate/spec/template/spec") {
+        default_pod_spec(spec);
+    }
+}
+
 pub(super) fn default_pod_spec(spec: &mut Value) {
     for list in ["containers", "initContainers"] {
         for container in spec
@@ -110,6 +133,12 @@ pub(super) fn qos_class(spec: &Value) -> &'static str {
 pub(super) fn zero_counts(resource: &Resource, body: &mut Value) {
     let counts: &[&str] = match resource.plural.as_str() {
         "statefulsets" => &["availableReplicas"],
+        "poddisruptionbudgets" => &[
+            "disruptionsAllowed",
+            "currentHealthy",
+            "desiredHealthy",
+            "expectedPods",
+        ],
         _ => return,
     };
     for count in counts {
@@ -121,6 +150,7 @@ pub(super) fn zero_counts(resource: &Resource, body: &mut Value) {
 
 /// A job without a selector selects its own pods by its uid.
 pub(super) fn select_job_pods(body: &mut Value) {
+    body["status"] = json!({});
     if body["spec"]["manualSelector"] == true {
         return;
     }
@@ -141,6 +171,10 @@ pub(super) fn select_job_pods(body: &mut Value) {
     labels["controller-uid"] = uid;
     labels["batch.kubernetes.io/job-name"] = name.clone();
     labels["job-name"] = name;
+    let labels = labels.clone();
+    if body["metadata"].get("labels").is_none() {
+        body["metadata"]["labels"] = labels;
+    }
 }
 
 pub(super) fn validate_pod(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
@@ -161,7 +195,6 @@ fn frozen(spec: &Value) -> Value {
             "tolerations",
             "terminationGracePeriodSeconds",
             "schedulingGates",
-            "nodeName",
         ] {
             fields.remove(field);
         }

@@ -150,25 +150,16 @@ fn validate_owners(metadata: &Value, errors: &mut Vec<FieldError>) {
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
-    for (at, owner) in owners.iter().enumerate() {
+    for owner in owners {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().unwrap_or_default().is_empty() {
-                let path = format!(
-                    "metadata.ownerReferences[{at}].{}",
-                    if field == "apiVersion" {
-                        "version"
-                    } else {
-                        field
-                    }
-                );
-                let detail = format!(
-                    "{} must not be empty",
-                    if field == "apiVersion" {
-                        "version"
-                    } else {
-                        field
-                    }
-                );
+                let path = format!("metadata.ownerReferences.{field}");
+                let what = if field == "apiVersion" {
+                    "version "
+                } else {
+                    ""
+                };
+                let detail = format!("{what}must not be empty");
                 errors.push(FieldError::invalid(path, &Value::from(""), &detail));
             }
         }
