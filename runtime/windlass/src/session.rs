@@ -51,60 +51,86 @@ pub(crate) struct Session {
 /// # Errors
 /// When nothing can start: every reason is in the message.
 pub(crate) async fn run(session: Session) -> Result<ExitCode> {
-    let simulated = session.simulated.clone();
     let stop = CancellationToken::new();
     stop_on_signals(stop.clone())?;
     let workers = GuestRuntime::new(None).context("start the guests' threads")?;
-    let merged = merge(&Configuration::default(), &load(&session.files));
-    if !merged.configuration.has(Kind::Reconciler) {
-        bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
-    }
+    let prepared = Prepared::new(&session, &workers).await?;
+    let listener = bind_admin(&session, &prepared.merged.configuration).await?;
+    prepared.serve(session, listener, stop).await
+}
 
-    let mut registry = Registry::default();
-    let mut builder = build_manager(&session, &merged.configuration, workers.handle().clone())?;
-    builder = builder.metrics(Metrics::new(&mut registry));
-    let board = Arc::new(Board::default());
-    let mut reconcilers = Reconcilers::new(Guests::new()?, board.clone());
-    for change in reconcilers.changes(&merged.configuration).await {
-        if let Change::Put(controller) = change {
-            builder = builder.controller(*controller);
+/// All that a run is made of, checked and not yet started.
+struct Prepared {
+    manager: Builder,
+    registry: Registry,
+    board: Arc<Board>,
+    reconcilers: Reconcilers,
+    merged: Merged,
+}
+
+impl Prepared {
+    /// Reads the documents and makes everything that they ask for. What is bad is told and left out.
+    async fn new(session: &Session, workers: &GuestRuntime) -> Result<Self> {
+        let merged = merge(&Configuration::default(), &load(&session.files));
+        if !merged.configuration.has(Kind::Reconciler) {
+            bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }
-    }
-    if reconcilers.running() == 0 && !session.waits_for_a_save() {
-        bail!(
-            "no reconciler can start{}",
-            reasons(&merged, &reconcilers.problems())
-        );
+        let mut registry = Registry::default();
+        let mut manager = build_manager(session, &merged.configuration, workers)?;
+        manager = manager.metrics(Metrics::new(&mut registry));
+        let board = Arc::new(Board::default());
+        let mut reconcilers = Reconcilers::new(Guests::new()?, board.clone());
+        for change in reconcilers.changes(&merged.configuration).await {
+            if let Change::Put(controller) = change {
+                manager = manager.controller(*controller);
+            }
+        }
+        if reconcilers.running() == 0 && !session.waits_for_a_save() {
+            let why = reasons(&merged, &reconcilers.problems());
+            bail!("no reconciler can start{why}");
+        }
+        for problem in &merged.problems {
+            tracing::error!(%problem, "document left out");
+        }
+        reconcilers.tell();
+        Ok(Self {
+            manager,
+            registry,
+            board,
+            reconcilers,
+            merged,
+        })
     }
 
-    for problem in &merged.problems {
-        tracing::error!(%problem, "document left out");
+    /// Runs until stopped or idle, drains, and says how it went.
+    async fn serve(
+        self,
+        session: Session,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<ExitCode> {
+        let bound = self.manager.build()?.bind();
+        let host = Host::new(bound.handle(), self.board, self.merged, self.registry);
+        tracing::info!(address = %listener.local_addr()?, "admin endpoints are served");
+        // Served until the drain is over, so that it can be watched.
+        let served = CancellationToken::new();
+        let admin = tokio::spawn(admin::serve(listener, host.clone(), served.clone()));
+        let reload = Reload::start(&session, host.clone(), self.reconcilers)
+            .context("watch the configuration")?;
+        let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
+        // In-memory clusters are served to the end of the drain.
+        let simulated = session.simulated.clone();
+        let watched = tokio::spawn(end_when_idle(session, host, stop.clone()));
+
+        bound.run(stop.clone()).await?;
+        stop.cancel();
+        drop(simulated);
+        reload.await.context("the reload ended early")?;
+        let code = watched.await.context("the wait to be idle ended early")??;
+        served.cancel();
+        admin.await.context("the admin endpoints ended early")?;
+        Ok(code)
     }
-    reconcilers.tell();
-
-    let listener = bind_admin(&session, &merged.configuration).await?;
-    let bound = builder.build()?.bind();
-    let host = Host::new(bound.handle(), board, merged, registry);
-    tracing::info!(address = %listener.local_addr()?, "admin endpoints are served");
-    // Served until the drain is over, so that it can be watched.
-    let served = CancellationToken::new();
-    let admin = tokio::spawn(admin::serve(listener, host.clone(), served.clone()));
-    let reload =
-        Reload::start(&session, host.clone(), reconcilers).context("watch the configuration")?;
-    let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
-    let watched = tokio::spawn(end_when_idle(session, host, stop.clone()));
-
-    bound.run(stop.clone()).await?;
-    // In-memory clusters are served to the end of the drain.
-    drop(simulated);
-    stop.cancel();
-    reload.await.context("the reload ended early")?;
-    let code = watched
-        .await
-        .context("the wait for idleness ended early")??;
-    served.cancel();
-    admin.await.context("the admin endpoints ended early")?;
-    Ok(code)
 }
 
 /// Why nothing runs, below a headline.
@@ -155,7 +181,7 @@ async fn end_when_idle(
 fn build_manager(
     session: &Session,
     configuration: &Configuration,
-    workers: tokio::runtime::Handle,
+    workers: &GuestRuntime,
 ) -> Result<Builder> {
     let spec = configuration
         .manager()
@@ -170,7 +196,7 @@ fn build_manager(
             per_cluster: spec.concurrency.per_cluster,
         },
         drain_timeout: spec.drain_timeout.unwrap_or(ManagerSpec::DEFAULT_DRAIN).0,
-        reconcile_runtime: Some(workers),
+        reconcile_runtime: Some(workers.handle().clone()),
         ..ManagerOptions::default()
     };
     let mut builder = Manager::builder().options(options);

@@ -195,7 +195,8 @@ impl Target {
                 let name = path.file_name().unwrap_or_default();
                 // Mounted ConfigMaps change by a link beside the file whose name begins with two dots.
                 let linked = name.to_string_lossy().starts_with("..");
-                path.parent() == Some(&absolute(&parent(file))) && (Some(name) == file.file_name() || linked)
+                path.parent() == Some(&absolute(&parent(file)))
+                    && (Some(name) == file.file_name() || linked)
             }
             Self::Folder(folder) => path.parent() == Some(&absolute(folder)),
             Self::Tree(folder) => path.strip_prefix(absolute(folder)).is_ok_and(|rest| {
@@ -280,7 +281,9 @@ mod tests {
     #[tokio::test]
     async fn a_change_below_a_relative_path_is_noticed() {
         let folder = tempfile::tempdir_in(".").unwrap();
-        let file = Path::new(".").join(folder.path().file_name().unwrap()).join("a.yaml");
+        let file = Path::new(".")
+            .join(folder.path().file_name().unwrap())
+            .join("a.yaml");
         let mut watch = Watch::start().unwrap();
         watch.set([Target::File(file.clone())].into());
         fs::write(&file, "x").unwrap();

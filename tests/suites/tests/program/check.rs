@@ -78,7 +78,7 @@ async fn what_is_no_guest_is_refused_with_the_reason() -> Result<()> {
 #[tokio::test]
 async fn a_guest_builds_without_any_cargo_configuration() -> Result<()> {
     let project = Project::new()?;
-    project.copy_hello()?;
+    project.copy_hello("plain")?;
     let built = Program::run(project.path(), ["build", "guest", "-o", "json"], BUILD)
         .await?
         .expect_code(0)?;
@@ -101,7 +101,7 @@ async fn a_guest_builds_without_any_cargo_configuration() -> Result<()> {
 #[tokio::test]
 async fn a_guest_that_does_not_build_is_told_by_the_compiler() -> Result<()> {
     let project = Project::new()?;
-    project.copy_hello()?;
+    project.copy_hello("broken")?;
     project.write("guest/src/lib.rs", "fn broken( {}")?;
     let said = Program::run(project.path(), ["build", "guest"], BUILD)
         .await?

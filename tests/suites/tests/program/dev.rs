@@ -91,6 +91,45 @@ async fn a_key_that_keeps_failing_is_listed_with_its_error() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_document_that_is_left_out_is_not_done_when_idle() -> Result<()> {
+    let project = Project::new()?;
+    let bad = reconciler("bad", &guest("hello")).replace("config:", "confg:");
+    project.write_config(&[reconciler("hello", &guest("hello")), bad])?;
+    let finished = until_idle(&project, &["-o", "json"])
+        .await?
+        .expect_code(1)?;
+    let told: Json = serde_json::from_str(&finished.stdout)?;
+    assert_eq!(told["done"], false);
+    assert!(
+        told["problems"][0].as_str().unwrap().contains("confg"),
+        "{told}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn there_is_a_local_cluster_where_the_seed_has_one() -> Result<()> {
+    let project = Project::new()?;
+    let local = reconciler("hello", &guest("hello")).replace(
+        "  config:",
+        "  clusters: {local: true, provider: false}\n  config:",
+    );
+    project.write_config(&[local])?;
+    project.write("seed/local/a.yaml", SEED)?;
+    let finished = until_idle(&project, &["-o", "json"])
+        .await?
+        .expect_code(0)?;
+    let told: Json = serde_json::from_str(&finished.stdout)?;
+    let clusters = told["clusters"].as_array().unwrap();
+    assert_eq!(clusters.len(), 4, "{told}");
+    for cluster in clusters {
+        let is_local = cluster["name"] == "";
+        assert_eq!(cluster["attempts"].as_u64() > Some(0), is_local, "{told}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_seed_that_cannot_be_read_is_told_before_anything_starts() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;
@@ -122,13 +161,25 @@ async fn a_folder_without_documents_is_told() -> Result<()> {
 async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_after_a_save()
 -> Result<()> {
     let project = Project::new()?;
-    let source = project.copy_hello()?;
+    let file = project.copy_hello("saved")?.join("src/lib.rs");
+    let text = fs::read_to_string(&file)?;
+    let broken = text.replace("fn hello()", "fn hello(");
+    fs::write(&file, &broken)?;
     project.write_config(&[reconciler("hello", "./guest".as_ref())])?;
     project.write("seed/a.yaml", SEED)?;
+
+    // Where somebody is there to mend it, a guest that does not build yet is no reason to end.
     let mut program = Program::start(project.path(), ["dev", ".", "--admin", "127.0.0.1:0"])?;
+    program.line_with("does not build", BUILD).await?;
     let line = program.line_with("kubectl --kubeconfig", BUILD).await?;
     assert!(line.contains(".windlass/kubeconfig"), "{line}");
+    program.line_with("reconciler not started", BUILD).await?;
     let kubeconfig = project.path().join(".windlass/kubeconfig");
+    let mark = program.line_count();
+    fs::write(&file, &text)?;
+    program
+        .line_with_from(mark, "reconciler changed", BUILD)
+        .await?;
 
     // Every cluster is served, and a deleted child comes back.
     for cluster in ["alpha", "beta", "gamma"] {
@@ -143,10 +194,8 @@ async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_afte
     }
 
     // A save that does not build is told, and the guest before it goes on.
-    let file = source.join("src/lib.rs");
-    let text = fs::read_to_string(&file)?;
     let mark = program.line_count();
-    fs::write(&file, text.replace("fn hello()", "fn hello("))?;
+    fs::write(&file, &broken)?;
     program
         .line_with_from(mark, "does not build", BUILD)
         .await?;

@@ -56,8 +56,8 @@ spec: {weight: 1, limits: {concurrency: 32}}
     }
 
     /// A copy of the hello guest's source in `guest/`, to be edited. It builds into the guests' own target folder, so that
-    /// what it depends on is built once.
-    pub(crate) fn copy_hello(&self) -> Result<PathBuf> {
+    /// what it depends on is built once; the name tells it apart there from the copies of other tests.
+    pub(crate) fn copy_hello(&self, name: &str) -> Result<PathBuf> {
         let repository = windlass_harness::repository();
         let guests = repository.join("guests");
         let source = guests.join("hello");
@@ -71,7 +71,7 @@ spec: {weight: 1, limits: {concurrency: 32}}
             .context("the guests have a release profile")?
             .1;
         let manifest = format!(
-            "[package]\nname = \"edited\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n\
+            "[package]\nname = \"edited-{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\ncrate-type = [\"cdylib\"]\n\n\
              [dependencies]\nwindlass-sdk = {{ path = {:?} }}\nserde = {{ version = \"1\", features = [\"derive\"] }}\n\n\
              [workspace]\n\n[profile.release]{profile}",
             repository.join("guest-sdk/rust"),

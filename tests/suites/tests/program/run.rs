@@ -273,7 +273,7 @@ async fn documents_and_guests_are_reloaded_as_they_change() -> Result<()> {
     project.write_config(&[
         reconciler("hello", "./hello.wasm".as_ref())
             .replace("greeting: hello", "greeting: good evening"),
-        reconciler("second", "./hello.wasm".as_ref()).replace("names:", "names:"),
+        reconciler("second", "./hello.wasm".as_ref()),
     ])?;
     eventually(SOON, "the second reconciler", || async {
         let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
@@ -298,6 +298,38 @@ async fn documents_and_guests_are_reloaded_as_they_change() -> Result<()> {
     .await?;
     program.signal("INT")?;
     program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() -> Result<()> {
+    let project = Project::new()?;
+    let endless = reconciler("endless", &guest("test-loop")).replace(
+        "  config: {greeting: hello}",
+        "  limits: {timeout: 1h}\n  config: {loop: forever}",
+    );
+    project.write_config(&[endless])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (mut program, address) = start(&project).await?;
+    client_of(&project, "alpha")
+        .await?
+        .ask("a", "world")
+        .await?;
+    eventually(SOON, "the guest to be busy", || async {
+        let reconcilers = ask(&project, &address, &["get", "reconcilers"]).await?;
+        Ok(Seen::of(reconcilers["items"][0].clone(), |view| {
+            view["running"].as_u64() >= Some(1)
+        }))
+    })
+    .await?;
+    program.signal("TERM")?;
+    program.line_with("draining", SOON).await?;
+    program.signal("INT")?;
+    // Much less than the drain would take.
+    program
+        .wait(Duration::from_secs(10))
+        .await?
+        .expect_code(1)?;
     Ok(())
 }
 
