@@ -4,7 +4,8 @@ use crate::document::Problem;
 use crate::kinds::{ManagerSpec, ProviderSpec, Source};
 use crate::load::{Configuration, Document};
 use futures::future::BoxFuture;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::ClusterName;
@@ -55,7 +56,10 @@ pub(crate) fn provider(
             let base = document.resolve(Path::new("."));
             let options = KubeconfigFilesOptions {
                 base,
-                paths: files.paths.clone(),
+                paths: match &files.paths {
+                    Some(paths) => paths.clone(),
+                    None => files_of_kubectl(std::env::var_os("KUBECONFIG"), std::env::home_dir()),
+                },
                 globs: files.globs.clone(),
             };
             Ok(Named::new(
@@ -73,6 +77,19 @@ pub(crate) fn provider(
             ))
         }
     }
+}
+
+/// The kubeconfig files that kubectl would use: those that $KUBECONFIG lists, else the one in the home folder.
+fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
+    let listed = variable.unwrap_or_default();
+    let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
+    let listed: Vec<PathBuf> = listed.collect();
+    if !listed.is_empty() {
+        return listed;
+    }
+    home.into_iter()
+        .map(|home| home.join(".kube/config"))
+        .collect()
 }
 
 /// A provider under the name of its document.
@@ -123,4 +140,28 @@ fn read_kubeconfig(
     })?;
     ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), Provenance::File)
         .map_err(|error| problem(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_paths_the_files_are_those_of_kubectl() {
+        let home = || Some(PathBuf::from("/home/me"));
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(
+            files_of_kubectl(Some("/a:/b".into()), home()),
+            paths(&["/a", "/b"])
+        );
+        assert_eq!(
+            files_of_kubectl(Some("".into()), home()),
+            paths(&["/home/me/.kube/config"])
+        );
+        assert_eq!(
+            files_of_kubectl(None, home()),
+            paths(&["/home/me/.kube/config"])
+        );
+        assert_eq!(files_of_kubectl(None, None), paths(&[]));
+    }
 }

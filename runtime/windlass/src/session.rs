@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
@@ -36,8 +37,8 @@ pub(crate) struct Session {
     pub(crate) files: Vec<PathBuf>,
     /// Clusters that stand in for those of the documents; a free admin port is taken when the usual one is not.
     pub(crate) simulated: Option<Arc<Simulated>>,
-    /// Whether source folders are built, at first and when they change.
-    pub(crate) builds: bool,
+    /// Since when source folders are as they were built; none: they are not built when they change.
+    pub(crate) built: Option<SystemTime>,
     /// Where the admin endpoints are served, if not where the documents say.
     pub(crate) admin: Option<SocketAddr>,
     /// Whether and when to end by itself.
@@ -145,7 +146,7 @@ fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
 impl Session {
     /// Whether somebody sits before it and will mend what does not start.
     fn waits_for_a_save(&self) -> bool {
-        self.builds && !self.idle.exit_when_idle
+        self.built.is_some() && !self.idle.exit_when_idle
     }
 }
 

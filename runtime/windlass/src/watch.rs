@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -165,6 +165,28 @@ impl Watch {
     }
 }
 
+/// Whether a source file below a folder was written after `when`: what a [`Target::Tree`] of it would have told.
+pub(crate) fn written_since(folder: &Path, when: SystemTime) -> bool {
+    let tree = Target::Tree(folder.to_owned());
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()) {
+            if !tree.covers(&absolute(&path)) {
+                continue;
+            }
+            match std::fs::symlink_metadata(&path) {
+                Ok(metadata) if metadata.is_dir() => folders.push(path),
+                Ok(metadata) if metadata.modified().is_ok_and(|written| written > when) => {
+                    return true;
+                }
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
 impl Target {
     /// The folders to watch, and whether with all below them.
     fn folders(&self) -> Vec<(PathBuf, RecursiveMode)> {
@@ -267,6 +289,25 @@ mod tests {
         fs::create_dir(folder.path().join("later")).unwrap();
         fs::write(&file, "x").unwrap();
         assert_eq!(next(&mut watch).await, [Target::File(file)].into());
+    }
+
+    #[test]
+    fn a_write_before_the_watch_began_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        };
+        let long_ago = SystemTime::UNIX_EPOCH;
+        write("target/debug/out");
+        assert!(!written_since(folder.path(), long_ago));
+        write("src/deep/lib.rs");
+        assert!(written_since(folder.path(), long_ago));
+        assert!(!written_since(
+            folder.path(),
+            SystemTime::now() + Duration::from_secs(60)
+        ));
     }
 
     #[test]

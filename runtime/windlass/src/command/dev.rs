@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Builds, starts and fills the clusters, and runs until a signal or until idle.
 ///
@@ -30,6 +31,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format) -> Result<ExitCode> {
     )
     .configuration;
     let seed = seed(&args.folder, &configuration)?;
+    let built = SystemTime::now();
     build_guests(&configuration).await;
     let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
     // Results for programs are the only thing on standard output then.
@@ -39,7 +41,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format) -> Result<ExitCode> {
     let session = Session {
         files: vec![file],
         simulated: Some(Arc::new(simulated)),
-        builds: true,
+        built: Some(built),
         admin: args.admin,
         idle: args.idle,
         format,

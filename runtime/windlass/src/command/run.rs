@@ -12,7 +12,7 @@ pub(crate) async fn execute(args: RunArgs, format: Format) -> anyhow::Result<Exi
     session::run(Session {
         files: args.files,
         simulated: None,
-        builds: false,
+        built: None,
         admin: args.admin,
         idle: args.idle,
         format,

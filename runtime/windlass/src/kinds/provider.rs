@@ -18,8 +18,10 @@ pub(crate) struct ProviderSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct KubeconfigFilesSpec {
-    /// Files, and folders in which `globs` choose; relative to the document's folder.
-    pub(crate) paths: Vec<PathBuf>,
+    /// Files, and folders in which `globs` choose; relative to the document's folder. Default: the files that $KUBECONFIG lists, else
+    /// ~/.kube/config, as for kubectl.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) paths: Option<Vec<PathBuf>>,
     /// File names that count in folders. Default: kubeconfig.yaml, kubeconfig.yml, *.kubeconfig, *.kubeconfig.yaml,
     /// *.kubeconfig.yml.
     #[serde(default)]
@@ -69,10 +71,12 @@ impl ProviderSpec {
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         match self.source()? {
-            Source::KubeconfigFiles(files) if files.paths.is_empty() => Err(Refusal::new(
-                "spec.kubeconfigFiles.paths",
-                "the list is empty: name at least one file or folder",
-            )),
+            Source::KubeconfigFiles(files) if files.paths.as_ref().is_some_and(Vec::is_empty) => {
+                Err(Refusal::new(
+                    "spec.kubeconfigFiles.paths",
+                    "the list is empty: name at least one file or folder, or leave it out for the files of kubectl",
+                ))
+            }
             _ => Ok(()),
         }
     }

@@ -210,7 +210,7 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         (
             "Provider",
             "{kubeconfigFiles: {paths: []}}",
-            "4:33: spec.kubeconfigFiles.paths of Provider x: the list is empty: name at least one file or folder",
+            "4:33: spec.kubeconfigFiles.paths of Provider x: the list is empty: name at least one file or folder, or leave it out for the files of kubectl",
         ),
         (
             "Provider",

@@ -7,18 +7,19 @@ use crate::host::Host;
 use crate::kinds::Identity;
 use crate::load::{Configuration, Listing, load, merge};
 use crate::reconcilers::{Change, Reconcilers};
-use crate::watch::{Target, Watch};
+use crate::watch::{Target, Watch, written_since};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 use windlass_fleet::TenantName;
 use windlass_fleet::queue::TenantOptions;
 
 /// What follows changes, and what it needs for that.
 pub(super) struct Reload {
     files: Vec<PathBuf>,
-    /// Whether source folders are built as they change.
-    builds: bool,
+    /// Since when source folders are as they were built; none: they are not built when they change.
+    built: Option<SystemTime>,
     /// Whether documents of clusters are in effect.
     has_fleet: bool,
     host: Arc<Host>,
@@ -38,7 +39,7 @@ impl Reload {
     ) -> notify::Result<Self> {
         Ok(Self {
             files: session.files.clone(),
-            builds: session.builds,
+            built: session.built,
             has_fleet: session.simulated.is_none(),
             host,
             reconcilers,
@@ -50,6 +51,12 @@ impl Reload {
     pub(super) async fn run(mut self) {
         // What changed since the first reading is noticed by reading again once everything is watched.
         self.watch_all(&load(&self.files).listing);
+        if let Some(when) = self.built {
+            let folders = source_folders(&self.host.configuration.load_full());
+            for folder in folders.iter().filter(|folder| written_since(folder, when)) {
+                rebuild(folder).await;
+            }
+        }
         loop {
             self.apply().await;
             let changed = self.watch.changed().await;
@@ -182,7 +189,7 @@ impl Reload {
                 .into_iter()
                 .map(Target::File),
         );
-        if self.builds {
+        if self.built.is_some() {
             targets.extend(source_folders(&configuration).into_iter().map(Target::Tree));
         }
         self.watch.set(targets);
