@@ -1,4 +1,5 @@
-//! Cached objects of one resource. Entry point: [`Store::apply`], fed by a watch; [`Store::get`] and [`Store::page`] read.
+//! Cached objects of one resource. Entry points: [`Store::apply`], fed by a watch, [`Store::remember`], fed by own writes;
+//! [`Store::get`] and [`Store::page`] read.
 //!
 //! Objects are kept as the raw JSON that the server sent, without managedFields. A reader never goes back in time: an object
 //! older than the one held is ignored, a list older than the store is refused, own writes are put in at once, and an own delete
@@ -17,11 +18,13 @@ use crate::api::Projection;
 use crate::json::{JsonError, Object};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
+use futures::FutureExt;
 use index::Index;
 use parking_lot::{Mutex, RwLock};
 use state::State;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
@@ -123,9 +126,11 @@ pub(crate) struct Store {
     writer: Mutex<Sinks>,
     state: RwLock<State>,
     progress: watch::Sender<Progress>,
-    /// Highest version of an object event seen; 0 where versions are not integers. Apart from
-    /// `progress`, whose watchers need not wake for every event.
-    seen: watch::Sender<u64>,
+    /// Highest version of an object event seen; 0 where versions are not integers.
+    seen: AtomicU64,
+    /// The version that nothing older is missing up to: at least `seen`. Apart from `progress`, whose watchers need not wake for
+    /// every event.
+    reached: watch::Sender<u64>,
     /// Told when the store was reset and must be listed anew.
     relist: Notify,
 }
@@ -141,7 +146,8 @@ impl Store {
             writer: Mutex::default(),
             state: RwLock::default(),
             progress,
-            seen: watch::channel(0).0,
+            seen: AtomicU64::new(0),
+            reached: watch::channel(0).0,
             relist: Notify::new(),
         }
     }
@@ -172,17 +178,42 @@ impl Store {
 
     // --- changes ---
 
-    /// Takes in an object that exists now, from the watch or from an own write.
-    pub(crate) fn apply(&self, object: Object) {
+    /// Takes in an object that the watch says exists now. Returns whether the watch has come further.
+    pub(crate) fn apply(&self, object: Object) -> bool {
+        let version = object.resource_version().into_owned();
+        self.observe(&version, |state| state.observe(object))
+    }
+
+    /// Takes in an object that the watch says is gone. Returns whether the watch has come further.
+    pub(crate) fn delete(&self, object: &Object) -> bool {
+        self.observe(&object.resource_version(), |state| state.delete(object))
+    }
+
+    fn observe(&self, version: &str, observe: impl FnOnce(&mut State) -> Option<Change>) -> bool {
         let sinks = self.writer.lock();
-        let change = self.state.write().apply(object, false);
+        let (change, further) = {
+            // One lock for both, so that an own write cannot come in between.
+            let mut state = self.state.write();
+            let before = state.version.clone();
+            let change = observe(&mut state);
+            (change, state.version != before && state.version == version)
+        };
+        self.publish(&sinks, change.into_iter());
+        self.note_reached();
+        further
+    }
+
+    /// Takes in what an own write made of an object, unless the watch knows better.
+    pub(crate) fn remember(&self, object: Object) {
+        let sinks = self.writer.lock();
+        let change = self.state.write().remember(object);
         self.publish(&sinks, change.into_iter());
     }
 
-    /// Takes in an object that the watch says is gone.
-    pub(crate) fn delete(&self, object: &Object) {
+    /// An own write has made an object one that the store does not ask for: it leaves at once, and late news of it are ignored.
+    pub(crate) fn dismiss(&self, object: &Object, now: Instant) {
         let sinks = self.writer.lock();
-        let change = self.state.write().delete(object);
+        let change = self.state.write().dismiss(object, now);
         self.publish(&sinks, change.into_iter());
     }
 
@@ -203,6 +234,7 @@ impl Store {
         let changes = self.state.write().replace(objects, version, initial)?;
         self.publish(&sinks, changes.into_iter());
         drop(sinks);
+        self.note_reached();
         self.progress
             .send_if_modified(|p| !std::mem::replace(&mut p.synced, true));
         Ok(())
@@ -215,13 +247,19 @@ impl Store {
         self.publish(&sinks, changes.into_iter());
         drop(sinks);
         self.progress.send_modify(|p| *p = Progress::default());
-        self.seen.send_replace(0);
+        self.seen.store(0, Ordering::Release);
+        self.reached.send_replace(0);
         self.relist.notify_one();
     }
 
     /// Waits until the store must be listed anew.
     pub(crate) async fn relist_asked(&self) {
         self.relist.notified().await;
+    }
+
+    /// Whether the store must be listed anew; asks once per reset.
+    pub(crate) fn take_relist(&self) -> bool {
+        self.relist.notified().now_or_never().is_some()
     }
 
     fn publish(&self, sinks: &Sinks, changes: impl Iterator<Item = Change>) {
@@ -236,16 +274,27 @@ impl Store {
                 sink.changed(&change);
             }
         }
-        self.seen.send_if_modified(|held| {
-            let newer = seen > *held;
-            *held = seen.max(*held);
+        self.seen.fetch_max(seen, Ordering::AcqRel);
+        self.raise(seen);
+    }
+
+    fn raise(&self, reached: u64) {
+        self.reached.send_if_modified(|held| {
+            let newer = reached > *held;
+            *held = reached.max(*held);
             newer
         });
     }
 
-    /// Progress without an object: a bookmark, or the version of an event.
-    pub(crate) fn reached(&self, version: &str) {
-        self.state.write().reached(version);
+    fn note_reached(&self) {
+        self.raise(self.state.read().number.unwrap_or(0));
+    }
+
+    /// Progress without an object: a bookmark. Returns whether it is any.
+    pub(crate) fn reached(&self, version: &str) -> bool {
+        let further = self.state.write().reached(version);
+        self.note_reached();
+        further
     }
 
     pub(crate) fn set_watching(&self, watching: bool) {
@@ -330,8 +379,13 @@ impl Store {
     }
 
     /// The highest version of an object event seen.
-    pub(crate) fn seen(&self) -> watch::Receiver<u64> {
-        self.seen.subscribe()
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    /// The version that the store has come to, with or without an object of that version.
+    pub(crate) fn reached_version(&self) -> watch::Receiver<u64> {
+        self.reached.subscribe()
     }
 
     pub(crate) fn is_synced(&self) -> bool {

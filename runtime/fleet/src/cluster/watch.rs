@@ -26,6 +26,8 @@ const STALE_FOR: Duration = Duration::from_secs(60);
 const WATCH_TIMEOUT: Duration = Duration::from_secs(240);
 /// How long after its own end a watch may be silent before its peer counts as dead.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
+/// How many watches in a row may end at once before it is trouble.
+const SHORT_WATCHES: u32 = 4;
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str =
@@ -101,6 +103,11 @@ impl Watcher {
                     continue;
                 }
                 // A server that ends watches at once is not making progress.
+                Interrupted::Ended if self.backoff.attempt() >= SHORT_WATCHES => {
+                    self.report(&Interrupted::Garbage(
+                        "watches that end as soon as they begin".into(),
+                    ));
+                }
                 Interrupted::Ended => {}
                 Interrupted::Transport(_) | Interrupted::Garbage(_) => self.report(&interrupted),
                 Interrupted::Refused(error) if is_passing(error) => {
@@ -153,6 +160,8 @@ impl Watcher {
     // --- list ---
 
     async fn list(&mut self) -> Result<(), Interrupted> {
+        // This list is what a reset has asked for.
+        self.store.take_relist();
         let mut objects = Vec::new();
         let mut token: Option<String> = None;
         let version = loop {
@@ -167,6 +176,10 @@ impl Watcher {
             return Err(Interrupted::Garbage(
                 "a list without a resource version".into(),
             ));
+        }
+        if self.store.take_relist() {
+            // Reset while the list was on its way: it may be of the server before.
+            return Err(Interrupted::Expired);
         }
         match self.store.replace(objects, version) {
             Ok(()) => {
@@ -251,6 +264,10 @@ impl Watcher {
     // --- watch ---
 
     async fn watch(&mut self) -> Interrupted {
+        // A reset store has no version to watch from: without one the server would begin where it likes.
+        if self.store.version().is_empty() {
+            return Interrupted::Expired;
+        }
         let timeout =
             WATCH_TIMEOUT + Duration::from_secs(self.rng.u64(0..=WATCH_TIMEOUT.as_secs()));
         let body = match self.open_watch(timeout).await {
@@ -275,7 +292,9 @@ impl Watcher {
                 }
                 Ok(Ok(None)) => return Interrupted::Ended,
                 Ok(Ok(Some(line))) => match self.event(&line) {
-                    Ok(()) => self.backoff.reset(),
+                    // What has been there before is no progress: a server may send it, and fail, for ever.
+                    Ok(further) if further => self.backoff.reset(),
+                    Ok(_) => {}
                     Err(interrupted) => return interrupted,
                 },
             }
@@ -322,30 +341,23 @@ impl Watcher {
         Err(refused(answer::error(status, retry_after, &body)))
     }
 
-    fn event(&self, line: &[u8]) -> Result<(), Interrupted> {
+    /// Takes in one event. Returns whether the store has come further.
+    fn event(&self, line: &[u8]) -> Result<bool, Interrupted> {
         let garbage = |e: crate::json::JsonError| Interrupted::Garbage(e.to_string());
         let frame = Frame::scan(line).map_err(garbage)?;
         let text = &line[frame.object.range()];
-        match frame.frame_type {
+        Ok(match frame.frame_type {
             FrameType::Added | FrameType::Modified => {
-                let object = self.store.ingest(text).map_err(garbage)?;
-                let version = object.resource_version().into_owned();
-                self.store.apply(object);
-                self.store.reached(&version);
+                self.store.apply(self.store.ingest(text).map_err(garbage)?)
             }
-            FrameType::Deleted => {
-                let object = self.store.ingest(text).map_err(garbage)?;
-                self.store.delete(&object);
-                self.store.reached(&object.resource_version());
-            }
-            FrameType::Bookmark => {
-                if let Some(version) = bookmark_version(text).map_err(garbage)? {
-                    self.store.reached(&version);
-                }
-            }
+            FrameType::Deleted => self
+                .store
+                .delete(&self.store.ingest(text).map_err(garbage)?),
+            FrameType::Bookmark => bookmark_version(text)
+                .map_err(garbage)?
+                .is_some_and(|version| self.store.reached(&version)),
             FrameType::Error => return Err(refused(answer::error(status_code(text), None, text))),
-        }
-        Ok(())
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::Client;
 use super::read::{METADATA_LIST, covers, invalid};
-use super::target::Target;
+use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
 use crate::cluster::store::{IndexPath, Query, Store, StoreKey};
 use crate::cluster::transport::{Call, JSON};
@@ -31,12 +31,7 @@ impl Client {
     ) -> Result<ListPage, ApiError> {
         let target = self.target(kind).await?;
         let resource = &target.resource;
-        if !resource.namespaced && options.namespace.is_some() {
-            return Err(invalid(format!(
-                "{} is cluster-scoped: list it without a namespace",
-                resource.kind.kind
-            )));
-        }
+        check_namespace(resource, options.namespace.as_deref())?;
         let plan = self.plan(&target, options)?;
         match options.mode {
             ReadMode::Cached => self.list_cached(&target, &plan, options).await,
@@ -233,16 +228,13 @@ impl Client {
             let others = all
                 .iter()
                 .filter(|other| !std::ptr::eq(&***other, store) && within(&other.key, &store.key));
-            others
-                .map(|other| *other.seen().borrow())
-                .max()
-                .unwrap_or(0)
+            others.map(|other| other.seen()).max().unwrap_or(0)
         });
-        if *store.seen().borrow() >= newest {
+        let mut reached = store.reached_version();
+        if *reached.borrow() >= newest {
             return Ok(());
         }
-        let mut seen = store.seen();
-        self.within(seen.wait_for(|seen| *seen >= newest))
+        self.within(reached.wait_for(|reached| *reached >= newest))
             .await?
             .map(drop)
             .map_err(|_| self.cluster.gone())

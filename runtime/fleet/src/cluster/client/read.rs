@@ -4,7 +4,7 @@
 //! store can answer for certain is read live, so that `None` always means absent.
 
 use super::Client;
-use super::target::{Target, check_key};
+use super::target::{Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
 use crate::cluster::answer::refusal;
 use crate::cluster::store::{Store, StoreKey};
@@ -41,6 +41,7 @@ impl Client {
     ) -> Result<Option<Json>, ApiError> {
         let target = self.target(kind).await?;
         check_key(&target.resource, key)?;
+        check_subresource(options.subresource.as_deref())?;
         self.check(
             &target.resource,
             options.subresource.as_deref(),
@@ -178,7 +179,7 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
         .backend
         .stores
         .with_kind(&target.resource.kind, |stores| {
-            let mut newest = 0;
+            let (mut newest, mut held_by_any, mut lacked) = (0, false, false);
             let mut found: Option<(Object, u64)> = None;
             let mut whole: Option<&Arc<Store>> = None;
             for store in stores {
@@ -187,8 +188,12 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
                 if !sees {
                     continue;
                 }
+                // Looked at before the object: what is synced only then may have lacked it for want of a list.
+                let synced = store.is_synced();
                 let held = store.get(key);
                 newest = newest.max(held.as_ref().map_or(0, |(_, version)| *version));
+                held_by_any |= held.is_some();
+                lacked |= held.is_none() && synced && !store.key.is_selective();
                 if covers(&store.key, namespace, projection) && whole.is_none_or(|w| !w.is_synced())
                 {
                     whole = Some(store);
@@ -203,12 +208,14 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
                 }
             }
             match (found, whole) {
+                // One store says that it is there, one that it is not: either may be behind.
+                _ if lacked && held_by_any => Known::AskServer,
                 (Some((object, version)), _) if version >= newest => {
                     touch(target, whole);
                     Known::Answer(Some(object))
                 }
-                (None, Some(store)) if !store.is_synced() => Known::Syncing(store.clone()),
-                (None, Some(_)) if newest == 0 => {
+                (None, Some(store)) if !lacked => Known::Syncing(store.clone()),
+                (None, Some(_)) => {
                     touch(target, whole);
                     Known::Answer(None)
                 }

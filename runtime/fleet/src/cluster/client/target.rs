@@ -166,3 +166,34 @@ pub(super) fn check_key(resource: &Resource, key: &ObjectKey) -> Result<(), ApiE
         _ => Ok(()),
     }
 }
+
+/// Checks the namespace of a collection: none, or one with a name where the resource has namespaces.
+pub(super) fn check_namespace(
+    resource: &Resource,
+    namespace: Option<&str>,
+) -> Result<(), ApiError> {
+    let kind = &resource.kind.kind;
+    match namespace {
+        // In a URL it would vanish, and what follows would be taken for something else.
+        Some("") => Err(ApiError::host(
+            ApiCode::Invalid,
+            format!("the namespace of the {kind} is empty: leave it out for all namespaces"),
+        )),
+        Some(_) if !resource.namespaced => Err(ApiError::host(
+            ApiCode::Invalid,
+            format!("{kind} is cluster-scoped: leave the namespace out"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a subresource is one segment of a URL: an empty one would stand for the object itself.
+pub(super) fn check_subresource(subresource: Option<&str>) -> Result<(), ApiError> {
+    match subresource {
+        Some(name) if name.is_empty() || name.contains('/') => Err(ApiError::host(
+            ApiCode::Invalid,
+            format!("{name:?} is not a subresource: give one such as \"status\", or leave it out"),
+        )),
+        _ => Ok(()),
+    }
+}

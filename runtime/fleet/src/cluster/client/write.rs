@@ -4,7 +4,7 @@
 //! ends the call that asked for it. What the server answers goes into the caches before the caller sees it.
 
 use super::Client;
-use super::target::{Target, check_key};
+use super::target::{Target, check_key, check_namespace, check_subresource};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
 };
@@ -12,13 +12,14 @@ use crate::cluster::answer::refusal;
 use crate::cluster::store::Store;
 use crate::cluster::transport::{Call, JSON};
 use crate::grant::{Namespaces, Verb};
-use crate::json::{Head, Object};
+use crate::json::{Head, List, Object};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
 use crate::selector::LabelSelector;
 use bytes::Bytes;
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ enum Leaves {
     Nothing,
     /// The absence of an object.
     Absence(ObjectKey),
+    /// The absence of the objects that the server lists in its answer.
+    AbsenceOfAll,
 }
 
 impl Client {
@@ -46,6 +49,7 @@ impl Client {
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
         let target = self.target(kind).await?;
+        check_subresource(options.subresource.as_deref())?;
         let named = Named::read(&object)?;
         let namespace = named.namespace(&target.resource)?;
         let path = match &options.subresource {
@@ -89,6 +93,7 @@ impl Client {
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
         let target = self.target(kind).await?;
+        check_subresource(options.subresource.as_deref())?;
         let key = Named::read(&object)?.key(&target.resource)?;
         let subresource = options.subresource.as_deref();
         self.check(
@@ -121,6 +126,7 @@ impl Client {
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
         let target = self.target(kind).await?;
+        check_subresource(options.subresource.as_deref())?;
         check_key(&target.resource, key)?;
         let subresource = options.subresource.as_deref();
         self.check(
@@ -151,6 +157,7 @@ impl Client {
         options: &ApplyOptions,
     ) -> Result<Json, ApiError> {
         let target = self.target(kind).await?;
+        check_subresource(options.subresource.as_deref())?;
         let key = Named::read(&object)?.key(&target.resource)?;
         let subresource = options.subresource.as_deref();
         let namespace = key.namespace.as_deref();
@@ -239,6 +246,7 @@ impl Client {
                 "a collection has neither uid nor resource version: leave the preconditions out",
             ));
         }
+        check_namespace(resource, selection.namespace.as_deref())?;
         let namespaces: Vec<Option<Arc<str>>> = match &selection.namespace {
             Some(namespace) => vec![Some(namespace.as_str().into())],
             None if !resource.namespaced => vec![None],
@@ -278,7 +286,12 @@ impl Client {
                 accept: JSON,
                 body: Some((JSON, delete_body(options))),
             };
-            self.write(&target, call, Leaves::Nothing).await?;
+            let leaves = if options.dry_run {
+                Leaves::Nothing
+            } else {
+                Leaves::AbsenceOfAll
+            };
+            self.write(&target, call, leaves).await?;
         }
         Ok(())
     }
@@ -325,6 +338,8 @@ impl Client {
 
     /// Sends a write and takes its outcome into the caches.
     async fn write(&self, target: &Target, call: Call, leaves: Leaves) -> Result<Json, ApiError> {
+        // Taken before the check: a run that ends meanwhile waits for this write, or is over and the check says so.
+        let _under_way = self.scope.writes.token();
         self.scope.check()?;
         let backend = target.backend.clone();
         let resource = target.resource.clone();
@@ -334,6 +349,7 @@ impl Client {
             match leaves {
                 Leaves::Object => remember(&stores, &resource, &answer.body),
                 Leaves::Absence(key) => forget(&stores, &resource, &key, &answer.body),
+                Leaves::AbsenceOfAll => forget_all(&stores, &resource, &answer.body),
                 Leaves::Nothing => {}
             }
             Ok(answer.body)
@@ -360,39 +376,82 @@ fn leaves(subresource: Option<&str>, dry_run: bool) -> Leaves {
 }
 
 /// Puts an object that the server answered with into the stores that hold such objects.
-fn remember(stores: &[Arc<Store>], resource: &Resource, body: &Bytes) {
+fn remember(stores: &[Arc<Store>], resource: &Resource, body: &[u8]) {
     for store in stores {
         let Ok(object) = store.ingest(body) else {
             continue;
         };
-        if object.kind() != *resource.kind.kind
-            || !in_namespace(store, &object)
-            || !store.key.field_selector.is_empty()
-        {
+        if object.kind() != *resource.kind.kind || !in_namespace(store, &object) {
+            continue;
+        }
+        // Only the server can tell fields: what is held stays until the watch says otherwise, and must not be older than the write.
+        if !store.key.field_selector.is_empty() && store.get(&object.key()).is_none() {
             continue;
         }
         let selector = LabelSelector::parse(&store.key.label_selector).unwrap_or_default();
         if selector.matches(&object.labels()) {
-            store.apply(object)
+            store.remember(object);
         } else {
-            store.delete(&object)
+            store.dismiss(&object, Instant::now());
         }
     }
 }
 
-/// Takes a deleted object out of the stores; one that lives on under finalizers or for its grace period is put in instead.
-fn forget(stores: &[Arc<Store>], resource: &Resource, key: &ObjectKey, body: &Bytes) {
-    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let lives_on = answer["kind"].as_str() == Some(&*resource.kind.kind)
-        && !answer["metadata"]["deletionTimestamp"].is_null();
-    if lives_on {
+/// Takes an object that was deleted out of the stores; one that lives on under finalizers or for its grace period is put in instead.
+fn forget(stores: &[Arc<Store>], resource: &Resource, key: &ObjectKey, body: &[u8]) {
+    let answer: Deleted = serde_json::from_slice(body).unwrap_or_default();
+    if answer.kind == *resource.kind.kind && answer.metadata.lives_on() {
         return remember(stores, resource, body);
     }
-    let uid = answer["details"]["uid"]
-        .as_str()
-        .or_else(|| answer["metadata"]["uid"].as_str());
+    let uid = answer.details.uid.or(answer.metadata.uid);
     for store in stores {
-        store.bury(key, uid, Instant::now());
+        store.bury(key, uid.as_deref(), Instant::now());
+    }
+}
+
+/// Takes every object of a deleted collection out of the stores, as far as the server tells which they were.
+fn forget_all(stores: &[Arc<Store>], resource: &Resource, body: &Bytes) {
+    let Ok(list) = List::split(body.clone()) else {
+        return;
+    };
+    for item in list.items() {
+        // Items of a list lack their kind.
+        if let Ok(object) = Object::ingest(item, &resource.kind) {
+            forget(stores, resource, &object.key(), object.json());
+        }
+    }
+}
+
+/// What a server answers to a delete: a `Status` that tells the uid, or the object in its last state.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Deleted {
+    kind: String,
+    details: Details,
+    metadata: DeletedMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    uid: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DeletedMetadata {
+    uid: Option<String>,
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<String>>,
+}
+
+impl DeletedMetadata {
+    /// Whether the object is still there. One that nothing holds and that has no time left is gone, though it may still carry the
+    /// marks of its deletion.
+    fn lives_on(&self) -> bool {
+        let held = self.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        self.deletion_timestamp.is_some() && (held || self.deletion_grace_period_seconds != Some(0))
     }
 }
 

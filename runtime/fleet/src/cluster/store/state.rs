@@ -1,4 +1,5 @@
-//! What a store holds and the rules by which it changes. Entry points: [`State::apply`] and [`State::replace`].
+//! What a store holds and the rules by which it changes. Entry points: [`State::observe`], [`State::remember`] and
+//! [`State::replace`].
 
 use super::index::Index;
 use super::{Change, StaleList, number};
@@ -8,9 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most tombstones kept per store; the oldest goes first.
+/// Most tombstones kept per store. While so many are fresh, further deletes leave none.
 const MAX_TOMBSTONES: usize = 10_000;
-/// A tombstone that no watch event has resolved by then is dropped.
+/// A tombstone that no watch event has resolved by then counts no longer.
 const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -21,8 +22,10 @@ pub(super) struct State {
     /// `version` as a number; `None` where it is not one, and then time travel is not detected.
     pub(super) number: Option<u64>,
     pub(super) indexes: BTreeMap<Arc<str>, Index>,
-    /// Uids of objects that this process deleted and the watch has not passed yet.
-    pub(super) tombstones: HashMap<Box<str>, Instant>,
+    /// By uid: what own writes took out of the store and the watch has not passed yet.
+    pub(super) tombstones: HashMap<Box<str>, Tombstone>,
+    /// Set by a reset until the next list: what comes in meanwhile may be of the server before.
+    pub(super) awaits_list: bool,
     /// Sum of the texts of `objects`.
     pub(super) bytes: usize,
 }
@@ -33,13 +36,43 @@ pub(super) struct Entry {
     pub(super) version: u64,
 }
 
+pub(super) struct Tombstone {
+    since: Instant,
+    /// News of the object up to this version are late.
+    until: u64,
+}
+
 impl State {
-    pub(super) fn apply(&mut self, object: Object, initial: bool) -> Option<Change> {
-        let version = number(&object.resource_version()).unwrap_or(0);
-        if !self.tombstones.is_empty() && self.tombstones.contains_key(&*object.uid()) {
+    /// Takes in what the watch says of an object that exists.
+    pub(super) fn observe(&mut self, object: Object) -> Option<Change> {
+        if self.awaits_list {
             return None;
         }
-        let key = object.key();
+        let version = object.resource_version().into_owned();
+        let change = self.apply(object, false);
+        self.reached(&version);
+        change
+    }
+
+    /// Takes in what an own write made of an object.
+    pub(super) fn remember(&mut self, object: Object) -> Option<Change> {
+        // The answer may come after the watch has passed the write and a later deletion.
+        let passed = match (number(&object.resource_version()), self.number) {
+            (Some(version), Some(reached)) => version <= reached,
+            _ => false,
+        };
+        if self.awaits_list || (passed && !self.objects.contains_key(&object.key())) {
+            return None;
+        }
+        self.apply(object, false)
+    }
+
+    fn apply(&mut self, object: Object, initial: bool) -> Option<Change> {
+        let version = number(&object.resource_version()).unwrap_or(0);
+        if self.is_late(&object, version) {
+            return None;
+        }
+        let key = self.shared(object.key());
         let old = match self.objects.get(&key) {
             Some(held) if held.version >= version && version != 0 => return None,
             Some(held) => Some(held.object.clone()),
@@ -51,6 +84,32 @@ impl State {
             new: Some(object),
             initial,
         })
+    }
+
+    /// Whether own writes have taken the object out since.
+    fn is_late(&self, object: &Object, version: u64) -> bool {
+        if self.tombstones.is_empty() {
+            return false;
+        }
+        self.tombstones
+            .get(&*object.uid())
+            .is_some_and(|tombstone| {
+                version <= tombstone.until && tombstone.since.elapsed() < TOMBSTONE_LIFE
+            })
+    }
+
+    /// The key with its namespace in memory that all keys of the namespace share: they stand side by side.
+    fn shared(&self, mut key: ObjectKey) -> ObjectKey {
+        let before = self.objects.range(..&key).next_back();
+        let after = || self.objects.range(&key..).next();
+        let neighbour = before
+            .filter(|(there, _)| there.namespace == key.namespace)
+            .or_else(after)
+            .filter(|(there, _)| there.namespace == key.namespace);
+        if let Some((there, _)) = neighbour {
+            key.namespace = there.namespace.clone();
+        }
+        key
     }
 
     fn put(&mut self, key: ObjectKey, object: Object, version: u64) {
@@ -75,12 +134,31 @@ impl State {
         Some(held.object)
     }
 
+    /// Takes out what the watch says is gone.
     pub(super) fn delete(&mut self, object: &Object) -> Option<Change> {
+        if self.awaits_list {
+            return None;
+        }
         self.tombstones.remove(&*object.uid());
+        let change = self.leave(object);
+        self.reached(&object.resource_version());
+        change
+    }
+
+    /// Takes out an object that an own write has made one that the store does not ask for.
+    pub(super) fn dismiss(&mut self, object: &Object, now: Instant) -> Option<Change> {
+        let until = number(&object.resource_version())?;
+        if self.number.is_none_or(|reached| reached < until) {
+            self.entomb(&object.uid(), until, now);
+        }
+        self.leave(object)
+    }
+
+    fn leave(&mut self, object: &Object) -> Option<Change> {
         let key = object.key();
         let held = self.objects.get(&key)?;
-        let newer = held.version > number(&object.resource_version()).unwrap_or(u64::MAX);
-        if newer && held.object.uid() != object.uid() {
+        // One of the same name made since, or one that an own write has brought back.
+        if held.version > number(&object.resource_version()).unwrap_or(u64::MAX) {
             return None;
         }
         self.take(&key);
@@ -92,28 +170,44 @@ impl State {
         })
     }
 
+    /// Takes out an object that an own write has deleted. Without a uid it is the one held.
     pub(super) fn bury(
         &mut self,
         key: &ObjectKey,
         uid: Option<&str>,
         now: Instant,
     ) -> Option<Change> {
-        let held = self.objects.get(key)?;
-        if uid.is_some_and(|uid| uid != held.object.uid()) {
+        let held = self.objects.get(key).map(|held| held.object.clone());
+        match (uid, &held) {
+            // Even if it is not held: news that it was made may be on their way.
+            (Some(uid), _) => self.entomb(uid, u64::MAX, now),
+            (None, Some(held)) => self.entomb(&held.uid(), u64::MAX, now),
+            (None, None) => {}
+        }
+        if uid.is_some_and(|uid| held.is_none_or(|held| uid != held.uid())) {
             return None;
         }
-        self.tombstones
-            .retain(|_, at| now.duration_since(*at) < TOMBSTONE_LIFE);
-        if self.tombstones.len() < MAX_TOMBSTONES {
-            self.tombstones
-                .insert(held.object.uid().as_ref().into(), now);
-        }
-        let old = self.take(key);
+        let old = self.take(key)?;
         Some(Change {
-            old,
+            old: Some(old),
             new: None,
             initial: false,
         })
+    }
+
+    fn entomb(&mut self, uid: &str, until: u64, now: Instant) {
+        if self.tombstones.len() >= MAX_TOMBSTONES {
+            self.prune(now);
+        }
+        if self.tombstones.len() < MAX_TOMBSTONES {
+            self.tombstones
+                .insert(uid.into(), Tombstone { since: now, until });
+        }
+    }
+
+    fn prune(&mut self, now: Instant) {
+        self.tombstones
+            .retain(|_, tombstone| now.duration_since(tombstone.since) < TOMBSTONE_LIFE);
     }
 
     pub(super) fn replace(
@@ -150,7 +244,9 @@ impl State {
                 initial: false,
             });
         }
-        self.tombstones.clear();
+        // A list may be older than an own delete, so tombstones outlive it.
+        self.prune(Instant::now());
+        self.awaits_list = false;
         self.number = list;
         self.version = version;
         Ok(changes)
@@ -169,15 +265,21 @@ impl State {
         self.tombstones.clear();
         self.version.clear();
         self.number = None;
+        self.awaits_list = true;
         changes
     }
 
-    pub(super) fn reached(&mut self, version: &str) {
+    /// Notes progress of the watch. Returns whether it is any.
+    pub(super) fn reached(&mut self, version: &str) -> bool {
+        if self.awaits_list || version.is_empty() || *version == *self.version {
+            return false;
+        }
         match (number(version), self.number) {
-            (Some(new), Some(held)) if new <= held => {}
+            (Some(new), Some(held)) if new <= held => false,
             (new, _) => {
                 self.number = new;
                 version.clone_into(&mut self.version);
+                true
             }
         }
     }

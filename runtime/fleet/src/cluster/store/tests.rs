@@ -84,7 +84,7 @@ fn a_list_synthesises_deletes_but_keeps_own_writes_it_cannot_know_of() {
     store
         .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
         .unwrap();
-    store.apply(object("mine", "w", 20));
+    store.remember(object("mine", "w", 20));
     let seen = Arc::new(Seen::default());
     store.subscribe(seen.clone());
     seen.0.lock().clear();
@@ -205,6 +205,116 @@ fn pages_follow_one_another_in_key_order() {
     );
 }
 
+#[test]
+fn an_answer_that_comes_after_the_watch_has_passed_it_brings_nothing_back() {
+    let store = store();
+    store.replace(vec![], "1".into()).unwrap();
+    store.apply(object("a", "u", 5));
+    store.delete(&object("a", "u", 6));
+    store.remember(object("a", "u", 5));
+    assert_eq!(held(&store, "a"), None, "the answer to a write is late");
+    store.remember(object("a", "v", 7));
+    assert_eq!(held(&store, "a"), Some(7));
+}
+
+#[test]
+fn what_is_deleted_before_it_was_seen_does_not_appear() {
+    let store = store();
+    store.replace(vec![], "1".into()).unwrap();
+    store.bury(&key("a"), Some("u"), Instant::now());
+    store.apply(object("a", "u", 5));
+    assert_eq!(held(&store, "a"), None);
+    store.delete(&object("a", "u", 6));
+    store.apply(object("a", "v", 7));
+    assert_eq!(held(&store, "a"), Some(7));
+}
+
+#[test]
+fn a_list_from_before_an_own_delete_brings_nothing_back() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5)], "10".into())
+        .unwrap();
+    store.bury(&key("a"), Some("u"), Instant::now());
+    store
+        .replace(vec![object("a", "u", 5)], "11".into())
+        .unwrap();
+    store.apply(object("a", "u", 12));
+    assert_eq!(held(&store, "a"), None);
+}
+
+#[test]
+fn what_an_own_write_took_out_of_a_selection_stays_out_until_a_newer_event() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5)], "5".into())
+        .unwrap();
+    store.dismiss(&object("a", "u", 7), Instant::now());
+    store.apply(object("a", "u", 6));
+    assert_eq!(held(&store, "a"), None, "older than the own write");
+    store.apply(object("a", "u", 8));
+    assert_eq!(held(&store, "a"), Some(8), "selected again since");
+}
+
+#[test]
+fn a_late_delete_does_not_take_what_an_own_write_brought_back() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5)], "5".into())
+        .unwrap();
+    store.remember(object("a", "u", 7));
+    store.delete(&object("a", "u", 6));
+    assert_eq!(held(&store, "a"), Some(7));
+}
+
+#[test]
+fn after_a_reset_nothing_counts_before_the_next_list() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 500)], "900".into())
+        .unwrap();
+    store.reset();
+    assert!(store.take_relist());
+    assert!(!store.take_relist());
+    store.apply(object("a", "u", 901));
+    store.remember(object("b", "u", 902));
+    store.reached("903");
+    assert!(store.version().is_empty());
+    store
+        .replace(vec![object("c", "w", 1)], "2".into())
+        .unwrap();
+    assert_eq!(store.size().0, 1);
+    store.apply(object("c", "w", 3));
+    assert_eq!(held(&store, "c"), Some(3));
+}
+
+#[test]
+fn a_store_has_come_as_far_as_its_list_whatever_is_in_it() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5)], "9".into())
+        .unwrap();
+    assert_eq!((store.seen(), *store.reached_version().borrow()), (5, 9));
+    assert!(store.reached("11"));
+    assert!(!store.reached("11"), "no progress");
+    assert_eq!((store.seen(), *store.reached_version().borrow()), (5, 11));
+}
+
+#[test]
+fn keys_of_one_namespace_share_its_name() {
+    let store = store();
+    for (version, name) in ["m", "a", "z"].into_iter().enumerate() {
+        store.apply(object(name, name, version as u64 + 1));
+    }
+    let state = store.state.read();
+    let mut namespaces = state
+        .objects
+        .keys()
+        .map(|key| key.namespace.clone().unwrap());
+    let first = namespaces.next().unwrap();
+    assert!(namespaces.all(|other| Arc::ptr_eq(&first, &other)));
+}
+
 /// Random changes against a naive version of the rules.
 #[test]
 fn random_changes_agree_with_a_naive_store() {
@@ -219,7 +329,7 @@ fn random_changes_agree_with_a_naive_store() {
         for _ in 0..300 {
             let name = format!("n{}", rng.u8(0..6));
             match rng.u8(0..4) {
-                0 | 1 => {
+                which @ (0 | 1) => {
                     let at = if rng.bool() {
                         version += 1;
                         version
@@ -229,9 +339,19 @@ fn random_changes_agree_with_a_naive_store() {
                     let uid = naive
                         .get(&name)
                         .map_or_else(|| format!("{name}-{version}"), |(uid, _)| uid.clone());
-                    store.apply(object(&name, &uid, at));
-                    if naive.get(&name).is_none_or(|(_, held)| at > *held) {
+                    let absent = !naive.contains_key(&name);
+                    let newer = naive.get(&name).is_none_or(|(_, held)| at > *held);
+                    if which == 0 {
+                        store.apply(object(&name, &uid, at));
+                    } else {
+                        store.remember(object(&name, &uid, at));
+                    }
+                    // An own write that the watch has passed tells nothing of what is absent.
+                    if newer && (which == 0 || !absent || at > list_version) {
                         naive.insert(name, (uid, at));
+                    }
+                    if which == 0 {
+                        list_version = list_version.max(at);
                     }
                 }
                 2 => {
@@ -240,6 +360,7 @@ fn random_changes_agree_with_a_naive_store() {
                     };
                     version += 1;
                     store.delete(&object(&name, &uid, version));
+                    list_version = list_version.max(version);
                     naive.remove(&name);
                 }
                 _ => {
