@@ -62,7 +62,7 @@ pub(crate) fn provider(
                 },
                 globs: files.globs.clone(),
             };
-            Ok(Named::new(
+            Ok(Named::wrap(
                 document,
                 Arc::new(KubeconfigFiles::new(options)),
             ))
@@ -71,7 +71,7 @@ pub(crate) fn provider(
             let config = read_kubeconfig(document, &single.kubeconfig, single.context.as_deref())?;
             let name = ClusterName::new(&document.identity.name)
                 .map_err(|error| document.problem(error))?;
-            Ok(Named::new(
+            Ok(Named::wrap(
                 document,
                 Arc::new(Single::new(ClusterSpec::new(name, config))),
             ))
@@ -99,7 +99,7 @@ struct Named {
 }
 
 impl Named {
-    fn new(document: &Document, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+    fn wrap(document: &Document, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
         Arc::new(Self {
             name: document.identity.name.clone(),
             provider,
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn without_paths_the_files_are_those_of_kubectl() {
-        let home = || Some(PathBuf::from("/home/me"));
+        let home = || Some(PathBuf::from("/me"));
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(
             files_of_kubectl(Some("/a:/b".into()), home()),
@@ -156,12 +156,9 @@ mod tests {
         );
         assert_eq!(
             files_of_kubectl(Some("".into()), home()),
-            paths(&["/home/me/.kube/config"])
+            paths(&["/me/.kube/config"])
         );
-        assert_eq!(
-            files_of_kubectl(None, home()),
-            paths(&["/home/me/.kube/config"])
-        );
+        assert_eq!(files_of_kubectl(None, home()), paths(&["/me/.kube/config"]));
         assert_eq!(files_of_kubectl(None, None), paths(&[]));
     }
 }

@@ -322,7 +322,6 @@ impl<'de> de::MapAccess<'de> for Entries<'de> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::document::tree::parse;
     use serde::Deserialize;
     use std::collections::BTreeMap;

@@ -113,7 +113,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("windlass.yaml");
         fs::write(&file, first).unwrap();
-        let before = merge(&Configuration::default(), &load(&[file.clone()]));
+        let before = merge(
+            &Configuration::default(),
+            &load(std::slice::from_ref(&file)),
+        );
         assert_eq!(before.problems, []);
         fs::write(&file, then).unwrap();
         let after = merge(&before.configuration, &load(&[file]));
@@ -164,7 +167,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("windlass.yaml");
         fs::write(&file, format!("{TENANT}{}", reconciler("a", ""))).unwrap();
-        let before = merge(&Configuration::default(), &load(&[file.clone()]));
+        let before = merge(
+            &Configuration::default(),
+            &load(std::slice::from_ref(&file)),
+        );
         fs::remove_file(&file).unwrap();
         let after = merge(&before.configuration, &load(&[file]));
         assert_eq!(after.configuration, before.configuration);
@@ -201,7 +207,10 @@ mod tests {
             ),
         ] {
             fs::write(&file, format!("{tenant}{}", reconciler("a", ""))).unwrap();
-            let merged = merge(&Configuration::default(), &load(&[file.clone()]));
+            let merged = merge(
+                &Configuration::default(),
+                &load(std::slice::from_ref(&file)),
+            );
             assert_eq!(merged.configuration.reconcilers().count(), 0);
             assert!(
                 merged.problems.last().unwrap().message.contains(expected),
