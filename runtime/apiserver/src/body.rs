@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::builtin;
 use crate::protobuf;
 use crate::resource::{Resource, group_version};
-use crate::schema::builtin;
 use crate::status::ApiError;
 
 /// Media types of JSON and YAML bodies; an absent one is JSON.

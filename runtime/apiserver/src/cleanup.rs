@@ -1,4 +1,5 @@
-//! What kube-controller-manager does behind an API server: garbage collection by owner references and the end of namespaces.
+//! What kube-controller-manager does behind an API server: garbage collection by owner references, here, and the end of
+//! namespaces and CRDs, in `contents`.
 //!
 //! Writes only queue [`Work`]; a task per cluster calls [`State::clean_up_one`] until nothing is left.
 
@@ -7,103 +8,26 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::resource::{CollectionId, Resource, group_version};
-use crate::state::State;
+use crate::state::{State, Work};
 use crate::store::object::Owner;
-use crate::store::{Object, Place, key};
+use crate::store::{Object, Place};
 use crate::write::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 
-/// Something to look at again.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Work {
-    /// An object with owner references: do its owners live?
-    Dependent(CollectionId, Box<str>),
-    /// An object that waits for its dependents, or to be parted from them.
-    Owner(CollectionId, Box<str>),
-    /// A namespace that is being deleted.
-    Namespace(Box<str>),
-    /// A CRD that is being deleted.
-    Crd(Box<str>),
-}
+mod contents;
 
 impl State {
-    pub(crate) fn enqueue(&mut self, work: Work) {
-        if self.queued.insert(work.clone()) {
-            self.work.push_back(work);
-        }
-    }
-
-    pub(crate) fn after_put(&mut self, id: &CollectionId, object: &Arc<Object>) {
-        let key = key(&object.head.namespace, &object.head.name);
-        if !object.head.owners.is_empty() {
-            self.enqueue(Work::Dependent(id.clone(), key.clone()));
-        }
-        if object.head.deleting {
-            self.enqueue(Work::Owner(id.clone(), key));
-            if *id == crate::state::namespaces() {
-                self.enqueue(Work::Namespace(object.head.name.clone()));
-            }
-        }
-        self.wake_owners(object);
-    }
-
-    pub(crate) fn after_remove(&mut self, id: &CollectionId, last: &Arc<Object>) {
-        for (id, key) in self.store.dependents(&last.head.uid) {
-            self.enqueue(Work::Dependent(id, key));
-        }
-        self.wake_owners(last);
-        let dying = |name: &str| {
-            self.namespace(name)
-                .is_some_and(|namespace| namespace.head.deleting)
-        };
-        if !last.head.namespace.is_empty() && dying(&last.head.namespace) {
-            self.enqueue(Work::Namespace(last.head.namespace.clone()));
-        }
-        let crd = format!("{}.{}", id.plural, id.group);
-        if self
-            .store
-            .get(&crate::crd::collection(), &crd)
-            .is_some_and(|crd| crd.head.deleting)
-        {
-            self.enqueue(Work::Crd(crd.into()));
-        }
-    }
-
-    /// Owners in foreground deletion look again when a dependent changed.
-    fn wake_owners(&mut self, dependent: &Object) {
-        for owner in &dependent.head.owners {
-            let Some((id, key)) = self.place_of(owner, &dependent.head.namespace) else {
-                continue;
-            };
-            let waits = self
-                .store
-                .get(&id, &key)
-                .is_some_and(|owner| owner.head.deleting);
-            if waits {
-                self.enqueue(Work::Owner(id, key));
-            }
-        }
-    }
-
     /// Looks at one thing; returns whether there was one.
     pub(crate) fn clean_up_one(&mut self) -> bool {
-        let Some(work) = self.work.pop_front() else {
+        let Some(work) = self.work.pop() else {
             return false;
         };
-        self.queued.remove(&work);
         match work {
             Work::Dependent(id, key) => self.check_owners(&id, &key),
             Work::Owner(id, key) => self.release_owner(&id, &key),
             Work::Namespace(name) => self.empty_namespace(&name),
-            Work::Crd(name) => self.finish_crd(&name),
+            Work::Crd(name) => self.empty_crd(&name),
         }
         true
-    }
-
-    fn place_of(&self, owner: &Owner, namespace: &str) -> Option<Place> {
-        let (group, version) = group_version(&owner.api_version);
-        let resource = self.registry.find_kind(group, version, &owner.kind)?;
-        let namespace = if resource.namespaced { namespace } else { "" };
-        Some((resource.collection(), key(namespace, &owner.name)))
     }
 
     /// The owner that a reference means, if it lives.
@@ -235,7 +159,7 @@ impl State {
             };
             let blocked = dependents.iter().any(blocks);
             for (id, key) in dependents {
-                self.enqueue(Work::Dependent(id, key));
+                self.work.push(Work::Dependent(id, key));
             }
             if !blocked {
                 self.drop_finalizer(&resource, id, key, FOREGROUND);
@@ -266,64 +190,6 @@ impl State {
         });
         if let Err(error) = dropped {
             tracing::debug!(%error, finalizer, "a finalizer could not be dropped");
-        }
-    }
-
-    /// Deletes everything in a dying namespace, then the namespace.
-    fn empty_namespace(&mut self, name: &str) {
-        let Some(namespace) = self
-            .namespace(name)
-            .filter(|namespace| namespace.head.deleting)
-            .cloned()
-        else {
-            return;
-        };
-        let prefix = format!("{name}/");
-        let collections: Vec<CollectionId> = self.store.collections().cloned().collect();
-        let mut left = false;
-        for id in collections {
-            let Some(resource) = self
-                .registry
-                .of_collection(&id)
-                .filter(|resource| resource.namespaced)
-                .cloned()
-            else {
-                continue;
-            };
-            let objects: Vec<Arc<Object>> = self.store.range(&id, &prefix).cloned().collect();
-            for object in objects.iter().filter(|object| !object.head.deleting) {
-                let options = DeleteOptions {
-                    propagation: Some(Propagation::Background),
-                    grace: Some(0),
-                    ..DeleteOptions::default()
-                };
-                self.delete_quietly(&resource, name, &object.head.name, &options);
-            }
-            left |= self.store.range(&id, &prefix).next().is_some();
-        }
-        if left {
-            return;
-        }
-        let Some(resource) = self.resource("", "v1", "namespaces") else {
-            return;
-        };
-        let mut finalized = namespace.value();
-        finalized["spec"] = serde_json::json!({});
-        let options = crate::write::WriteOptions {
-            manager: "kube-controller-manager".into(),
-            ..Default::default()
-        };
-        let done = self.replace(
-            &resource,
-            crate::write::update::Part::Finalize,
-            &namespace,
-            finalized,
-            None,
-            &options,
-            Vec::new(),
-        );
-        if let Err(error) = done {
-            tracing::debug!(%error, name, "a namespace could not be let go");
         }
     }
 }

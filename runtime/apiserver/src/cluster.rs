@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 use crate::call::{Call, Verb};
 use crate::convert;
 use crate::hook::Hook;
+use crate::part::Part;
 use crate::patch::Patch;
 use crate::resource::{Resource, group_version};
 use crate::state::State;
 use crate::status::ApiError;
 use crate::write::WriteOptions;
 use crate::write::delete::DeleteOptions;
-use crate::write::update::Part;
 
 /// Requests kept per cluster; older ones are forgotten.
 const LOG_LIMIT: usize = 10_000;

@@ -1,17 +1,18 @@
-//! CustomResourceDefinitions: from the stored object to served kinds.
-
-use std::sync::Arc;
+//! CustomResourceDefinitions: what the server fills in, checks and notes in their status, and what they serve ([`set_served`]).
+//!
+//! Nothing here stores an object: callers do, with what they get.
 
 use serde_json::{Value, json};
 
 use crate::apply::{Managers, Writer};
-use crate::cleanup::Work;
-use crate::resource::{CollectionId, Columns, Resource, Scale};
-use crate::schema::Schemas;
-use crate::schema::builtin::{OBJECT_META, builtin};
-use crate::state::{State, now};
+use crate::builtin::builtin;
+use crate::part::Part;
+use crate::registry::Registry;
+use crate::resource::{CollectionId, Resource};
+use crate::stamp::now;
 use crate::status::{ApiError, FieldError};
-use crate::store::Object;
+
+mod served;
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -147,121 +148,91 @@ pub(crate) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-impl State {
-    /// A new CRD may not take names that another kind of its group has.
-    pub(crate) fn crd_names_free(&self, resource: &Resource, body: &Value) -> Result<(), ApiError> {
-        let (group, kind) = (
-            body["spec"]["group"].as_str(),
-            body["spec"]["names"]["kind"].as_str(),
-        );
-        if *resource.plural != *collection().plural {
-            return Ok(());
-        }
-        let name = body["metadata"]["name"].as_str().unwrap_or_default();
-        let (Some(group), Some(kind)) = (group, kind) else {
-            return Ok(());
-        };
-        let taken = self
-            .registry
-            .custom_of_group(group)
-            .find(|other| other.kind == kind && format!("{}.{group}", other.plural) != name);
-        taken.map_or(Ok(()), |other| {
-            let why = format!(
-                "the kind is served by {}.{group}: choose another kind",
-                other.plural
-            );
-            Err(ApiError::conflict(resource.subject(), name, &why))
-        })
+/// A new CRD may not take the kind that another one of its group has.
+///
+/// # Errors
+/// 409 that names the other.
+pub(crate) fn names_free(
+    registry: &Registry,
+    resource: &Resource,
+    body: &Value,
+) -> Result<(), ApiError> {
+    let (group, kind) = (
+        body["spec"]["group"].as_str(),
+        body["spec"]["names"]["kind"].as_str(),
+    );
+    if resource.collection() != collection() {
+        return Ok(());
     }
-
-    /// Serves what a stored CRD defines and says so in its status.
-    pub(crate) fn crd_changed(&mut self, object: &Arc<Object>) {
-        let crd = object.value();
-        if object.head.deleting {
-            self.enqueue(Work::Crd(object.head.name.clone()));
-            return;
-        }
-        let (group, plural) = names(&crd);
-        self.registry.set_custom(&group, &plural, serve(&crd));
-        let accepted = crd["spec"]["names"].clone();
-        if condition(&crd, "Established") == Some("True")
-            && crd["status"]["acceptedNames"] == accepted
-        {
-            return;
-        }
-        let before = crd.clone();
-        let mut established = crd;
-        established["status"]["acceptedNames"] = accepted;
-        set_condition(
-            &mut established,
-            "NamesAccepted",
-            "True",
-            "NoConflicts",
-            "no conflicts found",
+    let name = body["metadata"]["name"].as_str().unwrap_or_default();
+    let (Some(group), Some(kind)) = (group, kind) else {
+        return Ok(());
+    };
+    let taken = registry
+        .custom_of_group(group)
+        .find(|other| other.kind == kind && format!("{}.{group}", other.plural) != name);
+    taken.map_or(Ok(()), |other| {
+        let why = format!(
+            "the kind is served by {}.{group}: choose another kind",
+            other.plural
         );
-        set_condition(
-            &mut established,
-            "Established",
-            "True",
-            "InitialNamesAccepted",
-            "the initial names have been accepted",
-        );
-        own_status(&before, &mut established);
-        self.commit(&collection(), established);
-    }
+        Err(ApiError::conflict(resource.subject(), name, &why))
+    })
+}
 
-    pub(crate) fn crd_removed(&mut self, last: &Object) {
-        let (group, plural) = names(&last.value());
-        self.registry.set_custom(&group, &plural, Vec::new());
+/// Where the objects of the kind that a CRD defines are kept.
+pub(crate) fn defined(crd: &Value) -> CollectionId {
+    let text = |value: &Value| value.as_str().unwrap_or_default().into();
+    CollectionId {
+        group: text(&crd["spec"]["group"]),
+        plural: text(&crd["spec"]["names"]["plural"]),
     }
+}
 
-    /// Deletes what is left of a dying CRD's objects, then lets the CRD go. Returns whether it is gone.
-    pub(crate) fn finish_crd(&mut self, name: &str) {
-        let Some(live) = self
-            .store
-            .get(&collection(), name)
-            .filter(|live| live.head.deleting)
-            .cloned()
-        else {
-            return;
-        };
-        let (group, plural) = names(&live.value());
-        let id = CollectionId {
-            group: group.as_str().into(),
-            plural: plural.as_str().into(),
-        };
-        let Some(resource) = self.registry.of_collection(&id).cloned() else {
-            return;
-        };
-        let objects: Vec<Arc<Object>> = self
-            .store
-            .range(&id, "")
-            .filter(|object| !object.head.deleting)
-            .cloned()
-            .collect();
-        for object in objects {
-            self.delete_quietly(
-                &resource,
-                &object.head.namespace,
-                &object.head.name,
-                &Default::default(),
-            );
-        }
-        if self.store.range(&id, "").next().is_some() {
-            return;
-        }
-        let Some(crds) = self.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        else {
-            return;
-        };
-        let freed = self.amend(&crds, &live, |crd| {
-            if let Some(finalizers) = crd["metadata"]["finalizers"].as_array_mut() {
-                finalizers.retain(|one| one != CLEANUP);
-            }
-        });
-        if let Err(error) = freed {
-            tracing::debug!(%error, name, "a CRD could not be let go");
-        }
+/// Serves what a stored CRD defines, in the place of what it defined before.
+pub(crate) fn set_served(registry: &mut Registry, crd: &Value) {
+    let id = defined(crd);
+    registry.set_custom(&id.group, &id.plural, served::resources(crd));
+}
+
+/// Serves nothing of a CRD that is gone.
+pub(crate) fn set_unserved(registry: &mut Registry, crd: &Value) {
+    let id = defined(crd);
+    registry.set_custom(&id.group, &id.plural, Vec::new());
+}
+
+/// A CRD whose status says that it is served; `None` where it says so already.
+pub(crate) fn established(crd: &Value) -> Option<Value> {
+    let accepted = &crd["spec"]["names"];
+    let said = condition(crd, "Established") == Some("True")
+        && crd["status"]["acceptedNames"] == *accepted;
+    if said {
+        return None;
+    }
+    let mut established = crd.clone();
+    established["status"]["acceptedNames"] = accepted.clone();
+    set_condition(
+        &mut established,
+        "NamesAccepted",
+        "True",
+        "NoConflicts",
+        "no conflicts found",
+    );
+    set_condition(
+        &mut established,
+        "Established",
+        "True",
+        "InitialNamesAccepted",
+        "the initial names have been accepted",
+    );
+    own_status(crd, &mut established);
+    Some(established)
+}
+
+/// Nothing of its kind is left: the CRD may go.
+pub(crate) fn let_go(crd: &mut Value) {
+    if let Some(finalizers) = crd["metadata"]["finalizers"].as_array_mut() {
+        finalizers.retain(|one| one != CLEANUP);
     }
 }
 
@@ -274,171 +245,15 @@ fn own_status(before: &Value, after: &mut Value) {
     else {
         return;
     };
-    let (time, reset) = (now(), crate::write::status_reset(resource));
+    let (time, reset) = (now(), Part::Status.others(resource));
     let writer = Writer {
         manager: "kube-apiserver",
         api_version: "apiextensions.k8s.io/v1",
-        subresource: "status",
+        subresource: Part::Status.name(),
         now: &time,
         reset: &reset,
     };
     let mut managers = Managers::read(after);
     managers.update(before, after, resource.schema(), &writer);
     managers.write(after);
-}
-
-fn names(crd: &Value) -> (String, String) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    (
-        text(&crd["spec"]["group"]),
-        text(&crd["spec"]["names"]["plural"]),
-    )
-}
-
-/// One resource per served version, the most stable first.
-fn serve(crd: &Value) -> Vec<Arc<Resource>> {
-    let storage = versions(crd)
-        .find(|version| version["storage"] == true)
-        .and_then(|version| version["name"].as_str())
-        .unwrap_or_default();
-    let mut served: Vec<&Value> = versions(crd)
-        .filter(|version| version["served"] == true)
-        .collect();
-    served.sort_by_key(|version| {
-        std::cmp::Reverse(stability(version["name"].as_str().unwrap_or_default()))
-    });
-    served
-        .into_iter()
-        .map(|version| Arc::new(resource(crd, version, storage)))
-        .collect()
-}
-
-/// Sorts `v2` over `v1` over `v1beta2` over `v1alpha1` over anything else.
-fn stability(version: &str) -> (u8, u32, u32) {
-    let number = |text: &str| text.parse::<u32>().ok();
-    let Some(rest) = version.strip_prefix('v') else {
-        return (0, 0, 0);
-    };
-    if let Some(major) = number(rest) {
-        return (3, major, 0);
-    }
-    for (rank, word) in [(2, "beta"), (1, "alpha")] {
-        if let Some((major, minor)) = rest
-            .split_once(word)
-            .and_then(|(major, minor)| Some((number(major)?, number(minor)?)))
-        {
-            return (rank, major, minor);
-        }
-    }
-    (0, 0, 0)
-}
-
-fn resource(crd: &Value, version: &Value, storage: &str) -> Resource {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().map(text).collect()
-    };
-    let spec = &crd["spec"];
-    let names = &spec["names"];
-    let (schemas, root) = schemas(version, spec["preserveUnknownFields"] == true);
-    let path = |value: &Value| -> Vec<String> {
-        text(value)
-            .split('.')
-            .filter(|part| !part.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
-    let scale = version.pointer("/subresources/scale").map(|scale| Scale {
-        spec_replicas: path(&scale["specReplicasPath"]),
-        status_replicas: path(&scale["statusReplicasPath"]),
-        selector: scale.get("labelSelectorPath").map(path),
-    });
-    let (group, version_name, kind) = (
-        text(&spec["group"]),
-        text(&version["name"]),
-        text(&names["kind"]),
-    );
-    let reversed: Vec<&str> = group.split('.').rev().collect();
-    Resource {
-        definition: format!("{}.{version_name}.{kind}", reversed.join(".")),
-        storage_group: group.clone(),
-        storage_version: storage.to_owned(),
-        plural: text(&names["plural"]),
-        singular: text(&names["singular"]),
-        list_kind: text(&names["listKind"]),
-        namespaced: spec["scope"] == "Namespaced",
-        short_names: list(&names["shortNames"]),
-        categories: list(&names["categories"]),
-        verbs: [
-            "delete",
-            "deletecollection",
-            "get",
-            "list",
-            "patch",
-            "create",
-            "update",
-            "watch",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        status: version.pointer("/subresources/status").is_some(),
-        scale,
-        columns: Columns::Printer(
-            version["additionalPrinterColumns"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default(),
-        ),
-        custom: true,
-        written: version
-            .pointer("/schema/openAPIV3Schema")
-            .cloned()
-            .map(Box::new),
-        schemas: Some(Arc::new(schemas)),
-        root: Some(root),
-        group,
-        version: version_name,
-        kind,
-    }
-}
-
-fn schemas(version: &Value, preserve: bool) -> (Schemas, crate::schema::NodeId) {
-    let mut schemas = Schemas::default();
-    let definitions = &builtin().definitions;
-    let meta: serde_json::Map<String, Value> = definitions
-        .iter()
-        .filter(|(name, _)| name.contains(".apimachinery.pkg.apis.meta.v1."))
-        .map(|(name, schema)| (name.clone(), schema.clone()))
-        .collect();
-    schemas.define(&meta);
-    let mut written = version
-        .pointer("/schema/openAPIV3Schema")
-        .cloned()
-        .unwrap_or_else(|| json!({"type": "object"}));
-    if preserve {
-        written["x-kubernetes-preserve-unknown-fields"] = true.into();
-    }
-    let root = schemas.add(&written);
-    let text = schemas.add(&json!({"type": "string"}));
-    schemas.set_property(root, "apiVersion", text);
-    schemas.set_property(root, "kind", text);
-    if let Some(meta) = schemas.named(OBJECT_META) {
-        schemas.set_property(root, "metadata", meta);
-    }
-    (schemas, root)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::stability;
-
-    #[test]
-    fn versions_sort_by_stability_then_number() {
-        let mut versions = ["v1alpha1", "foo", "v2", "v1beta2", "v1", "v1beta10"];
-        versions.sort_by_key(|version| std::cmp::Reverse(stability(version)));
-        assert_eq!(
-            versions,
-            ["v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo"]
-        );
-    }
 }

@@ -9,33 +9,24 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Either, Full, Limited, StreamBody};
 use hyper::body::Incoming;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use serde_json::Value;
 
 use crate::call::{Call, Verb};
 use crate::cluster::Cluster;
+use crate::clusters::Clusters;
 use crate::hook::RequestVerdict;
-use crate::server::Shared;
 use crate::status::ApiError;
 
 mod accept;
 mod continuation;
 mod discovery;
 mod object_routes;
-mod openapi_routes;
+mod openapi;
 mod query;
 mod read;
 mod scale;
 mod table;
 mod watch;
-
-/// What needs no encoding in the path segment that names a cluster.
-pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b':')
-    .remove(b'~');
 
 /// The largest body that is read, as on a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -58,19 +49,19 @@ pub(crate) struct Routed {
     pub(crate) body: Bytes,
 }
 
-/// Answers one request.
+/// Answers one request, for the cluster `only` or else for the one that its path names.
 ///
 /// # Errors
 /// [`Cut`] breaks the connection.
 pub(crate) async fn handle(
-    shared: Arc<Shared>,
+    clusters: Arc<Clusters>,
     only: Option<Arc<str>>,
     request: Request<Incoming>,
 ) -> Result<Answer, Cut> {
     let path = request.uri().path().to_owned();
     let located = match &only {
-        Some(name) => shared.cluster(name).map(|cluster| (cluster, path.as_str())),
-        None => locate(&shared, &path),
+        Some(name) => clusters.get(name).map(|cluster| (cluster, path.as_str())),
+        None => clusters.locate(&path),
     };
     let Some((cluster, inner)) = located else {
         let text = format!("no cluster at {path}: the path of a cluster is /clusters/<name>");
@@ -140,16 +131,6 @@ pub(crate) async fn handle(
         body,
     };
     Ok(route(&routed).unwrap_or_else(|error| failure(&error)))
-}
-
-/// The cluster that a path names, and the path inside it.
-fn locate<'a>(shared: &Shared, path: &'a str) -> Option<(Cluster, &'a str)> {
-    let rest = path.strip_prefix("/clusters/")?;
-    let (name, inner) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-    let name = percent_encoding::percent_decode_str(name)
-        .decode_utf8()
-        .ok()?;
-    Some((shared.cluster(&name)?, inner))
 }
 
 fn route(request: &Routed) -> Result<Answer, ApiError> {

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::base64;
+use crate::crd;
+use crate::metadata;
+use crate::part::Part;
 use crate::resource::Resource;
 use crate::schema::validate as by_schema;
+use crate::schema::{Schema, decode};
 use crate::state::State;
 use crate::status::FieldError;
-use crate::write::metadata;
-use crate::write::update::Part;
 
 mod events;
 mod reviews;
@@ -20,7 +23,7 @@ pub(crate) use reviews::review;
 
 /// The empty object of a built-in kind, as its code makes it.
 pub(crate) fn zero(resource: &Resource) -> Value {
-    let mut zero = crate::schema::decode::zero(resource.schema());
+    let mut zero = decode::zero(resource.schema());
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "events") => events::fill(&mut zero, &events::CORE),
         ("events.k8s.io", "events") => events::fill(&mut zero, &events::NEW),
@@ -57,7 +60,7 @@ pub(crate) fn default(resource: &Resource, body: &mut Value) -> Result<(), Strin
         ("batch", "cronjobs") => workloads::default_cron_job(body),
         ("apps", _) | ("", "replicationcontrollers") => workloads::default_template(body),
         ("rbac.authorization.k8s.io", _) => rbac(body),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::default(body),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::default(body),
         _ => {}
     }
     Ok(())
@@ -74,7 +77,7 @@ fn secret(body: &mut Value) -> Result<(), String> {
         .flatten()
         .filter_map(|(_, value)| value.as_str())
     {
-        if let Err(at) = crate::base64::check(value) {
+        if let Err(at) = base64::check(value) {
             return Err(format!("illegal base64 data at input byte {at}"));
         }
     }
@@ -83,7 +86,7 @@ fn secret(body: &mut Value) -> Result<(), String> {
     };
     let data = object.entry("data").or_insert_with(|| json!({}));
     for (key, value) in plain {
-        data[key] = crate::base64::encode(value.as_str().unwrap_or_default().as_bytes()).into();
+        data[key] = base64::encode(value.as_str().unwrap_or_default().as_bytes()).into();
     }
     Ok(())
 }
@@ -134,7 +137,7 @@ pub(crate) fn begin_delete(resource: &Resource, object: &mut Value) {
     if *resource.collection().plural == *"customresourcedefinitions"
         && object["metadata"].get("deletionTimestamp").is_none()
     {
-        crate::crd::begin_delete(object);
+        crd::begin_delete(object);
     }
 }
 
@@ -169,18 +172,17 @@ impl State {
             ("", "persistentvolumeclaims" | "persistentvolumes") => {
                 body["status"] = json!({"phase": "Pending"})
             }
-            ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::begin(body),
+            ("apiextensions.k8s.io", "customresourcedefinitions") => crd::begin(body),
             ("batch", "jobs") => workloads::select_job_pods(body),
             _ if !resource.custom => {
                 // What a built-in kind of this shape has although nobody wrote it.
                 if resource
                     .schema()
                     .property("status")
-                    .is_some_and(crate::schema::Schema::zero)
+                    .is_some_and(Schema::zero)
                     && body.get("status").is_none()
                 {
-                    body["status"] =
-                        crate::schema::decode::zero(resource.schema())["status"].clone();
+                    body["status"] = decode::zero(resource.schema())["status"].clone();
                 }
                 workloads::zero_counts(resource, body);
             }
@@ -234,9 +236,7 @@ pub(crate) fn validate(resource: &Resource, new: &Value, old: Option<&Value>) ->
             workloads::validate(resource, new, old, &mut errors)
         }
         ("coordination.k8s.io", "leases") => lease(new, &mut errors),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            crate::crd::validate(new, &mut errors)
-        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => crd::validate(new, &mut errors),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
             role_binding(new, old, &mut errors)
         }

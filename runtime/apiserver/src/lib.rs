@@ -8,6 +8,8 @@
 //! Fields of the kinds in `schema/builtin.json` and of CRDs are typed for server-side apply and strategic merge patch; where a
 //! schema says nothing, lists are atomic.
 //!
+//! Modules are listed from the words to the whole: a module imports only modules above it.
+//!
 //! Not here: binding, eviction and log subresources, quantities in canonical form, admission of quotas and limit ranges, kinds of
 //! webhooks, volume attachments and resource claims, and controllers other than the two named above.
 //!
@@ -27,27 +29,33 @@
 //! # }
 //! ```
 
-mod apply;
 mod base64;
-mod body;
+mod stamp;
+mod status;
 mod call;
+mod hook;
+mod selector;
+mod schema;
+mod protobuf;
+mod patch;
+mod apply;
+mod resource;
+mod part;
+mod builtin;
+mod registry;
+mod body;
+mod store;
+mod convert;
+mod metadata;
+mod crd;
+mod state;
+mod kinds;
+mod write;
 mod cleanup;
 mod cluster;
-mod convert;
-mod crd;
-mod hook;
+mod clusters;
 mod http;
-mod kinds;
-mod patch;
-mod protobuf;
-mod resource;
-mod schema;
-mod selector;
 mod server;
-mod state;
-mod status;
-mod store;
-mod write;
 
 pub use call::{Call, Verb};
 pub use cluster::Cluster;

@@ -280,7 +280,7 @@ fn time(wire: &Wire<'_>, micro: bool) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::builtin::builtin;
+    use crate::builtin::builtin;
 
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         [

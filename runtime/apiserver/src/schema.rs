@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-pub(crate) mod builtin;
 pub(crate) mod decode;
 pub(crate) mod defaults;
-pub(crate) mod openapi;
+pub(crate) mod item;
 pub(crate) mod validate;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,16 @@
 //! The server: [`Server`], many clusters behind one port.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use parking_lot::RwLock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
+use crate::clusters::{self, Clusters};
 use crate::hook::Hook;
 use crate::http;
 
@@ -73,7 +72,7 @@ impl Builder {
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let bound = listener.local_addr().map_err(listen)?;
         let shared = Arc::new(Shared {
-            clusters: RwLock::default(),
+            clusters: Arc::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             history: self.history.unwrap_or(HISTORY),
@@ -100,18 +99,12 @@ pub struct Server {
     address: SocketAddr,
 }
 
-pub(crate) struct Shared {
-    clusters: RwLock<BTreeMap<String, Cluster>>,
+struct Shared {
+    clusters: Arc<Clusters>,
     stop: CancellationToken,
     tasks: TaskTracker,
     history: usize,
     hook: Option<Arc<dyn Hook>>,
-}
-
-impl Shared {
-    pub(crate) fn cluster(&self, name: &str) -> Option<Cluster> {
-        self.clusters.read().get(name).cloned()
-    }
 }
 
 impl Server {
@@ -123,24 +116,18 @@ impl Server {
     /// Serves one more cluster, empty but for its namespaces; the one of that name if it exists.
     /// Names are path segments: letters, digits, `-`, `_`, `.` and `:` need no encoding.
     pub fn add_cluster(&self, name: &str) -> Cluster {
-        let mut clusters = self.shared.clusters.write();
-        if let Some(known) = clusters.get(name) {
-            return known.clone();
-        }
-        let cluster = Cluster::new(
-            name,
-            self.shared.history,
-            self.shared.hook.clone(),
-            self.shared.stop.child_token(),
-        );
-        clusters.insert(name.to_owned(), cluster.clone());
-        self.shared.tasks.spawn(cluster.clone().clean_up());
-        cluster
+        let shared = &self.shared;
+        shared.clusters.get_or_add(name, || {
+            let stop = shared.stop.child_token();
+            let cluster = Cluster::new(name, shared.history, shared.hook.clone(), stop);
+            shared.tasks.spawn(cluster.clone().clean_up());
+            cluster
+        })
     }
 
     /// Stops serving a cluster and forgets its objects; its watches break. Returns whether there was one.
     pub fn remove_cluster(&self, name: &str) -> bool {
-        let removed = self.shared.clusters.write().remove(name);
+        let removed = self.shared.clusters.remove(name);
         removed
             .inspect(|cluster| cluster.inner.closed.cancel())
             .is_some()
@@ -148,12 +135,12 @@ impl Server {
 
     /// The handle of a cluster.
     pub fn cluster(&self, name: &str) -> Option<Cluster> {
-        self.shared.cluster(name)
+        self.shared.clusters.get(name)
     }
 
     /// The clusters' names, sorted.
     pub fn clusters(&self) -> Vec<String> {
-        self.shared.clusters.read().keys().cloned().collect()
+        self.shared.clusters.names()
     }
 
     /// Where it listens.
@@ -182,11 +169,7 @@ impl Server {
 
     /// The base URL of a cluster, whether or not it is served.
     pub fn url(&self, cluster: &str) -> String {
-        format!(
-            "http://{}/clusters/{}",
-            self.address,
-            percent_encoding::utf8_percent_encode(cluster, http::SEGMENT)
-        )
+        format!("http://{}{}", self.address, clusters::path(cluster))
     }
 
     /// A kubeconfig with one context per cluster, named like it; the first one is current.
@@ -268,9 +251,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, only: Option<Arc<str
 }
 
 async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>, only: Option<Arc<str>>) {
-    let served = Arc::clone(&shared);
+    let clusters = Arc::clone(&shared.clusters);
     let service = hyper::service::service_fn(move |request| {
-        http::handle(Arc::clone(&served), only.clone(), request)
+        http::handle(Arc::clone(&clusters), only.clone(), request)
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http2().max_concurrent_streams(1_000);

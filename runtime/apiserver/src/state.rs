@@ -1,23 +1,26 @@
 //! Everything that one cluster holds, under its one lock: [`State`].
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cleanup::Work;
-use crate::resource::{CollectionId, Registry, Resource};
+use crate::crd;
+use crate::registry::Registry;
+use crate::resource::{CollectionId, Resource};
+use crate::stamp;
 use crate::status::ApiError;
 use crate::store::{Object, Store, key};
+
+mod work;
+
+pub(crate) use work::{Work, WorkQueue};
 
 /// One cluster's objects, kinds and pending clean-up.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
-    /// What garbage collection and namespace deletion have still to look at; no entry twice.
-    pub(crate) work: VecDeque<Work>,
-    pub(crate) queued: BTreeSet<Work>,
+    pub(crate) work: WorkQueue,
     /// The next cluster IP to try, as an offset into 10.96.0.0/16.
     pub(crate) next_ip: u32,
 }
@@ -28,8 +31,7 @@ impl State {
         let mut state = Self {
             store: Store::new(history_limit),
             registry: Registry::default(),
-            work: VecDeque::new(),
-            queued: BTreeSet::new(),
+            work: WorkQueue::default(),
             next_ip: 1,
         };
         for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
@@ -39,9 +41,10 @@ impl State {
     }
 
     fn seed_namespace(&mut self, name: &str) {
+        let now = stamp::now();
         let label = json!({"kubernetes.io/metadata.name": name});
-        let metadata = json!({"name": name, "uid": new_uid(), "creationTimestamp": now(), "labels": label,
-            "managedFields": [{"manager": "kube-apiserver", "operation": "Update", "apiVersion": "v1", "time": now(), "fieldsType": "FieldsV1",
+        let metadata = json!({"name": name, "uid": stamp::uid(), "creationTimestamp": now, "labels": label,
+            "managedFields": [{"manager": "kube-apiserver", "operation": "Update", "apiVersion": "v1", "time": now, "fieldsType": "FieldsV1",
                 "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}}}]});
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata,
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
@@ -75,24 +78,37 @@ impl State {
         found.ok_or_else(|| ApiError::not_found(resource.subject(), name))
     }
 
-    /// Stores an object and queues what follows from it.
+    /// Stores an object, queues what follows from it and, where it is a CRD, serves what it defines.
     pub(crate) fn commit(&mut self, id: &CollectionId, value: Value) -> Arc<Object> {
         let object = self.store.put(id, value);
         self.after_put(id, &object);
-        if *id == crate::crd::collection() {
+        if *id == crd::collection() {
             self.crd_changed(&object);
         }
         object
     }
 
-    /// Removes an object and queues what follows from it.
+    /// Removes an object, queues what follows from it and, where it is a CRD, serves its kind no longer.
     pub(crate) fn discard(&mut self, id: &CollectionId, key: &str) -> Option<Arc<Object>> {
         let last = self.store.remove(id, key)?;
         self.after_remove(id, &last);
-        if *id == crate::crd::collection() {
-            self.crd_removed(&last);
+        if *id == crd::collection() {
+            crd::set_unserved(&mut self.registry, &last.value());
         }
         Some(last)
+    }
+
+    /// Serves what a stored CRD defines and says so in its status.
+    fn crd_changed(&mut self, object: &Object) {
+        if object.head.deleting {
+            self.work.push(Work::Crd(object.head.name.clone()));
+            return;
+        }
+        let crd = object.value();
+        crd::set_served(&mut self.registry, &crd);
+        if let Some(established) = crd::established(&crd) {
+            self.commit(&crd::collection(), established);
+        }
     }
 }
 
@@ -101,15 +117,4 @@ pub(crate) fn namespaces() -> CollectionId {
         group: "".into(),
         plural: "namespaces".into(),
     }
-}
-
-pub(crate) fn new_uid() -> String {
-    uuid::Uuid::new_v4().to_string()
-}
-
-/// RFC 3339 in whole seconds, as object metadata has it.
-pub(crate) fn now() -> String {
-    jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
 }

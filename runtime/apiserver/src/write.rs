@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::apply::field_set::FieldSet;
 use crate::apply::{Managers, Writer};
+use crate::builtin;
 use crate::convert;
+use crate::crd;
 use crate::kinds;
+use crate::metadata;
+use crate::part::Part;
 use crate::resource::Resource;
 use crate::schema::{decode, defaults};
-use crate::state::{State, new_uid, now};
-use crate::status::ApiError;
+use crate::stamp::now;
+use crate::state::State;
+use crate::status::{ApiError, Subject};
 use crate::store::key;
 
 pub(crate) mod delete;
-pub(crate) mod metadata;
 pub(crate) mod patch;
 pub(crate) mod update;
 
@@ -64,11 +67,11 @@ impl State {
         check_identity(resource, namespace, &mut body)?;
         let warnings = admit(resource, &mut body, options)?;
         let time = now();
-        let reset = main_reset(resource);
+        let reset = Part::Main.others(resource);
         let writer = Writer {
             manager: &options.manager,
             api_version: &resource.api_version(),
-            subresource: "",
+            subresource: Part::Main.name(),
             now: &time,
             reset: &reset,
         };
@@ -102,7 +105,7 @@ impl State {
         if !errors.is_empty() {
             return Err(ApiError::invalid(resource.subject(), &name, &errors));
         }
-        self.crd_names_free(resource, &body)?;
+        crd::names_free(&self.registry, resource, &body)?;
         let id = resource.collection();
         if self.store.get(&id, &key(namespace, &name)).is_some() {
             return Err(ApiError::already_exists(resource.subject(), &name));
@@ -135,7 +138,7 @@ impl State {
         if !resource.namespaced {
             return Ok(());
         }
-        let subject = crate::status::Subject {
+        let subject = Subject {
             group: "",
             plural: "namespaces",
             kind: "Namespace",
@@ -165,24 +168,6 @@ pub(crate) fn empty_object(resource: &Resource) -> Value {
         json!({})
     } else {
         kinds::zero(resource)
-    }
-}
-
-/// Fields that the main endpoint does not write.
-pub(crate) fn main_reset(resource: &Resource) -> FieldSet {
-    if resource.status {
-        FieldSet::from_json(&json!({"f:status": {}}))
-    } else {
-        FieldSet::default()
-    }
-}
-
-/// Fields that the status endpoint does not write.
-pub(crate) fn status_reset(resource: &Resource) -> FieldSet {
-    if resource.custom {
-        FieldSet::from_json(&json!({"f:spec": {}, "f:metadata": {}}))
-    } else {
-        FieldSet::from_json(&json!({"f:spec": {}}))
     }
 }
 
@@ -231,10 +216,8 @@ pub(crate) fn check_identity(
         return Err(ApiError::bad_request(text));
     }
     if !kind.is_empty() && kind != resource.kind {
-        let (group, version) = crate::resource::group_version(&wanted);
-        let gv = crate::resource::api_version(group, version);
         let text = format!(
-            "{} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for version {gv:?}",
+            "{} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for version {wanted:?}",
             kind, resource.kind
         );
         return Err(ApiError::bad_request(text));
@@ -274,10 +257,9 @@ pub(crate) fn admit(
     };
     let mut unknown = if resource.custom {
         let mut unknown = decode::custom(body, resource.schema());
-        let meta = crate::schema::builtin::builtin();
-        if let Some(id) = crate::schema::builtin::definition(crate::schema::builtin::OBJECT_META) {
-            let found =
-                decode::builtin(&mut body["metadata"], meta.schemas.at(id)).map_err(undecodable)?;
+        if let Some(id) = builtin::definition(builtin::OBJECT_META) {
+            let schema = builtin::builtin().schemas.at(id);
+            let found = decode::builtin(&mut body["metadata"], schema).map_err(undecodable)?;
             unknown.extend(found.into_iter().map(|field| format!("metadata.{field}")));
         }
         unknown
@@ -308,9 +290,4 @@ pub(crate) fn admit(
     } else {
         Vec::new()
     })
-}
-
-/// Uid for a new object and the like; see [`metadata::begin`].
-pub(crate) fn identity() -> (String, String) {
-    (new_uid(), now())
 }

@@ -4,17 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use crate::schema::item::{ItemKey, sorted};
 use crate::schema::{ListType, Schema};
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Element {
     Field(Box<str>),
-    /// A list item by its key fields, as canonical JSON.
-    Key(Box<str>),
-    /// A set item by its value, as canonical JSON.
-    Value(Box<str>),
-    Index(u32),
+    Item(ItemKey),
 }
 
 impl Element {
@@ -25,28 +22,29 @@ impl Element {
     fn text(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
-            Self::Key(json) => format!("k:{json}"),
-            Self::Value(json) => format!("v:{json}"),
-            Self::Index(index) => format!("i:{index}"),
+            Self::Item(ItemKey::Fields(json)) => format!("k:{json}"),
+            Self::Item(ItemKey::Value(json)) => format!("v:{json}"),
+            Self::Item(ItemKey::Index(index)) => format!("i:{index}"),
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_at_checked(2)?;
-        match kind {
-            "f:" => Some(Self::field(rest)),
-            "k:" => Some(Self::Key(canonical(rest)?)),
-            "v:" => Some(Self::Value(canonical(rest)?)),
-            "i:" => rest.parse().ok().map(Self::Index),
-            _ => None,
-        }
+        let item = match kind {
+            "f:" => return Some(Self::field(rest)),
+            "k:" => ItemKey::Fields(canonical(rest)?),
+            "v:" => ItemKey::Value(canonical(rest)?),
+            "i:" => ItemKey::Index(rest.parse().ok()?),
+            _ => return None,
+        };
+        Some(Self::Item(item))
     }
 
     /// The way a conflict message writes this step.
     fn shown(&self) -> String {
         match self {
             Self::Field(name) => format!(".{name}"),
-            Self::Key(json) => {
+            Self::Item(ItemKey::Fields(json)) => {
                 let keys: BTreeMap<String, Value> = serde_json::from_str(json).unwrap_or_default();
                 let pairs: Vec<String> = keys
                     .iter()
@@ -54,8 +52,8 @@ impl Element {
                     .collect();
                 format!("[{}]", pairs.join(","))
             }
-            Self::Value(json) => format!("[={json}]"),
-            Self::Index(index) => format!("[{index}]"),
+            Self::Item(ItemKey::Value(json)) => format!("[={json}]"),
+            Self::Item(ItemKey::Index(index)) => format!("[{index}]"),
         }
     }
 }
@@ -63,13 +61,9 @@ impl Element {
 /// JSON with sorted keys, whatever the map type of the parser.
 fn canonical(json: &str) -> Option<Box<str>> {
     match serde_json::from_str(json).ok()? {
-        Value::Object(object) => key_text(object.into_iter().collect()),
+        Value::Object(object) => sorted(&object.into_iter().collect()),
         other => Some(other.to_string().into()),
     }
-}
-
-pub(crate) fn key_text(keys: BTreeMap<String, Value>) -> Option<Box<str>> {
-    serde_json::to_string(&keys).ok().map(Box::from)
 }
 
 /// A set of field paths, as a tree.
@@ -183,7 +177,9 @@ impl FieldSet {
                     }
                     schema.field(name).unwrap_or_else(Schema::any)
                 }
-                Element::Key(_) if schema.list_type() == ListType::Map => schema.items(),
+                Element::Item(ItemKey::Fields(_)) if schema.list_type() == ListType::Map => {
+                    schema.items()
+                }
                 _ => Schema::any(),
             };
             all.children

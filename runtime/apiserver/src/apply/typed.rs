@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::field_set::{Element, FieldSet, key_text};
+use super::field_set::{Element, FieldSet};
 use crate::schema::{ListType, Schema};
 
 /// What `compare` found.
@@ -35,26 +35,8 @@ fn inner<'a>(schema: Schema<'a>, field: &str) -> Schema<'a> {
     schema.field(field).unwrap_or_else(Schema::any)
 }
 
-/// The element of a list item; the index where the item lacks every key.
-pub(crate) fn element(schema: Schema<'_>, index: usize, item: &Value) -> Element {
-    let by_index = || Element::Index(u32::try_from(index).unwrap_or(u32::MAX));
-    if schema.list_type() == ListType::Set {
-        return Element::Value(item.to_string().into());
-    }
-    let keys: BTreeMap<String, Value> = schema
-        .keys()
-        .iter()
-        .filter_map(|key| {
-            let default = || schema.items().property(key).and_then(Schema::default);
-            item.get(&**key)
-                .or_else(default)
-                .map(|value| (key.to_string(), value.clone()))
-        })
-        .collect();
-    if keys.is_empty() {
-        return by_index();
-    }
-    key_text(keys).map_or_else(by_index, Element::Key)
+fn element(schema: Schema<'_>, index: usize, item: &Value) -> Element {
+    Element::Item(schema.item_key(index, item))
 }
 
 /// Two items of a set or keyed list under one element: the list cannot be merged.

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::accept::aggregated;
-use super::{Answer, Routed, json, openapi_routes, raw};
-use crate::resource::{Registry, Resource, api_version};
+use super::{Answer, Routed, json, openapi, raw};
+use crate::registry::Registry;
+use crate::resource::{Resource, api_version};
 use crate::status::ApiError;
 
 pub(super) fn serve(request: &Routed) -> Result<Answer, ApiError> {
@@ -36,7 +37,7 @@ pub(super) fn serve(request: &Routed) -> Result<Answer, ApiError> {
                 Bytes::from_static(b"ok"),
             ));
         }
-        ["openapi", rest @ ..] => return openapi_routes::serve(request, rest),
+        ["openapi", rest @ ..] => return openapi::serve(request, rest),
         ["api"] if wanted.is_some() => return Ok(aggregate(request, true, wanted.unwrap_or("v2"))),
         ["apis"] if wanted.is_some() => {
             return Ok(aggregate(request, false, wanted.unwrap_or("v2")));

@@ -9,12 +9,12 @@ use super::{Answer, Routed, json, query, read, scale, table, warn, watch};
 use crate::body;
 use crate::call::Verb;
 use crate::kinds;
+use crate::part::Part;
 use crate::patch::Patch;
 use crate::resource::Resource;
 use crate::status::ApiError;
 use crate::write::Outcome;
 use crate::write::delete::{DeleteOptions, Deleted};
-use crate::write::update::Part;
 
 /// Answers a request about a resource.
 pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {

@@ -8,11 +8,11 @@ use super::{Answer, Routed, json as answer, query};
 use crate::body;
 use crate::call::Verb;
 use crate::convert;
+use crate::part::Part;
 use crate::patch::Patch;
 use crate::resource::{Resource, Scale};
 use crate::schema::Schema;
 use crate::status::ApiError;
-use crate::write::update::Part;
 
 pub(super) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
     let call = &request.call;

@@ -202,7 +202,7 @@ fn arrange(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::builtin::builtin;
+    use crate::builtin::builtin;
     use serde_json::json;
 
     fn patched(live: Value, change: Value) -> Value {

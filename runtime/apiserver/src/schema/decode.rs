@@ -267,7 +267,7 @@ fn join(path: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::builtin::builtin as facts;
+    use crate::builtin::builtin as facts;
     use serde_json::json;
 
     fn schema(kind: &str) -> Schema<'static> {

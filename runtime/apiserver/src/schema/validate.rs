@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Kind, Schema};
+use super::{Kind, ListType, Schema};
 use crate::status::FieldError;
 
 /// Fields that a built-in kind requires and the object lacks.
@@ -107,13 +107,13 @@ fn check(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<FieldEr
 fn check_list(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec<FieldError>) {
     let Some(items) = value
         .as_array()
-        .filter(|_| schema.list_type() != super::ListType::Atomic)
+        .filter(|_| schema.list_type() != ListType::Atomic)
     else {
         return;
     };
     let mut seen = std::collections::BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
-        if !seen.insert(crate::apply::typed::element(schema, at, item)) {
+        if !seen.insert(schema.item_key(at, item)) {
             let keys: serde_json::Map<String, Value> = schema
                 .keys()
                 .iter()

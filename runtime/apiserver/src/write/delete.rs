@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use super::{Outcome, WriteOptions};
 use crate::convert;
 use crate::kinds;
+use crate::part::Part;
 use crate::resource::Resource;
-use crate::state::{State, now};
-use crate::status::{ApiError, Subject};
+use crate::stamp::{later, now};
+use crate::state::State;
+use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
 
 /// What becomes of dependents.
@@ -57,11 +59,8 @@ impl DeleteOptions {
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned);
-                let error = crate::status::FieldError::not_supported(
-                    "propagationPolicy",
-                    &Value::from(other),
-                    &supported,
-                );
+                let error =
+                    FieldError::not_supported("propagationPolicy", &Value::from(other), &supported);
                 let subject = Subject {
                     group: "meta.k8s.io",
                     plural: "",
@@ -170,15 +169,7 @@ impl State {
             manager: "kube-controller-manager".into(),
             ..WriteOptions::default()
         };
-        self.replace(
-            resource,
-            super::update::Part::Main,
-            live,
-            new,
-            None,
-            &options,
-            Vec::new(),
-        )
+        self.replace(resource, Part::Main, live, new, None, &options, Vec::new())
     }
 }
 
@@ -294,11 +285,4 @@ fn mark_deleting(new: &mut Value, grace: i64) {
         }
     }
     metadata["deletionGracePeriodSeconds"] = json!(grace);
-}
-
-fn later(seconds: i64) -> String {
-    let at = jiff::Timestamp::now()
-        .checked_add(jiff::SignedDuration::from_secs(seconds))
-        .unwrap_or(jiff::Timestamp::MAX);
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -4,18 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::update::Part;
-use super::{
-    FieldValidation, Outcome, WriteOptions, admit, check_identity, main_reset, status_reset,
-    strip_managed_fields,
-};
+use super::{FieldValidation, Outcome, WriteOptions, admit, check_identity, strip_managed_fields};
 use crate::apply::typed::check_duplicates;
 use crate::apply::{Force, Managers, Writer, last_applied};
 use crate::convert;
+use crate::part::Part;
 use crate::patch::Patch;
 use crate::resource::Resource;
 use crate::schema::decode;
-use crate::state::{State, now};
+use crate::stamp::now;
+use crate::state::State;
 use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
 
@@ -85,11 +83,7 @@ impl State {
             .iter()
             .map(|field| format!("duplicate field {field:?}"))
             .collect();
-        let reset = if part == Part::Status {
-            status_reset(resource)
-        } else {
-            main_reset(resource)
-        };
+        let reset = part.others(resource);
         let time = now();
         let writer = Writer {
             manager: &options.manager,

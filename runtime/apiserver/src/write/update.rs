@@ -4,39 +4,18 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{
-    Outcome, WriteOptions, admit, check_identity, main_reset, status_reset, strip_managed_fields,
-};
+use super::{Outcome, WriteOptions, admit, check_identity, strip_managed_fields};
 use crate::apply::{Managers, Writer};
 use crate::convert;
 use crate::kinds;
+use crate::metadata;
+use crate::part::Part;
 use crate::resource::Resource;
 use crate::schema::decode;
-use crate::state::{State, now};
+use crate::stamp::now;
+use crate::state::State;
 use crate::status::{ApiError, FieldError, Subject};
 use crate::store::{Object, key};
-
-/// Which part of an object a write is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    Main,
-    Status,
-    /// The `finalize` subresource of a namespace.
-    Finalize,
-    /// The main part, written through its scale.
-    Scale,
-}
-
-impl Part {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Main => "",
-            Self::Status => "status",
-            Self::Finalize => "finalize",
-            Self::Scale => "scale",
-        }
-    }
-}
 
 impl State {
     /// Replaces an object or its status.
@@ -134,15 +113,11 @@ impl State {
         if let (Some(before), Some(after)) =
             (old["metadata"].as_object(), new["metadata"].as_object_mut())
         {
-            super::metadata::keep(before, after);
+            metadata::keep(before, after);
             after.insert("resourceVersion".into(), before["resourceVersion"].clone());
         }
         let managers = managers.unwrap_or_else(|| {
-            let reset = if part == Part::Status {
-                status_reset(resource)
-            } else {
-                main_reset(resource)
-            };
+            let reset = part.others(resource);
             // Nobody notes when a scale was written.
             let time = if part == Part::Scale {
                 String::new()

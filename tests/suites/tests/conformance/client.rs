@@ -26,8 +26,6 @@ pub(crate) struct Target {
     base: String,
     token: Option<String>,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// How long a collector may take to learn of a new object.
-    pub(crate) collector: Duration,
 }
 
 /// What came back.
@@ -40,7 +38,7 @@ pub(crate) struct Answer {
 
 impl Target {
     pub(crate) fn plain(base: &str) -> Result<Self> {
-        Self::new(base, None, RootCertStore::empty(), Duration::ZERO)
+        Self::new(base, None, RootCertStore::empty())
     }
 
     pub(crate) fn secure(base: &str, token: &str, ca: &str) -> Result<Self> {
@@ -48,15 +46,10 @@ impl Target {
         for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
             roots.add(certificate.context("read the server's CA")?)?;
         }
-        Self::new(base, Some(token.to_owned()), roots, Duration::from_secs(3))
+        Self::new(base, Some(token.to_owned()), roots)
     }
 
-    fn new(
-        base: &str,
-        token: Option<String>,
-        roots: RootCertStore,
-        collector: Duration,
-    ) -> Result<Self> {
+    fn new(base: &str, token: Option<String>, roots: RootCertStore) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls =
             ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
@@ -71,7 +64,6 @@ impl Target {
             base: base.to_owned(),
             token,
             client,
-            collector,
         })
     }
 

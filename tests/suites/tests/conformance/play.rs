@@ -31,7 +31,6 @@ pub(crate) async fn play(target: &Target, case: &Case) -> Result<Vec<String>> {
     let mut last = String::new();
     for step in &case.steps {
         match step {
-            Step::Wait => tokio::time::sleep(target.collector).await,
             Step::Keep { variable, pointer } => {
                 let answer: Value = serde_json::from_str(&last)?;
                 let value = answer.pointer(pointer).and_then(Value::as_str);

@@ -8,7 +8,7 @@
 //! = first /metadata/resourceVersion          a variable from the last answer
 //! ~GET /path                                 only the status code is compared
 //! UNTIL 404 GET /path                        asked again until the code, `pointer=value` or a word in the answer holds
-//! WAIT                                       as long as a real garbage collector takes to know a new object
+//! # a reason                                 a remark, for the reader
 //! ```
 
 use anyhow::{Result, bail, ensure};
@@ -25,7 +25,6 @@ pub(crate) enum Step {
     Ask { request: Request, only_code: bool },
     Until { holds: Condition, request: Request },
     Keep { variable: String, pointer: String },
-    Wait,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -71,7 +70,6 @@ pub(crate) fn cases(text: &str) -> Result<Vec<Case>> {
 fn add(steps: &mut Vec<Step>, line: &str) -> Result<()> {
     let words: Vec<&str> = line.split(' ').collect();
     match words.as_slice() {
-        ["WAIT"] => steps.push(Step::Wait),
         ["=", variable, pointer] => steps.push(Step::Keep {
             variable: (*variable).to_owned(),
             pointer: (*pointer).to_owned(),
@@ -89,7 +87,7 @@ fn add(steps: &mut Vec<Step>, line: &str) -> Result<()> {
                 only_code,
             });
         }
-        _ if line.trim().is_empty() => {}
+        _ if line.trim().is_empty() || line.starts_with("# ") => {}
         _ => continue_request(steps.last_mut(), line)?,
     }
     Ok(())

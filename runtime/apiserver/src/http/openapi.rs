@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{Answer, Routed, json, raw};
-use crate::schema::openapi;
 use crate::status::ApiError;
+
+mod document;
 
 /// A `openapi.v2.Document` with `swagger: "2.0"` and an `info` of title and version, as protocol buffers write it.
 const V2_PROTOBUF: &[u8] = b"\x0a\x032.0\x12\x13\x0a\x0aKubernetes\x12\x051.36.";
@@ -47,7 +48,7 @@ fn index(request: &Routed) -> Value {
                     format!("apis/{group}/{version}")
                 };
                 let hash: String =
-                    Sha256::digest(openapi::document(registry, group, version).to_string())
+                    Sha256::digest(document::of(registry, group, version).to_string())
                         .iter()
                         .map(|byte| format!("{byte:02X}"))
                         .collect();
@@ -64,7 +65,7 @@ fn index(request: &Routed) -> Value {
 fn document(request: &Routed, group: &str, version: &str) -> Result<Answer, ApiError> {
     let document = request.cluster.with(|state| {
         let known = state.registry.versions(group).contains(&version);
-        known.then(|| openapi::document(&state.registry, group, version))
+        known.then(|| document::of(&state.registry, group, version))
     });
     document
         .map(|document| json(200, &document))

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::resource::Resource;
 use crate::selector::{label_key, label_value};
+use crate::stamp;
 use crate::status::FieldError;
 
 /// Set by the server alone; a client's value is overwritten by the stored one.
@@ -18,7 +19,6 @@ const SERVER_OWNED: [&str; 6] = [
 
 /// Gives a new object its name, uid, times and generation.
 pub(crate) fn begin(resource: &Resource, namespace: &str, body: &mut Value) {
-    let (uid, now) = super::identity();
     let Some(metadata) = body["metadata"].as_object_mut() else {
         return;
     };
@@ -34,28 +34,17 @@ pub(crate) fn begin(resource: &Resource, namespace: &str, body: &mut Value) {
         .and_then(Value::as_str)
         .unwrap_or_default();
     if !named && !prefix.is_empty() {
-        let name = generated(prefix);
+        let name = stamp::name(prefix);
         metadata.insert("name".into(), name.into());
     }
     if !namespace.is_empty() {
         metadata.insert("namespace".into(), namespace.into());
     }
-    metadata.insert("uid".into(), uid.into());
-    metadata.insert("creationTimestamp".into(), now.into());
+    metadata.insert("uid".into(), stamp::uid().into());
+    metadata.insert("creationTimestamp".into(), stamp::now().into());
     if resource.generations() {
         metadata.insert("generation".into(), 1.into());
     }
-}
-
-/// The prefix, cut to fit, and five characters that cannot form words.
-fn generated(prefix: &str) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let suffix = uuid::Uuid::new_v4()
-        .into_bytes()
-        .into_iter()
-        .take(5)
-        .map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
-    prefix.chars().take(58).chain(suffix).collect()
 }
 
 /// Puts what only the server sets back to what is stored.

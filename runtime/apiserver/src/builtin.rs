@@ -1,14 +1,14 @@
-//! The built-in kinds: [`resources`] and their schemas, read once from the data file that `schema/generate.py` made.
+//! The built-in kinds: [`builtin`], their resources and schemas, read once from the data file that `schema/generate.py` made.
 
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{NodeId, Schemas};
 use crate::resource::{Columns, Resource, Scale};
+use crate::schema::{NodeId, Schemas};
 
-static FILE: &str = include_str!("../../schema/builtin.json");
+static FILE: &str = include_str!("../schema/builtin.json");
 
 /// Everything that the data file says.
 pub(crate) struct Builtin {

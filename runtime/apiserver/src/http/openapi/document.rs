@@ -1,4 +1,4 @@
-//! OpenAPI v3 documents made of schemas: [`document`].
+//! OpenAPI v3 documents made of schemas: [`of`].
 //!
 //! They hold what kubectl and clients look for: field types, merge keys, kinds, and which patches and parameters a path takes.
 //! They hold no descriptions.
@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::builtin::{OBJECT_META, builtin};
-use crate::resource::{Registry, Resource};
+use crate::builtin::{OBJECT_META, builtin};
+use crate::registry::Registry;
+use crate::resource::Resource;
 
 /// The document of one group and version.
-pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Value {
+pub(super) fn of(registry: &Registry, group: &str, version: &str) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     let mut todo: BTreeSet<String> = BTreeSet::new();

@@ -1,0 +1,97 @@
+//! All that one cluster serves: [`Registry`], the built-in kinds and what CRDs added.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::builtin::builtin;
+use crate::resource::{CollectionId, Resource};
+
+/// The kinds that one cluster serves.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// Keyed by (group, plural), one entry per served version, the preferred first. Holds what CRDs made, nothing else.
+    custom: BTreeMap<(String, String), Vec<Arc<Resource>>>,
+}
+
+impl Registry {
+    /// Every served resource: built-in kinds first, then those of CRDs by group and name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        builtin()
+            .resources
+            .iter()
+            .chain(self.custom.values().flatten())
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.all().find(|resource| {
+            resource.plural == plural && resource.version == version && resource.group == group
+        })
+    }
+
+    pub(crate) fn find_kind(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+    ) -> Option<&Arc<Resource>> {
+        self.all().find(|resource| {
+            resource.kind == kind && resource.version == version && resource.group == group
+        })
+    }
+
+    /// Some version of the kind whose objects are kept in `collection`, its storage version where served.
+    pub(crate) fn of_collection(&self, collection: &CollectionId) -> Option<&Arc<Resource>> {
+        let mut versions = self.all().filter(|resource| {
+            *resource.plural == *collection.plural && *resource.group == *collection.group
+        });
+        let first = versions.next()?;
+        if first.stored() {
+            Some(first)
+        } else {
+            versions.find(|resource| resource.stored()).or(Some(first))
+        }
+    }
+
+    /// Versions of a group in the order of preference; `None` where the group is unknown.
+    pub(crate) fn versions(&self, group: &str) -> Vec<&str> {
+        let mut versions: Vec<&str> = Vec::new();
+        for resource in self.all().filter(|resource| resource.group == group) {
+            if !versions.contains(&resource.version.as_str()) {
+                versions.push(&resource.version);
+            }
+        }
+        versions
+    }
+
+    /// Groups but the core one, in the order in which discovery names them.
+    pub(crate) fn groups(&self) -> Vec<&str> {
+        let mut groups: Vec<&str> = Vec::new();
+        for resource in self.all().filter(|resource| !resource.group.is_empty()) {
+            if !groups.contains(&resource.group.as_str()) {
+                groups.push(&resource.group);
+            }
+        }
+        groups
+    }
+
+    /// Puts what a CRD serves in the place of what it served before.
+    pub(crate) fn set_custom(&mut self, group: &str, plural: &str, versions: Vec<Arc<Resource>>) {
+        let key = (group.to_owned(), plural.to_owned());
+        if versions.is_empty() {
+            self.custom.remove(&key);
+        } else {
+            self.custom.insert(key, versions);
+        }
+    }
+
+    /// What CRDs serve in a group, every version of each kind.
+    pub(crate) fn custom_of_group<'a>(
+        &'a self,
+        group: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Resource>> {
+        self.custom
+            .values()
+            .flatten()
+            .filter(move |resource| resource.group == group)
+    }
+}
