@@ -76,7 +76,8 @@ pub enum Enqueue {
     AnyOwner,
     /// The primary object of the same namespace and name.
     SameName,
-    /// Every primary object whose named index holds this object's name (same namespace) or `namespace/name`.
+    /// Every primary object whose named index holds this object's name (same namespace, or either has none) or
+    /// `namespace/name`.
     ByIndex(String),
     /// Code decides.
     Mapped(Arc<dyn Mapper>),

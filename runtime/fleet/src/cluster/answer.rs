@@ -25,6 +25,9 @@ const MAX_MESSAGE: usize = 2048;
 /// Longest details taken over from a server, in bytes.
 const MAX_DETAILS: usize = 16 << 10;
 
+/// Longest delay that the body of an answer may ask for.
+const MAX_HINT: Duration = Duration::from_secs(60);
+
 /// `Ok` for a success, else the error that the answer stands for.
 pub(crate) fn refusal(answer: Answer) -> Result<Answer, ApiError> {
     if (200..300).contains(&answer.status) {
@@ -54,7 +57,7 @@ pub(crate) fn error(http_status: u16, retry_after: Option<Duration>, body: &[u8]
         .details
         .as_ref()
         .and_then(|d| d["retryAfterSeconds"].as_u64())
-        .map(Duration::from_secs);
+        .map(|seconds| Duration::from_secs(seconds).min(MAX_HINT));
     ApiError {
         code,
         http_status,
@@ -161,5 +164,7 @@ mod tests {
             error(429, Some(Duration::from_secs(2)), body).retry_after,
             Some(Duration::from_secs(2))
         );
+        let for_ever = br#"{"kind":"Status","details":{"retryAfterSeconds":18446744073709551615}}"#;
+        assert_eq!(error(429, None, for_ever).retry_after, Some(MAX_HINT));
     }
 }

@@ -25,8 +25,24 @@ const AGGREGATED: &str =
 pub(crate) struct Discovery {
     /// `None` until the first load.
     known: ArcSwap<Option<Known>>,
-    /// When the last refresh began; also makes refreshes one at a time.
-    refreshed: Mutex<Option<Instant>>,
+    /// The last refresh; also makes refreshes one at a time.
+    refreshed: Mutex<Option<Refresh>>,
+}
+
+struct Refresh {
+    began: Instant,
+    /// Why it failed, for who asks again before the next.
+    failed: Option<ApiError>,
+}
+
+fn interrupted(connection: &Connection) -> ApiError {
+    ApiError::host(
+        ApiCode::Unavailable,
+        format!(
+            "{} was not asked to the end what it serves: try again later",
+            connection.server()
+        ),
+    )
 }
 
 #[derive(Default)]
@@ -73,9 +89,26 @@ impl Discovery {
         if let Some(resource) = self.get(kind) {
             return Ok(resource);
         }
-        if refreshed.is_none_or(|at| at.elapsed() >= REFRESH_EVERY) {
-            self.load(connection).await?;
-            *refreshed = Some(Instant::now());
+        match &*refreshed {
+            Some(last) if last.began.elapsed() < REFRESH_EVERY => {
+                if let Some(error) = &last.failed {
+                    return Err(error.clone());
+                }
+            }
+            _ => {
+                // Noted before it ends: one that fails, or whose caller gives up, counts too.
+                *refreshed = Some(Refresh {
+                    began: Instant::now(),
+                    failed: Some(interrupted(connection)),
+                });
+                let failed = self.load(connection).await.err();
+                if let Some(refresh) = refreshed.as_mut() {
+                    refresh.failed = failed.clone();
+                }
+                if let Some(error) = failed {
+                    return Err(error);
+                }
+            }
         }
         drop(refreshed);
         self.get(kind).ok_or_else(|| {

@@ -1,6 +1,7 @@
 //! Events about objects, recorded in the background. Entry point: [`Recorder::record`].
 //!
-//! As client-go: equal events within [`AGGREGATE_FOR`] become one with a count; each object has a burst and a slow refill. What is
+//! As client-go: equal events within [`AGGREGATE_FOR`] become one with a count; each caller has a burst and a slow refill for each
+//! object. What is
 //! too much, not granted or refused by the server is counted and logged, and never fails a reconcile.
 
 use super::Cluster;
@@ -58,7 +59,16 @@ impl Recorder {
     }
 
     /// Queues an event; one too many is dropped and counted.
-    pub(crate) fn record(&self, client: &Client, event: Event) {
+    pub(crate) fn record(&self, client: &Client, mut event: Event) {
+        // Cut before it waits: what waits is bounded in number and so must be each.
+        for (text, limit) in [
+            (&mut event.reason, MAX_REASON),
+            (&mut event.action, MAX_REASON),
+            (&mut event.note, MAX_NOTE),
+        ] {
+            text.truncate(cut(text, limit).len());
+            text.shrink_to_fit();
+        }
         let waiting = Waiting {
             caller: client.caller().clone(),
             client: client.clone(),
@@ -83,6 +93,9 @@ struct SeriesKey {
     text: String,
 }
 
+/// Who records, and about what: nobody uses up what another may record.
+type BudgetKey = (Arc<str>, GroupVersionKind, ObjectKey);
+
 struct Series {
     name: String,
     count: u32,
@@ -98,8 +111,8 @@ struct Writer {
     cluster: Weak<Cluster>,
     /// Events written lately; at most [`MAX_SERIES`].
     series: HashMap<SeriesKey, Series>,
-    /// What each object may still have recorded; at most [`MAX_SERIES`].
-    budgets: HashMap<ObjectKey, Budget>,
+    /// What each caller may still record of each object; at most [`MAX_SERIES`].
+    budgets: HashMap<BudgetKey, Budget>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -128,7 +141,8 @@ impl Writer {
         else {
             return false;
         };
-        if !client.may(&resource, Verb::Get, &event.key) || !self.afford(&event.key, Instant::now())
+        if !client.may(&resource, Verb::Get, &event.key)
+            || !self.afford(budget_key(&caller, &event), Instant::now())
         {
             tracing::debug!(tenant = %caller.tenant, cluster = %cluster.name(), reason = event.reason, "event not recorded");
             return false;
@@ -143,7 +157,7 @@ impl Writer {
         outcome.is_ok()
     }
 
-    fn afford(&mut self, key: &ObjectKey, now: Instant) -> bool {
+    fn afford(&mut self, key: BudgetKey, now: Instant) -> bool {
         if self.budgets.len() >= MAX_SERIES {
             self.budgets
                 .retain(|_, budget| now.duration_since(budget.refilled) < REFILL);
@@ -151,7 +165,7 @@ impl Writer {
                 self.budgets.clear();
             }
         }
-        let budget = self.budgets.entry(key.clone()).or_insert(Budget {
+        let budget = self.budgets.entry(key).or_insert(Budget {
             left: BURST,
             refilled: now,
         });
@@ -241,6 +255,11 @@ impl Writer {
     }
 }
 
+fn budget_key(caller: &Caller, event: &Event) -> BudgetKey {
+    let manager = caller.field_manager.clone();
+    (manager, event.kind.clone(), event.key.clone())
+}
+
 /// The uid of the object that an event is about, without bringing up a cache for it; empty when it is absent.
 async fn uid(client: &Client, event: &Event) -> Result<String, crate::api::ApiError> {
     if let Some(object) = client.held(&event.kind, &event.key) {
@@ -277,9 +296,9 @@ fn body(
             "namespace": event.key.namespace.as_deref().unwrap_or(""), "uid": uid,
         },
         "type": event.event_type.as_str(),
-        "reason": cut(&event.reason, MAX_REASON),
-        "action": cut(&event.action, MAX_REASON),
-        "message": cut(&event.note, MAX_NOTE),
+        "reason": event.reason,
+        "action": event.action,
+        "message": event.note,
         "count": 1, "firstTimestamp": time, "lastTimestamp": time,
         "source": {"component": component},
         "reportingComponent": component,

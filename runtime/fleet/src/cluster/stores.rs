@@ -214,13 +214,17 @@ impl Stores {
 
     /// Makes an index hold for every store of a kind, now and later. Equal declarations are one.
     pub(crate) fn declare_index(&self, kind: &GroupVersionKind, name: &Arc<str>, path: &IndexPath) {
+        // A store that is being started reads the indexes and is published under this lock: it is told by one way or the other.
+        let running = self.running.lock();
         let mut indexes = self.indexes.lock();
         let declared = indexes.entry(kind.clone()).or_default();
         if !declared.iter().any(|(n, _)| n == name) {
             declared.push((name.clone(), path.clone()));
         }
         drop(indexes);
-        for store in self.of_kind(kind) {
+        let stores = self.of_kind(kind);
+        drop(running);
+        for store in stores {
             store.add_index(name, path);
         }
     }

@@ -153,19 +153,23 @@ impl Transports {
     /// [`TransportError::Credentials`] when TLS or authentication cannot be set up.
     pub(crate) fn connect(&self, config: &ClusterConfig) -> Result<Connection, TransportError> {
         let digest = config.connection_digest();
-        let mut shared = self.shared.lock();
-        let http = match shared.get(&digest).and_then(Weak::upgrade) {
+        let there = self.shared.lock().get(&digest).and_then(Weak::upgrade);
+        let http = match there {
             Some(http) => http,
             None => {
-                let http = Arc::new(Http {
+                // Not under the lock: a plugin for credentials takes as long as it likes, and others must not wait for it.
+                let made = Arc::new(Http {
                     stack: build(config, &self.host, &self.options)?,
                 });
+                let mut shared = self.shared.lock();
                 shared.retain(|_, http| http.strong_count() > 0);
-                shared.insert(digest, Arc::downgrade(&http));
-                http
+                let first = shared.get(&digest).and_then(Weak::upgrade);
+                first.unwrap_or_else(|| {
+                    shared.insert(digest, Arc::downgrade(&made));
+                    made
+                })
             }
         };
-        drop(shared);
         let url = &config.kube().cluster_url;
         let authority = url.authority().map(|a| a.as_str()).unwrap_or_default();
         let base = format!(

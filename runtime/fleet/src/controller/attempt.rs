@@ -49,7 +49,9 @@ impl Attempt {
             .deadline
             .unwrap_or_else(|| Instant::now() + self.timeout);
         let notice = deadline - NOTICE.min(self.timeout / 10);
-        let run = AssertUnwindSafe(self.reconciler.reconcile(self.context.clone())).catch_unwind();
+        // Called inside of the future, so that a panic before the first await counts as well.
+        let run = async { self.reconciler.reconcile(self.context.clone()).await };
+        let run = AssertUnwindSafe(run).catch_unwind();
         tokio::pin!(run);
         let token = &self.context.scope.token;
         let end = tokio::select! {

@@ -1,5 +1,6 @@
 //! Controllers' watches in clusters: a task for each brings up its stores and subscribes. Entry point: [`Core::reattach`].
 
+use super::clusters::Engaged;
 use super::controllers::Registered;
 use super::core::Core;
 use crate::cluster::store::StoreKey;
@@ -11,7 +12,7 @@ use crate::name::ClusterName;
 use crate::source::mapped::MappedEvents;
 use crate::source::{Enqueue, Offer, SourceSink, Watch};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -116,6 +117,15 @@ impl Core {
         for cluster in clusters {
             let kept = before.remove(cluster.name()).unwrap_or_default();
             self.attach(registered, cluster, kept);
+        }
+    }
+
+    /// Brings every controller's sources in step, after a change of what they engage by default.
+    pub(super) fn reattach_all(self: &Arc<Self>, engaged: &BTreeMap<ClusterName, Engaged>) {
+        let clusters: Vec<_> = engaged.values().map(|e| e.cluster.clone()).collect();
+        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
+        for registered in registered {
+            self.reattach(&registered, &clusters);
         }
     }
 
@@ -304,6 +314,7 @@ impl Task {
                 mapped: matches!(self.what.watch.enqueue, Enqueue::Mapped(_))
                     .then(MappedEvents::default),
                 rescan: Notify::new(),
+                missed: Mutex::default(),
             });
             if sink.mapped.is_some() {
                 let (token, events) = (self.token.clone(), MappedEvents::run(sink.clone()));
@@ -426,10 +437,17 @@ impl Task {
         let each = sinks.into_iter().map(|(user, sink)| async move {
             loop {
                 sink.rescan.notified().await;
-                while !self.has_room() {
+                loop {
+                    // Slept at least once: an offer looks at every object of the store, and must not follow upon another.
                     tokio::time::sleep(ROOM).await;
+                    let mapper_has_room = sink.mapped.as_ref().is_none_or(MappedEvents::has_room);
+                    if mapper_has_room && self.has_room() {
+                        break;
+                    }
                 }
-                user.store().offer_again(&*sink);
+                if sink.offer_missed() {
+                    user.store().offer_again(&*sink);
+                }
             }
         });
         futures::future::join_all(each).await;

@@ -25,10 +25,11 @@ impl Core {
         provider: &str,
         spec: ClusterSpec,
     ) -> Result<(), EngageError> {
+        let mut engaged = self.engaged.lock();
+        // Looked at under the lock: a drain that begins now takes what is engaged afterwards.
         if self.draining.is_cancelled() {
             return Err(EngageError::Stopping);
         }
-        let mut engaged = self.engaged.lock();
         if let Some(there) = engaged.get(&spec.name) {
             if there.provider != provider {
                 return Err(EngageError::Duplicate {
@@ -96,12 +97,22 @@ impl Core {
                     queue::ClusterState::Held
                 }
             };
-            self.queue.lock().set_cluster(cluster.name(), state);
-            self.wake.notify_one();
+            self.tell_queue(&cluster, state);
             if states.changed().await.is_err() {
                 return;
             }
         }
+    }
+
+    fn tell_queue(&self, cluster: &Cluster, state: queue::ClusterState) {
+        let mut queue = self.queue.lock();
+        // Looked at under the lock: a cluster that leaves is cancelled before the queue forgets it, and another one may have its
+        // name by now.
+        if !cluster.token().is_cancelled() {
+            queue.set_cluster(cluster.name(), state);
+        }
+        drop(queue);
+        self.wake.notify_one();
     }
 
     pub(super) fn disengage(self: &Arc<Self>, provider: &str, name: &ClusterName) {
@@ -122,10 +133,11 @@ impl Core {
     fn leave(self: &Arc<Self>, cluster: Arc<Cluster>) {
         cluster.token().cancel();
         self.detach_cluster(cluster.name());
+        // Out of the fleet first: from then on no key of it can enter the queue.
+        self.fleet.remove(&cluster);
         self.queue
             .lock()
             .remove_cluster(Instant::now(), cluster.name());
-        self.fleet.remove(&cluster);
         for registered in self.controllers.read().by_name.values() {
             let controller = registered.controller();
             self.metrics
@@ -142,7 +154,11 @@ impl Core {
 
     /// Runs a provider until the drain; one that fails is started again with growing delay.
     pub(super) fn start_provider(self: &Arc<Self>, provider: Arc<dyn Provider>) {
-        self.has_provider.store(true, Ordering::Release);
+        let engaged = self.engaged.lock();
+        if !self.has_provider.swap(true, Ordering::AcqRel) {
+            self.reattach_all(&engaged);
+        }
+        drop(engaged);
         let core = self.clone();
         let stop = self.draining.child_token();
         let run = async move {

@@ -63,25 +63,11 @@ impl Registered {
 }
 
 impl Offer for Registered {
-    fn offer(&self, request: Request, add: Add) -> bool {
+    fn offer(&self, request: &Request, add: Add) -> bool {
         let Some(core) = self.core.upgrade() else {
             return true;
         };
-        // Mapping code may name any cluster; one that is not engaged has no work.
-        if core.fleet.cluster(&request.cluster).is_none() {
-            return true;
-        }
-        self.current.load().adds.inc();
-        let added = core
-            .queue
-            .lock()
-            .add(Instant::now(), self.id, &request, add);
-        match added {
-            Added::Full => return false,
-            Added::New => core.wake.notify_one(),
-            _ => {}
-        }
-        true
+        !matches!(core.enqueue(self, request, add), Some(Added::Full))
     }
 }
 
@@ -109,6 +95,20 @@ pub struct ControllerStatus {
 }
 
 impl Core {
+    /// Puts a request into the queue. `None`: its cluster is not engaged, so there is no work.
+    pub(super) fn enqueue(&self, of: &Registered, request: &Request, add: Add) -> Option<Added> {
+        let mut queue = self.queue.lock();
+        // Looked at under the lock: a cluster that leaves is taken out of the fleet before its keys leave the queue.
+        self.fleet.cluster(&request.cluster)?;
+        let added = queue.add(Instant::now(), of.id, request, add);
+        drop(queue);
+        of.current.load().adds.inc();
+        if added == Added::New {
+            self.wake.notify_one();
+        }
+        Some(added)
+    }
+
     /// Adds a controller, or replaces the one of the same tenant and name: sources that stay the same go on undisturbed.
     pub(super) fn put_controller(self: &Arc<Self>, controller: Controller) {
         // Taken first, so that no cluster comes or goes between registering and attaching.
@@ -138,7 +138,7 @@ impl Core {
                     current: ArcSwap::from_pointee(Current::new(controller, &self.metrics)),
                     attachments: Mutex::default(),
                     core: Arc::downgrade(self),
-                    removed: self.draining.child_token(),
+                    removed: CancellationToken::new(),
                 });
                 let mut controllers = self.controllers.write();
                 controllers.by_name.insert(key, registered.clone());
@@ -162,6 +162,8 @@ impl Core {
         name: &ControllerName,
     ) -> bool {
         let registered = {
+            // Nothing is attached to a controller once it is out: attaching happens under this lock.
+            let _engaged = self.engaged.lock();
             let mut controllers = self.controllers.write();
             let registered = controllers.by_name.remove(&(tenant.clone(), name.clone()));
             registered.inspect(|registered| {
@@ -171,7 +173,8 @@ impl Core {
         let Some(registered) = registered else {
             return false;
         };
-        registered.attachments.lock().clear();
+        let attachments = std::mem::take(&mut *registered.attachments.lock());
+        drop(attachments);
         let limit = Instant::now() + self.options.drain_timeout;
         let running = self
             .queue
@@ -181,10 +184,19 @@ impl Core {
             self.await_run(token, limit).await;
         }
         registered.removed.cancel();
-        let clusters: Vec<_> = self.fleet.clusters();
+        self.forget_controller(tenant, name);
+        true
+    }
+
+    /// Drops the series of a controller that was removed, unless there is another of its name by now.
+    pub(super) fn forget_controller(&self, tenant: &TenantName, name: &ControllerName) {
+        let key = (tenant.clone(), name.clone());
+        if self.controllers.read().by_name.contains_key(&key) {
+            return;
+        }
+        let clusters = self.fleet.clusters();
         self.metrics
             .forget_controller(tenant, name, clusters.iter().map(|cluster| cluster.name()));
-        true
     }
 
     /// Waits for the end of a run, but no longer than until a limit.

@@ -31,7 +31,7 @@ pub(crate) struct Core {
     pub(super) fleet: Fleet,
     /// Whether there is a provider, which decides what controllers engage by default.
     pub(super) has_provider: AtomicBool,
-    /// Never held across an await, and no other lock is taken under it.
+    /// Never held across an await. Of all locks only the fleet's is taken under it.
     pub(super) queue: Mutex<Queue>,
     /// Tells the dispatcher that a key may be ready to run.
     pub(super) wake: Notify,

@@ -78,7 +78,8 @@ impl Core {
         let started = Instant::now();
         self.metrics.started(&controller.tenant, &controller.name);
         let deadline = tokio::time::Instant::now() + controller.options.timeout;
-        let token = cluster.token().child_token();
+        let left = cluster.token().clone();
+        let token = left.child_token();
         let scope = CallScope::new(registered.caller(), token.clone(), Some(deadline));
         let context = Context {
             request: run.request.clone(),
@@ -103,9 +104,18 @@ impl Core {
         };
         let ended = work.instrument(span.clone()).await;
         let time = started.elapsed();
+        let gone = left.is_cancelled();
         let (outcome, result) = outcome(&ended);
         span.in_scope(|| log(&ended, &run, time));
         self.count(&controller, &run, &ended, result, time);
+        // What has left meanwhile has no series any more.
+        if registered.removed.is_cancelled() {
+            self.forget_controller(&controller.tenant, &controller.name);
+        }
+        if gone {
+            self.metrics
+                .forget_cluster(&controller.tenant, &controller.name, &run.request.cluster);
+        }
         self.queue.lock().done(Instant::now(), run.token, outcome);
         self.finished.notify_waiters();
         self.wake.notify_one();
@@ -129,9 +139,6 @@ impl Core {
             Ended::Failed(failure, _) if failure.reason == "timeout" => {
                 self.metrics.timed_out(tenant, name)
             }
-            Ended::Gone => self
-                .metrics
-                .forget_cluster(tenant, name, &run.request.cluster),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use crate::cluster::{ClusterState, ClusterStatus, Fleet};
 use crate::controller::Controller;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::provider::Provider;
-use crate::queue::{Add, Cause, KeyState, KeyStatus as QueuedKey, TenantOptions};
+use crate::queue::{Add, Added, Cause, KeyState, KeyStatus as QueuedKey, TenantOptions};
 use crate::request::Request;
 use std::sync::Arc;
 use std::time::Instant;
@@ -154,14 +154,10 @@ impl ManagerHandle {
             if !wanted || !registered.attachments.lock().contains_key(&request.cluster) {
                 continue;
             }
-            let mut queue = self.core.queue.lock();
-            let _ = queue.add(
-                Instant::now(),
-                registered.id,
-                request,
-                Add::now(Cause::Operator),
-            );
-            taken += 1;
+            let added = self
+                .core
+                .enqueue(&registered, request, Add::now(Cause::Operator));
+            taken += usize::from(added.is_some_and(|added| added != Added::Full));
         }
         self.core.wake.notify_one();
         taken

@@ -100,7 +100,12 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
         let same_namespace = store.by_index(index, &key.name).into_iter();
         keys.extend(
             same_namespace
-                .filter(|found| found.namespace == key.namespace || found.namespace.is_none()),
+                // A name alone is of the same namespace, unless the object it is of has none.
+                .filter(|found| {
+                    key.namespace.is_none()
+                        || found.namespace.is_none()
+                        || found.namespace == key.namespace
+                }),
         );
         if let Some(namespace) = &key.namespace {
             keys.extend(store.by_index(index, &format!("{namespace}/{}", key.name)));

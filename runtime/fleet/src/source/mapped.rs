@@ -1,15 +1,18 @@
 //! Events on their way through a controller's mapping code. Entry point: [`MappedEvents::run`].
 
-use super::Enqueue;
 use super::sink::SourceSink;
+use super::{Enqueue, Mapper};
 use crate::backoff::Backoff;
 use crate::cluster::store::Change;
 use crate::json::Object;
 use crate::queue::Add;
-use crate::request::ObjectKey;
+use crate::request::{ObjectKey, Request};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Bound;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -21,10 +24,18 @@ const MAX_WAITING: usize = 10_000;
 /// Events that wait for a mapper, one per object: later ones merge into those that wait.
 #[derive(Default)]
 pub(crate) struct MappedEvents {
-    waiting: Mutex<BTreeMap<ObjectKey, Event>>,
+    waiting: Mutex<Waiting>,
     arrived: Notify,
 }
 
+#[derive(Default)]
+struct Waiting {
+    events: BTreeMap<ObjectKey, Event>,
+    /// Whether the mapper has one that is not done with.
+    mapping: bool,
+}
+
+#[derive(Clone)]
 struct Event {
     /// The oldest state that has not been mapped yet.
     old: Option<Object>,
@@ -32,80 +43,187 @@ struct Event {
     add: Add,
 }
 
-impl MappedEvents {
-    /// Takes an event in, merged with one that waits for the same object. `false`: there is no room, offer the store again.
-    pub(super) fn push(&self, change: &Change, add: Add) -> bool {
-        let Some(object) = change.object() else {
-            return true;
-        };
-        let mut waiting = self.waiting.lock();
-        let full = waiting.len() >= MAX_WAITING;
-        match waiting.entry(object.key()) {
-            Entry::Occupied(mut event) => {
-                let event = event.get_mut();
-                event.new.clone_from(&change.new);
-                event.add.priority = event.add.priority.max(add.priority);
-            }
-            Entry::Vacant(_) if full && change.new.is_some() => return false,
-            Entry::Vacant(slot) => {
-                slot.insert(Event {
-                    old: change.old.clone(),
-                    new: change.new.clone(),
-                    add,
-                });
-            }
+impl Event {
+    /// What is left to say when a later one of the same object comes.
+    fn merge(&mut self, later: Self) {
+        self.new = later.new;
+        // Created and gone again before it was mapped: it may have been mapped before, so its end must be told.
+        if self.old.is_none() && self.new.is_none() {
+            self.old = later.old;
         }
-        drop(waiting);
-        self.arrived.notify_one();
+        self.add.priority = self.add.priority.max(later.add.priority);
+    }
+}
+
+impl Waiting {
+    /// Takes in an event, merged with one of the same object. `false`: there is no room.
+    fn push(&mut self, key: ObjectKey, event: Event) -> bool {
+        let full = self.events.len() >= MAX_WAITING;
+        match self.events.entry(key) {
+            Entry::Occupied(mut there) => there.get_mut().merge(event),
+            Entry::Vacant(_) if full && event.new.is_some() => return false,
+            Entry::Vacant(slot) => drop(slot.insert(event)),
+        }
         true
     }
 
-    /// Whether nothing waits.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.lock().is_empty()
+    /// Takes out the next event behind a key, around and around, so that no object keeps the others waiting.
+    fn pop_after(&mut self, last: Option<&ObjectKey>) -> Option<(ObjectKey, Event)> {
+        let behind = last.and_then(|last| {
+            let mut behind = self.events.range((Bound::Excluded(last), Bound::Unbounded));
+            behind.next().map(|(key, _)| key.clone())
+        });
+        let next = match behind {
+            Some(key) => self.events.remove_entry(&key),
+            None => self.events.pop_first(),
+        };
+        self.mapping = next.is_some();
+        next
+    }
+}
+
+impl MappedEvents {
+    /// Takes an event in, merged with one that waits for the same object. `false`: there is no room, offer the store again.
+    pub(super) fn push(&self, change: Change, add: Add) -> bool {
+        let Some(key) = change.object().map(Object::key) else {
+            return true;
+        };
+        let event = Event {
+            old: change.old,
+            new: change.new,
+            add,
+        };
+        let taken = self.waiting.lock().push(key, event);
+        self.arrived.notify_one();
+        taken
     }
 
-    /// Maps events until dropped. A failure is retried with backoff; nothing is lost to it.
+    /// Whether nothing waits and nothing is being mapped.
+    pub(crate) fn is_idle(&self) -> bool {
+        let waiting = self.waiting.lock();
+        waiting.events.is_empty() && !waiting.mapping
+    }
+
+    /// Whether there is room enough to offer the store again.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.lock().events.len() <= MAX_WAITING / 2
+    }
+
+    /// Maps events until dropped. A failure is retried with backoff, after the others; nothing is lost to it.
     pub(crate) async fn run(sink: Arc<SourceSink>) {
         let (Some(events), Enqueue::Mapped(mapper)) = (&sink.mapped, &sink.watch.enqueue) else {
             return;
         };
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(60));
         let mut rng = fastrand::Rng::new();
+        let mut last: Option<ObjectKey> = None;
         loop {
-            let next = events.waiting.lock().pop_first();
-            let Some((_, event)) = next else {
+            let next = events.waiting.lock().pop_after(last.as_ref());
+            let Some((key, event)) = next else {
                 events.arrived.notified().await;
                 continue;
             };
-            let objects: Vec<_> = [&event.old, &event.new]
-                .into_iter()
-                .flatten()
-                .map(|object| object.json().clone())
-                .collect();
-            loop {
-                match mapper
-                    .map(
-                        sink.cluster.clone(),
-                        sink.watch.kind.clone(),
-                        objects.clone(),
-                    )
-                    .await
-                {
-                    Ok(requests) => {
-                        backoff.reset();
-                        for request in requests {
-                            sink.enqueue(request, event.add);
-                        }
-                        break;
+            last = Some(key.clone());
+            match map(&**mapper, &sink, &event).await {
+                Ok(requests) => {
+                    backoff.reset();
+                    for request in requests {
+                        sink.enqueue(request, event.add, event.new.is_some());
                     }
-                    Err(reason) => {
-                        let delay = backoff.next(&mut rng);
-                        tracing::warn!(cluster = %sink.cluster.name(), kind = %sink.watch.kind, reason, delay_ms = delay.as_millis() as u64, "mapper failed");
-                        tokio::time::sleep(delay).await;
-                    }
+                }
+                Err(reason) => {
+                    let delay = backoff.next(&mut rng);
+                    tracing::warn!(cluster = %sink.cluster.name(), kind = %sink.watch.kind, reason, delay_ms = delay.as_millis() as u64, "mapper failed");
+                    events.put_back(key, event);
+                    // What arrives meanwhile does not wait for what fails.
+                    let _ = tokio::time::timeout(delay, events.arrived.notified()).await;
                 }
             }
         }
+    }
+
+    /// An event that could not be mapped waits again, under what has arrived meanwhile.
+    fn put_back(&self, key: ObjectKey, mut event: Event) {
+        let mut waiting = self.waiting.lock();
+        if let Some(later) = waiting.events.remove(&key) {
+            event.merge(later);
+        }
+        waiting.events.insert(key, event);
+    }
+}
+
+async fn map(
+    mapper: &dyn Mapper,
+    sink: &SourceSink,
+    event: &Event,
+) -> Result<Vec<Request>, String> {
+    let objects = [&event.old, &event.new].into_iter().flatten();
+    let objects = objects.map(|object| object.json().clone()).collect();
+    let (cluster, kind) = (sink.cluster.clone(), sink.watch.kind.clone());
+    let mapping = async { mapper.map(cluster, kind, objects).await };
+    AssertUnwindSafe(mapping)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err("the mapper panicked".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn object(name: &str, version: u32) -> Object {
+        let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
+        Object::parse(Bytes::from(json)).unwrap()
+    }
+
+    fn change(old: Option<Object>, new: Option<Object>) -> Change {
+        Change {
+            old,
+            new,
+            initial: false,
+        }
+    }
+
+    fn add() -> Add {
+        Add::now(crate::queue::Cause::Update)
+    }
+
+    #[test]
+    fn the_end_of_an_object_is_told_though_its_beginning_was_not_yet() {
+        let events = MappedEvents::default();
+        events.push(change(None, Some(object("a", 1))), add());
+        events.push(change(Some(object("a", 2)), None), add());
+        let (_, event) = events.waiting.lock().pop_after(None).unwrap();
+        assert!(event.new.is_none());
+        assert_eq!(event.old.unwrap().resource_version(), "2");
+    }
+
+    #[test]
+    fn an_object_that_fails_does_not_keep_the_others_waiting() {
+        let events = MappedEvents::default();
+        for name in ["a", "b"] {
+            events.push(change(None, Some(object(name, 1))), add());
+        }
+        let (first, event) = events.waiting.lock().pop_after(None).unwrap();
+        events.put_back(first.clone(), event);
+        let (second, _) = events.waiting.lock().pop_after(Some(&first)).unwrap();
+        assert_eq!((&*first.name, &*second.name), ("a", "b"));
+        assert!(!events.is_idle(), "one waits, one is being mapped");
+        let (again, _) = events.waiting.lock().pop_after(Some(&second)).unwrap();
+        assert_eq!(again, first);
+        assert!(events.waiting.lock().pop_after(Some(&again)).is_none());
+        assert!(events.is_idle());
+    }
+
+    #[test]
+    fn when_full_only_deletions_are_taken() {
+        let events = MappedEvents::default();
+        for n in 0..MAX_WAITING {
+            assert!(events.push(change(None, Some(object(&n.to_string(), 1))), add()));
+        }
+        assert!(!events.push(change(None, Some(object("new", 1))), add()));
+        assert!(events.push(change(Some(object("gone", 1)), None), add()));
+        assert!(!events.has_room());
     }
 }

@@ -10,13 +10,18 @@ use crate::kind::GroupVersionKind;
 use crate::predicate;
 use crate::queue::{Add, Cause};
 use crate::request::Request;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
+
+/// Most requests of what is gone that a watch in a cluster keeps while its controller's share of the queue is full.
+const MAX_MISSED: usize = 100_000;
 
 /// Takes requests for one controller.
 pub(crate) trait Offer: Send + Sync {
     /// Offers a request; `false` when the controller's share of the queue is full.
-    fn offer(&self, request: Request, add: Add) -> bool;
+    fn offer(&self, request: &Request, add: Add) -> bool;
 }
 
 /// One watch of one controller in one cluster.
@@ -34,6 +39,8 @@ pub(crate) struct SourceSink {
     pub(crate) mapped: Option<MappedEvents>,
     /// Told when requests were refused for want of room: the store must be offered once more.
     pub(crate) rescan: Notify,
+    /// Requests refused for want of room that no rescan would bring: those of what is gone. At most [`MAX_MISSED`].
+    pub(crate) missed: Mutex<BTreeMap<Request, Add>>,
 }
 
 impl Sink for SourceSink {
@@ -75,6 +82,11 @@ impl Sink for SourceSink {
             cause,
         };
         if let Some(mapped) = &self.mapped {
+            let change = Change {
+                old: old.cloned(),
+                new: new.cloned(),
+                initial: change.initial,
+            };
             if !mapped.push(change, add) {
                 self.rescan.notify_one();
             }
@@ -87,7 +99,11 @@ impl Sink for SourceSink {
             backend: &self.backend,
         };
         for key in requests(&rule, old, new) {
-            self.enqueue(Request::new(self.cluster.name().clone(), key), add);
+            let request = Request::new(self.cluster.name().clone(), key);
+            if !self.offer.offer(&request, add) {
+                let told_again = requests(&rule, None, new).contains(&request.key);
+                self.refused(request, add, told_again);
+            }
         }
     }
 }
@@ -104,9 +120,37 @@ impl SourceSink {
             .filter(|object| labels.is_none_or(|labels| labels.matches(&object.labels())))
     }
 
-    pub(crate) fn enqueue(&self, request: Request, add: Add) {
-        if !self.offer.offer(request, add) {
-            self.rescan.notify_one();
+    /// Offers a request that the mapper made of an object that is there (or is not).
+    pub(super) fn enqueue(&self, request: Request, add: Add, is_there: bool) {
+        if !self.offer.offer(&request, add) {
+            self.refused(request, add, is_there);
+        }
+    }
+
+    /// There was no room for a request: the next rescan tells it again, or else it is kept by itself.
+    fn refused(&self, request: Request, add: Add, told_again: bool) {
+        if !told_again {
+            let mut missed = self.missed.lock();
+            if missed.len() < MAX_MISSED {
+                missed.insert(request, add);
+            } else {
+                tracing::error!(cluster = %self.cluster.name(), kind = %self.watch.kind, "too many deletions while the queue was full: one is not told");
+            }
+        }
+        self.rescan.notify_one();
+    }
+
+    /// Offers what was missed once more, until one is refused again. Returns whether all has been taken.
+    pub(crate) fn offer_missed(&self) -> bool {
+        loop {
+            let Some((request, add)) = self.missed.lock().pop_first() else {
+                return true;
+            };
+            if !self.offer.offer(&request, add) {
+                self.missed.lock().insert(request, add);
+                self.rescan.notify_one();
+                return false;
+            }
         }
     }
 }

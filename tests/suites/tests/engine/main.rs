@@ -2,7 +2,9 @@
 
 mod caches;
 mod clients;
+mod endings;
 mod engagement;
 mod fixture;
 mod keys;
 mod locality;
+mod sources;

@@ -151,7 +151,12 @@ impl State {
         if self.number.is_none_or(|reached| reached < until) {
             self.entomb(&object.uid(), until, now);
         }
-        self.leave(object)
+        // Told in the state that the store asked for: the new one is of no interest to who listens.
+        let held = self.objects.get(&object.key())?.object.clone();
+        self.leave(object).map(|change| Change {
+            old: Some(held),
+            ..change
+        })
     }
 
     fn leave(&mut self, object: &Object) -> Option<Change> {

@@ -1,0 +1,287 @@
+//! How events become requests: the enqueue rules, on simulated clusters.
+
+use super::fixture::{Fleet, Log, bytes, config_map, key, name, object, request, wait};
+use anyhow::{Context as _, Result};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use windlass_fleet::api::Json;
+use windlass_fleet::controller::Builder;
+use windlass_fleet::source::{Enqueue, Index, Mapper, Watch};
+use windlass_fleet::{
+    Action, Cluster, Context, Controller, ControllerName, GroupVersionKind, Request,
+};
+use windlass_harness::eventually::Seen;
+
+fn secret_kind() -> GroupVersionKind {
+    GroupVersionKind::new("", "v1", "Secret")
+}
+
+fn secret(name: &str, namespace: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}})
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// ConfigMaps are primary; Secrets enqueue by a rule.
+fn by(rule: Enqueue) -> Builder {
+    Controller::builder(ControllerName::new("test").expect("a valid name"))
+        .for_kind(config_map())
+        .watch(Watch::new(secret_kind(), rule))
+}
+
+fn logging(builder: Builder, log: &Arc<Log>) -> Controller {
+    let log = log.clone();
+    let reconcile = move |context: Context| {
+        log.enter(&context.request);
+        log.leave(&context.request);
+        async { Ok(Action::Done) }
+    };
+    builder
+        .build(Arc::new(reconcile))
+        .expect("a valid controller")
+}
+
+fn delete(fleet: &Fleet, kind: &str, namespace: &str, name: &str) -> Result<()> {
+    fleet
+        .server("alpha")
+        .delete("v1", kind, namespace, name)
+        .map(drop)
+        .map_err(|e| anyhow::anyhow!("{e:?}"))
+}
+
+#[tokio::test]
+async fn by_index_enqueues_every_primary_object_that_refers_to_the_object() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let index = Index {
+        kind: config_map(),
+        name: "secret".into(),
+        path: "data.secret".parse()?,
+        namespace_path: None,
+    };
+    let controller = logging(by(Enqueue::ByIndex("secret".into())).index(index), &log);
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    fleet.apply("alpha", namespace("elsewhere"))?;
+    for (name, refers) in [("one", "s"), ("two", "s"), ("three", "t")] {
+        fleet.apply("alpha", object(name, json!({"secret": refers})))?;
+    }
+    fleet.engage("alpha").await?;
+    super::keys::wait_idle(&fleet).await?;
+    assert_eq!(log.total(), 3);
+    fleet.apply("alpha", secret("s", "elsewhere"))?;
+    fleet.apply("alpha", secret("s", "default"))?;
+    log.ran(&request("alpha", "one"), 2).await?;
+    log.ran(&request("alpha", "two"), 2).await?;
+    // What a primary object no longer refers to is not about it, what it refers to now is.
+    fleet.apply("alpha", object("one", json!({"secret": "t"})))?;
+    log.ran(&request("alpha", "one"), 3).await?;
+    fleet.apply("alpha", secret("t", "default"))?;
+    log.ran(&request("alpha", "one"), 4).await?;
+    log.ran(&request("alpha", "three"), 2).await?;
+    delete(&fleet, "Secret", "default", "s")?;
+    log.ran(&request("alpha", "two"), 3).await?;
+    super::keys::wait_idle(&fleet).await?;
+    assert_eq!(log.total(), 4 + 2 + 3, "and nothing else");
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn by_index_finds_primary_objects_anywhere_that_name_a_cluster_scoped_object() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let index = Index {
+        kind: config_map(),
+        name: "space".into(),
+        path: "data.space".parse()?,
+        namespace_path: None,
+    };
+    let spaces = GroupVersionKind::new("", "v1", "Namespace");
+    let builder = Controller::builder(ControllerName::new("test")?)
+        .for_kind(config_map())
+        .watch(Watch::new(spaces, Enqueue::ByIndex("space".into())))
+        .index(index);
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
+    fleet.apply("alpha", object("a", json!({"space": "later"})))?;
+    fleet.engage("alpha").await?;
+    super::keys::wait_idle(&fleet).await?;
+    fleet.apply("alpha", namespace("later"))?;
+    log.ran(&request("alpha", "a"), 2).await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn any_owner_enqueues_all_owners_and_controller_owner_the_controller_alone() -> Result<()> {
+    let (any, controlling) = (Arc::new(Log::default()), Arc::new(Log::default()));
+    let other = Controller::builder(ControllerName::new("other")?)
+        .for_kind(config_map())
+        .owns(secret_kind());
+    let fleet = Fleet::start(&["alpha"], |b| {
+        b.controller(logging(by(Enqueue::AnyOwner), &any))
+            .controller(logging(other, &controlling))
+    })
+    .await?;
+    for name in ["one", "two"] {
+        fleet.apply("alpha", object(name, json!({})))?;
+    }
+    fleet.engage("alpha").await?;
+    super::keys::wait_idle(&fleet).await?;
+    let uid = |name: &str| -> Result<Value> {
+        let found = fleet
+            .server("alpha")
+            .get("v1", "ConfigMap", "default", name)
+            .map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        Ok(found.context("seeded")?["metadata"]["uid"].clone())
+    };
+    let owner = |kind: &str, api: &str, name: &str, uid: Value, controller: bool| json!({"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": controller});
+    let mut owned = secret("s", "default");
+    owned["metadata"]["ownerReferences"] = json!([
+        owner("ConfigMap", "v1", "one", uid("one")?, true),
+        owner("ConfigMap", "v1", "two", uid("two")?, false),
+    ]);
+    fleet.apply("alpha", owned)?;
+    any.ran(&request("alpha", "one"), 2).await?;
+    any.ran(&request("alpha", "two"), 2).await?;
+    controlling.ran(&request("alpha", "one"), 2).await?;
+    // An owner that is dropped hears of it.
+    let mut disowned = secret("s", "default");
+    disowned["metadata"]["ownerReferences"] =
+        json!([owner("ConfigMap", "v1", "two", uid("two")?, false)]);
+    fleet.apply("alpha", disowned)?;
+    any.ran(&request("alpha", "one"), 3).await?;
+    any.ran(&request("alpha", "two"), 3).await?;
+    controlling.ran(&request("alpha", "one"), 3).await?;
+    super::keys::wait_idle(&fleet).await?;
+    assert_eq!(controlling.count(&request("alpha", "two")), 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn same_name_enqueues_the_primary_object_of_that_name() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let controller = logging(by(Enqueue::SameName), &log);
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    fleet.engage("alpha").await?;
+    fleet.apply("alpha", secret("s", "default"))?;
+    log.ran(&request("alpha", "s"), 1).await?;
+    delete(&fleet, "Secret", "default", "s")?;
+    log.ran(&request("alpha", "s"), 2).await?;
+    fleet.stop().await
+}
+
+/// Sends every event of cluster alpha to an object of the same name in beta; fails at first, and panics at second.
+#[derive(Default)]
+struct ToBeta {
+    calls: AtomicUsize,
+    /// How many objects came with each event.
+    sizes: parking_lot::Mutex<Vec<usize>>,
+}
+
+impl Mapper for ToBeta {
+    fn map(
+        &self,
+        cluster: Arc<Cluster>,
+        kind: GroupVersionKind,
+        objects: Vec<Json>,
+    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+        assert_eq!(kind, secret_kind());
+        match self.calls.fetch_add(1, Ordering::SeqCst) {
+            0 => return Box::pin(async { Err("not yet".into()) }),
+            1 => panic!("not yet either"),
+            _ => {}
+        }
+        self.sizes.lock().push(objects.len());
+        let mut requests = Vec::new();
+        if cluster.name().as_str() == "alpha"
+            && let Some(object) = objects.last()
+            && let Ok(object) = serde_json::from_slice::<Value>(object)
+        {
+            let wanted = object["metadata"]["name"].as_str().unwrap_or_default();
+            requests.push(Request::new(name("beta"), key(wanted)));
+        }
+        Box::pin(async { Ok(requests) })
+    }
+}
+
+#[tokio::test]
+async fn a_mapper_reaches_other_clusters_and_its_failures_lose_nothing() -> Result<()> {
+    let (log, mapper) = (Arc::new(Log::default()), Arc::new(ToBeta::default()));
+    let controller = logging(by(Enqueue::Mapped(mapper.clone())), &log);
+    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    fleet.engage("beta").await?;
+    fleet.engage("alpha").await?;
+    super::keys::wait_idle(&fleet).await?;
+    fleet.apply("alpha", secret("s", "default"))?;
+    log.ran(&request("beta", "s"), 1).await?;
+    assert_eq!(mapper.calls.load(Ordering::SeqCst), 3);
+    let mut changed = secret("s", "default");
+    changed["metadata"]["labels"] = json!({"changed": "yes"});
+    fleet.apply("alpha", changed)?;
+    log.ran(&request("beta", "s"), 2).await?;
+    delete(&fleet, "Secret", "default", "s")?;
+    log.ran(&request("beta", "s"), 3).await?;
+    assert_eq!(
+        *mapper.sizes.lock(),
+        [1, 2, 1],
+        "an update comes with the old and the new"
+    );
+    assert_eq!(log.count(&request("alpha", "s")), 0);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn an_object_that_stops_matching_counts_as_deleted() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let mut watch = Watch::new(config_map(), Enqueue::Primary);
+    watch.label_selector = Some(windlass_fleet::selector::LabelSelector::parse("on=yes")?);
+    let builder = Controller::builder(ControllerName::new("test")?).watch(watch);
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
+    let cluster = fleet.engage("alpha").await?;
+    let labelled = |on: &str| {
+        let mut value = object("a", json!({}));
+        value["metadata"]["labels"] = json!({"on": on});
+        value
+    };
+    fleet.apply("alpha", labelled("yes"))?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    fleet.apply("alpha", labelled("no"))?;
+    log.ran(&request("alpha", "a"), 2).await?;
+    fleet.apply("alpha", labelled("never"))?;
+    // An own write that takes it out of the selection and one that brings it back are seen at once.
+    let client = super::fixture::client(&cluster);
+    for (on, runs) in [("yes", 3), ("no", 4), ("yes", 5)] {
+        let options = windlass_fleet::api::ApplyOptions {
+            force: true,
+            ..Default::default()
+        };
+        client
+            .apply(&config_map(), bytes(&labelled(on)), &options)
+            .await?;
+        let mode = windlass_fleet::api::ReadMode::Cached;
+        let read = super::fixture::get(&client, "a", mode).await?;
+        assert_eq!(read.expect("it is there")["metadata"]["labels"]["on"], on);
+        log.ran(&request("alpha", "a"), runs).await?;
+    }
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_keeps_no_other_kind_waiting() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let widgets = GroupVersionKind::new("example.com", "v1", "Widget");
+    let builder = Controller::builder(ControllerName::new("test")?)
+        .for_kind(config_map())
+        .watch(Watch::new(widgets, Enqueue::SameName));
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    let problems = wait("the problem", || {
+        let status = fleet.handle.controllers();
+        Seen::of(status[0].problems.clone(), |all| !all.is_empty())
+    })
+    .await?;
+    assert!(problems[0].contains("install its CRD"), "{problems:?}");
+    fleet.stop().await
+}
