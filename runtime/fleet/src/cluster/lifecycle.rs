@@ -101,6 +101,11 @@ impl Lifecycle {
     }
 }
 
+/// Watches of a store beyond its first.
+fn resumed(store: &Store) -> u64 {
+    store.progress().borrow().watches.saturating_sub(1)
+}
+
 /// Held while a source is being attached: the cluster stays `Syncing`.
 pub(crate) struct Pending(Arc<Cluster>);
 
@@ -173,11 +178,20 @@ impl Cluster {
     }
 
     async fn follow(&self, backend: &Arc<Backend>, mut identity: String) {
-        let mut was_ready = false;
+        let (mut was_ready, mut resumed_before) = (false, 0);
         loop {
-            let (state, reason) = self.judge(&backend.stores.all(), was_ready);
+            let stores = backend.stores.all();
+            let (state, reason) = self.judge(&stores, was_ready);
             let recovered = state == ClusterState::Ready && self.state() == ClusterState::Degraded;
-            if recovered {
+            let stale = |store: &Arc<Store>| {
+                let progress = store.progress();
+                let stale = progress.borrow().problem.as_ref().is_some_and(|p| p.stale);
+                stale
+            };
+            // A watch that was taken up again may be another server's, which would wait in silence for versions to come.
+            let watches = stores.iter().map(|store| resumed(store)).sum::<u64>();
+            let taken_up = watches > std::mem::replace(&mut resumed_before, watches);
+            if recovered || taken_up || stores.iter().any(stale) {
                 self.check_identity(backend, &mut identity).await;
             }
             was_ready |= state == ClusterState::Ready;
@@ -215,7 +229,7 @@ impl Cluster {
         }
     }
 
-    /// After trouble: another server may answer under the same address, and shares nothing with the one before.
+    /// After trouble, and while a server tells of a past that is over: another server may answer under the same address, and shares nothing with the one before.
     async fn check_identity(&self, backend: &Backend, identity: &mut String) {
         let Ok(now) = backend.identity().await else {
             return;

@@ -91,6 +91,8 @@ pub(crate) struct Progress {
     pub(crate) problem: Option<Problem>,
     /// Whether a new list and watch may be owed: false only while a watch is established.
     pub(crate) watching: bool,
+    /// Watches established since the first list.
+    pub(crate) watches: u64,
 }
 
 /// Why a watch does not run.
@@ -98,6 +100,8 @@ pub(crate) struct Progress {
 pub(crate) struct Problem {
     /// Whether the server gave a definite answer (403, kind not served), so that waiting for it is pointless.
     pub(crate) definite: bool,
+    /// Whether the server's list is older than the store: another server may answer.
+    pub(crate) stale: bool,
     pub(crate) message: String,
     pub(crate) error: Option<Arc<crate::api::ApiError>>,
 }
@@ -302,6 +306,7 @@ impl Store {
             let change = p.watching != watching || (watching && p.problem.is_some());
             p.watching = watching;
             if watching {
+                p.watches += 1;
                 p.problem = None;
             }
             change

@@ -142,12 +142,14 @@ impl Watcher {
                 );
                 Problem {
                     definite,
+                    stale: false,
                     message: error.to_string(),
                     error: Some(Arc::new(error.clone())),
                 }
             }
             other => Problem {
                 definite: false,
+                stale: matches!(other, Interrupted::Stale(_)),
                 message: other.to_string(),
                 error: None,
             },

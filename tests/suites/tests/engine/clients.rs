@@ -392,3 +392,75 @@ async fn a_list_without_a_namespace_sees_the_granted_ones_only() -> Result<()> {
     }
     fleet.stop().await
 }
+
+#[tokio::test]
+async fn what_would_vanish_from_a_url_is_invalid_and_asks_nothing() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let (client, kind) = (client(&cluster), config_map());
+    let before = fleet.server("alpha").requests().len();
+    for subresource in ["", "status/scale", "/"] {
+        let options = GetOptions {
+            subresource: Some(subresource.into()),
+            ..Default::default()
+        };
+        let read = client.get(&kind, &key("a"), &options).await;
+        assert_eq!(read.expect_err("no subresource").code, ApiCode::Invalid);
+        let options = WriteOptions {
+            subresource: Some(subresource.into()),
+            ..Default::default()
+        };
+        let patch = bytes(&json!({}));
+        let write = client
+            .patch(&kind, &key("a"), PatchType::Merge, patch, &options)
+            .await;
+        assert_eq!(write.expect_err("no subresource").code, ApiCode::Invalid);
+    }
+    for mode in [ReadMode::Live, ReadMode::Cached] {
+        let options = ListOptions {
+            namespace: Some(String::new()),
+            mode,
+            ..Default::default()
+        };
+        let list = client.list(&kind, &options).await;
+        assert_eq!(list.expect_err("no namespace").code, ApiCode::Invalid);
+    }
+    let nodes = GroupVersionKind::new("", "v1", "Node");
+    for (kind, namespace) in [(&kind, ""), (&nodes, "default")] {
+        let selection = Selection {
+            namespace: Some(namespace.into()),
+            ..Default::default()
+        };
+        let deleted = client
+            .delete_collection(kind, &selection, &DeleteOptions::default())
+            .await;
+        assert_eq!(deleted.expect_err("no namespace").code, ApiCode::Invalid);
+    }
+    assert_eq!(fleet.server("alpha").requests().len(), before);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_deleted_collection_is_gone_from_the_next_cached_read() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    let client = client(&cluster);
+    for round in 0..20 {
+        for name in ["a", "b"] {
+            let value = object(name, json!({"round": round.to_string()}));
+            client
+                .create(&config_map(), bytes(&value), &WriteOptions::default())
+                .await?;
+        }
+        assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
+        let selection = Selection {
+            namespace: Some("default".into()),
+            ..Default::default()
+        };
+        client
+            .delete_collection(&config_map(), &selection, &DeleteOptions::default())
+            .await?;
+        for name in ["a", "b"] {
+            assert_eq!(get(&client, name, ReadMode::Cached).await?, None);
+        }
+    }
+    fleet.stop().await
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_apiserver::Server;
+use windlass_apiserver::{Hook, Server};
 use windlass_fleet::api::{GetOptions, ReadMode};
 use windlass_fleet::cluster::{Cluster, ClusterConfig};
 use windlass_fleet::engage::ClusterSpec;
@@ -63,8 +63,24 @@ impl Fleet {
         clusters: &[&str],
         build: impl FnOnce(Builder) -> Builder,
     ) -> Result<Self> {
+        Self::start_on(Server::builder(), clusters, build).await
+    }
+
+    /// As [`Fleet::start`], with a server that misbehaves as a hook says.
+    pub(crate) async fn start_with(
+        hook: Arc<dyn Hook>,
+        clusters: &[&str],
+        build: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Self> {
+        Self::start_on(Server::builder().hook(hook), clusters, build).await
+    }
+
+    async fn start_on(
+        mut server: windlass_apiserver::Builder,
+        clusters: &[&str],
+        build: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Self> {
         windlass_harness::logs::init();
-        let mut server = Server::builder();
         for cluster in clusters {
             server = server.cluster(*cluster);
         }

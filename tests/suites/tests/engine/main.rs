@@ -3,6 +3,7 @@
 mod caches;
 mod clients;
 mod endings;
+mod faults;
 mod engagement;
 mod fixture;
 mod keys;

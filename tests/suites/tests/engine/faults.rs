@@ -1,0 +1,275 @@
+//! Servers that misbehave, and what watches, caches and discovery make of it.
+
+use super::fixture::{
+    Fleet, Log, client, config_map, get, key, name, object, recording, request, wait,
+};
+use super::keys::wait_idle;
+use anyhow::Result;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::sync::Arc;
+use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
+use windlass_fleet::api::{ApiCode, GetOptions, ListOptions, ReadMode};
+use windlass_fleet::{ClusterName, GroupVersionKind};
+use windlass_harness::eventually::Seen;
+
+type OnRequest = Box<dyn Fn(&Call) -> Option<RequestVerdict> + Send>;
+
+/// Misbehaves as it is told, from when it is told.
+#[derive(Default)]
+struct Faults {
+    on_request: Mutex<Option<OnRequest>>,
+    /// Sent in place of the frames to come, one for one.
+    frames: Mutex<Vec<Bytes>>,
+    /// Lists and watches of ConfigMaps so far.
+    asked: Mutex<(usize, usize)>,
+}
+
+impl Faults {
+    fn on_request(&self, fault: impl Fn(&Call) -> Option<RequestVerdict> + Send + 'static) {
+        *self.on_request.lock() = Some(Box::new(fault));
+    }
+
+    fn asked(&self) -> (usize, usize) {
+        *self.asked.lock()
+    }
+
+    fn send_instead(&self, line: &serde_json::Value) {
+        self.frames.lock().push(Bytes::from(format!("{line}\n")));
+    }
+}
+
+impl Hook for Faults {
+    fn request(&self, _: &str, call: &Call) -> RequestVerdict {
+        if call.resource == "configmaps" {
+            let mut asked = self.asked.lock();
+            match call.verb {
+                Verb::List => asked.0 += 1,
+                Verb::Watch => asked.1 += 1,
+                _ => {}
+            }
+        }
+        let fault = self.on_request.lock();
+        fault
+            .as_ref()
+            .and_then(|fault| fault(call))
+            .unwrap_or_default()
+    }
+
+    fn frame(&self, _: &str, call: &Call, _: &Bytes) -> FrameVerdict {
+        let instead = (call.resource == "configmaps").then(|| self.frames.lock().pop());
+        match instead.flatten() {
+            Some(line) => FrameVerdict::Replace(line),
+            None => FrameVerdict::Send,
+        }
+    }
+}
+
+fn status(code: u16, reason: &str) -> serde_json::Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason})
+}
+
+fn refusal(code: u16, reason: &str) -> RequestVerdict {
+    RequestVerdict::Answer {
+        code,
+        retry_after: None,
+        body: Bytes::from(status(code, reason).to_string()),
+    }
+}
+
+/// A fleet of one cluster with an object that has run, whose watch is open.
+async fn watching(log: &Arc<Log>) -> Result<(Fleet, Arc<Faults>)> {
+    let faults = Arc::new(Faults::default());
+    let fleet =
+        Fleet::start_with(faults.clone(), &["alpha"], |b| b.controller(recording(log))).await?;
+    fleet.apply("alpha", object("before", json!({})))?;
+    fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "before"), 1).await?;
+    wait("an open watch", || {
+        Seen::of(fleet.server("alpha").watchers(), |n| *n == 1)
+    })
+    .await?;
+    Ok((fleet, faults))
+}
+
+#[tokio::test]
+async fn rubbish_in_a_watch_is_resumed_behind_without_a_list_or_a_loss() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let (fleet, faults) = watching(&log).await?;
+    let before = faults.asked();
+    faults.send_instead(&json!("rubbish"));
+    fleet.apply("alpha", object("garbled", json!({})))?;
+    log.ran(&request("alpha", "garbled"), 1).await?;
+    assert_eq!(faults.asked(), (before.0, before.1 + 1));
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn an_error_event_lists_anew_if_it_is_a_410_and_resumes_if_it_may_pass() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let (fleet, faults) = watching(&log).await?;
+    let before = faults.asked();
+    faults.send_instead(&json!({"type": "ERROR", "object": status(500, "InternalError")}));
+    fleet.apply("alpha", object("after-500", json!({})))?;
+    log.ran(&request("alpha", "after-500"), 1).await?;
+    assert_eq!(faults.asked().0, before.0);
+    faults.send_instead(&json!({"type": "ERROR", "object": status(410, "Expired")}));
+    fleet.apply("alpha", object("after-410", json!({})))?;
+    log.ran(&request("alpha", "after-410"), 1).await?;
+    assert_eq!(faults.asked().0, before.0 + 1);
+    wait_idle(&fleet).await?;
+    assert_eq!(log.count(&request("alpha", "before")), 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_whose_token_expires_begins_again_once() -> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+        b.controller(recording(&log))
+    })
+    .await?;
+    for n in 0..1100 {
+        fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
+    }
+    let expired = std::sync::atomic::AtomicBool::new(false);
+    faults.on_request(move |call| {
+        let goes_on = call.verb == Verb::List && call.query.contains("continue=");
+        let first = goes_on && !expired.swap(true, std::sync::atomic::Ordering::SeqCst);
+        first.then(|| refusal(410, "Expired"))
+    });
+    let cluster = fleet.engage("alpha").await?;
+    wait("all objects", || {
+        Seen::of(cluster.status().objects, |n| *n >= 1100)
+    })
+    .await?;
+    assert_eq!(
+        faults.asked().0,
+        2 + 3,
+        "a page and a 410, then three pages"
+    );
+    log.ran(&request("alpha", "n1099"), 1).await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_kind_that_is_refused_keeps_no_other_kind_waiting() -> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    faults.on_request(|call| (call.resource == "secrets").then(|| refusal(403, "Forbidden")));
+    let both = {
+        let log = log.clone();
+        let reconcile = move |context: windlass_fleet::Context| {
+            log.enter(&context.request);
+            log.leave(&context.request);
+            async { Ok(windlass_fleet::Action::Done) }
+        };
+        super::fixture::builder()
+            .owns(GroupVersionKind::new("", "v1", "Secret"))
+            .build(Arc::new(reconcile))?
+    };
+    let fleet = Fleet::start_with(faults, &["alpha"], |b| b.controller(both)).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let cluster = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    let stores = cluster.status().stores;
+    let secrets = stores.iter().find(|store| store.kind.contains("Secret"));
+    assert!(
+        secrets.is_some_and(|store| store.problem.is_some() && !store.synced),
+        "{stores:?}"
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn watches_that_end_as_soon_as_they_begin_degrade_a_cluster() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let (fleet, faults) = watching(&log).await?;
+    faults.on_request(|call| {
+        (call.verb == Verb::Watch).then(|| RequestVerdict::Answer {
+            code: 200,
+            retry_after: None,
+            body: Bytes::new(),
+        })
+    });
+    fleet.server("alpha").cut_watches();
+    let cluster = fleet
+        .handle
+        .fleet()
+        .cluster(&name("alpha"))
+        .expect("engaged");
+    wait("a degraded cluster", || {
+        Seen::of(cluster.status().state.as_str(), |state| {
+            *state == "Degraded"
+        })
+    })
+    .await?;
+    *faults.on_request.lock() = None;
+    fleet.apply("alpha", object("after", json!({})))?;
+    log.ran(&request("alpha", "after"), 1).await?;
+    fleet.ready("alpha").await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn another_server_with_a_shorter_past_under_the_same_address_is_a_new_cluster() -> Result<()>
+{
+    let log = Arc::new(Log::default());
+    let (fleet, _) = watching(&log).await?;
+    for n in 0..50 {
+        fleet.apply("alpha", object("busy", json!({"n": n.to_string()})))?;
+    }
+    fleet.apply("alpha", object("last", json!({})))?;
+    log.ran(&request("alpha", "last"), 1).await?;
+    let runs = log.count(&request("alpha", "before"));
+    assert!(fleet.server.remove_cluster("alpha"));
+    fleet.server.add_cluster("alpha");
+    fleet.apply("alpha", object("new", json!({})))?;
+    log.ran(&request("alpha", "new"), 1).await?;
+    log.ran(&request("alpha", "before"), runs + 1).await?;
+    let cluster = fleet.ready("alpha").await?;
+    let client = client(&cluster);
+    assert_eq!(get(&client, "before", ReadMode::Cached).await?, None);
+    assert!(get(&client, "new", ReadMode::Cached).await?.is_some());
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn unknown_kinds_refresh_discovery_once_in_a_while_though_it_fails() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let (fleet, faults) = watching(&log).await?;
+    let cluster = fleet
+        .handle
+        .fleet()
+        .cluster(&ClusterName::new("alpha")?)
+        .expect("engaged");
+    let client = client(&cluster);
+    faults.on_request(|call| call.path.starts_with("/apis").then(|| refusal(503, "Down")));
+    let asked = || {
+        let requests = fleet.server("alpha").requests();
+        requests.iter().filter(|call| call.path == "/apis").count()
+    };
+    let before = asked();
+    let widgets = GroupVersionKind::new("example.com", "v1", "Widget");
+    for _ in 0..5 {
+        let answer = client
+            .get(&widgets, &key("a"), &GetOptions::default())
+            .await;
+        let error = answer.expect_err("nobody knows it");
+        assert_eq!(error.code, ApiCode::Unavailable, "not: it is not served");
+    }
+    assert!(asked() <= before + 1);
+    assert_eq!(
+        client
+            .list(&config_map(), &ListOptions::default())
+            .await?
+            .items
+            .len(),
+        fleet
+            .server("alpha")
+            .list("v1", "ConfigMap", "")
+            .map_err(|e| anyhow::anyhow!("{e:?}"))?
+            .len()
+    );
+    fleet.stop().await
+}
