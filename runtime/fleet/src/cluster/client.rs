@@ -3,6 +3,7 @@
 //! Every call is checked against the grant before anything else: on the group, resource, subresource, verb, namespace, name and
 //! cluster of the URL that it would ask for, whether the answer comes from a cache or from the server.
 
+mod leaves;
 mod list;
 mod read;
 mod target;

@@ -101,6 +101,13 @@ impl Lifecycle {
     }
 }
 
+/// Whether a store's server lists less than the store has seen.
+fn is_stale(store: &Store) -> bool {
+    let progress = store.progress();
+    let now = progress.borrow();
+    now.problem.as_ref().is_some_and(|problem| problem.stale)
+}
+
 /// Watches of a store beyond its first.
 fn resumed(store: &Store) -> u64 {
     store.progress().borrow().watches.saturating_sub(1)
@@ -183,15 +190,10 @@ impl Cluster {
             let stores = backend.stores.all();
             let (state, reason) = self.judge(&stores, was_ready);
             let recovered = state == ClusterState::Ready && self.state() == ClusterState::Degraded;
-            let stale = |store: &Arc<Store>| {
-                let progress = store.progress();
-                let stale = progress.borrow().problem.as_ref().is_some_and(|p| p.stale);
-                stale
-            };
             // A watch that was taken up again may be another server's, which would wait in silence for versions to come.
             let watches = stores.iter().map(|store| resumed(store)).sum::<u64>();
             let taken_up = watches > std::mem::replace(&mut resumed_before, watches);
-            if recovered || taken_up || stores.iter().any(stale) {
+            if recovered || taken_up || stores.iter().any(|store| is_stale(store)) {
                 self.check_identity(backend, &mut identity).await;
             }
             was_ready |= state == ClusterState::Ready;
