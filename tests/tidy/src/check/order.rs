@@ -8,7 +8,7 @@ use crate::rust::path_segments;
 use crate::{Finding, Repository, RustFile};
 
 /// Crates whose modules are listed from the words to the whole, and import only upwards.
-const ORDERED: [&str; 1] = ["runtime/fleet"];
+const ORDERED: [&str; 2] = ["runtime/fleet", "runtime/apiserver"];
 
 /// An import from one top-level module of a crate to another.
 #[derive(Debug)]
