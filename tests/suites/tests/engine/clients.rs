@@ -438,29 +438,3 @@ async fn what_would_vanish_from_a_url_is_invalid_and_asks_nothing() -> Result<()
     assert_eq!(fleet.server("alpha").requests().len(), before);
     fleet.stop().await
 }
-
-#[tokio::test]
-async fn a_deleted_collection_is_gone_from_the_next_cached_read() -> Result<()> {
-    let (fleet, cluster) = alpha().await?;
-    let client = client(&cluster);
-    for round in 0..20 {
-        for name in ["a", "b"] {
-            let value = object(name, json!({"round": round.to_string()}));
-            client
-                .create(&config_map(), bytes(&value), &WriteOptions::default())
-                .await?;
-        }
-        assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
-        let selection = Selection {
-            namespace: Some("default".into()),
-            ..Default::default()
-        };
-        client
-            .delete_collection(&config_map(), &selection, &DeleteOptions::default())
-            .await?;
-        for name in ["a", "b"] {
-            assert_eq!(get(&client, name, ReadMode::Cached).await?, None);
-        }
-    }
-    fleet.stop().await
-}

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
-use windlass_fleet::api::{ApiCode, GetOptions, ListOptions, ReadMode};
+use windlass_fleet::api::{ApiCode, DeleteOptions, GetOptions, ListOptions, ReadMode, Selection};
 use windlass_fleet::{ClusterName, GroupVersionKind};
 use windlass_harness::eventually::Seen;
 
@@ -22,6 +23,8 @@ struct Faults {
     on_request: Mutex<Option<OnRequest>>,
     /// Sent in place of the frames to come, one for one.
     frames: Mutex<Vec<Bytes>>,
+    /// Whether watches hear of no deletion.
+    hide_deletions: AtomicBool,
     /// Lists and watches of ConfigMaps so far.
     asked: Mutex<(usize, usize)>,
 }
@@ -57,7 +60,11 @@ impl Hook for Faults {
             .unwrap_or_default()
     }
 
-    fn frame(&self, _: &str, call: &Call, _: &Bytes) -> FrameVerdict {
+    fn frame(&self, _: &str, call: &Call, frame: &Bytes) -> FrameVerdict {
+        let deletion = frame.windows(9).any(|word| word == b"\"DELETED\"");
+        if deletion && self.hide_deletions.load(Ordering::SeqCst) {
+            return FrameVerdict::Drop;
+        }
         let instead = (call.resource == "configmaps").then(|| self.frames.lock().pop());
         match instead.flatten() {
             Some(line) => FrameVerdict::Replace(line),
@@ -133,10 +140,10 @@ async fn a_list_of_several_pages_whose_token_expires_begins_again_once() -> Resu
     for n in 0..1100 {
         fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
     }
-    let expired = std::sync::atomic::AtomicBool::new(false);
+    let expired = AtomicBool::new(false);
     faults.on_request(move |call| {
         let goes_on = call.verb == Verb::List && call.query.contains("continue=");
-        let first = goes_on && !expired.swap(true, std::sync::atomic::Ordering::SeqCst);
+        let first = goes_on && !expired.swap(true, Ordering::SeqCst);
         first.then(|| refusal(410, "Expired"))
     });
     let cluster = fleet.engage("alpha").await?;
@@ -271,5 +278,24 @@ async fn unknown_kinds_refresh_discovery_once_in_a_while_though_it_fails() -> Re
             .map_err(|e| anyhow::anyhow!("{e:?}"))?
             .len()
     );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_deleted_collection_is_gone_from_caches_before_their_watches_tell() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let (fleet, faults) = watching(&log).await?;
+    let cluster = fleet.ready("alpha").await?;
+    let client = client(&cluster);
+    faults.hide_deletions.store(true, Ordering::SeqCst);
+    let selection = Selection {
+        namespace: Some("default".into()),
+        ..Default::default()
+    };
+    client
+        .delete_collection(&config_map(), &selection, &DeleteOptions::default())
+        .await?;
+    assert_eq!(get(&client, "before", ReadMode::Cached).await?, None);
+    log.ran(&request("alpha", "before"), 2).await?;
     fleet.stop().await
 }
