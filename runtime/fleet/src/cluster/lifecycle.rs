@@ -3,7 +3,7 @@
 //! `Connecting → Syncing → Ready ⇄ Degraded → Gone`.
 
 use super::backend::Backend;
-use super::store::Store;
+use super::store::{Problem, Store};
 use super::{Cluster, Transports};
 use crate::backoff::Backoff;
 use std::sync::Arc;
@@ -207,18 +207,24 @@ impl Cluster {
         }
     }
 
-    /// The state that the stores make.
+    /// The state that the stores make. A kind that fails by itself, such as one of an aggregated server that is down, is no reason
+    /// to keep the keys of the others waiting: it is one only where nothing else is in step either.
     fn judge(&self, stores: &[Arc<Store>], was_ready: bool) -> (ClusterState, String) {
         let mut syncing = self.lifecycle.pending.load(Ordering::SeqCst);
-        let mut trouble = None;
+        let (mut in_step, mut trouble, mut of_a_kind) = (0, None, None);
         for store in stores {
             let progress = store.progress().borrow().clone();
-            match progress.problem {
+            let reason = |problem: &Problem| format!("{}: {}", store.key.kind, problem.message);
+            match &progress.problem {
                 Some(problem) if problem.definite => {}
-                Some(problem) => trouble = Some(format!("{}: {}", store.key.kind, problem.message)),
-                None if !progress.synced => syncing += 1,
-                None => {}
+                Some(problem) if problem.unreachable => trouble = Some(reason(problem)),
+                Some(problem) => of_a_kind = Some(reason(problem)),
+                None if progress.synced => in_step += 1,
+                None => syncing += 1,
             }
+        }
+        if in_step == 0 {
+            trouble = trouble.or(of_a_kind.take());
         }
         match (trouble, was_ready) {
             (Some(reason), true) => (ClusterState::Degraded, reason),
@@ -227,7 +233,12 @@ impl Cluster {
                 ClusterState::Syncing,
                 format!("{syncing} caches are not filled yet"),
             ),
-            (None, _) => (ClusterState::Ready, "all caches are in step".into()),
+            (None, _) => {
+                let reason = of_a_kind.map_or("all caches are in step".to_owned(), |reason| {
+                    format!("in step but for {reason}")
+                });
+                (ClusterState::Ready, reason)
+            }
         }
     }
 

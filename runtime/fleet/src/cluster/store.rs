@@ -100,6 +100,8 @@ pub(crate) struct Progress {
 pub(crate) struct Problem {
     /// Whether the server gave a definite answer (403, kind not served), so that waiting for it is pointless.
     pub(crate) definite: bool,
+    /// Whether the server could not be reached at all, which is no matter of this kind alone.
+    pub(crate) unreachable: bool,
     /// Whether the server's list is older than the store: another server may answer.
     pub(crate) stale: bool,
     pub(crate) message: String,
@@ -162,22 +164,7 @@ impl Store {
         if self.key.projection == Projection::Full {
             return Ok(object);
         }
-        Ok(self.metadata_of(&object))
-    }
-
-    /// The metadata alone, under the object's own kind: servers send it as a PartialObjectMetadata.
-    fn metadata_of(&self, object: &Object) -> Object {
-        let kind = &self.resource.kind;
-        let mut json = serde_json::json!({"apiVersion": kind.api_version(), "kind": &*kind.kind})
-            .to_string()
-            .into_bytes();
-        json.pop();
-        json.extend_from_slice(b",\"metadata\":");
-        json.extend_from_slice(&object.json()[object.head().metadata.range()]);
-        json.push(b'}');
-        json.shrink_to_fit();
-        // Parts of an object that has been checked make one again.
-        Object::parse(json.into()).unwrap_or_else(|_| object.metadata_only())
+        Ok(object.metadata_of(&self.resource.kind))
     }
 
     // --- changes ---

@@ -142,6 +142,7 @@ impl Watcher {
                 );
                 Problem {
                     definite,
+                    unreachable: false,
                     stale: false,
                     message: error.to_string(),
                     error: Some(Arc::new(error.clone())),
@@ -149,6 +150,7 @@ impl Watcher {
             }
             other => Problem {
                 definite: false,
+                unreachable: matches!(other, Interrupted::Transport(_)),
                 stale: matches!(other, Interrupted::Stale(_)),
                 message: other.to_string(),
                 error: None,

@@ -201,6 +201,20 @@ impl Object {
         Self { json, head }
     }
 
+    /// The metadata alone, under a kind that is given: servers send it as a PartialObjectMetadata.
+    #[must_use]
+    pub fn metadata_of(&self, kind: &GroupVersionKind) -> Self {
+        let words = serde_json::json!({"apiVersion": kind.api_version(), "kind": &*kind.kind});
+        let mut json = words.to_string().into_bytes();
+        json.pop();
+        json.extend_from_slice(b",\"metadata\":");
+        json.extend_from_slice(self.raw(self.head.metadata));
+        json.push(b'}');
+        json.shrink_to_fit();
+        // Parts of an object that has been checked make one again.
+        Self::parse(json.into()).unwrap_or_else(|_| self.metadata_only())
+    }
+
     /// Whether everything but `metadata` and `status` is the same. Texts are compared byte by byte: the same content in another
     /// spelling or order counts as different, which costs a reconcile and never loses one.
     #[must_use]

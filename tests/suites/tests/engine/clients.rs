@@ -438,3 +438,39 @@ async fn what_would_vanish_from_a_url_is_invalid_and_asks_nothing() -> Result<()
     assert_eq!(fleet.server("alpha").requests().len(), before);
     fleet.stop().await
 }
+
+#[tokio::test]
+async fn metadata_comes_under_the_objects_own_kind_live_as_well_as_cached() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    fleet.apply("alpha", object("a", json!({"x": "1"})))?;
+    let client = client(&cluster);
+    for mode in [ReadMode::Live, ReadMode::Cached] {
+        let options = GetOptions {
+            mode,
+            projection: Projection::Metadata,
+            ..Default::default()
+        };
+        let one = client
+            .get(&config_map(), &key("a"), &options)
+            .await?
+            .expect("it is there");
+        let namespace = Some("default".into());
+        let options = ListOptions {
+            namespace,
+            mode,
+            projection: Projection::Metadata,
+            ..Default::default()
+        };
+        let page = client.list(&config_map(), &options).await?;
+        for json in page.items.iter().chain([&one]) {
+            let object: Value = serde_json::from_slice(json)?;
+            assert_eq!(
+                (&object["kind"], &object["apiVersion"]),
+                (&json!("ConfigMap"), &json!("v1")),
+                "{mode:?}"
+            );
+            assert!(object["data"].is_null());
+        }
+    }
+    fleet.stop().await
+}

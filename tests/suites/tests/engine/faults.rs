@@ -299,3 +299,28 @@ async fn a_deleted_collection_is_gone_from_caches_before_their_watches_tell() ->
     log.ran(&request("alpha", "before"), 2).await?;
     fleet.stop().await
 }
+
+#[tokio::test]
+async fn a_kind_that_always_fails_does_not_hold_the_keys_of_the_others() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let faults = Arc::new(Faults::default());
+    faults.on_request(|call| {
+        (call.resource == "secrets").then(|| refusal(503, "ServiceUnavailable"))
+    });
+    let secrets = super::fixture::builder_of("secrets", "Secret").build(Arc::new(
+        |_: windlass_fleet::Context| async { Ok(windlass_fleet::Action::Done) },
+    ))?;
+    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+        b.controller(recording(&log)).controller(secrets)
+    })
+    .await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let alpha = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    wait("the reason in the status", || {
+        Seen::of(alpha.status().reason, |reason| reason.contains("v1/Secret"))
+    })
+    .await?;
+    assert_eq!(alpha.status().state.as_str(), "Ready");
+    fleet.stop().await
+}

@@ -272,6 +272,12 @@ where
         .expect("a valid controller")
 }
 
+/// A controller of another core kind.
+pub(crate) fn builder_of(name: &str, kind: &str) -> windlass_fleet::controller::Builder {
+    let name = ControllerName::new(name).expect("a valid name");
+    Controller::builder(name).for_kind(GroupVersionKind::new("", "v1", kind))
+}
+
 pub(crate) fn builder() -> windlass_fleet::controller::Builder {
     Controller::builder(ControllerName::new("test").expect("a valid name")).for_kind(config_map())
 }

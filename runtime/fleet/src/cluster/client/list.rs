@@ -4,7 +4,7 @@
 //! namespaces are listed one after the other, under continue tokens of our own.
 
 use super::Client;
-use super::read::{METADATA_LIST, covers, invalid};
+use super::read::{METADATA_LIST, covers, invalid, not_understood};
 use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
 use crate::cluster::store::{IndexPath, Query, Store, StoreKey};
@@ -270,26 +270,15 @@ impl Client {
             JSON
         };
         let body = self.call(target, Call::get(path, accept)).await?;
-        let list = List::split(body).map_err(|e| {
-            ApiError::host(
-                ApiCode::Other,
-                format!("the server's list is not understood: {e}"),
-            )
-        })?;
+        let list = List::split(body).map_err(not_understood)?;
+        let kind = &target.resource.kind;
         let mut items = Vec::with_capacity(list.items().len());
         for item in list.items() {
-            let object = Object::ingest(item, &target.resource.kind);
-            items.push(
-                object
-                    .map_err(|e| {
-                        ApiError::host(
-                            ApiCode::Other,
-                            format!("an item of the server's list is not understood: {e}"),
-                        )
-                    })?
-                    .json()
-                    .clone(),
-            );
+            let object = Object::ingest(item, kind).map_err(not_understood)?;
+            items.push(match options.projection {
+                Projection::Full => object.json().clone(),
+                Projection::Metadata => object.metadata_of(kind).json().clone(),
+            });
         }
         let next = match &list.continue_token {
             Some(token) => Some(format!("live:{at}:{token}")),

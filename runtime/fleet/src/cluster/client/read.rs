@@ -10,7 +10,7 @@ use crate::cluster::answer::refusal;
 use crate::cluster::store::{Store, StoreKey};
 use crate::cluster::transport::{Call, JSON};
 use crate::grant::{Namespaces, Verb};
-use crate::json::Object;
+use crate::json::{JsonError, Object};
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
 use std::sync::Arc;
@@ -147,6 +147,12 @@ impl Client {
             JSON
         };
         match self.call(target, Call::get(path, accept)).await {
+            Ok(body) if options.projection == Projection::Metadata => {
+                let object = Object::parse(body).map_err(not_understood)?;
+                Ok(Some(
+                    object.metadata_of(&target.resource.kind).json().clone(),
+                ))
+            }
             Ok(body) => Ok(Some(body)),
             Err(error) if error.code == ApiCode::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -162,6 +168,11 @@ impl Client {
             .await??;
         Ok(refusal(answer)?.body)
     }
+}
+
+pub(super) fn not_understood(error: JsonError) -> ApiError {
+    let message = format!("the server's answer is not understood: {error}");
+    ApiError::host(ApiCode::Other, message)
 }
 
 /// Whether a store holds everything of a namespace (`None`: of all) in at least this projection.
