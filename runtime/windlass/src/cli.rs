@@ -185,7 +185,7 @@ pub(crate) enum What {
 /// `requeue`.
 #[derive(Debug, Args)]
 pub(crate) struct RequeueArgs {
-    /// cluster://<cluster>/<namespace>/<name>, as `get keys` prints it
+    /// `cluster://<cluster>/<namespace>/<name>`, as `get keys` prints it
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     /// Only for this reconciler [default: every one that knows the key]

@@ -1,4 +1,4 @@
-//! Configuration text with places: every value knows its line and column, every error names them. Entry point: [`split`],
+//! Configuration text with places: every value knows its line and column, every error names them. Entry point: [`split()`],
 //! then [`Part::parse`] and [`Node::decode`].
 
 mod decode;

@@ -1,5 +1,10 @@
 //! The engine on simulated clusters: what it promises about clusters, caches, keys and runs. Entry points: the modules below.
 
+#![allow(
+    clippy::expect_used,
+    reason = "a test asserts by unwrapping, in its fixture too"
+)]
+
 mod caches;
 mod clients;
 mod endings;

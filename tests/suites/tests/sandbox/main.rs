@@ -1,6 +1,11 @@
 //! Real guests on a simulated fleet: what they can do, what they cannot, and that nobody notices. Entry points: the modules
 //! below.
 
+#![allow(
+    clippy::expect_used,
+    reason = "a test asserts by unwrapping, in its fixture too"
+)]
+
 mod calls;
 mod fixture;
 mod fleet;
