@@ -295,7 +295,7 @@ impl ApiCode {
 }
 
 /// A call that failed. Absence on a get is not a failure: it is `None`.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", code.as_str())]
 pub struct ApiError {
     /// What to match on.

@@ -1,5 +1,8 @@
 //! How to reach one API server and as whom. Entry point: [`ClusterConfig`].
 
+#[cfg(test)]
+mod tests;
+
 use http::Uri;
 use kube_client::Config;
 use kube_client::config::{
@@ -455,65 +458,4 @@ fn first_line(error: &dyn std::error::Error) -> String {
         .chars()
         .take(200)
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kubeconfig(user: &str) -> String {
-        format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters:\n- {{name: c, cluster: {{server: 'http://127.0.0.1:1/clusters/a'}}}}\n\
-             contexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- {{name: u, user: {user}}}\n"
-        )
-    }
-
-    fn load(user: &str, provenance: Provenance) -> Result<ClusterConfig, ConfigError> {
-        ClusterConfig::from_kubeconfig_text(&kubeconfig(user), None, None, provenance)
-    }
-
-    #[test]
-    fn credentials_make_a_configuration_but_not_a_server() {
-        let a = load("{token: one}", Provenance::File).unwrap();
-        let b = load("{token: two}", Provenance::File).unwrap();
-        assert!(a.same(&load("{token: one}", Provenance::File).unwrap()));
-        assert!(!a.same(&b) && a.same_server(&b));
-    }
-
-    #[test]
-    fn a_secret_may_bring_neither_plugins_nor_files() {
-        let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}}";
-        assert!(load(exec, Provenance::File).is_ok());
-        assert!(matches!(
-            load(exec, Provenance::Secret),
-            Err(ConfigError::Exec(_))
-        ));
-        assert!(matches!(
-            load("{tokenFile: /etc/token}", Provenance::Secret),
-            Err(ConfigError::FileReference { .. })
-        ));
-    }
-
-    #[test]
-    fn errors_name_what_there_is_and_quote_nothing_secret() {
-        let error = ClusterConfig::from_kubeconfig_text(
-            &kubeconfig("{token: hush}"),
-            Some("b"),
-            None,
-            Provenance::File,
-        )
-        .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "context \"b\" is not in the kubeconfig: it has a"
-        );
-        let config = load("{token: hush}", Provenance::File).unwrap();
-        assert!(!format!("{config:?}").contains("hush"));
-    }
-
-    #[test]
-    fn contexts_are_listed_in_order() {
-        assert_eq!(contexts(&kubeconfig("{}")).unwrap(), ["a"]);
-        assert!(contexts("- not: one").is_err());
-    }
 }

@@ -108,14 +108,6 @@ pub(crate) struct Problem {
     pub(crate) error: Option<Arc<crate::api::ApiError>>,
 }
 
-impl PartialEq for crate::api::ApiError {
-    fn eq(&self, other: &Self) -> bool {
-        self.code == other.code
-            && self.http_status == other.http_status
-            && self.message == other.message
-    }
-}
-
 /// A list that is older than what the store holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server's list (version {list}) is older than the cache (version {held})")]
