@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An engaged cluster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// An engaged cluster, or what a provider cannot make one of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClusterView {
     /// Its name; empty for the local cluster.
     pub(crate) name: String,
-    /// Connecting, Syncing, Ready, Degraded or Gone.
+    /// Connecting, Syncing, Ready, Degraded or Gone; Unusable for a file or context that a provider cannot use.
     pub(crate) state: String,
     /// Why it is in this state; empty when all is well.
     pub(crate) reason: String,

@@ -159,6 +159,7 @@ impl Core {
             self.reattach_all(&engaged);
         }
         drop(engaged);
+        self.providers.lock().push(provider.clone());
         let core = self.clone();
         let stop = self.draining.child_token();
         let run = async move {

@@ -6,6 +6,7 @@ use super::controllers::Registered;
 use crate::cluster::{Fleet, Transports};
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::provider::Provider;
 use crate::queue::{ControllerId, Limits, Queue, TenantOptions};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -40,6 +41,8 @@ pub(crate) struct Core {
     /// Engaged clusters and who provides them. Taken before `controllers`.
     pub(super) engaged: Mutex<BTreeMap<ClusterName, Engaged>>,
     pub(super) controllers: RwLock<Controllers>,
+    /// Every provider that was started, for what it cannot use.
+    pub(super) providers: Mutex<Vec<Arc<dyn Provider>>>,
     /// Cancelled when a drain begins: nothing is engaged, started or handed out any more.
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: what runs is cut off.
@@ -84,6 +87,7 @@ impl Core {
             finished: Notify::new(),
             engaged: Mutex::default(),
             controllers: RwLock::default(),
+            providers: Mutex::default(),
             draining: CancellationToken::new(),
             cut_off: CancellationToken::new(),
             attempts: TaskTracker::new(),

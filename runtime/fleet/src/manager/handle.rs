@@ -5,7 +5,7 @@ use super::{ControllerStatus, Idle, ManagerError};
 use crate::cluster::{ClusterState, ClusterStatus, Fleet};
 use crate::controller::Controller;
 use crate::name::{ClusterName, ControllerName, TenantName};
-use crate::provider::Provider;
+use crate::provider::{Problem, Provider};
 use crate::queue::{Add, Added, Cause, KeyState, KeyStatus as QueuedKey, TenantOptions};
 use crate::request::Request;
 use std::sync::Arc;
@@ -171,6 +171,16 @@ impl ManagerHandle {
             .clusters()
             .iter()
             .map(|cluster| cluster.status())
+            .collect()
+    }
+
+    /// What providers cannot use at the moment: files, contexts, names that are taken.
+    #[must_use]
+    pub fn provider_problems(&self) -> Vec<Problem> {
+        let providers = self.core.providers.lock().clone();
+        providers
+            .iter()
+            .flat_map(|provider| provider.problems())
             .collect()
     }
 

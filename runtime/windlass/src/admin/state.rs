@@ -40,7 +40,10 @@ pub(super) enum RequeueError {
     Unknown(String),
 }
 
-/// The engaged clusters.
+/// State of what a provider cannot make a cluster of.
+const UNUSABLE: &str = "Unusable";
+
+/// The engaged clusters, and what providers cannot use.
 pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -60,8 +63,15 @@ pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
             bytes: status.bytes as u64,
             stores: status.stores.len() as u64,
         });
+    let unusable = host.manager.provider_problems().into_iter();
+    let unusable = unusable.map(|problem| ClusterView {
+        name: problem.subject,
+        state: UNUSABLE.to_owned(),
+        reason: problem.message,
+        ..ClusterView::default()
+    });
     Items {
-        items: views.collect(),
+        items: views.chain(unusable).collect(),
     }
 }
 

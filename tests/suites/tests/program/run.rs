@@ -180,6 +180,35 @@ async fn a_running_manager_answers_and_drains() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_kubeconfig_that_cannot_be_used_is_shown_beside_the_clusters() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    project.write("clusters/broken.kubeconfig", "clusters: [")?;
+    let (_program, address) = start(&project).await?;
+    let unusable = eventually(SOON, "the broken file", || async {
+        let clusters = ask(&project, &address, &["get", "clusters"]).await?;
+        let items = clusters["items"].as_array().cloned().unwrap_or_default();
+        let unusable = items.into_iter().find(|item| item["state"] == "Unusable");
+        Ok(unusable.map_or_else(|| Seen::NotYet(clusters.to_string()), Seen::Yes))
+    })
+    .await?;
+    assert!(
+        unusable["name"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("broken.kubeconfig"),
+        "{unusable}"
+    );
+    assert!(
+        unusable["reason"]
+            .as_str()
+            .is_some_and(|reason| !reason.is_empty())
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_failing_key_is_explained_and_can_be_requeued() -> Result<()> {
     let project = Project::new()?;
     let poor = reconciler("hello", &guest("hello"))
