@@ -3,9 +3,11 @@
 //! * [`testenv`] starts real `kube-apiserver`s.
 //! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary.
 //! * [`eventually()`] is the one way to wait in a test: for a condition, with a deadline.
+//! * [`footprint`] tells which tasks, sockets and memory a test holds.
 //! * [`logs`] shows `tracing` output of a test that fails.
 
 pub mod eventually;
+pub mod footprint;
 pub mod guests;
 pub mod logs;
 pub mod program;

@@ -1,0 +1,177 @@
+//! A reconciler that has something to keep right: [`Keeper`] holds `NAME-out` equal to every ConfigMap `NAME` that is marked.
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+use windlass_fleet::api::{ApplyOptions, GetOptions};
+use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::source::{Enqueue, Watch};
+use windlass_fleet::{
+    Action, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind, ObjectKey,
+    Request,
+};
+
+/// The label of the objects that have a child.
+pub(crate) const MARK: &str = "source";
+
+pub(crate) fn config_map() -> GroupVersionKind {
+    GroupVersionKind::new("", "v1", "ConfigMap")
+}
+
+pub(crate) fn child_of(name: &str) -> String {
+    format!("{name}-out")
+}
+
+/// A marked object.
+pub(crate) fn source(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "labels": {MARK: ""}}, "data": data})
+}
+
+/// One run of a key.
+struct Run {
+    start: Instant,
+    end: Option<Instant>,
+}
+
+/// Reconciles, and remembers every run.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    runs: Mutex<BTreeMap<Request, Vec<Run>>>,
+}
+
+impl Keeper {
+    /// The controller, with bounds of its own.
+    pub(crate) fn controller(self: &Arc<Self>, options: ControllerOptions) -> Controller {
+        let mut marked = Watch::new(config_map(), Enqueue::Primary);
+        marked.label_selector = Some(MARK.parse().expect("a valid selector"));
+        let keeper = self.clone();
+        let reconcile = move |context: Context| {
+            let keeper = keeper.clone();
+            async move {
+                let _running = keeper.begin(&context.request);
+                reconcile(context).await
+            }
+        };
+        Controller::builder(ControllerName::new("keeper").expect("a valid name"))
+            .watch(marked)
+            .owns(config_map())
+            .options(options)
+            .build(Arc::new(reconcile))
+            .expect("a valid controller")
+    }
+
+    fn begin(self: &Arc<Self>, request: &Request) -> Running {
+        let run = Run {
+            start: Instant::now(),
+            end: None,
+        };
+        let mut runs = self.runs.lock();
+        let of_key = runs.entry(request.clone()).or_default();
+        of_key.push(run);
+        Running {
+            keeper: self.clone(),
+            request: request.clone(),
+            at: of_key.len() - 1,
+        }
+    }
+
+    /// Runs of one key so far.
+    pub(crate) fn count(&self, request: &Request) -> usize {
+        self.runs.lock().get(request).map_or(0, Vec::len)
+    }
+
+    /// Runs so far in the clusters of these names.
+    pub(crate) fn count_in(&self, clusters: &BTreeSet<String>) -> usize {
+        let runs = self.runs.lock();
+        let of_clusters = runs
+            .iter()
+            .filter(|(request, _)| clusters.contains(request.cluster.as_str()));
+        of_clusters.map(|(_, runs)| runs.len()).sum()
+    }
+
+    /// Keys that ran while they were running.
+    pub(crate) fn overlaps(&self) -> Vec<Request> {
+        let runs = self.runs.lock();
+        // Runs of a key stand in the order in which they began.
+        let twice = |runs: &[Run]| {
+            runs.windows(2)
+                .any(|pair| pair[0].end.is_none_or(|end| end > pair[1].start))
+        };
+        runs.iter()
+            .filter(|(_, runs)| twice(runs))
+            .map(|(request, _)| request.clone())
+            .collect()
+    }
+}
+
+/// A run that goes on until it is dropped, as a run that is cut off is.
+struct Running {
+    keeper: Arc<Keeper>,
+    request: Request,
+    at: usize,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut runs = self.keeper.runs.lock();
+        let run = runs
+            .get_mut(&self.request)
+            .and_then(|runs| runs.get_mut(self.at));
+        if let Some(run) = run {
+            run.end = Some(Instant::now());
+        }
+    }
+}
+
+async fn reconcile(context: Context) -> Result<Action, Failure> {
+    let client = context.client(&Arc::new(Grant::all()));
+    let key = &context.request.key;
+    let read = async |name: &str| -> Result<Option<Value>, Failure> {
+        let key = ObjectKey {
+            namespace: key.namespace.clone(),
+            name: name.into(),
+        };
+        let json = client
+            .get(&config_map(), &key, &GetOptions::default())
+            .await?;
+        let parse = |json: bytes::Bytes| serde_json::from_slice(&json);
+        json.map(parse)
+            .transpose()
+            .map_err(|error| Failure::terminal(error.to_string()))
+    };
+    let Some(source) = read(&key.name).await? else {
+        return Ok(Action::Done);
+    };
+    if source["metadata"].get("deletionTimestamp").is_some() {
+        return Ok(Action::Done);
+    }
+    let child = read(&child_of(&key.name)).await?;
+    if child.is_some_and(|child| is_right(&source, &child)) {
+        return Ok(Action::Done);
+    }
+    let options = ApplyOptions {
+        force: true,
+        ..ApplyOptions::default()
+    };
+    let wanted = bytes::Bytes::from(wanted(&source).to_string());
+    client.apply(&config_map(), wanted, &options).await?;
+    Ok(Action::Done)
+}
+
+fn wanted(source: &Value) -> Value {
+    let (name, uid) = (&source["metadata"]["name"], &source["metadata"]["uid"]);
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "controller": true, "name": name, "uid": uid});
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": child_of(name.as_str().unwrap_or_default()), "namespace": source["metadata"]["namespace"],
+            "ownerReferences": [owner]},
+        "data": source["data"]})
+}
+
+/// Whether a child is what its source wants it to be.
+pub(crate) fn is_right(source: &Value, child: &Value) -> bool {
+    let owners = &child["metadata"]["ownerReferences"];
+    child["data"] == source["data"] && owners[0]["uid"] == source["metadata"]["uid"]
+}

@@ -1,0 +1,15 @@
+//! What the engine makes of servers and networks that fail. Entry points: the modules below, one per sort of failure.
+//!
+//! A test starts a [`rig::Rig`]: simulated clusters with a manager over all of them, whose reconciler keeps a child of each
+//! object equal to it. It disturbs one or some of the clusters, ends the disturbance and asks the [`oracle`], which proves that everything
+//! is as it should be, stays so, and that nothing is left behind.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test asserts by unwrapping, in its fixture too"
+)]
+
+mod keeper;
+mod oracle;
+mod restarts;
+mod rig;
