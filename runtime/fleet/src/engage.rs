@@ -52,7 +52,10 @@ pub enum EngageError {
         /// The provider that was first.
         by: String,
     },
-    /// The manager is draining.
+    /// The name of the local cluster, which no provider provides.
+    #[error("a provider's cluster has no name: the empty one is the local cluster's")]
+    Local,
+    /// The manager is draining, or the provider has been replaced or removed.
     #[error("the manager is stopping")]
     Stopping,
 }
@@ -74,4 +77,8 @@ pub trait Engage: Send + Sync {
 
     /// Ends work on a cluster; an unknown name does nothing.
     fn disengage(&self, name: &ClusterName);
+
+    /// Says that every cluster known has been engaged by now. Clusters of the provider that an earlier run, or another provider of its
+    /// name, had engaged and this run has not are disengaged. Only the first call of a run counts.
+    fn listed(&self);
 }

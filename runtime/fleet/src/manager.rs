@@ -28,6 +28,7 @@ mod core;
 mod dispatch;
 mod handle;
 mod idle;
+mod providers;
 
 pub use controllers::ControllerStatus;
 pub use handle::{KeyFilter, KeyStatus, ManagerHandle};
@@ -47,7 +48,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 /// How many keys run at once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concurrency {
     /// Over everything. Default: 64.
     pub global: usize,
@@ -94,6 +95,9 @@ pub enum ManagerError {
         /// The name.
         name: ControllerName,
     },
+    /// Two providers have one name.
+    #[error("two providers are named {0:?}: rename one")]
+    DuplicateProvider(String),
     /// The local cluster has a name.
     #[error("the local cluster is named {0:?}, but its name is always empty")]
     NamedLocal(ClusterName),
@@ -160,6 +164,14 @@ impl Builder {
             && !local.name.is_local()
         {
             return Err(ManagerError::NamedLocal(local.name.clone()));
+        }
+        for (i, provider) in self.providers.iter().enumerate() {
+            if self.providers[..i]
+                .iter()
+                .any(|p| p.name() == provider.name())
+            {
+                return Err(ManagerError::DuplicateProvider(provider.name().to_owned()));
+            }
         }
         for (i, controller) in self.controllers.iter().enumerate() {
             let same = |other: &&Controller| {
@@ -233,11 +245,11 @@ impl BoundManager {
     pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
         let core = self.core;
         if let Some(local) = self.local {
-            core.engage("local", local)
+            core.engage("local", &core.draining, local)
                 .map_err(|_| ManagerError::Stopping)?;
         }
         for provider in self.providers {
-            core.start_provider(provider);
+            core.put_provider(provider);
         }
         let dispatcher = core.host.spawn(core.clone().dispatch());
         stop.cancelled().await;

@@ -32,7 +32,8 @@ pub struct Problem {
 ///
 /// # Contract
 /// * [`Provider::run`] engages and disengages until `stop` is cancelled, and then returns without disengaging: the manager ends
-///   what is engaged. It may be called again after it has failed.
+///   what is engaged. It may be called again after it has failed, and then engages all that it knows once more.
+/// * It calls [`Engage::listed`] once it has engaged all that it knows.
 /// * What cannot be used is a [`Problem`], not an error: one bad cluster hides no other.
 pub trait Provider: Send + Sync {
     /// Its name, which clusters are reported under. Unique in a manager.

@@ -108,6 +108,12 @@ impl Queue {
             .unwrap_or(self.epoch + Duration::from_secs(1 << 30))
     }
 
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.classes.limits
+    }
+
     /// Changes the limits. Runs beyond a lower limit go on. Linear in clusters × tenants.
     pub fn set_limits(&mut self, limits: Limits) {
         self.classes.set_limits(limits);

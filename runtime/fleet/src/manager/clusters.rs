@@ -1,15 +1,13 @@
-//! Clusters that come and go, and the providers that bring them. Entry point: [`Core::engage`].
+//! Clusters that come and go. Entry point: [`Core::engage`].
 
 use super::core::Core;
-use crate::backoff::Backoff;
 use crate::cluster::{Cluster, ClusterState, Parts};
-use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::engage::{ClusterSpec, EngageError};
 use crate::name::ClusterName;
-use crate::provider::Provider;
 use crate::queue;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// An engaged cluster.
 pub(super) struct Engaged {
@@ -20,14 +18,16 @@ pub(super) struct Engaged {
 }
 
 impl Core {
+    /// Begins work on a cluster in the name of a provider, unless that has been stopped.
     pub(super) fn engage(
         self: &Arc<Self>,
         provider: &str,
+        stop: &CancellationToken,
         spec: ClusterSpec,
     ) -> Result<(), EngageError> {
         let mut engaged = self.engaged.lock();
-        // Looked at under the lock: a drain that begins now takes what is engaged afterwards.
-        if self.draining.is_cancelled() {
+        // Looked at under the lock: a drain that begins now, and the provider's end, take what was engaged before.
+        if stop.is_cancelled() {
             return Err(EngageError::Stopping);
         }
         if let Some(there) = engaged.get(&spec.name) {
@@ -115,12 +115,17 @@ impl Core {
         self.wake.notify_one();
     }
 
-    pub(super) fn disengage(self: &Arc<Self>, provider: &str, name: &ClusterName) {
+    pub(super) fn disengage(
+        self: &Arc<Self>,
+        provider: &str,
+        stop: &CancellationToken,
+        name: &ClusterName,
+    ) {
         let mut engaged = self.engaged.lock();
-        if engaged
+        let theirs = engaged
             .get(name)
-            .is_none_or(|there| there.provider != provider)
-        {
+            .is_some_and(|there| there.provider == provider);
+        if !theirs || stop.is_cancelled() {
             return;
         }
         if let Some(there) = engaged.remove(name) {
@@ -130,7 +135,7 @@ impl Core {
     }
 
     /// Ends work on a cluster: its keys leave the queue, its runs are cancelled, and nothing of it remains.
-    fn leave(self: &Arc<Self>, cluster: Arc<Cluster>) {
+    pub(super) fn leave(self: &Arc<Self>, cluster: Arc<Cluster>) {
         cluster.token().cancel();
         self.detach_cluster(cluster.name());
         // Out of the fleet first: from then on no key of it can enter the queue.
@@ -150,66 +155,5 @@ impl Core {
     pub(super) fn end_cluster(self: &Arc<Self>, cluster: Arc<Cluster>) {
         self.tasks
             .spawn_on(async move { cluster.end().await }, &self.host);
-    }
-
-    /// Runs a provider until the drain; one that fails is started again with growing delay.
-    pub(super) fn start_provider(self: &Arc<Self>, provider: Arc<dyn Provider>) {
-        let engaged = self.engaged.lock();
-        if !self.has_provider.swap(true, Ordering::AcqRel) {
-            self.reattach_all(&engaged);
-        }
-        drop(engaged);
-        self.providers.lock().push(provider.clone());
-        let core = self.clone();
-        let stop = self.draining.child_token();
-        let run = async move {
-            let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-            let mut rng = fastrand::Rng::new();
-            let engage: Arc<dyn Engage> = Arc::new(ProviderEngage {
-                core: core.clone(),
-                provider: provider.name().to_owned(),
-            });
-            loop {
-                let started = Instant::now();
-                let outcome = provider.clone().run(engage.clone(), stop.clone()).await;
-                if stop.is_cancelled() {
-                    return;
-                }
-                match outcome {
-                    Ok(()) => return,
-                    Err(error) => {
-                        if started.elapsed() > Duration::from_secs(60) {
-                            backoff.reset();
-                        }
-                        let delay = backoff.next(&mut rng);
-                        tracing::error!(provider = provider.name(), error = %error, delay_ms = delay.as_millis() as u64, "provider failed");
-                        if stop
-                            .run_until_cancelled(tokio::time::sleep(delay))
-                            .await
-                            .is_none()
-                        {
-                            return;
-                        }
-                    }
-                }
-            }
-        };
-        self.tasks.spawn_on(run, &self.host);
-    }
-}
-
-/// What a provider is given: engages clusters in its own name.
-struct ProviderEngage {
-    core: Arc<Core>,
-    provider: String,
-}
-
-impl Engage for ProviderEngage {
-    fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError> {
-        self.core.engage(&self.provider, spec)
-    }
-
-    fn disengage(&self, name: &ClusterName) {
-        self.core.disengage(&self.provider, name);
     }
 }

@@ -1,12 +1,12 @@
 //! What the parts of a running manager share. Entry point: [`Core::new`].
 
-use super::ManagerOptions;
 use super::clusters::Engaged;
 use super::controllers::Registered;
+use super::providers::Providers;
+use super::{Concurrency, ManagerOptions};
 use crate::cluster::{Fleet, Transports};
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, ControllerName, TenantName};
-use crate::provider::Provider;
 use crate::queue::{ControllerId, Limits, Queue, TenantOptions};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How long ending tasks may take once they are cancelled.
-const END: Duration = Duration::from_secs(15);
+pub(super) const END: Duration = Duration::from_secs(15);
 
 pub(crate) struct Core {
     /// Everything but reconcilers runs here.
@@ -41,8 +41,8 @@ pub(crate) struct Core {
     /// Engaged clusters and who provides them. Taken before `controllers`.
     pub(super) engaged: Mutex<BTreeMap<ClusterName, Engaged>>,
     pub(super) controllers: RwLock<Controllers>,
-    /// Every provider that was started, for what it cannot use.
-    pub(super) providers: Mutex<Vec<Arc<dyn Provider>>>,
+    /// Taken after `engaged`.
+    pub(super) providers: Mutex<Providers>,
     /// Cancelled when a drain begins: nothing is engaged, started or handed out any more.
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: what runs is cut off.
@@ -93,6 +93,18 @@ impl Core {
             attempts: TaskTracker::new(),
             tasks: TaskTracker::new(),
         })
+    }
+
+    pub(super) fn set_concurrency(&self, concurrency: &Concurrency) {
+        let mut queue = self.queue.lock();
+        let limits = Limits {
+            global: concurrency.global,
+            per_cluster: concurrency.per_cluster,
+            ..queue.limits()
+        };
+        queue.set_limits(limits);
+        drop(queue);
+        self.wake.notify_one();
     }
 
     pub(super) fn put_tenant(&self, name: &TenantName, options: TenantOptions) {

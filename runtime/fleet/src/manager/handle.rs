@@ -1,7 +1,7 @@
 //! Changes and asks a manager while it runs. Entry point: [`ManagerHandle`].
 
 use super::core::Core;
-use super::{ControllerStatus, Idle, ManagerError};
+use super::{Concurrency, ControllerStatus, Idle, ManagerError};
 use crate::cluster::{ClusterState, ClusterStatus, Fleet};
 use crate::controller::Controller;
 use crate::name::{ClusterName, ControllerName, TenantName};
@@ -99,9 +99,28 @@ impl ManagerHandle {
         self.core.put_tenant(name, options);
     }
 
-    /// Adds a provider. Controllers that leave it to the default engage its clusters from now on.
-    pub fn add_provider(&self, provider: Arc<dyn Provider>) {
-        self.core.start_provider(provider);
+    /// Changes how many keys run at once. Runs beyond a lower limit go on.
+    pub fn set_concurrency(&self, concurrency: &Concurrency) {
+        self.core.set_concurrency(concurrency);
+    }
+
+    /// Starts a provider, in place of the one of its name if there is one: clusters that both know stay engaged, those that only the
+    /// one before knew leave. With a first provider, controllers that leave it to the default engage provided clusters from now on.
+    ///
+    /// # Errors
+    /// [`ManagerError::Stopping`].
+    pub fn put_provider(&self, provider: Arc<dyn Provider>) -> Result<(), ManagerError> {
+        if self.core.draining.is_cancelled() {
+            return Err(ManagerError::Stopping);
+        }
+        self.core.put_provider(provider);
+        Ok(())
+    }
+
+    /// Takes a provider out: it is stopped, and its clusters are disengaged at once. Without any provider, controllers that leave it
+    /// to the default engage the local cluster. Returns whether it was there.
+    pub fn remove_provider(&self, name: &str) -> bool {
+        self.core.remove_provider(name)
     }
 
     /// Runs every object of a controller again, at low priority, as after a change of its code or configuration. Returns whether
@@ -174,14 +193,11 @@ impl ManagerHandle {
             .collect()
     }
 
-    /// What providers cannot use at the moment: files, contexts, names that are taken.
+    /// What providers cannot use at the moment: files, contexts, names that are taken; and providers that have failed and wait to be
+    /// started again.
     #[must_use]
     pub fn provider_problems(&self) -> Vec<Problem> {
-        let providers = self.core.providers.lock().clone();
-        providers
-            .iter()
-            .flat_map(|provider| provider.problems())
-            .collect()
+        self.core.provider_problems()
     }
 
     /// Every controller, sorted by tenant and name.

@@ -93,6 +93,7 @@ impl Provider for Clusters {
             let mut engaged = BTreeMap::new();
             loop {
                 self.sync(&*engage, &mut engaged);
+                engage.listed();
                 if stop
                     .run_until_cancelled(self.changed.notified())
                     .await

@@ -97,6 +97,7 @@ impl KubeconfigFiles {
         }
         state.files = files;
         let goes_on = bring_in_line(&mut state.engaged, wanted, engage, &mut problems);
+        engage.listed();
         for problem in &problems {
             if !self.problems.lock().contains(problem) {
                 tracing::warn!(
@@ -153,6 +154,8 @@ impl Provider for KubeconfigFiles {
     ) -> BoxFuture<'static, Result<(), ProviderError>> {
         Box::pin(async move {
             let mut watch = Watch::new();
+            // What an earlier run had engaged may have left since.
+            self.state.lock().engaged.clear();
             let changes = watch.changes();
             loop {
                 let (this, to) = (self.clone(), engage.clone());

@@ -35,6 +35,7 @@ impl Provider for Single {
                 provider: self.name().to_owned(),
                 reason: error.to_string(),
             })?;
+            engage.listed();
             stop.cancelled().await;
             Ok(())
         })

@@ -160,8 +160,9 @@ impl Reload {
                 Some(_) => needs_restart(&document.identity, "changed"),
                 None => match clusters::provider(document, spec) {
                     Ok(provider) => {
-                        self.host.manager.add_provider(provider);
-                        tracing::info!(provider = document.identity.name, "provider added");
+                        if self.host.manager.put_provider(provider).is_ok() {
+                            tracing::info!(provider = document.identity.name, "provider added");
+                        }
                     }
                     Err(problem) => tracing::error!(%problem, "provider not started"),
                 },

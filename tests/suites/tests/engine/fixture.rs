@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{Hook, Server};
 use windlass_fleet::api::{GetOptions, ReadMode};
 use windlass_fleet::cluster::{Cluster, ClusterConfig};
+use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{Builder, ManagerHandle};
 use windlass_fleet::provider::clusters::Clusters;
@@ -206,6 +207,10 @@ struct Inner {
     runs: Vec<Request>,
     running: BTreeMap<Request, usize>,
     overlapped: bool,
+    /// Runs of any key that have ended.
+    ended: usize,
+    /// Most that ran at once, over all keys.
+    most: usize,
 }
 
 impl Log {
@@ -216,11 +221,13 @@ impl Log {
         *running += 1;
         let twice = *running > 1;
         inner.overlapped |= twice;
+        inner.most = inner.most.max(inner.running.values().sum());
     }
 
     pub(crate) fn leave(&self, request: &Request) {
         let mut inner = self.inner.lock();
         *inner.running.entry(request.clone()).or_insert(1) -= 1;
+        inner.ended += 1;
     }
 
     pub(crate) fn count(&self, request: &Request) -> usize {
@@ -234,6 +241,20 @@ impl Log {
 
     pub(crate) fn total(&self) -> usize {
         self.inner.lock().runs.len()
+    }
+
+    /// Most runs at once, over all keys.
+    pub(crate) fn most(&self) -> usize {
+        self.inner.lock().most
+    }
+
+    /// Waits until so many runs have ended.
+    pub(crate) async fn ended(&self, runs: usize) -> Result<()> {
+        wait(&format!("the end of {runs} runs"), || {
+            Seen::of(self.inner.lock().ended, |n| *n >= runs)
+        })
+        .await
+        .map(drop)
     }
 
     pub(crate) fn overlapped(&self) -> bool {
@@ -256,6 +277,32 @@ where
     W: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, Failure>> + Send + 'static,
 {
+    controller_with(log, ControllerOptions::default(), work)
+}
+
+/// As [`controller`], with bounds of its own.
+pub(crate) fn controller_with<W, Fut>(
+    log: &Arc<Log>,
+    options: ControllerOptions,
+    work: W,
+) -> Controller
+where
+    W: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, Failure>> + Send + 'static,
+{
+    logged(builder().options(options), log, work)
+}
+
+/// Completes any controller with a reconciler that logs what it is asked and then does `work`.
+pub(crate) fn logged<W, Fut>(
+    builder: windlass_fleet::controller::Builder,
+    log: &Arc<Log>,
+    work: W,
+) -> Controller
+where
+    W: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, Failure>> + Send + 'static,
+{
     let log = log.clone();
     let reconcile = move |context: Context| {
         let (log, work) = (log.clone(), work.clone());
@@ -267,7 +314,7 @@ where
             outcome
         }
     };
-    builder()
+    builder
         .build(Arc::new(reconcile))
         .expect("a valid controller")
 }

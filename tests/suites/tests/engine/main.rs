@@ -13,4 +13,5 @@ mod engagement;
 mod fixture;
 mod keys;
 mod locality;
+mod providers;
 mod sources;

@@ -33,6 +33,8 @@ impl Engage for Recorder {
         self.log.lock().push(format!("-{name}"));
         self.engaged.lock().remove(name.as_str());
     }
+
+    fn listed(&self) {}
 }
 
 struct World {

@@ -1,0 +1,204 @@
+//! Providers that are added, replaced and removed while the manager runs, and such as fail.
+
+use super::fixture::{Fleet, Log, name, object, recording, request, wait};
+use super::keys::wait_idle;
+use anyhow::Result;
+use futures::future::BoxFuture;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio_util::sync::CancellationToken;
+use windlass_fleet::engage::{ClusterSpec, Engage};
+use windlass_fleet::manager::Concurrency;
+use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::provider::{Provider, ProviderError};
+use windlass_harness::eventually::Seen;
+
+fn names(fleet: &Fleet) -> Vec<String> {
+    let clusters = fleet.handle.clusters();
+    clusters.into_iter().map(|c| c.name.to_string()).collect()
+}
+
+async fn engaged(fleet: &Fleet, wanted: &[&str]) -> Result<()> {
+    wait("the engaged clusters", || {
+        Seen::of(names(fleet), |names| names == wanted)
+    })
+    .await
+    .map(drop)
+}
+
+#[tokio::test]
+async fn a_removed_provider_takes_its_clusters_and_no_other_with_it() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    fleet.engage("alpha").await?;
+    let other = Arc::new(Clusters::new("other"));
+    other.put(fleet.spec("beta")?);
+    fleet.handle.put_provider(other.clone())?;
+    fleet.ready("beta").await?;
+    assert!(fleet.handle.remove_provider("other"));
+    assert_eq!(names(&fleet), ["alpha"], "at once");
+    other.put(fleet.spec("beta")?);
+    fleet.apply("alpha", object("a", json!({})))?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    assert_eq!(names(&fleet), ["alpha"], "it has no say any more");
+    wait("closed watches", || {
+        Seen::of(fleet.server("beta").watchers(), |n| *n == 0)
+    })
+    .await?;
+    assert!(!fleet.handle.remove_provider("other"));
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn without_its_last_provider_a_controller_engages_the_local_cluster() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::local_only(|b| b.controller(recording(&log))).await?;
+    fleet.apply("local", object("a", json!({})))?;
+    log.ran(&request("", "a"), 1).await?;
+    let provider = Arc::new(Clusters::new("late"));
+    fleet.handle.put_provider(provider)?;
+    let sources = || fleet.handle.controllers()[0].clusters;
+    assert_eq!(
+        sources(),
+        0,
+        "provided clusters only, of which there is none"
+    );
+    assert!(fleet.handle.remove_provider("late"));
+    assert_eq!(sources(), 1);
+    log.ran(&request("", "a"), 2).await?;
+    assert_eq!(names(&fleet), [""], "the local cluster is no provider's");
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_provider_put_in_place_of_another_keeps_what_both_know() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha", "beta", "gamma"], |b| {
+        b.controller(recording(&log))
+    })
+    .await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let alpha = fleet.engage("alpha").await?;
+    fleet.engage("beta").await?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    let next = Arc::new(Clusters::new("test"));
+    next.put(fleet.spec("alpha")?);
+    next.put(fleet.spec("gamma")?);
+    fleet.handle.put_provider(next)?;
+    engaged(&fleet, &["alpha", "gamma"]).await?;
+    fleet.ready("gamma").await?;
+    let now = fleet.handle.fleet().cluster(&name("alpha"));
+    assert!(now.is_some_and(|now| Arc::ptr_eq(&now, &alpha)));
+    // The one before has no say any more.
+    fleet.provider.put(fleet.spec("beta")?);
+    fleet.provider.remove(&name("alpha"));
+    wait_idle(&fleet).await?;
+    assert_eq!(names(&fleet), ["alpha", "gamma"]);
+    assert_eq!(log.count(&request("alpha", "a")), 1, "undisturbed");
+    fleet.stop().await
+}
+
+/// Engages one cluster and panics, then engages another.
+struct Crashing {
+    specs: [ClusterSpec; 2],
+    runs: AtomicUsize,
+}
+
+impl Provider for Crashing {
+    fn name(&self) -> &str {
+        "crashing"
+    }
+
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
+        let run = self.runs.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(engage.engage(self.specs[run].clone()), Ok(()));
+        assert!(run > 0, "the first time");
+        Box::pin(async move {
+            engage.listed();
+            stop.cancelled().await;
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_crashes_is_reported_and_started_again() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let specs = [fleet.spec("alpha")?, fleet.spec("beta")?];
+    let runs = AtomicUsize::new(0);
+    fleet
+        .handle
+        .put_provider(Arc::new(Crashing { specs, runs }))?;
+    let problems = wait("the report", || {
+        Seen::of(fleet.handle.provider_problems(), |all| !all.is_empty())
+    })
+    .await?;
+    assert_eq!(problems[0].subject, "crashing");
+    assert!(problems[0].message.contains("panicked"), "{problems:?}");
+    // What it had engaged stays while it is away, and leaves once the next run has told of all it knows.
+    assert_eq!(names(&fleet), ["alpha"]);
+    engaged(&fleet, &["beta"]).await?;
+    assert_eq!(fleet.handle.provider_problems(), []);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
+    let (log, gate) = (
+        Arc::new(Log::default()),
+        Arc::new(tokio::sync::Semaphore::new(0)),
+    );
+    let held = gate.clone();
+    let controller = super::fixture::controller_with(
+        &log,
+        windlass_fleet::controller::ControllerOptions {
+            concurrency: 100,
+            ..Default::default()
+        },
+        move |_| {
+            let gate = held.clone();
+            async move {
+                gate.acquire().await.expect("never closed").forget();
+                Ok(windlass_fleet::Action::Done)
+            }
+        },
+    );
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let set = |global| {
+        let per_cluster = None;
+        let concurrency = Concurrency {
+            global,
+            per_cluster,
+        };
+        fleet.handle.set_concurrency(&concurrency);
+    };
+    set(4 * 3);
+    for n in 0..20 {
+        fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
+    }
+    fleet.engage("alpha").await?;
+    let running = |wanted: usize| {
+        let fleet = &fleet;
+        wait("so many runs", move || {
+            Seen::of(fleet.handle.controllers()[0].running, |n| *n == wanted)
+        })
+    };
+    // A quarter of all slots is what a tenant may have in one cluster.
+    running(3).await?;
+    set(4 * 5);
+    running(5).await?;
+    set(4 * 2);
+    gate.add_permits(4);
+    log.ended(4).await?;
+    running(2).await?;
+    gate.add_permits(100);
+    wait_idle(&fleet).await?;
+    assert_eq!((log.total(), log.most()), (20, 5));
+    fleet.stop().await
+}
