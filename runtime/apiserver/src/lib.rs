@@ -1,9 +1,9 @@
 //! An in-memory Kubernetes API server, many clusters in one process. Entry point: [`Server`].
 //!
 //! It behaves as kube-apiserver 1.36 with kube-controller-manager's garbage collector and namespace controller does, for what
-//! controllers and kubectl use. It has no authentication, keeps nothing on disk, runs no admission webhooks, no CEL rules and no
-//! conversion webhooks, and answers in JSON only (it reads JSON, YAML and, for
-//! built-in kinds, protocol buffers).
+//! controllers and kubectl use. It admits everybody unless it is told bearer tokens, allows everything, keeps nothing on disk, runs
+//! no admission webhooks, no CEL rules and no conversion webhooks, and answers in JSON only (it reads JSON, YAML and, for built-in
+//! kinds, protocol buffers).
 //!
 //! Fields of the kinds in `schema/builtin.json` and of CRDs are typed for server-side apply and strategic merge patch; where a
 //! schema says nothing, lists are atomic.
@@ -60,5 +60,5 @@ mod server;
 pub use call::{Call, Verb};
 pub use cluster::Cluster;
 pub use hook::{FrameVerdict, Hook, RequestVerdict};
-pub use server::{BindError, Builder, Server};
+pub use server::{BindError, Builder, ClientCertificate, Connections, Server, TlsError};
 pub use status::ApiError;

@@ -1,11 +1,17 @@
 //! The server: [`Server`], many clusters behind one port.
 
+mod access;
+mod tls;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -13,6 +19,13 @@ use crate::cluster::Cluster;
 use crate::clusters::{self, Clusters};
 use crate::hook::Hook;
 use crate::http;
+use crate::status::ApiError;
+use access::Access;
+use tls::Tls;
+pub use tls::{ClientCertificate, TlsError};
+
+/// Streams that a client may have open at once on one HTTP/2 connection, by default.
+const STREAMS: u32 = 1_000;
 
 /// Changes kept per resource by default; a watch that falls further behind gets 410.
 const HISTORY: usize = 4_096;
@@ -28,6 +41,18 @@ pub enum BindError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// TLS was asked for and cannot be set up.
+    #[error("tls cannot be set up")]
+    Tls(#[from] TlsError),
+}
+
+/// Connections of a [`Server`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// Open now.
+    pub open: usize,
+    /// Accepted since the server began.
+    pub accepted: u64,
 }
 
 /// Settings of a [`Server`], made by [`Server::builder`].
@@ -36,6 +61,9 @@ pub struct Builder {
     clusters: Vec<String>,
     history: Option<usize>,
     hook: Option<Arc<dyn Hook>>,
+    tls: bool,
+    http1_only: bool,
+    max_streams: Option<u32>,
 }
 
 impl Builder {
@@ -60,10 +88,32 @@ impl Builder {
         self
     }
 
+    /// Serves TLS with a certificate authority of its own, HTTP/2 and HTTP/1.1 by ALPN. Default: plain HTTP, where clients
+    /// that know HTTP/2 is there may use it.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Offers no HTTP/2 in TLS. Default: both.
+    #[must_use]
+    pub fn http1_only(mut self) -> Self {
+        self.http1_only = true;
+        self
+    }
+
+    /// Streams that a client may have open at once on one HTTP/2 connection. Default: 1,000.
+    #[must_use]
+    pub fn max_streams(mut self, streams: u32) -> Self {
+        self.max_streams = Some(streams);
+        self
+    }
+
     /// Listens on `address` (`127.0.0.1:0` for a free port) and serves from now on, on the current Tokio runtime.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// When the address cannot be listened on, or TLS cannot be set up.
     pub async fn bind(self, address: &str) -> Result<Server, BindError> {
         let listen = |source| BindError::Listen {
             address: address.to_owned(),
@@ -77,6 +127,15 @@ impl Builder {
             tasks: TaskTracker::new(),
             history: self.history.unwrap_or(HISTORY),
             hook: self.hook,
+            tls: if self.tls {
+                Some(Tls::new(bound, !self.http1_only)?)
+            } else {
+                None
+            },
+            max_streams: self.max_streams.unwrap_or(STREAMS),
+            access: Access::default(),
+            open: AtomicUsize::new(0),
+            accepted: AtomicU64::new(0),
         });
         let server = Server {
             shared,
@@ -105,6 +164,11 @@ struct Shared {
     tasks: TaskTracker,
     history: usize,
     hook: Option<Arc<dyn Hook>>,
+    tls: Option<Tls>,
+    max_streams: u32,
+    access: Access,
+    open: AtomicUsize,
+    accepted: AtomicU64,
 }
 
 impl Server {
@@ -169,10 +233,58 @@ impl Server {
 
     /// The base URL of a cluster, whether or not it is served.
     pub fn url(&self, cluster: &str) -> String {
-        format!("http://{}{}", self.address, clusters::path(cluster))
+        let scheme = if self.shared.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}{}", self.address, clusters::path(cluster))
     }
 
-    /// A kubeconfig with one context per cluster, named like it; the first one is current.
+    /// The certificate of its authority, PEM; `None` without TLS.
+    pub fn ca(&self) -> Option<String> {
+        self.shared.tls.as_ref().map(Tls::ca_pem)
+    }
+
+    /// Puts another authority and server certificate in place for connections from now on; those that stand are left alone.
+    /// Does nothing without TLS.
+    ///
+    /// # Errors
+    /// When certificates cannot be made; then nothing has changed.
+    pub fn rotate_ca(&self) -> Result<(), TlsError> {
+        self.shared.tls.as_ref().map_or(Ok(()), Tls::rotate)
+    }
+
+    /// A client certificate of its authority, valid from now on for `valid`; `None` without TLS.
+    ///
+    /// # Errors
+    /// When the certificate cannot be made.
+    pub fn issue_certificate(
+        &self,
+        name: &str,
+        valid: Duration,
+    ) -> Result<Option<ClientCertificate>, TlsError> {
+        let tls = self.shared.tls.as_ref();
+        tls.map(|tls| tls.issue(name, valid)).transpose()
+    }
+
+    /// From now on answers 401 to requests with neither one of these bearer tokens nor a client certificate of its authority.
+    /// `None`: everybody is admitted, as at the beginning.
+    pub fn set_tokens(&self, tokens: Option<&[&str]>) {
+        let owned = |tokens: &[&str]| tokens.iter().map(|token| (*token).to_owned()).collect();
+        self.shared.access.set(tokens.map(owned));
+    }
+
+    /// How many connections there are and have been.
+    pub fn connections(&self) -> Connections {
+        Connections {
+            open: self.shared.open.load(Ordering::SeqCst),
+            accepted: self.shared.accepted.load(Ordering::SeqCst),
+        }
+    }
+
+    /// A kubeconfig with one context per cluster, named like it; the first one is current. It holds the authority's certificate
+    /// and a token where there are such.
     pub fn kubeconfig(&self) -> String {
         let names = self.clusters();
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -189,8 +301,12 @@ impl Server {
             }
         };
         yaml += &section("clusters", &|name| {
+            let ca = self.ca().map_or_else(String::new, |pem| {
+                let data = crate::base64::encode(pem.as_bytes());
+                format!("    certificate-authority-data: {data}\n")
+            });
             format!(
-                "- name: {}\n  cluster:\n    server: {}\n",
+                "- name: {}\n  cluster:\n    server: {}\n{ca}",
                 quoted(name),
                 quoted(&self.url(name))
             )
@@ -201,7 +317,11 @@ impl Server {
                 quoted(name)
             )
         });
-        yaml += "users:\n- name: admin\n  user: {}\n";
+        let user = self.shared.access.any_token().map_or_else(
+            || "{}".to_owned(),
+            |token| format!("{{token: {}}}", quoted(&token)),
+        );
+        yaml += &format!("users:\n- name: admin\n  user: {user}\n");
         yaml
     }
 
@@ -244,19 +364,69 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, only: Option<Arc<str
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
 }
 
-async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>, only: Option<Arc<str>>) {
-    let clusters = Arc::clone(&shared.clusters);
+/// Counts a connection as open while it is held.
+struct Open(Arc<Shared>);
+
+impl Open {
+    fn new(shared: Arc<Shared>) -> Self {
+        shared.open.fetch_add(1, Ordering::SeqCst);
+        shared.accepted.fetch_add(1, Ordering::SeqCst);
+        Self(shared)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>, only: Option<Arc<str>>) {
+    let _open = Open::new(Arc::clone(&shared));
+    let Some(tls) = &shared.tls else {
+        return serve(stream, &shared, only, false).await;
+    };
+    let stream = tokio::select! {
+        () = shared.stop.cancelled() => return,
+        stream = tls.accept(stream) => stream,
+    };
+    match stream {
+        Ok(stream) => {
+            let certificate = stream.get_ref().1.peer_certificates().is_some();
+            serve(stream, &shared, only, certificate).await;
+        }
+        Err(error) => tracing::debug!(%error, "a tls handshake failed"),
+    }
+}
+
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    shared: &Arc<Shared>,
+    only: Option<Arc<str>>,
+    has_certificate: bool,
+) {
+    let of_service = Arc::clone(shared);
     let service = hyper::service::service_fn(move |request| {
-        http::handle(Arc::clone(&clusters), only.clone(), request)
+        let (shared, only) = (Arc::clone(&of_service), only.clone());
+        async move {
+            if !shared.access.admits(request.headers(), has_certificate) {
+                return Ok(http::failure(&ApiError::new(
+                    401,
+                    "Unauthorized",
+                    "Unauthorized",
+                )));
+            }
+            http::handle(Arc::clone(&shared.clusters), only, request).await
+        }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http2().max_concurrent_streams(1_000);
+    builder.http2().max_concurrent_streams(shared.max_streams);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
