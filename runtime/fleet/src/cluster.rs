@@ -32,6 +32,7 @@ pub(crate) use transport::Transports;
 
 use crate::api::{ApiCode, ApiError};
 use crate::grant::{ClusterFacts, Grant};
+use crate::metrics::ClusterMetrics;
 use crate::name::ClusterName;
 use arc_swap::ArcSwapOption;
 use events::Recorder;
@@ -54,6 +55,7 @@ pub struct Cluster {
     backend: ArcSwapOption<Backend>,
     lifecycle: Lifecycle,
     recorder: Recorder,
+    metrics: Arc<ClusterMetrics>,
     /// Cancelled when the cluster is disengaged; ends every task of the cluster.
     token: CancellationToken,
     tasks: TaskTracker,
@@ -67,6 +69,7 @@ pub(crate) struct Parts {
     pub(crate) config: ClusterConfig,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) properties: BTreeMap<String, String>,
+    pub(crate) metrics: Arc<ClusterMetrics>,
 }
 
 /// A cluster as status pages show it.
@@ -133,6 +136,7 @@ impl Cluster {
                 backend: ArcSwapOption::empty(),
                 lifecycle: Lifecycle::new(),
                 recorder,
+                metrics: parts.metrics,
                 token,
                 tasks: TaskTracker::new(),
                 changed: Arc::new(Notify::new()),
@@ -246,6 +250,10 @@ impl Cluster {
 
     pub(crate) fn events(&self) -> &Recorder {
         &self.recorder
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<ClusterMetrics> {
+        &self.metrics
     }
 
     pub(crate) fn token(&self) -> &CancellationToken {

@@ -28,6 +28,7 @@ mod core;
 mod dispatch;
 mod handle;
 mod idle;
+mod observe;
 mod providers;
 
 pub use controllers::ControllerStatus;

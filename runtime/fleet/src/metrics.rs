@@ -1,224 +1,226 @@
-//! Metrics of controllers, named after controller-runtime's with `tenant`, `reconciler` and `cluster` added. Entry point:
+//! Metrics, named after controller-runtime's with the labels `tenant`, `reconciler` and `cluster` added. Entry point:
 //! [`Metrics::new`].
 //!
-//! Series are bounded: tenants and reconcilers come from the operator, clusters from providers, and a cluster's series go when it
-//! does.
+//! Series are bounded. Tenants and reconcilers come from the operator. Clusters come from outside: up to a limit each has series of
+//! its own, and those beyond are counted together as cluster [`OTHER`]. Counters tell clusters apart; histograms, which are dozens of
+//! series each, do not. What is of a cluster or of a controller goes when it goes.
+
+mod cluster;
+mod controller;
+mod exposition;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cluster::ClusterMetrics;
+pub(crate) use controller::{ControllerMetrics, End};
 
 use crate::name::{ClusterName, ControllerName, TenantName};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
+use crate::queue::{Counts, Totals};
+use exposition::Exposition;
+use parking_lot::{Mutex, RwLock};
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Upper bounds of the buckets of reconcile times, in seconds.
-const BUCKETS: [f64; 16] = [
-    0.000_05, 0.000_2, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-    60.0,
-];
+/// The `cluster` of all clusters beyond the limit. Counters are those of all of them ever; gauges their sum.
+pub const OTHER: &str = "__other__";
 
-/// How attempts end, as `result` labels: controller-runtime's words, and `terminal` and `gone`.
-pub(crate) const RESULTS: [&str; 5] = ["success", "requeue_after", "error", "terminal", "gone"];
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Attempt {
-    tenant: String,
-    reconciler: String,
-    cluster: String,
-    result: &'static str,
+/// Bounds on series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricLimits {
+    /// Clusters that have series of their own. Default: 1000.
+    pub clusters: usize,
+    /// Pairs of a controller and a cluster that have series of their own. Default: 10,000.
+    pub pairs: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Owner {
-    tenant: String,
-    reconciler: String,
+impl Default for MetricLimits {
+    fn default() -> Self {
+        Self {
+            clusters: 1000,
+            pairs: 10_000,
+        }
+    }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct State {
-    state: &'static str,
-}
-
-/// Handles to every metric. Cheap to clone.
-#[derive(Clone)]
+/// Handle to every metric. Cheap to clone. The default is one that nobody reads.
+#[derive(Debug, Clone)]
 pub struct Metrics {
-    reconciles: Family<Attempt, Counter>,
-    times: Family<Owner, Histogram, fn() -> Histogram>,
-    active: Family<Owner, Gauge>,
-    panics: Family<Owner, Counter>,
-    timeouts: Family<Owner, Counter>,
-    adds: Family<Owner, Counter>,
-    depth: Family<Owner, Gauge>,
-    clusters: Family<State, Gauge>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    controllers: RwLock<BTreeMap<(TenantName, ControllerName), Arc<ControllerMetrics>>>,
+    clusters: Mutex<Clusters>,
+    /// How many more pairs of a controller and a cluster may have series of their own.
+    room: Arc<AtomicUsize>,
+    /// Managers that are read when somebody asks.
+    observed: Mutex<Vec<Weak<dyn Observe>>>,
+}
+
+#[derive(Debug)]
+struct Clusters {
+    limit: usize,
+    /// Those with series of their own, and how many engagements of the name there are: a cluster may be replaced while it runs.
+    labelled: BTreeMap<ClusterName, (Arc<ClusterMetrics>, usize)>,
+    /// What all others are counted as.
+    other: Arc<ClusterMetrics>,
+    /// Whether there has been any other.
+    overflowed: bool,
+    /// Tells clusters of one name apart. Never reused.
+    last: u64,
+}
+
+/// What is read at the time somebody asks, not counted.
+pub(crate) trait Observe: Send + Sync + std::fmt::Debug {
+    fn observe(&self) -> Snapshot;
+}
+
+/// A manager at one time.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) controllers: Vec<ControllerNow>,
+    pub(crate) clusters: Vec<ClusterNow>,
+}
+
+/// A controller at one time.
+#[derive(Debug)]
+pub(crate) struct ControllerNow {
+    pub(crate) metrics: Arc<ControllerMetrics>,
+    pub(crate) concurrency: usize,
+    pub(crate) counts: Counts,
+    pub(crate) totals: Totals,
+    /// How long each run that has not ended lasts already.
+    pub(crate) running: Vec<Duration>,
+}
+
+/// A cluster at one time.
+#[derive(Debug)]
+pub(crate) struct ClusterNow {
+    pub(crate) metrics: Arc<ClusterMetrics>,
+    pub(crate) state: &'static str,
+    pub(crate) ready: bool,
+    pub(crate) stores: usize,
+    pub(crate) objects: usize,
+    pub(crate) bytes: usize,
+    pub(crate) events_dropped: u64,
 }
 
 impl Default for Metrics {
-    /// Metrics that nobody reads.
     fn default() -> Self {
-        Self {
-            reconciles: Family::default(),
-            times: Family::new_with_constructor(times),
-            active: Family::default(),
-            panics: Family::default(),
-            timeouts: Family::default(),
-            adds: Family::default(),
-            depth: Family::default(),
-            clusters: Family::default(),
-        }
+        Self::unread(MetricLimits::default())
     }
 }
 
 impl Metrics {
-    /// Makes the metrics and registers them.
+    /// Makes the metrics and registers them, with the default limits.
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        // The library adds `_total` to counters.
-        registry.register(
-            "controller_runtime_reconcile",
-            "Finished attempts by result",
-            metrics.reconciles.clone(),
-        );
-        registry.register(
-            "controller_runtime_reconcile_time_seconds",
-            "Time of an attempt",
-            metrics.times.clone(),
-        );
-        registry.register(
-            "controller_runtime_active_workers",
-            "Attempts that run now",
-            metrics.active.clone(),
-        );
-        registry.register(
-            "controller_runtime_reconcile_panics",
-            "Attempts that panicked",
-            metrics.panics.clone(),
-        );
-        registry.register(
-            "controller_runtime_reconcile_timeouts",
-            "Attempts cut off at their deadline",
-            metrics.timeouts.clone(),
-        );
-        registry.register(
-            "workqueue_adds",
-            "Requests offered to the queue",
-            metrics.adds.clone(),
-        );
-        registry.register(
-            "workqueue_depth",
-            "Requests that wait to run now",
-            metrics.depth.clone(),
-        );
-        registry.register(
-            "windlass_clusters",
-            "Engaged clusters by state",
-            metrics.clusters.clone(),
-        );
+        Self::with_limits(MetricLimits::default(), registry)
+    }
+
+    /// Makes the metrics and registers them.
+    pub fn with_limits(limits: MetricLimits, registry: &mut Registry) -> Self {
+        let metrics = Self::unread(limits);
+        registry.register_collector(Box::new(Exposition(metrics.clone())));
         metrics
     }
 
-    pub(crate) fn started(&self, tenant: &TenantName, controller: &ControllerName) {
-        self.active.get_or_create(&owner(tenant, controller)).inc();
-    }
-
-    pub(crate) fn finished(
-        &self,
-        tenant: &TenantName,
-        controller: &ControllerName,
-        cluster: &ClusterName,
-        result: &'static str,
-        time: Duration,
-    ) {
-        let owner = owner(tenant, controller);
-        self.active.get_or_create(&owner).dec();
-        self.times.get_or_create(&owner).observe(time.as_secs_f64());
-        self.reconciles
-            .get_or_create(&attempt(tenant, controller, cluster, result))
-            .inc();
-    }
-
-    pub(crate) fn panicked(&self, tenant: &TenantName, controller: &ControllerName) {
-        self.panics.get_or_create(&owner(tenant, controller)).inc();
-    }
-
-    pub(crate) fn timed_out(&self, tenant: &TenantName, controller: &ControllerName) {
-        self.timeouts
-            .get_or_create(&owner(tenant, controller))
-            .inc();
-    }
-
-    /// Counts requests that a controller's sources offer.
-    pub(crate) fn adds(&self, tenant: &TenantName, controller: &ControllerName) -> Counter {
-        self.adds.get_or_create(&owner(tenant, controller)).clone()
-    }
-
-    pub(crate) fn set_depth(&self, tenant: &TenantName, controller: &ControllerName, ready: usize) {
-        self.depth
-            .get_or_create(&owner(tenant, controller))
-            .set(i64::try_from(ready).unwrap_or(i64::MAX));
-    }
-
-    pub(crate) fn set_clusters(&self, state: &'static str, count: usize) {
-        self.clusters
-            .get_or_create(&State { state })
-            .set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-
-    /// Drops the series of a controller in a cluster that has left.
-    pub(crate) fn forget_cluster(
-        &self,
-        tenant: &TenantName,
-        controller: &ControllerName,
-        cluster: &ClusterName,
-    ) {
-        for result in RESULTS {
-            self.reconciles
-                .remove(&attempt(tenant, controller, cluster, result));
+    fn unread(limits: MetricLimits) -> Self {
+        let clusters = Clusters {
+            limit: limits.clusters,
+            labelled: BTreeMap::new(),
+            other: Arc::new(ClusterMetrics::other()),
+            overflowed: false,
+            last: ClusterMetrics::OTHER_ID,
+        };
+        Self {
+            inner: Arc::new(Inner {
+                controllers: RwLock::default(),
+                clusters: Mutex::new(clusters),
+                room: Arc::new(AtomicUsize::new(limits.pairs)),
+                observed: Mutex::default(),
+            }),
         }
     }
 
-    /// Drops the series of a controller that was removed.
-    pub(crate) fn forget_controller<'a>(
+    /// Has a manager read whenever somebody asks, until it is dropped.
+    pub(crate) fn observe(&self, manager: Weak<dyn Observe>) {
+        self.inner.observed.lock().push(manager);
+    }
+
+    /// The metrics of a controller that is added now.
+    pub(crate) fn controller(
         &self,
         tenant: &TenantName,
-        controller: &ControllerName,
-        clusters: impl Iterator<Item = &'a ClusterName>,
-    ) {
-        for cluster in clusters {
-            self.forget_cluster(tenant, controller, cluster);
+        name: &ControllerName,
+    ) -> Arc<ControllerMetrics> {
+        let key = (tenant.clone(), name.clone());
+        let made = Arc::new(ControllerMetrics::new(
+            tenant,
+            name,
+            self.inner.room.clone(),
+        ));
+        let replaced = self.inner.controllers.write().insert(key, made.clone());
+        if let Some(replaced) = replaced {
+            replaced.forget_all();
         }
-        let owner = owner(tenant, controller);
-        self.times.remove(&owner);
-        self.active.remove(&owner);
-        self.panics.remove(&owner);
-        self.timeouts.remove(&owner);
-        self.adds.remove(&owner);
-        self.depth.remove(&owner);
+        made
     }
-}
 
-fn times() -> Histogram {
-    Histogram::new(BUCKETS)
-}
-
-fn owner(tenant: &TenantName, controller: &ControllerName) -> Owner {
-    Owner {
-        tenant: tenant.to_string(),
-        reconciler: controller.to_string(),
+    /// Drops the series of a controller that was removed, unless there is another of its name by now.
+    pub(crate) fn forget_controller(&self, controller: &Arc<ControllerMetrics>) {
+        let key = controller.key();
+        let mut controllers = self.inner.controllers.write();
+        if controllers
+            .get(&key)
+            .is_some_and(|there| Arc::ptr_eq(there, controller))
+        {
+            controllers.remove(&key);
+        }
+        drop(controllers);
+        controller.forget_all();
     }
-}
 
-fn attempt(
-    tenant: &TenantName,
-    controller: &ControllerName,
-    cluster: &ClusterName,
-    result: &'static str,
-) -> Attempt {
-    Attempt {
-        tenant: tenant.to_string(),
-        reconciler: controller.to_string(),
-        cluster: cluster.to_string(),
-        result,
+    /// The metrics of a cluster that is engaged now; `host` is its server's authority.
+    pub(crate) fn cluster(&self, name: &ClusterName, host: &str) -> Arc<ClusterMetrics> {
+        let mut clusters = self.inner.clusters.lock();
+        if let Some((there, engagements)) = clusters.labelled.get_mut(name) {
+            *engagements += 1;
+            return there.clone();
+        }
+        if clusters.labelled.len() >= clusters.limit {
+            clusters.overflowed = true;
+            return clusters.other.clone();
+        }
+        clusters.last += 1;
+        let made = Arc::new(ClusterMetrics::new(clusters.last, name.as_str(), host));
+        clusters.labelled.insert(name.clone(), (made.clone(), 1));
+        made
+    }
+
+    /// Drops the series of a cluster that has left, unless another one of its name is engaged.
+    pub(crate) fn forget_cluster(&self, name: &ClusterName, cluster: &Arc<ClusterMetrics>) {
+        let mut clusters = self.inner.clusters.lock();
+        let Some((there, engagements)) = clusters.labelled.get_mut(name) else {
+            return;
+        };
+        if !Arc::ptr_eq(there, cluster) {
+            return;
+        }
+        *engagements -= 1;
+        if *engagements > 0 {
+            return;
+        }
+        clusters.labelled.remove(name);
+        drop(clusters);
+        // First told to the cluster: a run that looks for its series from now on gets some that nobody sees.
+        cluster.leave();
+        let controllers: Vec<_> = self.inner.controllers.read().values().cloned().collect();
+        for controller in controllers {
+            controller.forget(cluster);
+        }
     }
 }

@@ -68,7 +68,6 @@ impl Host {
     /// # Errors
     /// When a metric cannot be printed.
     pub(crate) fn metrics(&self) -> Result<String, fmt::Error> {
-        self.manager.refresh_metrics();
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)

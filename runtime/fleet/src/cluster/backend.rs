@@ -9,6 +9,7 @@ use super::discovery::Discovery;
 use super::stores::Stores;
 use super::transport::{Call, Connection, JSON, Transports};
 use crate::api::ApiError;
+use crate::metrics::ClusterMetrics;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -33,9 +34,11 @@ impl Backend {
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
+        metrics: Arc<ClusterMetrics>,
     ) -> Result<Self, ApiError> {
         let for_thread = config.clone();
-        let connection = tokio::task::spawn_blocking(move || transports.connect(&for_thread)).await;
+        let connection =
+            tokio::task::spawn_blocking(move || transports.connect(&for_thread, metrics)).await;
         let connection = match connection {
             Ok(connection) => connection?,
             Err(error) => {

@@ -205,6 +205,12 @@ impl ClusterConfig {
         self.inner.config.cluster_url.to_string()
     }
 
+    /// The server's authority: host and port.
+    pub(crate) fn host(&self) -> String {
+        let authority = self.inner.config.cluster_url.authority();
+        authority.map(ToString::to_string).unwrap_or_default()
+    }
+
     /// Files that the credentials or the CA come from; a change of one changes the configuration.
     #[must_use]
     pub fn referenced_files(&self) -> &[PathBuf] {

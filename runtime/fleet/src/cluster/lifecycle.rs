@@ -178,6 +178,7 @@ impl Cluster {
             token,
             self.tasks.clone(),
             self.changed.clone(),
+            self.metrics.clone(),
         )
         .await?;
         let identity = backend.identity().await?;

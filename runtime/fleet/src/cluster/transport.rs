@@ -5,6 +5,7 @@
 //! that a socket never belongs to the guests' threads.
 
 use super::config::ClusterConfig;
+use crate::metrics::ClusterMetrics;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
@@ -151,7 +152,11 @@ impl Transports {
     ///
     /// # Errors
     /// [`TransportError::Credentials`] when TLS or authentication cannot be set up.
-    pub(crate) fn connect(&self, config: &ClusterConfig) -> Result<Connection, TransportError> {
+    pub(crate) fn connect(
+        &self,
+        config: &ClusterConfig,
+        metrics: Arc<ClusterMetrics>,
+    ) -> Result<Connection, TransportError> {
         let digest = config.connection_digest();
         let there = self.shared.lock().get(&digest).and_then(Weak::upgrade);
         let http = match there {
@@ -186,6 +191,7 @@ impl Transports {
                 host: self.host.clone(),
                 in_flight: Arc::new(Semaphore::new(self.options.in_flight)),
                 options: self.options.clone(),
+                metrics,
             }),
         })
     }
@@ -262,9 +268,14 @@ struct ConnectionInner {
     /// One permit per call under way, watches apart.
     in_flight: Arc<Semaphore>,
     options: TransportOptions,
+    metrics: Arc<ClusterMetrics>,
 }
 
 impl Connection {
+    pub(crate) fn metrics(&self) -> &ClusterMetrics {
+        &self.inner.metrics
+    }
+
     pub(crate) fn host(&self) -> &Handle {
         &self.inner.host
     }
@@ -322,13 +333,17 @@ impl Connection {
     /// Sends a call and returns once the headers are there: the start of a watch.
     pub(crate) async fn open(&self, call: Call) -> Result<Response<Incoming>, TransportError> {
         let request = self.request(call)?;
-        self.inner
+        let mut counted = self.inner.metrics.request(request.method());
+        let response = self
+            .inner
             .http
             .stack
             .clone()
             .oneshot(request)
             .await
-            .map_err(|e| self.unreachable(root_cause(&*e)))
+            .map_err(|e| self.unreachable(root_cause(&*e)))?;
+        counted.answered(response.status().as_u16());
+        Ok(response)
     }
 
     fn request(&self, call: Call) -> Result<Request<Full<Bytes>>, TransportError> {

@@ -156,6 +156,7 @@ impl Watcher {
                 error: None,
             },
         };
+        self.connection.metrics().watch_failed();
         let key = &self.store.key;
         tracing::warn!(server = self.connection.server(), kind = %key.kind, namespace = key.namespace.as_deref(), problem = problem.message, "watch interrupted");
         self.store.set_problem(problem);
@@ -185,8 +186,12 @@ impl Watcher {
             // Reset while the list was on its way: it may be of the server before.
             return Err(Interrupted::Expired);
         }
+        let again = self.store.progress().borrow().watches > 0;
         match self.store.replace(objects, version) {
             Ok(()) => {
+                if again {
+                    self.connection.metrics().relisted();
+                }
                 self.stale_since = None;
                 Ok(())
             }
@@ -278,6 +283,9 @@ impl Watcher {
             Ok(body) => body,
             Err(interrupted) => return interrupted,
         };
+        if self.store.progress().borrow().watches > 0 {
+            self.connection.metrics().watch_restarted();
+        }
         self.store.set_watching(true);
         let mut lines = Lines::new(body, self.connection.options().max_line);
         let end = tokio::time::Instant::now() + timeout + WATCH_GRACE;

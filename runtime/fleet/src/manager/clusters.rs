@@ -70,6 +70,7 @@ impl Core {
             config: spec.config.clone(),
             labels: spec.labels.clone(),
             properties: spec.properties.clone(),
+            metrics: self.metrics.cluster(&spec.name, &spec.config.host()),
         };
         let cluster = Cluster::start(
             parts,
@@ -143,11 +144,8 @@ impl Core {
         self.queue
             .lock()
             .remove_cluster(Instant::now(), cluster.name());
-        for registered in self.controllers.read().by_name.values() {
-            let controller = registered.controller();
-            self.metrics
-                .forget_cluster(&controller.tenant, &controller.name, cluster.name());
-        }
+        self.metrics
+            .forget_cluster(cluster.name(), cluster.metrics());
         self.wake.notify_one();
         self.end_cluster(cluster);
     }

@@ -4,14 +4,13 @@ use super::attach::Attachments;
 use super::core::Core;
 use crate::cluster::Caller;
 use crate::controller::Controller;
-use crate::metrics::Metrics;
+use crate::metrics::ControllerMetrics;
 use crate::name::{ControllerName, TenantName};
 use crate::queue::{Add, Added, ControllerId, ControllerOptions as QueueOptions, Token};
 use crate::request::Request;
 use crate::source::Offer;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use prometheus_client::metrics::counter::Counter;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -24,18 +23,15 @@ struct Current {
     controller: Arc<Controller>,
     /// Whom its calls are made for.
     caller: Caller,
-    adds: Counter,
 }
 
 impl Current {
-    fn new(controller: Controller, metrics: &Metrics) -> Self {
+    fn new(controller: Controller) -> Self {
         let caller = Caller::new(controller.tenant.clone(), controller.name.clone());
         let caller = caller.with_indexes(controller.indexes.clone());
-        let adds = metrics.adds(&controller.tenant, &controller.name);
         Self {
             controller: Arc::new(controller),
             caller,
-            adds,
         }
     }
 }
@@ -43,6 +39,7 @@ impl Current {
 /// A controller and what the manager keeps of it.
 pub(super) struct Registered {
     pub(super) id: ControllerId,
+    pub(super) metrics: Arc<ControllerMetrics>,
     /// Replaced as a whole when the controller is put again.
     current: ArcSwap<Current>,
     pub(super) attachments: Mutex<Attachments>,
@@ -102,7 +99,6 @@ impl Core {
         self.fleet.cluster(&request.cluster)?;
         let added = queue.add(Instant::now(), of.id, request, add);
         drop(queue);
-        of.current.load().adds.inc();
         if added == Added::New {
             self.wake.notify_one();
         }
@@ -122,9 +118,7 @@ impl Core {
         let registered = match there {
             Some(there) => {
                 self.queue.lock().set_controller(there.id, options);
-                there
-                    .current
-                    .store(Arc::new(Current::new(controller, &self.metrics)));
+                there.current.store(Arc::new(Current::new(controller)));
                 there
             }
             None => {
@@ -133,9 +127,13 @@ impl Core {
                     controller.name.clone(),
                     options,
                 );
+                let metrics = self
+                    .metrics
+                    .controller(&controller.tenant, &controller.name);
                 let registered = Arc::new(Registered {
                     id,
-                    current: ArcSwap::from_pointee(Current::new(controller, &self.metrics)),
+                    metrics,
+                    current: ArcSwap::from_pointee(Current::new(controller)),
                     attachments: Mutex::default(),
                     core: Arc::downgrade(self),
                     removed: CancellationToken::new(),
@@ -184,19 +182,8 @@ impl Core {
             self.await_run(token, limit).await;
         }
         registered.removed.cancel();
-        self.forget_controller(tenant, name);
+        self.metrics.forget_controller(&registered.metrics);
         true
-    }
-
-    /// Drops the series of a controller that was removed, unless there is another of its name by now.
-    pub(super) fn forget_controller(&self, tenant: &TenantName, name: &ControllerName) {
-        let key = (tenant.clone(), name.clone());
-        if self.controllers.read().by_name.contains_key(&key) {
-            return;
-        }
-        let clusters = self.fleet.clusters();
-        self.metrics
-            .forget_controller(tenant, name, clusters.iter().map(|cluster| cluster.name()));
     }
 
     /// Waits for the end of a run, but no longer than until a limit.

@@ -5,13 +5,13 @@ use super::controllers::Registered;
 use super::providers::Providers;
 use super::{Concurrency, ManagerOptions};
 use crate::cluster::{Fleet, Transports};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Observe};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::queue::{ControllerId, Limits, Queue, TenantOptions};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -71,7 +71,7 @@ impl Core {
             per_cluster: options.concurrency.per_cluster,
             ..Limits::default()
         };
-        Arc::new(Self {
+        let core = Arc::new(Self {
             workers: options
                 .reconcile_runtime
                 .clone()
@@ -92,7 +92,10 @@ impl Core {
             cut_off: CancellationToken::new(),
             attempts: TaskTracker::new(),
             tasks: TaskTracker::new(),
-        })
+        });
+        let observed: Weak<Self> = Arc::downgrade(&core);
+        core.metrics.observe(observed as Weak<dyn Observe>);
+        core
     }
 
     pub(super) fn set_concurrency(&self, concurrency: &Concurrency) {

@@ -5,6 +5,7 @@ use super::core::Core;
 use crate::cluster::Cluster;
 use crate::cluster::scope::CallScope;
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
+use crate::metrics::End;
 use crate::outcome::{Action, Blame, Disposition};
 use crate::queue::{Outcome, Run};
 use std::sync::Arc;
@@ -76,10 +77,10 @@ impl Core {
             %id,
         );
         let started = Instant::now();
-        self.metrics.started(&controller.tenant, &controller.name);
+        let attempts = registered.metrics.attempts(cluster.metrics());
+        registered.metrics.started(run.waited);
         let deadline = tokio::time::Instant::now() + controller.options.timeout;
-        let left = cluster.token().clone();
-        let token = left.child_token();
+        let token = cluster.token().child_token();
         let scope = CallScope::new(registered.caller(), token.clone(), Some(deadline));
         let context = Context {
             request: run.request.clone(),
@@ -104,68 +105,35 @@ impl Core {
         };
         let ended = work.instrument(span.clone()).await;
         let time = started.elapsed();
-        let gone = left.is_cancelled();
-        let (outcome, result) = outcome(&ended);
+        let outcome = outcome(&ended);
         span.in_scope(|| log(&ended, &run, time));
-        self.count(&controller, &run, &ended, result, time);
-        // What has left meanwhile has no series any more.
-        if registered.removed.is_cancelled() {
-            self.forget_controller(&controller.tenant, &controller.name);
-        }
-        if gone {
-            self.metrics
-                .forget_cluster(&controller.tenant, &controller.name, &run.request.cluster);
-        }
+        registered.metrics.finished(&attempts, end(&ended), time);
         self.queue.lock().done(Instant::now(), run.token, outcome);
         self.finished.notify_waiters();
         self.wake.notify_one();
     }
+}
 
-    fn count(
-        &self,
-        controller: &crate::controller::Controller,
-        run: &Run,
-        ended: &Ended,
-        result: &'static str,
-        time: std::time::Duration,
-    ) {
-        let (tenant, name) = (&controller.tenant, &controller.name);
-        self.metrics
-            .finished(tenant, name, &run.request.cluster, result, time);
-        match ended {
-            Ended::Failed(failure, _) if failure.reason == "panic" => {
-                self.metrics.panicked(tenant, name)
-            }
-            Ended::Failed(failure, _) if failure.reason == "timeout" => {
-                self.metrics.timed_out(tenant, name)
-            }
-            _ => {}
-        }
+/// What the queue is told.
+fn outcome(ended: &Ended) -> Outcome {
+    match ended {
+        Ended::Action(Action::Done) => Outcome::Done,
+        Ended::Action(Action::RequeueAfter(after)) => Outcome::RequeueAfter(*after),
+        Ended::Gone => Outcome::Gone,
+        Ended::Failed(failure, not_before) => Outcome::Failed {
+            failure: failure.clone(),
+            not_before: *not_before,
+        },
     }
 }
 
-/// What the queue is told, and the `result` of metrics.
-fn outcome(ended: &Ended) -> (Outcome, &'static str) {
+/// What metrics are told.
+fn end(ended: &Ended) -> End<'_> {
     match ended {
-        Ended::Action(Action::Done) => (Outcome::Done, "success"),
-        Ended::Action(Action::RequeueAfter(after)) => {
-            (Outcome::RequeueAfter(*after), "requeue_after")
-        }
-        Ended::Gone => (Outcome::Gone, "gone"),
-        Ended::Failed(failure, not_before) => {
-            let result = if failure.disposition == Disposition::Terminal {
-                "terminal"
-            } else {
-                "error"
-            };
-            (
-                Outcome::Failed {
-                    failure: failure.clone(),
-                    not_before: *not_before,
-                },
-                result,
-            )
-        }
+        Ended::Action(Action::Done) => End::Success,
+        Ended::Action(Action::RequeueAfter(_)) => End::RequeueAfter,
+        Ended::Gone => End::Gone,
+        Ended::Failed(failure, _) => End::Failed(failure),
     }
 }
 

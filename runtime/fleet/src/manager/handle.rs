@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::{Concurrency, ControllerStatus, Idle, ManagerError};
-use crate::cluster::{ClusterState, ClusterStatus, Fleet};
+use crate::cluster::{ClusterStatus, Fleet};
 use crate::controller::Controller;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::provider::{Problem, Provider};
@@ -226,37 +226,6 @@ impl ManagerHandle {
     /// Whether there is nothing left to do, and if not, why.
     pub async fn idle(&self) -> Idle {
         self.core.idle().await
-    }
-
-    /// Brings the metrics that are read rather than counted up to date. To be called before they are encoded.
-    pub fn refresh_metrics(&self) {
-        for status in self.controllers() {
-            let (Ok(tenant), Ok(name)) = (
-                TenantName::new(&status.tenant),
-                ControllerName::new(&status.name),
-            ) else {
-                continue;
-            };
-            self.core.metrics.set_depth(&tenant, &name, status.ready);
-        }
-        let states: Vec<_> = self
-            .core
-            .fleet
-            .clusters()
-            .iter()
-            .map(|cluster| cluster.state())
-            .collect();
-        for state in [
-            ClusterState::Connecting,
-            ClusterState::Syncing,
-            ClusterState::Ready,
-            ClusterState::Degraded,
-        ] {
-            self.core.metrics.set_clusters(
-                state.as_str(),
-                states.iter().filter(|s| **s == state).count(),
-            );
-        }
     }
 }
 

@@ -149,6 +149,8 @@ pub(super) struct Tenant {
 pub struct Counts {
     /// Ready to run; those of clusters that are not ready included.
     pub ready: usize,
+    /// Of those that are ready, the ones with a priority below 0.
+    pub ready_low: usize,
     /// Running.
     pub running: usize,
     /// Waiting for a time that was asked for.

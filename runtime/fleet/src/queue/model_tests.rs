@@ -554,7 +554,10 @@ impl Model {
         }
         for key in self.keys.values() {
             match key.doing {
-                Doing::Ready => counts.ready += 1,
+                Doing::Ready => {
+                    counts.ready += 1;
+                    counts.ready_low += usize::from(key.priority < 0);
+                }
                 Doing::Alarm { backoff: false, .. } => counts.delayed += 1,
                 Doing::Alarm { backoff: true, .. } => counts.backoff += 1,
                 Doing::Running { .. } => counts.running += 1,

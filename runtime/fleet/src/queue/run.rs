@@ -6,7 +6,7 @@ use super::status::LastFailure;
 use super::{ControllerId, Queue, nanos};
 use crate::outcome::{Action, Disposition, Failure};
 use crate::request::Request;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a key may run at its own asking: not sooner than this after its last run began.
 const STORM_INTERVAL: Duration = Duration::from_millis(100);
@@ -314,6 +314,18 @@ impl Queue {
 }
 
 impl Queue {
+    /// Whose the runs are that have not ended, and how long each lasts already. Linear in runs.
+    #[must_use]
+    pub fn run_times(&self, now: Instant) -> Vec<(ControllerId, Duration)> {
+        let now = self.nanos(now);
+        let runs = self.runs.slots.iter().filter_map(|(_, run)| run.as_ref());
+        runs.map(|run| {
+            let time = Duration::from_nanos(now.saturating_sub(run.started));
+            (self.id(run.controller), time)
+        })
+        .collect()
+    }
+
     /// The request of a run that has not ended.
     #[must_use]
     pub fn running(&self, token: Token) -> Option<Request> {

@@ -165,7 +165,12 @@ impl Queue {
 
     /// Counts a key as being, or no longer being, in its state.
     pub(super) fn count(&mut self, key: u32, change: isize) {
-        let Entry { state, lane, .. } = *self.keys.entry(key);
+        let Entry {
+            state,
+            lane,
+            priority,
+            ..
+        } = *self.keys.entry(key);
         let controller = self.classes.lanes[lane as usize].controller as usize;
         for counts in [
             &mut self.totals,
@@ -179,6 +184,9 @@ impl Queue {
                 State::Terminal => &mut counts.terminal,
             };
             *count = count.wrapping_add_signed(change);
+            if state == State::Ready && priority < 0 {
+                counts.ready_low = counts.ready_low.wrapping_add_signed(change);
+            }
         }
     }
 }

@@ -202,7 +202,6 @@ impl Rig {
     /// The text of all metrics.
     pub(crate) fn metrics(&self) -> Result<String> {
         let mut text = String::new();
-        self.handle.refresh_metrics();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
     }

@@ -1,0 +1,55 @@
+//! What metrics read of a manager when somebody asks for them. Entry point: the [`Observe`] of [`Core`].
+
+use super::core::Core;
+use crate::cluster::ClusterState;
+use crate::metrics::{ClusterNow, ControllerNow, Observe, Snapshot};
+use crate::queue::ControllerId;
+use std::collections::HashMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+impl Observe for Core {
+    fn observe(&self) -> Snapshot {
+        let mut running: HashMap<ControllerId, Vec<Duration>> = HashMap::new();
+        for (controller, time) in self.queue.lock().run_times(Instant::now()) {
+            running.entry(controller).or_default().push(time);
+        }
+        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
+        let controllers = registered.iter().map(|registered| {
+            let queue = self.queue.lock();
+            let (counts, totals) = (queue.counts(registered.id), queue.totals(registered.id));
+            drop(queue);
+            ControllerNow {
+                metrics: registered.metrics.clone(),
+                concurrency: registered.controller().options.concurrency,
+                counts,
+                totals,
+                running: running.remove(&registered.id).unwrap_or_default(),
+            }
+        });
+        let controllers = controllers.collect();
+        let clusters = self.fleet.clusters();
+        let clusters = clusters.iter().map(|cluster| {
+            let status = cluster.status();
+            ClusterNow {
+                metrics: cluster.metrics().clone(),
+                state: status.state.as_str(),
+                ready: status.state == ClusterState::Ready,
+                stores: status.stores.len(),
+                objects: status.objects,
+                bytes: status.bytes,
+                events_dropped: status.events_dropped,
+            }
+        });
+        Snapshot {
+            controllers,
+            clusters: clusters.collect(),
+        }
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
+}

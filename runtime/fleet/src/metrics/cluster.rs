@@ -1,0 +1,151 @@
+//! What is counted of one cluster: calls to its server, and what becomes of its watches. Entry point: [`ClusterMetrics`].
+
+use super::OTHER;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Most pairs of method and status that are told apart: a server may answer what it likes.
+const MAX_ANSWERS: usize = 64;
+
+/// The `code` of a call that no answer came to, as in client-go.
+const NO_ANSWER: &str = "<error>";
+/// The `code` of answers beyond [`MAX_ANSWERS`].
+const OTHER_CODE: &str = "<other>";
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Code {
+    Status(u16),
+    NoAnswer,
+    Other,
+}
+
+impl Code {
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Status(status) => status.to_string(),
+            Self::NoAnswer => NO_ANSWER.to_owned(),
+            Self::Other => OTHER_CODE.to_owned(),
+        }
+    }
+}
+
+/// Counts of one engaged cluster, or of all that have no series of their own.
+#[derive(Debug)]
+pub(crate) struct ClusterMetrics {
+    /// Not reused; [`ClusterMetrics::OTHER_ID`] is what clusters without series of their own share.
+    pub(super) id: u64,
+    pub(super) cluster: Arc<str>,
+    /// The server's authority.
+    pub(super) host: Box<str>,
+    /// Set when it leaves, and never again unset: no series of it may come after that.
+    left: AtomicBool,
+    /// At most [`MAX_ANSWERS`], and one more per method.
+    requests: Mutex<BTreeMap<(&'static str, Code), u64>>,
+    pub(super) relists: AtomicU64,
+    pub(super) watch_restarts: AtomicU64,
+    pub(super) watch_failures: AtomicU64,
+}
+
+impl ClusterMetrics {
+    pub(super) const OTHER_ID: u64 = 0;
+
+    pub(super) fn new(id: u64, cluster: &str, host: &str) -> Self {
+        Self {
+            id,
+            cluster: cluster.into(),
+            host: host.into(),
+            left: AtomicBool::new(false),
+            requests: Mutex::default(),
+            relists: AtomicU64::new(0),
+            watch_restarts: AtomicU64::new(0),
+            watch_failures: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn other() -> Self {
+        Self::new(Self::OTHER_ID, OTHER, OTHER)
+    }
+
+    pub(super) fn leave(&self) {
+        self.left.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.left.load(Ordering::SeqCst)
+    }
+
+    /// Counts a call that is made now. It counts as one without an answer unless it is told of one.
+    pub(crate) fn request(self: &Arc<Self>, method: &http::Method) -> Requested {
+        Requested {
+            cluster: self.clone(),
+            method: word(method),
+            code: Code::NoAnswer,
+        }
+    }
+
+    /// A cache was filled anew.
+    pub(crate) fn relisted(&self) {
+        self.relists.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A watch was taken up again.
+    pub(crate) fn watch_restarted(&self) {
+        self.watch_restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A list or a watch failed.
+    pub(crate) fn watch_failed(&self) {
+        self.watch_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Calls by method and how they ended.
+    pub(super) fn requests(&self) -> Vec<(&'static str, Code, u64)> {
+        let requests = self.requests.lock();
+        requests
+            .iter()
+            .map(|((method, code), count)| (*method, *code, *count))
+            .collect()
+    }
+
+    fn count(&self, method: &'static str, code: Code) {
+        let mut requests = self.requests.lock();
+        let full = requests.len() >= MAX_ANSWERS && !requests.contains_key(&(method, code));
+        let code = if full { Code::Other } else { code };
+        *requests.entry((method, code)).or_default() += 1;
+    }
+}
+
+/// A call under way. Counted when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Requested {
+    cluster: Arc<ClusterMetrics>,
+    method: &'static str,
+    code: Code,
+}
+
+impl Requested {
+    /// Notes the answer's status.
+    pub(crate) fn answered(&mut self, status: u16) {
+        self.code = Code::Status(status);
+    }
+}
+
+impl Drop for Requested {
+    fn drop(&mut self) {
+        self.cluster.count(self.method, self.code);
+    }
+}
+
+fn word(method: &http::Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        _ => "OTHER",
+    }
+}

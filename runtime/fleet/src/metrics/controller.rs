@@ -1,0 +1,205 @@
+//! What is counted of one controller: its attempts, by cluster, and how long they take. Entry point: [`ControllerMetrics`].
+
+use super::{ClusterMetrics, OTHER};
+use crate::name::{ControllerName, TenantName};
+use crate::outcome::{Disposition, Failure};
+use parking_lot::Mutex;
+use prometheus_client::metrics::histogram::Histogram;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Upper bounds of the buckets of reconcile times, in seconds: controller-runtime's.
+const RECONCILE_BUCKETS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+];
+
+/// Upper bounds of the buckets of the queue's times, in seconds: controller-runtime's.
+const QUEUE_BUCKETS: [f64; 12] = [
+    1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0,
+];
+
+/// Most reasons of failures that are told apart; they are of a closed set, which code of others may choose.
+const MAX_REASONS: usize = 64;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End<'a> {
+    Success,
+    RequeueAfter,
+    /// As in controller-runtime, whether it is terminal or not.
+    Failed(&'a Failure),
+    /// Its cluster has left: there is no series to count it in.
+    Gone,
+}
+
+/// Attempts of one controller in one cluster.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    pub(super) cluster: Arc<str>,
+    pub(super) success: AtomicU64,
+    pub(super) requeue_after: AtomicU64,
+    pub(super) errors: AtomicU64,
+    /// Of the errors.
+    pub(super) terminal: AtomicU64,
+    /// Of the errors.
+    pub(super) panics: AtomicU64,
+    /// Of the errors.
+    pub(super) timeouts: AtomicU64,
+}
+
+impl Attempts {
+    fn new(cluster: Arc<str>) -> Arc<Self> {
+        Arc::new(Self {
+            cluster,
+            success: AtomicU64::new(0),
+            requeue_after: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            terminal: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            timeouts: AtomicU64::new(0),
+        })
+    }
+}
+
+/// Counts of one controller.
+#[derive(Debug)]
+pub(crate) struct ControllerMetrics {
+    pub(super) tenant: TenantName,
+    pub(super) name: ControllerName,
+    pub(super) times: Histogram,
+    pub(super) waited: Histogram,
+    pub(super) worked: Histogram,
+    /// By blame and reason; at most [`MAX_REASONS`].
+    failures: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
+    /// By the cluster's id. Holds none of a cluster that has left.
+    clusters: Mutex<HashMap<u64, Arc<Attempts>>>,
+    /// In clusters without series of their own.
+    other: Arc<Attempts>,
+    /// How many more entries `clusters` of all controllers may have.
+    room: Arc<AtomicUsize>,
+}
+
+impl ControllerMetrics {
+    pub(super) fn new(tenant: &TenantName, name: &ControllerName, room: Arc<AtomicUsize>) -> Self {
+        Self {
+            tenant: tenant.clone(),
+            name: name.clone(),
+            times: Histogram::new(RECONCILE_BUCKETS),
+            waited: Histogram::new(QUEUE_BUCKETS),
+            worked: Histogram::new(QUEUE_BUCKETS),
+            failures: Mutex::default(),
+            clusters: Mutex::default(),
+            other: Attempts::new(OTHER.into()),
+            room,
+        }
+    }
+
+    pub(super) fn key(&self) -> (TenantName, ControllerName) {
+        (self.tenant.clone(), self.name.clone())
+    }
+
+    /// Where attempts in a cluster are counted. Series that nobody sees for one that has left.
+    pub(crate) fn attempts(&self, cluster: &ClusterMetrics) -> Arc<Attempts> {
+        if cluster.id == ClusterMetrics::OTHER_ID {
+            return self.other.clone();
+        }
+        let mut clusters = self.clusters.lock();
+        if let Some(there) = clusters.get(&cluster.id) {
+            return there.clone();
+        }
+        // Looked at under the lock that its series are dropped under.
+        if cluster.has_left() {
+            return Attempts::new(cluster.cluster.clone());
+        }
+        let take = |room: usize| room.checked_sub(1);
+        if self
+            .room
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .is_err()
+        {
+            return self.other.clone();
+        }
+        let made = Attempts::new(cluster.cluster.clone());
+        clusters.insert(cluster.id, made.clone());
+        made
+    }
+
+    pub(super) fn forget(&self, cluster: &ClusterMetrics) {
+        if self.clusters.lock().remove(&cluster.id).is_some() {
+            self.room.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn forget_all(&self) {
+        let dropped = std::mem::take(&mut *self.clusters.lock()).len();
+        self.room.fetch_add(dropped, Ordering::AcqRel);
+    }
+
+    /// An attempt begins that has been ready for so long.
+    pub(crate) fn started(&self, waited: Duration) {
+        self.waited.observe(waited.as_secs_f64());
+    }
+
+    /// An attempt has ended.
+    pub(crate) fn finished(&self, attempts: &Attempts, end: End<'_>, time: Duration) {
+        self.times.observe(time.as_secs_f64());
+        self.worked.observe(time.as_secs_f64());
+        let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+        match end {
+            End::Success => count(&attempts.success),
+            End::RequeueAfter => count(&attempts.requeue_after),
+            End::Gone => return,
+            End::Failed(failure) => {
+                self.failed(failure);
+                if failure.disposition == Disposition::Terminal {
+                    count(&attempts.terminal);
+                }
+                match failure.reason {
+                    "panic" => count(&attempts.panics),
+                    "timeout" => count(&attempts.timeouts),
+                    _ => 0,
+                };
+                count(&attempts.errors)
+            }
+        };
+    }
+
+    fn failed(&self, failure: &Failure) {
+        let mut failures = self.failures.lock();
+        let reason = (failure.blame.as_str(), failure.reason);
+        let full = failures.len() >= MAX_REASONS && !failures.contains_key(&reason);
+        let reason = if full { (reason.0, "other") } else { reason };
+        *failures.entry(reason).or_default() += 1;
+    }
+
+    pub(super) fn failures(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let failures = self.failures.lock();
+        failures
+            .iter()
+            .map(|((blame, reason), count)| (*blame, *reason, *count))
+            .collect()
+    }
+
+    /// Attempts by cluster; those in clusters without series of their own once there are any.
+    pub(super) fn by_cluster(&self) -> Vec<Arc<Attempts>> {
+        let mut all: Vec<_> = self.clusters.lock().values().cloned().collect();
+        all.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        let other = &self.other;
+        let counts = [&other.success, &other.requeue_after, &other.errors];
+        if counts.iter().any(|count| count.load(Ordering::Relaxed) > 0) {
+            all.push(other.clone());
+        }
+        all
+    }
+}
+
+impl Drop for ControllerMetrics {
+    fn drop(&mut self) {
+        // What began after its series were dropped.
+        self.forget_all();
+    }
+}
