@@ -50,6 +50,10 @@ pub(crate) struct Inner {
     pub(crate) hook: Option<Arc<dyn Hook>>,
 }
 
+/// What a cluster held at some time.
+#[derive(Debug)]
+pub struct Backup(State);
+
 /// A watch that is being served.
 pub(crate) struct OpenWatch(Cluster);
 
@@ -235,6 +239,18 @@ impl Cluster {
     /// Forgets the past: lists and watches from older versions end with 410, running watches go on.
     pub fn compact(&self) {
         self.with(|state| state.store.compact());
+    }
+
+    /// All that the cluster holds now, for [`Cluster::restore`].
+    pub fn backup(&self) -> Backup {
+        Backup(self.with(|state| state.backup()))
+    }
+
+    /// Puts the cluster back to a backup, as a server does whose data were lost: objects and versions go back, versions that were
+    /// given out since are given out again, and the past before the backup is forgotten. Running watches break.
+    pub fn restore(&self, backup: &Backup) {
+        self.with(|state| *state = backup.0.backup());
+        self.cut_watches();
     }
 
     /// Breaks every watch that is running, in the middle of its body.

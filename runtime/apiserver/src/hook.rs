@@ -1,4 +1,6 @@
-//! Where faults enter: [`Hook`], asked once per request and once per watch frame.
+//! Where faults enter: [`Hook`], asked about every request, every answer and every watch frame.
+//!
+//! [`Faults`](crate::Faults) is a hook of rules; a hook of your own is for what rules cannot say.
 
 use std::time::Duration;
 
@@ -23,8 +25,56 @@ pub enum RequestVerdict {
         /// The body as sent, with content type `application/json`.
         body: Bytes,
     },
+    /// It is answered like this, and the server does nothing.
+    Reply(Reply),
+    /// Reads are answered as of so many changes ago, or as far back as the history reaches; a watch tells nothing newer than that.
+    /// Other requests are answered as usual.
+    Behind(u64),
     /// The connection breaks without an answer.
     Cut,
+    /// Nothing is done and no answer comes, for as long as the client waits and the cluster is served.
+    Silence,
+}
+
+/// What becomes of an answer, other than a watch's.
+#[derive(Debug, Clone, Default)]
+pub enum AnswerVerdict {
+    /// It is sent.
+    #[default]
+    Send,
+    /// The connection breaks instead: what was asked for is done, and the client cannot know.
+    Lose,
+    /// This is sent instead.
+    Reply(Reply),
+}
+
+/// An answer of a hook's own.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// HTTP status code.
+    pub code: u16,
+    /// Further headers; such as cannot be sent are left out. The content type is `application/json`.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: ReplyBody,
+}
+
+/// How the body of a [`Reply`] goes out.
+#[derive(Debug, Clone)]
+pub enum ReplyBody {
+    /// At once.
+    Whole(Bytes),
+    /// At a rate.
+    Slow {
+        /// What is sent.
+        bytes: Bytes,
+        /// Bytes per second; 0 counts as 1.
+        per_second: u32,
+    },
+    /// These bytes, and then the connection breaks.
+    Cut(Bytes),
+    /// These bytes again and again until the client goes.
+    Endless(Bytes),
 }
 
 /// What becomes of one frame of a watch.
@@ -33,15 +83,23 @@ pub enum FrameVerdict {
     /// It is sent.
     #[default]
     Send,
+    /// It is sent after this long, and all behind it later still.
+    Delay(Duration),
     /// The watcher never sees it.
     Drop,
     /// These bytes are sent instead.
     Replace(Bytes),
     /// The watch breaks before it.
     Cut,
+    /// These bytes are sent instead, and then the watch breaks.
+    CutAfter(Bytes),
+    /// These bytes are sent instead, again and again until the client goes.
+    Endless(Bytes),
+    /// Neither it nor anything behind it is sent, and the connection stays open.
+    Silence,
 }
 
-/// Decides about requests and watch frames. It is also the seam where access control would stand.
+/// Decides about requests, answers and watch frames. It is also the seam where access control would stand.
 ///
 /// Called on the server's tasks, outside of any lock; it must not block.
 pub trait Hook: Send + Sync + 'static {
@@ -49,6 +107,12 @@ pub trait Hook: Send + Sync + 'static {
     fn request(&self, cluster: &str, call: &Call) -> RequestVerdict {
         let _ = (cluster, call);
         RequestVerdict::Proceed
+    }
+
+    /// An answer of `cluster` other than a watch's, whole, before it is sent.
+    fn answer(&self, cluster: &str, call: &Call, body: &Bytes) -> AnswerVerdict {
+        let _ = (cluster, call, body);
+        AnswerVerdict::Send
     }
 
     /// A line that a watch of `cluster` is about to send.

@@ -14,7 +14,8 @@ use serde_json::Value;
 use crate::call::{Call, Verb};
 use crate::cluster::Cluster;
 use crate::clusters::Clusters;
-use crate::hook::RequestVerdict;
+use crate::hook::{AnswerVerdict, RequestVerdict};
+use crate::resource::CollectionId;
 use crate::status::ApiError;
 
 mod accept;
@@ -24,6 +25,7 @@ mod object_routes;
 mod openapi;
 mod query;
 mod read;
+mod reply;
 mod scale;
 mod table;
 mod watch;
@@ -47,6 +49,19 @@ pub(crate) struct Routed {
     pub(crate) accept: String,
     pub(crate) media_type: String,
     pub(crate) body: Bytes,
+    /// Reads see nothing newer than this version.
+    pub(crate) as_of: u64,
+}
+
+impl Routed {
+    /// The version that reads of a collection see at most: no older than its history reaches back.
+    pub(crate) fn as_of(&self, id: &CollectionId) -> u64 {
+        if self.as_of == u64::MAX {
+            return u64::MAX;
+        }
+        self.as_of
+            .max(self.cluster.with(|state| state.store.floor(id)))
+    }
 }
 
 /// Answers one request, for the cluster `only` or else for the one that its path names.
@@ -93,6 +108,7 @@ pub(crate) async fn handle(
     call.user_agent = header(USER_AGENT);
     let call = Arc::new(call);
     cluster.record(&call);
+    let mut as_of = u64::MAX;
     match cluster
         .inner
         .hook
@@ -107,7 +123,13 @@ pub(crate) async fn handle(
             retry_after,
             body,
         } => return Ok(scripted(code, retry_after, body)),
+        RequestVerdict::Reply(reply) => return Ok(reply::reply(reply)),
+        RequestVerdict::Behind(changes) => as_of = cluster.version().saturating_sub(changes),
         RequestVerdict::Cut => return Err(Cut),
+        RequestVerdict::Silence => {
+            cluster.inner.closed.cancelled().await;
+            return Err(Cut);
+        }
     }
     let accept = header(ACCEPT);
     let body = match Limited::new(request.into_body(), BODY_LIMIT)
@@ -129,8 +151,30 @@ pub(crate) async fn handle(
         accept,
         media_type,
         body,
+        as_of,
     };
-    Ok(route(&routed).unwrap_or_else(|error| failure(&error)))
+    let answer = route(&routed).unwrap_or_else(|error| failure(&error));
+    judged(&routed, answer).await
+}
+
+/// What the hook makes of an answer. Watches are its matter frame by frame.
+async fn judged(request: &Routed, answer: Answer) -> Result<Answer, Cut> {
+    let Some(hook) = &request.cluster.inner.hook else {
+        return Ok(answer);
+    };
+    let (head, body) = answer.into_parts();
+    let body = match body {
+        Either::Left(whole) => match whole.collect().await {
+            Ok(collected) => collected.to_bytes(),
+            Err(never) => match never {},
+        },
+        watch => return Ok(Response::from_parts(head, watch)),
+    };
+    match hook.answer(request.cluster.name(), &request.call, &body) {
+        AnswerVerdict::Send => Ok(Response::from_parts(head, Either::Left(body.into()))),
+        AnswerVerdict::Lose => Err(Cut),
+        AnswerVerdict::Reply(reply) => Ok(reply::reply(reply)),
+    }
 }
 
 fn route(request: &Routed) -> Result<Answer, ApiError> {

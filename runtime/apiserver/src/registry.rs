@@ -7,7 +7,7 @@ use crate::builtin::builtin;
 use crate::resource::{CollectionId, Resource};
 
 /// The kinds that one cluster serves.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Registry {
     /// Keyed by (group, plural), one entry per served version, the preferred first. Holds what CRDs made, nothing else.
     custom: BTreeMap<(String, String), Vec<Arc<Resource>>>,

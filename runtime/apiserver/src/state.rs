@@ -40,6 +40,16 @@ impl State {
         state
     }
 
+    /// The same cluster without a past.
+    pub(crate) fn backup(&self) -> Self {
+        Self {
+            store: self.store.backup(),
+            registry: self.registry.clone(),
+            work: self.work.clone(),
+            next_ip: self.next_ip,
+        }
+    }
+
     fn seed_namespace(&mut self, name: &str) {
         let now = stamp::now();
         let label = json!({"kubernetes.io/metadata.name": name});

@@ -101,6 +101,27 @@ impl Store {
         self.collections.get(id)?.objects.get(key)
     }
 
+    /// An object as it was at a version, which the collection's history must reach back to.
+    pub(crate) fn at(&self, id: &CollectionId, key: &str, version: u64) -> Option<&Arc<Object>> {
+        let collection = self.collections.get(id)?;
+        let newer = collection.history.iter().rev();
+        let first_newer = newer
+            .take_while(|event| event.version > version)
+            .filter(|event| *event.key == *key)
+            .last();
+        match first_newer {
+            Some(event) => event.previous.as_ref(),
+            None => collection.objects.get(key),
+        }
+    }
+
+    /// The oldest version of a collection that can still be read.
+    pub(crate) fn floor(&self, id: &CollectionId) -> u64 {
+        self.collections
+            .get(id)
+            .map_or(self.compacted, |collection| collection.floor)
+    }
+
     /// All live objects of a collection whose key starts with `prefix`.
     pub(crate) fn range<'a>(
         &'a self,
@@ -305,6 +326,25 @@ impl Store {
             .subscribe()
     }
 
+    /// The same objects at the same version without a past, as a server has them that was restored from a backup.
+    pub(crate) fn backup(&self) -> Self {
+        let bare = |collection: &Collection| Collection {
+            objects: collection.objects.clone(),
+            ..Collection::new(self.version)
+        };
+        Self {
+            version: self.version,
+            compacted: self.version,
+            history_limit: self.history_limit,
+            collections: self
+                .collections
+                .iter()
+                .map(|(id, collection)| (id.clone(), bare(collection)))
+                .collect(),
+            dependents: self.dependents.clone(),
+        }
+    }
+
     /// Forgets the past: only the present can be listed and watched from.
     pub(crate) fn compact(&mut self) {
         self.compacted = self.version;
@@ -411,6 +451,38 @@ mod tests {
         assert_eq!(old.objects[1].value()["data"]["v"], "1");
         let now = store.page(&maps(), "a/", None, None, 10, |_| true).unwrap();
         assert_eq!(names(&now), ["three", "two"]);
+    }
+
+    #[test]
+    fn an_object_is_read_as_it_was() {
+        let mut store = Store::new(10);
+        let first = store.put(&maps(), map("one", 1)).head.version;
+        store.put(&maps(), map("one", 2));
+        store.put(&maps(), map("two", 1));
+        store.remove(&maps(), "a/one");
+        let value = |version| {
+            let object = store.at(&maps(), "a/one", version);
+            object.map(|object| object.value()["data"]["v"].clone())
+        };
+        assert_eq!(value(first - 1), None);
+        assert_eq!(value(first), Some(json!("1")));
+        assert_eq!(value(first + 2), Some(json!("2")));
+        assert_eq!(value(store.version()), None);
+    }
+
+    #[test]
+    fn a_backup_has_the_objects_and_no_past() {
+        let mut store = Store::new(10);
+        store.put(&maps(), map("one", 1));
+        let then = store.put(&maps(), map("two", 1)).head.version;
+        let backup = store.backup();
+        store.remove(&maps(), "a/one");
+        let page = backup
+            .page(&maps(), "a/", None, None, 10, |_| true)
+            .unwrap();
+        assert_eq!((names(&page), page.version), (vec!["one", "two"], then));
+        assert!(backup.changes(&maps(), then - 1, 10).is_err());
+        assert!(backup.changes(&maps(), then, 10).unwrap().is_empty());
     }
 
     #[test]

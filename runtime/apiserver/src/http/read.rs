@@ -12,13 +12,17 @@ use super::{Answer, Routed, json, object_routes, raw, table};
 use crate::convert;
 use crate::resource::Resource;
 use crate::status::ApiError;
-use crate::store::{Compacted, Object, Page};
+use crate::store::{Compacted, Object, Page, key};
 
 pub(crate) fn get(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
     let call = &request.call;
-    let object = request
-        .cluster
-        .with(|state| state.object(resource, &call.namespace, &call.name).cloned())?;
+    let as_of = request.as_of(&resource.collection());
+    let object = request.cluster.with(|state| {
+        let key = key(&call.namespace, &call.name);
+        let then = state.store.at(&resource.collection(), &key, as_of);
+        then.cloned()
+            .ok_or_else(|| ApiError::not_found(resource.subject(), &call.name))
+    })?;
     if let Freshness::NotOlderThan(version) = query::freshness(call)? {
         check_reached(request, version)?;
     }
@@ -35,7 +39,7 @@ pub(crate) fn get(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, 
 
 /// A version that this cluster has not reached is an error; there is no replica to wait for.
 fn check_reached(request: &Routed, version: u64) -> Result<(), ApiError> {
-    let current = request.cluster.version();
+    let current = request.cluster.version().min(request.as_of);
     if version > current {
         Err(ApiError::too_large_version(version, current))
     } else {
@@ -119,6 +123,10 @@ fn page(
         (None, Freshness::Exactly(version)) => Some(version),
         _ => None,
     };
+    let as_of = request.as_of(&resource.collection());
+    let at = at
+        .or(Some(as_of))
+        .filter(|at| *at < request.cluster.version());
     // A list of whatever is at hand comes from a cache, which does not page.
     let limit = call
         .parameter("limit")

@@ -46,6 +46,8 @@ struct Watcher {
     columns_sent: bool,
     /// Every change up to here has been sent or passed over.
     position: u64,
+    /// Nothing newer is told.
+    as_of: u64,
     ready: VecDeque<Bytes>,
     bell: tokio::sync::watch::Receiver<u64>,
     ends: Instant,
@@ -55,7 +57,15 @@ struct Watcher {
     cut: CancellationToken,
     closed: CancellationToken,
     over: bool,
+    /// What a hook has decided about all that is to come.
+    ending: Option<Ending>,
     _open: OpenWatch,
+}
+
+/// How a watch goes on that a hook has spoilt.
+enum Ending {
+    Break,
+    Repeat(Bytes),
 }
 
 /// Opens a watch.
@@ -76,9 +86,10 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
     };
     let id = resource.collection();
     let cut = request.cluster.watch_token();
+    let as_of = request.as_of(&id);
     let (bell, current) = request
         .cluster
-        .with(|state| (state.store.bell(&id), state.store.version()));
+        .with(|state| (state.store.bell(&id), state.store.version().min(as_of)));
     let initial = start == 0 && streaming != Some(false) || streaming == Some(true);
     if streaming == Some(true) && start > current {
         return Err(ApiError::too_large_version(start, current));
@@ -109,6 +120,7 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         include: table::include(call)?,
         columns_sent: false,
         position: if start == 0 { current } else { start },
+        as_of,
         ready: VecDeque::new(),
         bell,
         ends,
@@ -117,6 +129,7 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         cut,
         closed: request.cluster.inner.closed.clone(),
         over: false,
+        ending: None,
         _open: request.cluster.count_watch(),
     };
     if initial {
@@ -192,6 +205,18 @@ impl Watcher {
             if self.cut.is_cancelled() {
                 return self.broken();
             }
+            match &self.ending {
+                None => {}
+                Some(Ending::Break) => {
+                    // What was sent goes out before the break.
+                    tokio::task::yield_now().await;
+                    return self.broken();
+                }
+                Some(Ending::Repeat(bytes)) => {
+                    let frame = Frame::data(bytes.clone());
+                    return Some((Ok(frame), self));
+                }
+            }
             if let Some(line) = self.ready.pop_front() {
                 let hook = self.cluster.inner.hook.as_ref();
                 match hook
@@ -199,10 +224,27 @@ impl Watcher {
                     .unwrap_or_default()
                 {
                     FrameVerdict::Send => return Some((Ok(Frame::data(line)), self)),
+                    FrameVerdict::Delay(time) => {
+                        let cut = self.cut.clone();
+                        if cut
+                            .run_until_cancelled(tokio::time::sleep(time))
+                            .await
+                            .is_some()
+                        {
+                            return Some((Ok(Frame::data(line)), self));
+                        }
+                    }
                     FrameVerdict::Replace(other) => return Some((Ok(Frame::data(other)), self)),
-                    FrameVerdict::Drop => continue,
+                    FrameVerdict::Drop => {}
                     FrameVerdict::Cut => return self.broken(),
+                    FrameVerdict::CutAfter(bytes) => {
+                        self.ending = Some(Ending::Break);
+                        return Some((Ok(Frame::data(bytes)), self));
+                    }
+                    FrameVerdict::Endless(bytes) => self.ending = Some(Ending::Repeat(bytes)),
+                    FrameVerdict::Silence => self.cut.cancelled().await,
                 }
+                continue;
             }
             if self.over {
                 return None;
@@ -231,17 +273,24 @@ impl Watcher {
     }
 
     fn send_initial(&mut self) {
-        let (version, objects) = self.cluster.with(|state| {
-            let objects: Vec<Arc<Object>> =
-                state.store.range(&self.id, &self.prefix).cloned().collect();
-            (state.store.version(), objects)
+        let keep = |object: &Object| selected(object, &self.resource, &self.selection);
+        let page = self.cluster.with(|state| {
+            let at = self.as_of.min(state.store.version());
+            state
+                .store
+                .page(&self.id, &self.prefix, None, Some(at), usize::MAX, keep)
         });
-        self.position = version;
-        let chosen: Vec<Arc<Object>> = objects
-            .into_iter()
-            .filter(|object| selected(object, &self.resource, &self.selection))
-            .collect();
-        for object in chosen {
+        let page = match page {
+            Ok(page) => page,
+            Err(Compacted { oldest }) => {
+                return self.fail(&ApiError::expired(format!(
+                    "too old resource version: {} ({oldest})",
+                    self.as_of
+                )));
+            }
+        };
+        self.position = page.version;
+        for object in page.objects {
             let line = self.line(EventKind::Added.name(), &object);
             self.ready.push_back(line);
         }
@@ -267,6 +316,9 @@ impl Watcher {
             };
             let full = events.len() == BATCH;
             for event in events {
+                if event.version > self.as_of {
+                    return;
+                }
                 self.position = event.version;
                 self.push(&event);
             }
@@ -340,7 +392,7 @@ impl Watcher {
 
     fn bookmark(&mut self) {
         // Everything up to the cluster's version has been seen once the collection's changes have.
-        let version = self.cluster.version();
+        let version = self.cluster.version().min(self.as_of);
         self.fetch();
         if self.over {
             return;

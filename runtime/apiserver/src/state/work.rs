@@ -25,7 +25,7 @@ pub(crate) enum Work {
 }
 
 /// Work in the order in which it was queued, no piece of it twice.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct WorkQueue {
     order: VecDeque<Work>,
     /// Exactly the entries of `order`.
