@@ -16,6 +16,7 @@ mod options;
 mod registry;
 mod run;
 mod status;
+mod storm;
 mod table;
 mod timer;
 mod turn;
@@ -27,10 +28,14 @@ mod model_tests;
 #[cfg(test)]
 mod removal_tests;
 #[cfg(test)]
+mod storm_tests;
+#[cfg(test)]
 mod tests;
 
 pub use class::{Counts, Totals};
-pub use options::{Add, Added, Cause, ClusterState, ControllerOptions, Limits, TenantOptions};
+pub use options::{
+    Add, Added, Cause, ClusterState, ControllerOptions, Limits, StormLimit, TenantOptions,
+};
 pub use run::{Outcome, Run, Token};
 pub use status::{KeyFilter, KeyState, KeyStatus, LastFailure, Page};
 
@@ -43,6 +48,7 @@ use key::{Entry, Keys, State};
 use registry::Classes;
 use run::{Running, Runs};
 use std::time::{Duration, Instant};
+use storm::Storms;
 use timer::Timers;
 use wait::counts;
 
@@ -66,6 +72,9 @@ pub struct Queue {
     failures: AHashMap<u32, LastFailure>,
     /// Controllers that have refused a request and have room again.
     drained: Vec<ControllerId>,
+    storms: Storms,
+    /// Keys of which a storm began and has not been told yet.
+    stormy: Vec<(ControllerId, Request)>,
     totals: Counts,
     hasher: RandomState,
     rng: Rng,
@@ -90,6 +99,8 @@ impl Queue {
             runs: Runs::default(),
             failures: AHashMap::default(),
             drained: Vec::new(),
+            storms: Storms::new(limits.storm),
+            stormy: Vec::new(),
             totals: Counts::default(),
             hasher: RandomState::new(),
             rng,
@@ -116,6 +127,7 @@ impl Queue {
 
     /// Changes the limits. Runs beyond a lower limit go on. Linear in clusters × tenants.
     pub fn set_limits(&mut self, limits: Limits) {
+        self.storms.set_limit(limits.storm);
         self.classes.set_limits(limits);
     }
 
@@ -236,7 +248,7 @@ impl Queue {
             .after
             .filter(|after| !after.is_zero())
             .map(|after| now.saturating_add(nanos(after)));
-        let hash = self.hash(controller.place, &request.cluster, &request.key);
+        let hash = self.hash(controller, &request.cluster, &request.key);
         let added = match self.find(hash, controller.place, request) {
             Some(key) => self.merge(now, key, add, due),
             None if self.is_full(controller) => Added::Full,
@@ -245,7 +257,11 @@ impl Queue {
                 self.keys.lane(lane);
                 let key = self.keys.insert(hash, lane, request.key.clone(), &add);
                 self.classes.key_added(lane);
-                self.wait(now, key, due, State::Delayed);
+                let (due, state) = self.admit(now, hash, add.cause, due);
+                self.wait(now, key, due, state);
+                if state == State::Throttled {
+                    self.put_off(key);
+                }
                 Added::New
             }
         };
@@ -275,6 +291,11 @@ impl Queue {
         self.drained.pop()
     }
 
+    /// A key of which a storm has begun: it has run too often, and is held back from now on until it is calm.
+    pub fn storm(&mut self) -> Option<(ControllerId, Request)> {
+        self.stormy.pop()
+    }
+
     /// Hands out the key whose turn it is, if any may run. It is not handed out again before [`Queue::done`].
     pub fn get(&mut self, now: Instant) -> Option<Run> {
         let at = self.nanos(now);
@@ -295,6 +316,7 @@ impl Queue {
         });
         self.count(key, -1);
         self.keys.begin(key, token.place());
+        self.storms.count(self.keys.entry(key).hash, at, storm::RUN);
         self.count(key, 1);
         let Entry {
             at: since,
@@ -346,7 +368,7 @@ impl Queue {
         true
     }
 
-    fn hash(&self, controller: u32, cluster: &ClusterName, key: &ObjectKey) -> u32 {
+    fn hash(&self, controller: ControllerId, cluster: &ClusterName, key: &ObjectKey) -> u32 {
         self.hasher.hash_one((controller, cluster, key)) as u32
     }
 

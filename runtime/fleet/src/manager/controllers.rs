@@ -83,6 +83,8 @@ pub struct ControllerStatus {
     pub delayed: usize,
     /// Keys that wait to be tried again.
     pub backoff: usize,
+    /// Keys that wait because they have run too often lately.
+    pub throttled: usize,
     /// Keys that failed for good and wait for an event.
     pub terminal: usize,
     /// Clusters it is attached to.
@@ -218,6 +220,7 @@ impl Core {
             running: counts.running,
             delayed: counts.delayed,
             backoff: counts.backoff,
+            throttled: counts.throttled,
             terminal: counts.terminal,
             clusters: attachments.len(),
             problems,

@@ -7,7 +7,8 @@ use crate::cluster::scope::CallScope;
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
 use crate::metrics::End;
 use crate::outcome::{Action, Blame, Disposition};
-use crate::queue::{Outcome, Run};
+use crate::queue::{ControllerId, Outcome, Run};
+use crate::request::Request;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
@@ -39,7 +40,29 @@ impl Core {
         let now = Instant::now();
         let mut queue = self.queue.lock();
         let runs = std::iter::from_fn(|| queue.get(now)).collect();
-        (runs, queue.next_wake())
+        let storms: Vec<_> = std::iter::from_fn(|| queue.storm()).collect();
+        let next = queue.next_wake();
+        drop(queue);
+        for (controller, request) in storms {
+            self.tell_storm(controller, &request);
+        }
+        (runs, next)
+    }
+
+    /// One line per storm, however long it lasts.
+    fn tell_storm(&self, controller: ControllerId, request: &Request) {
+        let Some(registered) = self.controllers.read().by_id.get(&controller).cloned() else {
+            return;
+        };
+        let controller = registered.controller();
+        tracing::warn!(
+            tenant = %controller.tenant,
+            reconciler = %controller.name,
+            cluster = %request.cluster,
+            namespace = request.key.namespace.as_deref().unwrap_or(""),
+            name = &*request.key.name,
+            "storm: a key asks to run without end and is held back; look for a reconciler that changes what it watches in every run"
+        );
     }
 
     fn start(self: &Arc<Self>, run: Run) {

@@ -29,7 +29,7 @@ pub struct KeyFilter {
     pub controller: Option<String>,
     /// Of this cluster. Default: any.
     pub cluster: Option<ClusterName>,
-    /// In this state: `ready`, `held`, `delayed`, `backoff`, `running` or `terminal`; `failing` is any that has failed last time.
+    /// In this state: `ready`, `held`, `delayed`, `backoff`, `throttled`, `running` or `terminal`; `failing` is any that has failed last time.
     /// Default: any.
     pub state: Option<String>,
     /// At most so many; 0: as many as an answer may have.
@@ -45,13 +45,13 @@ pub struct KeyStatus {
     pub tenant: String,
     /// Its controller.
     pub controller: String,
-    /// `ready`, `held`, `delayed`, `backoff`, `running` or `terminal`.
+    /// `ready`, `held`, `delayed`, `backoff`, `throttled` (it has run too often lately), `running` or `terminal`.
     pub state: &'static str,
     /// How often it has failed since it last succeeded.
     pub attempts: u32,
     /// Its priority.
     pub priority: i32,
-    /// Seconds until it runs, for `delayed` and `backoff`.
+    /// Seconds until it runs, for `delayed`, `backoff` and `throttled`.
     pub runs_in: Option<f64>,
     /// Seconds since it is in its state, for the others.
     pub since: Option<f64>,
@@ -280,7 +280,7 @@ impl Core {
         let controller = registered.controller();
         let now = Instant::now();
         let (runs_in, since) = match key.state {
-            KeyState::Delayed(at) | KeyState::Backoff(at) => {
+            KeyState::Delayed(at) | KeyState::Backoff(at) | KeyState::Throttled(at) => {
                 (Some(at.saturating_duration_since(now)), None)
             }
             KeyState::Ready(at)

@@ -11,8 +11,8 @@ const MAX_LISTED: usize = 100;
 /// Whether a manager has nothing left to do.
 #[derive(Debug, Clone)]
 pub struct Idle {
-    /// Every cluster is Ready, every cache holds what its server holds, and nothing is ready, running or in backoff. A delayed
-    /// requeue does not count.
+    /// Every cluster is Ready, every cache holds what its server holds, and nothing is ready, running, in backoff or
+    /// throttled. A delayed requeue does not count.
     pub idle: bool,
     /// Why not, for people.
     pub busy: Vec<String>,
@@ -75,6 +75,7 @@ impl Core {
             (counts.ready, "ready"),
             (counts.running, "running"),
             (counts.backoff, "in backoff"),
+            (counts.throttled, "throttled, as they have run too often"),
         ] {
             if count > 0 {
                 busy.push(format!("{count} keys are {what}"));

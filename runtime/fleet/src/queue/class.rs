@@ -157,6 +157,8 @@ pub struct Counts {
     pub delayed: usize,
     /// Waiting after a failure.
     pub backoff: usize,
+    /// Asked for, and waiting because they have run too often lately.
+    pub throttled: usize,
     /// Failed for good, and waiting for an event.
     pub terminal: usize,
 }
@@ -165,13 +167,13 @@ impl Counts {
     /// Keys that count against a controller's share of the queue: all but the terminal ones.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.ready + self.running + self.delayed + self.backoff
+        self.ready + self.running + self.delayed + self.backoff + self.throttled
     }
 
-    /// Whether nothing is ready, running or in backoff. A delayed key does not count: it may ask to be run again for ever.
+    /// Whether nothing is ready, running, in backoff or throttled. A delayed key does not count: it may ask to be run again for ever.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.ready + self.running + self.backoff == 0
+        self.ready + self.running + self.backoff + self.throttled == 0
     }
 }
 
@@ -186,7 +188,7 @@ pub struct Totals {
     pub retries: u64,
     /// Runs that ended terminally.
     pub terminal: u64,
-    /// Runs that asked to run again sooner than a key may.
+    /// Runs that were put off because their key had run too often: see [`StormLimit`](super::StormLimit).
     pub storms: u64,
     /// Failures, and terminal keys, that are not kept because there are too many.
     pub forgotten: u64,

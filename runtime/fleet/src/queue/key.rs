@@ -18,6 +18,8 @@ pub(super) enum State {
     Delayed,
     /// In the same list: its last run failed.
     Backoff,
+    /// In the same list: it was asked for, and has run too often lately.
+    Throttled,
     /// In no list.
     Running,
     /// In its lane's list of terminal keys: waits for an event.
@@ -38,7 +40,7 @@ pub(super) struct Entry {
     prev: u32,
     next: u32,
     pub(super) priority: i32,
-    hash: u32,
+    pub(super) hash: u32,
     /// Failures since the last success; no more are counted than fit.
     pub(super) attempts: u16,
     pub(super) state: State,
@@ -63,7 +65,10 @@ impl Entry {
 
     /// Whether it waits for an alarm.
     pub(super) fn has_alarm(&self) -> bool {
-        matches!(self.state, State::Delayed | State::Backoff)
+        matches!(
+            self.state,
+            State::Delayed | State::Backoff | State::Throttled
+        )
     }
 }
 
@@ -210,7 +215,7 @@ impl Keys {
         let keys = &mut self.lanes[lane as usize];
         let list = match state {
             State::Running => return,
-            State::Delayed | State::Backoff => &mut keys.alarmed,
+            State::Delayed | State::Backoff | State::Throttled => &mut keys.alarmed,
             State::Terminal => &mut keys.terminal,
             State::Ready => match keys.levels.binary_search_by_key(&priority, |level| level.0) {
                 Ok(at) => &mut keys.levels[at].1,
@@ -257,7 +262,7 @@ impl Keys {
         let mut level = None;
         let list = match state {
             State::Running => return,
-            State::Delayed | State::Backoff => &mut keys.alarmed,
+            State::Delayed | State::Backoff | State::Throttled => &mut keys.alarmed,
             State::Terminal => &mut keys.terminal,
             State::Ready => match keys.levels.binary_search_by_key(&priority, |level| level.0) {
                 Ok(at) => {

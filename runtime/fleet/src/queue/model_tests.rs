@@ -9,13 +9,25 @@ use std::collections::BTreeMap;
 const MILLI: Duration = Duration::from_millis(1);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(300));
 const SHARE: usize = 25;
+const STORM: StormLimit = StormLimit {
+    per_second: 100,
+    burst: 30,
+};
+
+/// Why a key waits for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Delayed,
+    Backoff,
+    Throttled,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Ready,
     Alarm {
         due: Instant,
-        backoff: bool,
+        why: Why,
     },
     Running {
         started: Instant,
@@ -54,6 +66,8 @@ struct Model {
     controllers: Vec<Controller>,
     clusters: BTreeMap<ClusterName, ClusterState>,
     keys: BTreeMap<Id, Key>,
+    /// When what was counted of a key's runs will have faded.
+    faded: BTreeMap<Id, Instant>,
     /// Whether some limit of clusters may bind: who goes first at a cluster's gate is a matter of turns, not of priority.
     gated: bool,
 }
@@ -70,6 +84,7 @@ impl Model {
         let limits = Limits {
             global: rng.usize(1..12),
             keys_per_controller: SHARE,
+            storm: STORM,
             ..Limits::default()
         };
         let queue = Queue::with_rng(now, limits, rng.fork());
@@ -82,6 +97,7 @@ impl Model {
             controllers: Vec::new(),
             clusters: BTreeMap::new(),
             keys: BTreeMap::new(),
+            faded: BTreeMap::new(),
             gated,
         };
         for at in 0..3 {
@@ -149,11 +165,26 @@ impl Model {
             .count()
     }
 
+    fn count_runs(&mut self, id: &Id, runs: u32) {
+        let faded = self.faded.get(id).map_or(self.now, |at| self.now.max(*at));
+        self.faded.insert(id.clone(), faded + runs * 10 * MILLI);
+    }
+
+    /// When a key that has run too often may run again.
+    fn held_back(&self, id: &Id) -> Option<Instant> {
+        let free = self.faded.get(id)?.checked_sub(STORM.burst * 10 * MILLI);
+        free.filter(|free| *free > self.now)
+    }
+
     fn add(&mut self) {
         let at = self.rng.usize(0..self.controllers.len());
         let request = self.request();
         let priority = *self.rng.choice(&[0, 0, 0, -100, 5, 9]).unwrap();
         let after = (self.rng.u32(0..4) == 0).then(|| self.rng.u32(0..200) * MILLI);
+        let cause = match self.rng.u32(0..20) {
+            0 => Cause::Operator,
+            _ => Cause::Update,
+        };
         let added = self.queue.add(
             self.now,
             self.controllers[at].id,
@@ -161,41 +192,39 @@ impl Model {
             Add {
                 priority,
                 after,
-                cause: Cause::Update,
+                cause,
             },
         );
         let due = self.now + after.unwrap_or_default();
         let full = self.held(at) >= SHARE;
-        assert_eq!(added, self.expected(at, request, priority, due, full));
+        assert_eq!(
+            added,
+            self.expected((at, request), priority, due, cause, full)
+        );
         self.controllers[at].refused |= added == Added::Full;
     }
 
     /// Adds to the model and tells what the queue must have answered.
-    fn expected(
-        &mut self,
-        at: usize,
-        request: Request,
-        priority: i32,
-        due: Instant,
-        full: bool,
-    ) -> Added {
-        if !self.controllers[at].alive {
+    fn expected(&mut self, id: Id, priority: i32, due: Instant, cause: Cause, full: bool) -> Added {
+        if !self.controllers[id.0].alive {
             return Added::Gone;
         }
+        let held = self.held_back(&id).filter(|_| cause != Cause::Operator);
+        let (asked, due, why) = match held {
+            Some(held) if held > due => (due, held, Why::Throttled),
+            _ => (due, due, Why::Delayed),
+        };
         let doing = if due > self.now {
-            Doing::Alarm {
-                due,
-                backoff: false,
-            }
+            Doing::Alarm { due, why }
         } else {
             Doing::Ready
         };
-        let Some(key) = self.keys.get_mut(&(at, request.clone())) else {
+        let Some(key) = self.keys.get_mut(&id) else {
             if full {
                 return Added::Full;
             }
             self.keys.insert(
-                (at, request),
+                id,
                 Key {
                     doing,
                     priority,
@@ -206,8 +235,8 @@ impl Model {
         };
         match &mut key.doing {
             Doing::Running { again, .. } => {
-                let (earlier, higher) = again.unwrap_or((due, priority));
-                *again = Some((earlier.min(due), higher.max(priority)));
+                let (earlier, higher) = again.unwrap_or((asked, priority));
+                *again = Some((earlier.min(asked), higher.max(priority)));
                 return Added::MarkedDirty;
             }
             Doing::Terminal if full => return Added::Full,
@@ -316,6 +345,7 @@ impl Model {
             gone: false,
             again: None,
         };
+        self.count_runs(&id, storm::RUN);
     }
 
     fn done(&mut self) {
@@ -353,23 +383,37 @@ impl Model {
         if !self.controllers[id.0].alive {
             return;
         }
+        let asked = again;
+        if asked.is_some_and(|(due, _)| due <= self.now) {
+            self.count_runs(&id, storm::AGAIN);
+        }
+        if let Outcome::RequeueAfter(after) = outcome
+            && !gone
+            && self.now + after < started + 100 * MILLI
+        {
+            self.count_runs(&id, storm::TOO_SOON);
+        }
+        let held = self.held_back(&id).unwrap_or(self.now);
+        let again = again.map(|(due, priority)| (due.max(held), priority));
         let next = match outcome {
             _ if gone => None,
             Outcome::Done | Outcome::Gone => None,
             Outcome::RequeueAfter(after) => Some(Doing::Alarm {
-                due: (self.now + after).max(started + 100 * MILLI),
-                backoff: false,
+                due: (self.now + after).max(started + 100 * MILLI).max(held),
+                why: Why::Delayed,
             }),
             Outcome::Failed { failure, .. } if failure == Failure::terminal("t") => {
                 Some(Doing::Terminal)
             }
             Outcome::Failed { not_before, .. } => Some(Doing::Alarm {
-                due: self.backoff_due(&id, key.attempts, not_before, again),
-                backoff: true,
+                due: self.backoff_due(&id, key.attempts, not_before, again, held),
+                why: Why::Backoff,
             }),
         };
         match next {
-            Some(Doing::Alarm { backoff: true, .. }) => key.attempts += 1,
+            Some(Doing::Alarm {
+                why: Why::Backoff, ..
+            }) => key.attempts += 1,
             Some(Doing::Terminal) => {}
             _ => key.attempts = 0,
         }
@@ -385,9 +429,14 @@ impl Model {
         let asked = if again <= self.now {
             Doing::Ready
         } else {
+            let put_off = asked.is_some_and(|(due, _)| due < again);
             Doing::Alarm {
                 due: again,
-                backoff: false,
+                why: if put_off {
+                    Why::Throttled
+                } else {
+                    Why::Delayed
+                },
             }
         };
         key.doing = match next {
@@ -412,6 +461,7 @@ impl Model {
         attempts: u32,
         not_before: Option<Duration>,
         again: Option<(Instant, i32)>,
+        held: Instant,
     ) -> Instant {
         let status = self
             .queue
@@ -423,7 +473,7 @@ impl Model {
         };
         let step = (5 * MILLI * 2u32.pow(attempts.min(20))).min(300 * MILLI);
         let gap = due - self.now;
-        let floor = not_before.unwrap_or_default();
+        let floor = not_before.unwrap_or_default().max(held - self.now);
         assert!(
             gap >= (step / 2).max(floor) && gap <= step.max(floor),
             "{gap:?} after {attempts} attempts"
@@ -531,14 +581,14 @@ impl Model {
             let same = match (key.doing, status.state) {
                 (Doing::Ready, KeyState::Ready(_)) => !held,
                 (Doing::Ready, KeyState::Held(_)) => held,
-                (
-                    Doing::Alarm {
-                        due,
-                        backoff: false,
-                    },
-                    KeyState::Delayed(until),
-                ) => due == until,
-                (Doing::Alarm { due, backoff: true }, KeyState::Backoff(until)) => due == until,
+                (Doing::Alarm { due, why }, state) => {
+                    state
+                        == match why {
+                            Why::Delayed => KeyState::Delayed(due),
+                            Why::Backoff => KeyState::Backoff(due),
+                            Why::Throttled => KeyState::Throttled(due),
+                        }
+                }
                 (Doing::Running { started, again, .. }, KeyState::Running(since)) => {
                     started == since && again.is_some() == status.dirty
                 }
@@ -558,8 +608,11 @@ impl Model {
                     counts.ready += 1;
                     counts.ready_low += usize::from(key.priority < 0);
                 }
-                Doing::Alarm { backoff: false, .. } => counts.delayed += 1,
-                Doing::Alarm { backoff: true, .. } => counts.backoff += 1,
+                Doing::Alarm { why, .. } => match why {
+                    Why::Delayed => counts.delayed += 1,
+                    Why::Backoff => counts.backoff += 1,
+                    Why::Throttled => counts.throttled += 1,
+                },
                 Doing::Running { .. } => counts.running += 1,
                 Doing::Terminal => counts.terminal += 1,
             }
@@ -634,6 +687,7 @@ impl Model {
 
 #[test]
 fn the_queue_does_what_a_naive_one_does() {
+    let mut storms = 0;
     for seed in 0..25 {
         let result = std::panic::catch_unwind(|| {
             let mut model = Model::new(seed);
@@ -643,11 +697,15 @@ fn the_queue_does_what_a_naive_one_does() {
                     model.compare();
                 }
             }
+            let totals = |controller: &Controller| model.queue.totals(controller.id).storms;
+            let storms: u64 = model.controllers.iter().map(totals).sum();
             model.drain();
+            storms
         });
-        if let Err(panic) = result {
+        storms += result.unwrap_or_else(|panic| {
             eprintln!("the model and the queue differ with seed {seed}");
-            std::panic::resume_unwind(panic);
-        }
+            std::panic::resume_unwind(panic)
+        });
     }
+    assert!(storms > 100, "keys were hardly ever held back: {storms}");
 }

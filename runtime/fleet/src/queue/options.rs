@@ -12,6 +12,8 @@ pub struct Limits {
     pub per_cluster: Option<usize>,
     /// Most keys that a controller may have in the queue, running ones included and terminal ones not. Default: 1,000,000.
     pub keys_per_controller: usize,
+    /// How often one key may run.
+    pub storm: StormLimit,
     /// Most keys of a controller whose last failure is kept for status, and most terminal ones that are kept at all. Default: 10,000.
     pub failures_per_controller: usize,
 }
@@ -22,7 +24,30 @@ impl Default for Limits {
             global: 64,
             per_cluster: None,
             keys_per_controller: 1_000_000,
+            storm: StormLimit::default(),
             failures_per_controller: 10_000,
+        }
+    }
+}
+
+/// How often one key may run, so that one that is never done with leaves time for others: a reconciler whose own write runs it again,
+/// two that undo each other's work, an object that is never left alone.
+///
+/// A run that was asked for while the one before ran, as by the reconciler's own write, counts ten times, and one that the one before
+/// asked for sooner than 100 ms after its own beginning twenty times. A key that is over the limit waits, and its events merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StormLimit {
+    /// Runs of one key in a second, in the long run. 0 counts as 1. Default: 100.
+    pub per_second: u32,
+    /// Runs by which a key may be ahead of that. Default: 1,000.
+    pub burst: u32,
+}
+
+impl Default for StormLimit {
+    fn default() -> Self {
+        Self {
+            per_second: 100,
+            burst: 1000,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::key::{Entry, State};
 use super::options::Cause;
 use super::status::LastFailure;
-use super::{ControllerId, Queue, nanos};
+use super::{ControllerId, Queue, nanos, storm};
 use crate::outcome::{Action, Disposition, Failure};
 use crate::request::Request;
 use std::time::{Duration, Instant};
@@ -48,7 +48,8 @@ impl Token {
 pub enum Outcome {
     /// It succeeded; its backoff is forgotten.
     Done,
-    /// It succeeded, and asks to run again after this time, which an earlier event replaces. It runs at most every 100 ms this way.
+    /// It succeeded, and asks to run again after this time, which an earlier event replaces. It runs at most every 100 ms this
+    /// way, and half as often when it goes on: see [`StormLimit`](super::StormLimit).
     RequeueAfter(Duration),
     /// It failed. For a retry `not_before` is the largest retry-after that the API answered in this run: the next attempt is not
     /// earlier, unless an event asks for it.
@@ -182,6 +183,7 @@ impl Queue {
     /// Decides what a key does next whose run has ended.
     pub(super) fn settle(&mut self, now: u64, run: &Running, outcome: Outcome) {
         let key = run.key;
+        let hash = self.keys.entry(key).hash;
         let next = match outcome {
             Outcome::RequeueAfter(after) if !run.gone => self.requeue(now, run, after),
             Outcome::Failed {
@@ -194,8 +196,21 @@ impl Queue {
             self.keys.entry_mut(key).attempts = 0;
             self.drop_failure(key);
         }
+        if run.again.is_some_and(|again| again.due <= now) {
+            self.storms.count(hash, now, storm::AGAIN);
+        }
+        // Whatever asks for a key that has run too often, it waits.
+        let held = self.storms.held(hash, now).unwrap_or(0);
+        let again = run.again.map(|again| Again {
+            due: again.due.max(held),
+            ..again
+        });
+        let next = next.map(|(state, due)| match state {
+            State::Terminal => (state, due),
+            _ => (state, due.max(held)),
+        });
         let entry = self.keys.entry_mut(key);
-        let (state, due) = match (next, run.again) {
+        let (state, due) = match (next, again) {
             (None, None) => return self.forget(key),
             (Some((State::Terminal, _)), None) => return self.keep_terminal(now, key),
             (Some((state, due)), again)
@@ -218,21 +233,33 @@ impl Queue {
                     entry.priority.max(again.priority)
                 };
                 entry.cause = again.cause;
-                (State::Delayed, again.due)
+                let put_off = run.again.is_some_and(|asked| asked.due < held);
+                let state = if put_off {
+                    State::Throttled
+                } else {
+                    State::Delayed
+                };
+                (state, again.due)
             }
             (Some(next), None) => next,
         };
         self.count(key, -1);
         self.wait(now, key, Some(due), state);
+        if held > 0 && due == held {
+            self.put_off(key);
+        }
     }
 
     fn requeue(&mut self, now: u64, run: &Running, after: Duration) -> Option<(State, u64)> {
         let asked = now.saturating_add(nanos(after));
         let earliest = run.started.saturating_add(nanos(STORM_INTERVAL));
         if asked < earliest {
-            self.classes.controllers[run.controller as usize]
-                .totals
-                .storms += 1;
+            let hash = self.keys.entry(run.key).hash;
+            self.storms.count(hash, now, storm::TOO_SOON);
+            if self.storms.held(hash, now).is_none() {
+                let totals = &mut self.classes.controllers[run.controller as usize].totals;
+                totals.storms += 1;
+            }
         }
         Some((State::Delayed, asked.max(earliest)))
     }

@@ -57,6 +57,8 @@ pub enum KeyState {
     Delayed(Instant),
     /// It waits until then, because it failed.
     Backoff(Instant),
+    /// It was asked for, and waits until then because it has run too often lately.
+    Throttled(Instant),
     /// It runs since then.
     Running(Instant),
     /// It failed for good then, and waits for an event.
@@ -72,6 +74,7 @@ impl KeyState {
             Self::Held(_) => "held",
             Self::Delayed(_) => "delayed",
             Self::Backoff(_) => "backoff",
+            Self::Throttled(_) => "throttled",
             Self::Running(_) => "running",
             Self::Terminal(_) => "terminal",
         }
@@ -160,7 +163,7 @@ impl Queue {
     #[must_use]
     pub fn key(&self, controller: ControllerId, request: &Request) -> Option<KeyStatus> {
         self.controller(controller)?;
-        let hash = self.hash(controller.place, &request.cluster, &request.key);
+        let hash = self.hash(controller, &request.cluster, &request.key);
         self.status(self.find(hash, controller.place, request)?)
     }
 
@@ -187,6 +190,7 @@ impl Queue {
             State::Ready => KeyState::Ready(since),
             State::Delayed => KeyState::Delayed(since),
             State::Backoff => KeyState::Backoff(since),
+            State::Throttled => KeyState::Throttled(since),
             State::Terminal => KeyState::Terminal(since),
             State::Running => KeyState::Running(since),
         };
@@ -226,7 +230,7 @@ impl Queue {
             .unwrap_or_default()
     }
 
-    /// Whether nothing is ready, running or in backoff; what waits for a time that was asked for does not count.
+    /// Whether nothing is ready, running, in backoff or throttled; what waits for a time that was asked for does not count.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.totals.is_idle()

@@ -1,7 +1,7 @@
 //! How keys come to wait, and stop waiting. Entry point: [`Queue::wait`].
 
 use super::key::{Entry, Keys, State};
-use super::options::{Add, Added};
+use super::options::{Add, Added, Cause};
 use super::run::Again;
 use super::timer::Alarm;
 use super::{ControllerId, Queue};
@@ -9,9 +9,12 @@ use super::{ControllerId, Queue};
 /// Most alarms that one call turns into ready keys, so that a flood of them does not hold up whoever waits for the queue.
 const PROMOTIONS: usize = 1024;
 
+/// Most storms that wait to be told of; further ones are only counted.
+const MOST_TOLD: usize = 64;
+
 impl Queue {
     /// Adds a request to the key that it is equal to.
-    pub(super) fn merge(&mut self, now: u64, key: u32, add: Add, due: Option<u64>) -> Added {
+    pub(super) fn merge(&mut self, now: u64, key: u32, add: Add, asked: Option<u64>) -> Added {
         let Entry {
             state,
             lane,
@@ -20,7 +23,7 @@ impl Queue {
             ..
         } = *self.keys.entry(key);
         if state == State::Running {
-            self.mark_dirty(key, add, due);
+            self.mark_dirty(key, add, asked);
             return Added::MarkedDirty;
         }
         let controller = self.classes.lanes[lane as usize].controller;
@@ -28,6 +31,7 @@ impl Queue {
         if terminal && self.is_full(self.id(controller)) {
             return Added::Full;
         }
+        let (due, waits) = self.admit(now, self.keys.entry(key).hash, add.cause, asked);
         let earlier = state != State::Ready && due.is_none_or(|due| due < at);
         if !terminal && !earlier && add.priority <= priority {
             return Added::Merged;
@@ -35,9 +39,9 @@ impl Queue {
         // In its own words: what it waits for now, if it is not the earlier time, and by what right.
         let (due, state) = match (state, due) {
             (State::Ready, _) => (None, state),
-            (State::Terminal, due) => (due, State::Delayed),
+            (State::Terminal, due) => (due, waits),
             (_, Some(due)) if due >= at => (Some(at), state),
-            (_, due) => (due, State::Delayed),
+            (_, due) => (due, waits),
         };
         let since = self.keys.entry(key).at;
         self.leave(now, key);
@@ -50,10 +54,45 @@ impl Queue {
         entry.cause = add.cause;
         let was_ready = entry.state == State::Ready;
         self.wait(now, key, due, state);
+        if state == State::Throttled && (earlier || terminal) {
+            self.put_off(key);
+        }
         if was_ready {
             self.keys.entry_mut(key).at = since;
         }
         if terminal { Added::New } else { Added::Merged }
+    }
+
+    /// Until when a key waits that is asked for now, and by what right: one that has run too often is held back, unless an operator
+    /// asks.
+    pub(super) fn admit(
+        &self,
+        now: u64,
+        hash: u32,
+        cause: Cause,
+        asked: Option<u64>,
+    ) -> (Option<u64>, State) {
+        let held = self
+            .storms
+            .held(hash, now)
+            .filter(|held| cause != Cause::Operator && asked.is_none_or(|asked| asked < *held));
+        match held {
+            Some(held) => (Some(held), State::Throttled),
+            None => (asked, State::Delayed),
+        }
+    }
+
+    /// Counts a run that is put off because its key has run too often, and tells of it if that is the first of its storm.
+    pub(super) fn put_off(&mut self, key: u32) {
+        let Entry { lane, hash, .. } = *self.keys.entry(key);
+        let controller = self.classes.lanes[lane as usize].controller;
+        self.classes.controllers[controller as usize].totals.storms += 1;
+        if self.storms.tell(hash)
+            && self.stormy.len() < MOST_TOLD
+            && let Some(request) = self.request(key)
+        {
+            self.stormy.push((self.id(controller), request));
+        }
     }
 
     /// Notes that a key that runs has been asked for.
@@ -180,6 +219,7 @@ impl Queue {
                 State::Ready => &mut counts.ready,
                 State::Delayed => &mut counts.delayed,
                 State::Backoff => &mut counts.backoff,
+                State::Throttled => &mut counts.throttled,
                 State::Running => &mut counts.running,
                 State::Terminal => &mut counts.terminal,
             };
