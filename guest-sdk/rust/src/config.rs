@@ -1,6 +1,7 @@
 //! What the operator configured, and the time. Entry points: [`config`] and [`now`].
 
 use crate::error::{Context, Result};
+use crate::json;
 use crate::raw;
 use serde::de::DeserializeOwned;
 
@@ -9,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// # Errors
 /// When it does not fit `T`. Read it in [`crate::Reconciler::describe`] too, so that a wrong one fails the load.
 pub fn config<T: DeserializeOwned>() -> Result<T> {
-    serde_json::from_str(&raw::config()).context("config")
+    json::from_str(&raw::config()).context("config")
 }
 
 /// Wall time, RFC 3339, UTC, milliseconds: `2026-01-31T09:30:00.000Z`.

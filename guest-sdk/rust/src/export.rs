@@ -5,6 +5,7 @@ use crate::bindings::mapped::exports::windlass::runtime::mapper as mapper_contra
 use crate::bindings::windlass::runtime::client;
 use crate::bindings::windlass::runtime::types::Failure;
 use crate::cluster::Cluster;
+use crate::json;
 use crate::types::{Action, Description, GroupVersionKind, Request};
 use crate::{Mapper, Reconciler};
 use std::marker::PhantomData;
@@ -35,7 +36,7 @@ impl<T: Mapper> mapper_contract::Guest for Adapter<T> {
         let cluster = accept(cluster);
         let objects = objects
             .iter()
-            .map(|text| serde_json::from_str(text))
+            .map(|text| json::from_str(text))
             .collect::<Result<Vec<_>, _>>();
         let objects = objects.map_err(|error| error.to_string())?;
         T::map(&cluster, &kind, &objects).map_err(|error| error.to_string())

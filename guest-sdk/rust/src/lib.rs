@@ -87,6 +87,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 pub mod fleet;
+mod json;
 pub mod log;
 pub mod raw;
 mod resource;

@@ -9,9 +9,11 @@ pub use metadata::{Metadata, OwnerReference};
 pub use object::Object;
 
 use crate::error::ApiError;
+use crate::json;
 use crate::types::{ApiCode, GroupVersionKind, ObjectKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt;
 
 /// A kind known when the guest is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +97,7 @@ pub trait Typed: Resource {
 /// The object as the API wants it: with `apiVersion` and `kind`.
 pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
     let text =
-        serde_json::to_string(object).map_err(|error| unfit(&object.kind(), "encode", &error))?;
+        serde_json::to_string(object).map_err(|error| unfit("encode", &object.kind(), &error))?;
     let Some(fields) = text.strip_prefix('{').filter(|_| !T::SERIALIZES_KIND) else {
         return Ok(text);
     };
@@ -108,15 +110,18 @@ pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
     ))
 }
 
+/// `what` is what the text should be, for the message.
 pub(crate) fn decode<T: DeserializeOwned>(
-    kind: &GroupVersionKind,
+    what: &dyn fmt::Display,
     text: &str,
 ) -> Result<T, ApiError> {
-    serde_json::from_str(text).map_err(|error| unfit(kind, "decode", &error))
+    json::from_str(text).map_err(|error| unfit("decode", what, &error))
 }
 
-fn unfit(kind: &GroupVersionKind, what: &str, error: &serde_json::Error) -> ApiError {
-    ApiError::new(ApiCode::Invalid, format!("cannot {what} {kind}: {error}"))
+#[cold]
+#[inline(never)]
+fn unfit(how: &str, what: &dyn fmt::Display, error: &dyn fmt::Display) -> ApiError {
+    ApiError::new(ApiCode::Invalid, format!("cannot {how} {what}: {error}"))
 }
 
 /// Makes a struct with a field `metadata: Metadata` and serde's derives a [`Typed`] resource.

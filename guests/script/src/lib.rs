@@ -13,59 +13,71 @@
 mod options;
 mod show;
 
-pub use show::{error, reply};
+pub use show::{error, fields, replies, text};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use show::Shown;
-use std::collections::BTreeMap;
 use windlass_sdk::raw::{Answer, Cluster};
-use windlass_sdk::{Error, GroupVersionKind, ObjectKey, Operation, Result, config, now};
+use windlass_sdk::{
+    Error, GroupVersionKind, ListOptions, Object, ObjectKey, Operation, Result, config, now,
+};
 
-/// Runs the config's steps in a cluster and answers what came of each, as JSON.
+/// Runs the config's steps in a cluster and answers what came of each.
 ///
 /// # Errors
 /// When a step makes no sense; a call that fails is an answer.
-pub fn run(cluster: &Cluster) -> Result<String> {
-    let config: Value = config()?;
-    let mut saved = BTreeMap::new();
-    let steps = config["steps"].as_array().into_iter().flatten();
-    let answers: Vec<Value> = steps
-        .map(|step| Step { step, cluster }.run(&mut saved))
-        .collect::<Result<_>>()?;
-    Ok(Value::Array(answers).to_string())
+pub fn run(cluster: &Cluster) -> Result<Value> {
+    let mut config: Value = config()?;
+    let (mut saved, mut answers) = (Saved::new(), Vec::new());
+    for step in steps(&mut config) {
+        answers.push(Step { step, cluster }.run(&mut saved)?);
+    }
+    Ok(Value::Array(answers))
 }
 
-/// Objects kept by `save`.
-type Saved = BTreeMap<String, Value>;
+/// The elements of a list; none of anything else.
+#[must_use]
+pub fn items(list: &Value) -> &[Value] {
+    match list {
+        Value::Array(items) => items,
+        _ => &[],
+    }
+}
+
+fn steps(within: &mut Value) -> &mut [Value] {
+    match within.get_mut("steps") {
+        Some(Value::Array(steps)) => steps,
+        _ => &mut [],
+    }
+}
+
+/// Objects kept by `save`: name and text.
+type Saved = Vec<(String, String)>;
 
 struct Step<'a> {
-    step: &'a Value,
+    /// What is used up is taken out.
+    step: &'a mut Value,
     cluster: &'a Cluster,
 }
 
 impl Step<'_> {
-    fn run(&self, saved: &mut Saved) -> Result<Value> {
-        let function = self.step["do"].as_str().unwrap_or_default();
+    fn run(&mut self, saved: &mut Saved) -> Result<Value> {
         let shown = Shown::of(self.step);
-        match function {
-            "name" => Ok(json!(self.cluster.name())),
-            "now" => Ok(json!(now())),
+        match self.step["do"].as_str().unwrap_or_default() {
+            "name" => Ok(Value::String(self.cluster.name())),
+            "now" => Ok(Value::String(now())),
             "record-event" => {
                 self.cluster
                     .record_event(&options::event(self.step, self.kind()?, self.key()?));
-                Ok(json!("recorded"))
+                Ok("recorded".into())
             }
             "batch" => {
-                let steps = self.step["steps"].as_array().into_iter().flatten();
-                let operations: Vec<Operation> = steps
-                    .map(|step| Step { step, ..*self }.operation(saved))
-                    .collect::<Result<_>>()?;
-                Ok(self
-                    .cluster
-                    .batch(&operations)
-                    .into_iter()
-                    .map(|answer| shown.reply(answer))
-                    .collect())
+                let mut operations = Vec::new();
+                let cluster = self.cluster;
+                for step in steps(self.step) {
+                    operations.push(Step { step, cluster }.operation(saved)?);
+                }
+                Ok(shown.replies(self.cluster.batch(&operations)))
             }
             "delete-collection" => {
                 let outcome = self.cluster.delete_collection(
@@ -75,83 +87,71 @@ impl Step<'_> {
                 );
                 Ok(shown.nothing(outcome))
             }
-            _ => self.call(function, saved, &shown),
+            _ => self.call(saved, &shown),
         }
     }
 
-    /// The functions whose answer is an object, a page or nothing.
-    fn call(&self, function: &str, saved: &mut Saved, shown: &Shown) -> Result<Value> {
-        let (cluster, step, kind) = (self.cluster, self.step, self.kind()?);
-        let object: Answer<Option<String>> = match function {
-            "get" => cluster.get(&kind, &self.key()?, &options::get(step)),
-            "create" => cluster
-                .create(&kind, &self.object(saved)?, &options::write(step))
-                .map(Some),
-            "update" => cluster
-                .update(&kind, &self.object(saved)?, &options::write(step))
-                .map(Some),
-            "apply" => cluster
-                .apply(&kind, &self.object(saved)?, &options::apply(step))
-                .map(Some),
-            "patch" => {
-                let (patch_type, patch) = options::patch(step)?;
-                cluster
-                    .patch(
-                        &kind,
-                        &self.key()?,
-                        patch_type,
-                        &patch,
-                        &options::write(step),
-                    )
-                    .map(Some)
+    /// The functions that are operations, each by its own name.
+    fn call(&mut self, saved: &mut Saved, shown: &Shown) -> Result<Value> {
+        let cluster = self.cluster;
+        let object: Answer<Option<String>> = match self.operation(saved)? {
+            Operation::Get((kind, key, options)) => cluster.get(&kind, &key, &options),
+            Operation::Create((kind, object, options)) => {
+                cluster.create(&kind, &object, &options).map(Some)
             }
-            "list" => return self.list(&kind, shown),
-            "delete" => {
-                return Ok(shown.nothing(cluster.delete(
-                    &kind,
-                    &self.key()?,
-                    &options::delete(step),
-                )));
+            Operation::Update((kind, object, options)) => {
+                cluster.update(&kind, &object, &options).map(Some)
             }
-            other => return Err(Error::terminal(format!("no function {other:?}"))),
+            Operation::Apply((kind, object, options)) => {
+                cluster.apply(&kind, &object, &options).map(Some)
+            }
+            Operation::Patch((kind, key, patch_type, patch, options)) => cluster
+                .patch(&kind, &key, patch_type, &patch, &options)
+                .map(Some),
+            Operation::List((kind, options)) => return Ok(self.list(&kind, options, shown)),
+            Operation::Delete((kind, key, options)) => {
+                return Ok(shown.nothing(cluster.delete(&kind, &key, &options)));
+            }
         };
-        if let (Ok(Some(text)), Some(name)) = (&object, step["save"].as_str()) {
-            saved.insert(name.to_owned(), serde_json::from_str(text)?);
+        if let (Ok(Some(text)), Some(name)) = (&object, self.step["save"].as_str()) {
+            saved.push((name.to_owned(), text.clone()));
         }
         Ok(shown.object(object))
     }
 
     /// Every page, until one fails.
-    fn list(&self, kind: &GroupVersionKind, shown: &Shown) -> Result<Value> {
-        let (mut options, mut pages) = (options::list(self.step), Vec::new());
+    fn list(&self, kind: &GroupVersionKind, mut options: ListOptions, shown: &Shown) -> Value {
+        let mut pages = Vec::new();
         loop {
             match self.cluster.list(kind, &options) {
                 Ok(page) => {
                     pages.push(shown.items(&page));
                     options.continue_token = page.continue_token;
                     if options.continue_token.is_none() {
-                        return Ok(Value::Array(pages));
+                        return Value::Array(pages);
                     }
                 }
-                Err(failed) => return Ok(error(&failed)),
+                Err(failed) => return error(&failed),
             }
         }
     }
 
-    fn operation(&self, saved: &Saved) -> Result<Operation> {
-        let (step, kind) = (self.step, self.kind()?);
+    fn operation(&mut self, saved: &Saved) -> Result<Operation> {
+        let kind = self.kind()?;
+        let sent = self.object(saved)?;
+        let step = &*self.step;
         Ok(match step["do"].as_str().unwrap_or_default() {
             "get" => Operation::Get((kind, self.key()?, options::get(step))),
-            "create" => Operation::Create((kind, self.object(saved)?, options::write(step))),
-            "update" => Operation::Update((kind, self.object(saved)?, options::write(step))),
-            "apply" => Operation::Apply((kind, self.object(saved)?, options::apply(step))),
+            "create" => Operation::Create((kind, sent, options::write(step))),
+            "update" => Operation::Update((kind, sent, options::write(step))),
+            "apply" => Operation::Apply((kind, sent, options::apply(step))),
             "patch" => {
                 let (patch_type, patch) = options::patch(step)?;
                 Operation::Patch((kind, self.key()?, patch_type, patch, options::write(step)))
             }
             "delete" => Operation::Delete((kind, self.key()?, options::delete(step))),
             "list" => Operation::List((kind, options::list(step))),
-            other => return Err(Error::terminal(format!("no operation {other:?}"))),
+            _ => return Err(Error::terminal("a step without a function")),
         })
     }
 
@@ -160,7 +160,7 @@ impl Step<'_> {
         let kind = part(0)
             .zip(part(1))
             .map(|(api_version, kind)| GroupVersionKind::new(api_version, kind));
-        kind.ok_or_else(|| Error::terminal(format!("no kind in {}", self.step)))
+        kind.ok_or_else(|| Error::terminal("a step without a kind"))
     }
 
     fn key(&self) -> Result<ObjectKey> {
@@ -168,40 +168,60 @@ impl Step<'_> {
         match (part(0), part(1)) {
             (Some(namespace), Some(name)) => Ok(ObjectKey::namespaced(namespace, name)),
             (Some(name), None) => Ok(ObjectKey::cluster_scoped(name)),
-            _ => Err(Error::terminal(format!("no key in {}", self.step))),
+            _ => Err(Error::terminal("a step without a key")),
         }
     }
 
-    fn object(&self, saved: &Saved) -> Result<String> {
-        let mut object = match self.step["from"].as_str() {
-            Some(name) => saved
-                .get(name)
-                .cloned()
-                .ok_or_else(|| Error::terminal(format!("nothing saved as {name:?}")))?,
-            None => self.step["object"].clone(),
-        };
-        merge(&mut object, &self.step["merge"]);
+    /// The object to send.
+    fn object(&mut self, saved: &Saved) -> Result<String> {
+        let mut object = take(self.step, "object");
+        if let Some(name) = self.step["from"].as_str() {
+            let kept = saved.iter().rev().find(|(kept, _)| kept == name);
+            let (_, text) = kept.ok_or_else(|| Error::terminal("nothing saved by that name"))?;
+            object = text.parse::<Object>()?.0;
+        }
+        merge(&mut object, take(self.step, "merge"));
         Ok(match object {
             Value::String(text) => text, // for what is not an object at all
-            object => object.to_string(),
+            object => text(&object),
         })
     }
 }
 
+/// Takes a field's value out; null of anything else.
+fn take(object: &mut Value, field: &str) -> Value {
+    object.get_mut(field).map(Value::take).unwrap_or_default()
+}
+
 /// As a merge patch, but null changes nothing.
-fn merge(target: &mut Value, changes: &Value) {
+fn merge(target: &mut Value, changes: Value) {
     match changes {
         Value::Null => {}
-        Value::Object(fields) => fields
-            .iter()
-            .for_each(|(field, change)| merge(&mut target[field], change)),
-        other => *target = other.clone(),
+        Value::Object(changes) => {
+            if !target.is_object() {
+                *target = fields(&mut []);
+            }
+            for (field, change) in changes {
+                match target.get_mut(&field) {
+                    Some(present) => merge(present, change),
+                    None => put(target, field, change),
+                }
+            }
+        }
+        other => *target = other,
+    }
+}
+
+fn put(target: &mut Value, field: String, value: Value) {
+    if let Value::Object(fields) = target {
+        fields.insert(field, value);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use windlass_sdk::testing::TestFleet;
 
     #[test]
@@ -217,7 +237,6 @@ mod tests {
         ]}));
         let alpha = fleet.cluster("alpha");
         let answer = fleet.enter(|| run(alpha.client().raw())).unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer[0], json!("a"));
         assert_eq!(answer[1], json!(["blue"]));
         assert_eq!(answer[2]["code"], "conflict");

@@ -99,9 +99,9 @@ pub(crate) fn patch(step: &Value) -> Result<(PatchType, String)> {
         Some("json") => PatchType::JsonPatch,
         Some("merge") => PatchType::Merge,
         Some("strategic") => PatchType::StrategicMerge,
-        _ => return Err(Error::terminal(format!("no patch in {step}"))),
+        _ => return Err(Error::terminal("a step without a patch")),
     };
-    Ok((patch_type, step["patch"][1].to_string()))
+    Ok((patch_type, crate::text(&step["patch"][1])))
 }
 
 pub(crate) fn event(step: &Value, kind: GroupVersionKind, key: ObjectKey) -> Event {

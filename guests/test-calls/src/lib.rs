@@ -23,6 +23,6 @@ impl Reconciler for Calls {
     }
 
     fn reconcile(_: &Request, cluster: &Cluster) -> Result<Action> {
-        Err(Error::terminal(script::run(cluster.raw())?))
+        Err(Error::terminal(script::text(&script::run(cluster.raw())?)))
     }
 }

@@ -1,70 +1,83 @@
 //! Reaches for other clusters, and answers what came of it. Entry point: [`Fleet`].
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass_sdk::prelude::*;
-use windlass_sdk::{ClusterInfo, GroupVersionKind, Operation, fleet};
+use windlass_sdk::{ClusterInfo, DeleteOptions, GetOptions, GroupVersionKind, Operation, fleet};
 
-/// The guest. Its answer is the message of a terminal failure. In its config `open` names clusters to open, each of which runs
-/// the script, and `describe` makes `describe` do all of this.
+/// The guest. Its answer is the message of a terminal failure. In its config `open` names clusters to open, each of which is read
+/// and written, and `describe` makes `describe` do all of this.
 struct Fleet;
 windlass_sdk::guest!(Fleet);
 
 impl Reconciler for Fleet {
     fn describe() -> Result<Description> {
         if config::<Value>()?["describe"] == true {
-            return Err(Error::terminal(reach()?.to_string()));
+            return Err(Error::terminal(script::text(&reach()?)));
         }
         Ok(Description::new("reaches for other clusters")
             .primary_watch(Watch::of(GroupVersionKind::new("v1", "ConfigMap"))))
     }
 
     fn reconcile(_: &Request, _: &Cluster) -> Result<Action> {
-        Err(Error::terminal(reach()?.to_string()))
+        Err(Error::terminal(script::text(&reach()?)))
     }
 }
 
 fn reach() -> Result<Value> {
     let config = config::<Value>()?;
-    let names = || {
-        config["open"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-    };
-    let selector = config["selector"].as_str();
-    let clusters = match selector {
+    let clusters = match config["selector"].as_str() {
         Some(selector) => fleet::clusters_labelled(selector),
         None => fleet::clusters(),
     };
     let clusters = match clusters {
-        Ok(clusters) => clusters.iter().map(info).collect(),
+        Ok(clusters) => Value::Array(clusters.iter().map(info).collect()),
         Err(error) => script::error(&error),
     };
-    let mut opened = serde_json::Map::new();
-    for name in names() {
+    let map = (
+        GroupVersionKind::new("v1", "ConfigMap"),
+        ObjectKey::namespaced("default", "a"),
+    );
+    let read = Operation::Get((map.0.clone(), map.1.clone(), GetOptions::default()));
+    let (mut opened, mut reads) = (serde_json::Map::new(), Vec::new());
+    for name in script::items(&config["open"])
+        .iter()
+        .filter_map(Value::as_str)
+    {
         let answer = match fleet::open(name) {
-            Ok(cluster) => serde_json::from_str(&script::run(cluster.raw())?)?,
+            Ok(cluster) => use_it(&cluster, &map),
             Err(error) => script::error(&error),
         };
         opened.insert(name.to_owned(), answer);
+        reads.push((name.to_owned(), read.clone()));
     }
-    let kind = GroupVersionKind::new("v1", "ConfigMap");
-    let read = Operation::Get((
-        kind,
-        ObjectKey::namespaced("default", "a"),
-        windlass_sdk::GetOptions::default(),
-    ));
-    let reads: Vec<(String, Operation)> = names()
-        .map(|name| (name.to_owned(), read.clone()))
-        .collect();
-    let batch: Vec<Value> = fleet::batch(&reads)
-        .into_iter()
-        .map(script::reply)
-        .collect();
-    Ok(json!({"clusters": clusters, "opened": opened, "batch": batch}))
+    Ok(script::fields(&mut [
+        ("clusters", clusters),
+        ("opened", opened.into()),
+        ("batch", script::replies(fleet::batch(&reads))),
+    ]))
+}
+
+/// What comes of its name, of a live read and of a delete.
+fn use_it(cluster: &Cluster, (kind, key): &(GroupVersionKind, ObjectKey)) -> Value {
+    let read = match cluster.raw().get(kind, key, &GetOptions::live()) {
+        Ok(text) => text.into(),
+        Err(error) => script::error(&error),
+    };
+    let deleted = match cluster.delete_with(kind, key, &DeleteOptions::default()) {
+        Ok(existed) => existed.into(),
+        Err(error) => script::error(&error),
+    };
+    Value::Array(vec![cluster.name().into(), read, deleted])
 }
 
 fn info(info: &ClusterInfo) -> Value {
-    json!({"name": info.name, "labels": info.labels, "ready": info.ready})
+    let labels = info
+        .labels
+        .iter()
+        .map(|(key, value)| Value::Array(vec![key.as_str().into(), value.as_str().into()]));
+    script::fields(&mut [
+        ("name", info.name.as_str().into()),
+        ("labels", Value::Array(labels.collect())),
+        ("ready", info.ready.into()),
+    ])
 }

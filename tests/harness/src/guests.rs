@@ -1,4 +1,4 @@
-//! Components built from the sources under `guests/`. Entry point: [`guest`].
+//! Components built from the sources under `guests/`. Entry points: [`guest`] and [`names`].
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,24 @@ pub fn guest(name: &str) -> PathBuf {
         path.display()
     );
     path
+}
+
+/// The folders under `guests/` that hold a guest, which is what `cargo` makes a `cdylib` of.
+///
+/// # Errors
+/// When a folder cannot be read.
+pub fn names() -> Result<Vec<String>> {
+    let folder = crate::repository().join("guests");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        let entry = entry.context("read the guests' folder")?;
+        let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml"));
+        if manifest.is_ok_and(|manifest| manifest.contains("cdylib")) {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Builds the workspace and returns the folder of its components.

@@ -71,7 +71,7 @@ impl Reply {
     /// [`ApiError`] when the object is not of this type.
     pub fn object<T: Typed>(self) -> Result<Option<T>, ApiError> {
         match self {
-            Self::Object(text) => decode(&T::KIND.into(), &text).map(Some),
+            Self::Object(text) => decode(&GroupVersionKind::from(T::KIND), &text).map(Some),
             Self::Nothing | Self::Page(_) => Ok(None),
         }
     }

@@ -1,12 +1,14 @@
 //! Object metadata, as far as controllers use it. Entry point: [`Metadata`].
 
+mod decode;
+
 use super::Identity;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// `metadata` of an object. Empty parts are left out when it is written.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// `metadata` of an object. Empty parts are left out when it is written; absent and null ones are empty when it is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Metadata {
     /// Unique in the namespace.
     pub name: String,
@@ -43,7 +45,7 @@ pub struct Metadata {
 }
 
 /// Names an object that another object goes with. Made by [`super::Resource::controller_reference`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
     /// Of the owner.
@@ -55,10 +57,10 @@ pub struct OwnerReference {
     /// Of the owner.
     pub uid: String,
     /// Whether the owner is the one that manages the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
     /// Whether a foreground deletion of the owner waits for the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
 

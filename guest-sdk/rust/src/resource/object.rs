@@ -1,9 +1,11 @@
 //! Objects of a kind that has no type. Entry point: [`Object`].
 
-use super::{Identity, Resource};
+use super::{Identity, Resource, decode};
+use crate::error::ApiError;
 use crate::types::{GroupVersionKind, ObjectKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::str::FromStr;
 
 /// An object as the JSON that it is. Changes nothing of what it does not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +51,15 @@ impl Object {
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.text_at("/metadata/deletionTimestamp").is_some()
+    }
+}
+
+/// Reads what the raw client answers.
+impl FromStr for Object {
+    type Err = ApiError;
+
+    fn from_str(text: &str) -> Result<Self, ApiError> {
+        decode(&"an object", text)
     }
 }
 

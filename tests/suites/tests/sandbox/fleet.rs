@@ -28,17 +28,9 @@ async fn a_guest_reaches_the_clusters_that_rules_open_and_no_others() -> Result<
     for cluster in ["alpha", "beta", "gamma"] {
         stage.put(cluster, config_map("a", json!({"of": cluster})))?;
     }
-    let script = json!({
-        "open": ["beta", "gamma", "bye"],
-        "steps": [
-            {"do": "name"},
-            {"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "a"], "options": {"mode": "live"}, "show": ["/data/of"]},
-            {"do": "delete", "kind": ["v1", "ConfigMap"], "key": ["default", "a"]},
-        ],
-    });
     let actor = stage
         .guest("test-fleet")
-        .config(script)
+        .config(json!({"open": ["beta", "gamma", "bye"]}))
         .rules(rules())
         .run()
         .await?;
@@ -56,11 +48,11 @@ async fn a_guest_reaches_the_clusters_that_rules_open_and_no_others() -> Result<
         "its own, and those that a rule opens: {answer}"
     );
     let beta = &answer["opened"]["beta"];
-    assert_eq!(
-        (&beta[0], &beta[1]),
-        (&json!("beta"), &json!(["beta"])),
-        "{answer}"
-    );
+    assert_eq!(beta[0], "beta", "{answer}");
+    let read = beta[1]
+        .as_str()
+        .is_some_and(|object| object.contains(r#""of":"beta""#));
+    assert!(read, "{answer}");
     assert_eq!(beta[2]["code"], "denied");
     let gamma = &answer["opened"]["gamma"];
     assert_eq!(gamma["code"], "denied");

@@ -1,0 +1,68 @@
+//! Why a text cannot be read. Entry point: [`Fault`].
+
+use serde::de::{Error, Expected, Unexpected};
+use std::fmt;
+
+/// What is wrong, and behind which byte.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    message: String,
+    at: usize,
+}
+
+impl Fault {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn new(message: &str) -> Self {
+        Self {
+            message: message.to_owned(),
+            at: 0,
+        }
+    }
+
+    pub(super) fn at(self, at: usize) -> Self {
+        Self { at, ..self }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at byte {})", self.message, self.at)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Error for Fault {
+    #[cold]
+    #[inline(never)]
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self {
+            message: message.to_string(),
+            at: 0,
+        }
+    }
+
+    /// Without the value: printing one of every type is more code than the rest of the reader, and it may be a secret.
+    #[cold]
+    #[inline(never)]
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let found = match found {
+            Unexpected::Bool(_) => "true or false",
+            Unexpected::Unsigned(_) | Unexpected::Signed(_) => "an integer",
+            Unexpected::Float(_) => "a number",
+            Unexpected::Str(_) | Unexpected::Char(_) => "a string",
+            Unexpected::Unit | Unexpected::Option => "null",
+            Unexpected::Seq => "a list",
+            Unexpected::Map => "a map",
+            _ => "something else",
+        };
+        Self::custom(format_args!("expected {expected}, found {found}"))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::custom(format_args!("expected {expected}, found another value"))
+    }
+}
