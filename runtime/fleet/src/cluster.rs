@@ -15,6 +15,7 @@ mod lifecycle;
 pub(crate) mod scope;
 pub(crate) mod store;
 mod stores;
+mod succession;
 mod transport;
 mod watch;
 
@@ -23,7 +24,9 @@ pub use config::{ClusterConfig, ConfigError, Provenance, contexts, every_context
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;
-pub use transport::{TransportError, TransportOptions};
+pub use transport::{
+    ConnectionCount, ConnectionCounts, RateLimit, TransportError, TransportOptions,
+};
 
 pub(crate) use backend::Backend;
 pub(crate) use lifecycle::Pending;
@@ -34,7 +37,7 @@ use crate::api::{ApiCode, ApiError};
 use crate::grant::{ClusterFacts, Grant};
 use crate::metrics::ClusterMetrics;
 use crate::name::ClusterName;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use events::Recorder;
 use lifecycle::Lifecycle;
 use std::collections::BTreeMap;
@@ -50,7 +53,12 @@ pub struct Cluster {
     name: ClusterName,
     labels: BTreeMap<String, String>,
     properties: BTreeMap<String, String>,
-    config: ClusterConfig,
+    /// Exchanged in place when only credentials change.
+    config: ArcSwap<ClusterConfig>,
+    /// Told when the configuration was exchanged before there was a connection.
+    reconfigured: Notify,
+    /// The cluster that takes this one's name once its caches are filled.
+    replacement: ArcSwapOption<Self>,
     /// Empty until the first connection stands.
     backend: ArcSwapOption<Backend>,
     lifecycle: Lifecycle,
@@ -89,10 +97,27 @@ pub struct ClusterStatus {
     pub objects: usize,
     /// Bytes of their texts.
     pub bytes: usize,
+    /// Connections to its server, shared with other clusters of the same server and credentials.
+    pub connections: ConnectionCounts,
+    /// When its credentials end, in seconds since the epoch, as far as they say.
+    pub credentials_until: Option<u64>,
     /// Events that were refused or too many to record.
     pub events_dropped: u64,
+    /// Another server that takes over once its caches are filled; until then this one serves.
+    pub replacement: Option<ReplacementStatus>,
     /// Caches: what each holds and what is wrong with it.
     pub stores: Vec<StoreStatus>,
+}
+
+/// A cluster that is about to take another's place, as status pages show it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct ReplacementStatus {
+    /// Its server's URL.
+    pub server: String,
+    /// Its state.
+    pub state: ClusterState,
+    /// Why it is in that state, for people.
+    pub reason: String,
 }
 
 /// A cache as status pages show it.
@@ -132,7 +157,9 @@ impl Cluster {
                 name: parts.name,
                 labels: parts.labels,
                 properties: parts.properties,
-                config: parts.config,
+                config: ArcSwap::from_pointee(parts.config),
+                reconfigured: Notify::new(),
+                replacement: ArcSwapOption::empty(),
                 backend: ArcSwapOption::empty(),
                 lifecycle: Lifecycle::new(),
                 recorder,
@@ -175,10 +202,10 @@ impl Cluster {
         &self.properties
     }
 
-    /// How it is reached.
+    /// How it is reached now.
     #[must_use]
-    pub fn config(&self) -> &ClusterConfig {
-        &self.config
+    pub fn config(&self) -> ClusterConfig {
+        (**self.config.load()).clone()
     }
 
     /// Its state now.
@@ -198,8 +225,10 @@ impl Cluster {
     #[must_use]
     pub fn status(&self) -> ClusterStatus {
         let now = self.lifecycle.now();
-        let stores = self
-            .backend()
+        let backend = self.backend();
+        let connection = backend.as_ref().map(|backend| &backend.connection);
+        let stores = backend
+            .as_ref()
             .map(|backend| backend.stores.all())
             .unwrap_or_default();
         let sizes = stores.iter().map(|store| store.size());
@@ -211,15 +240,28 @@ impl Cluster {
             name: self.name.to_string(),
             state: now.state,
             reason: now.reason,
-            since: now
-                .since
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |d| d.as_secs()),
-            server: self.config.server(),
+            since: seconds(now.since),
+            server: self.config().server(),
             objects,
             bytes,
+            connections: connection
+                .map(transport::Connection::counts)
+                .unwrap_or_default(),
+            credentials_until: connection
+                .and_then(transport::Connection::valid_until)
+                .map(seconds),
             events_dropped: self.recorder.dropped(),
+            replacement: self.replacement.load().as_deref().map(Self::as_replacement),
             stores,
+        }
+    }
+
+    fn as_replacement(&self) -> ReplacementStatus {
+        let now = self.lifecycle.now();
+        ReplacementStatus {
+            server: self.config().server(),
+            state: now.state,
+            reason: now.reason,
         }
     }
 
@@ -242,7 +284,8 @@ impl Cluster {
             if let Some(backend) = self.backend() {
                 return Ok(backend);
             }
-            if state.changed().await.is_err() {
+            let has_left = state.borrow_and_update().state == ClusterState::Gone;
+            if has_left || state.changed().await.is_err() {
                 return Err(self.gone());
             }
         }
@@ -279,6 +322,11 @@ impl Cluster {
             format!("cluster {:?} has left the fleet", self.name.as_str()),
         )
     }
+}
+
+fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 fn store_status(store: &store::Store) -> StoreStatus {

@@ -37,6 +37,15 @@ impl ClusterSpec {
             && self.labels == other.labels
             && self.properties == other.properties
     }
+
+    /// Whether this is `other` with other credentials at most: the same address, labels and properties.
+    #[must_use]
+    pub fn same_but_credentials(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.config.same_server(&other.config)
+            && self.labels == other.labels
+            && self.properties == other.properties
+    }
 }
 
 /// Why a cluster was not engaged.
@@ -63,8 +72,9 @@ pub enum EngageError {
 /// Begins and ends work on clusters.
 ///
 /// # Contract
-/// * Idempotent: engaging what is engaged already, with the same configuration, does nothing. Another configuration under the
-///   same name replaces it.
+/// * Idempotent: engaging what is engaged already, with the same configuration, does nothing. Other credentials for the same
+///   address are exchanged in place: caches and keys stay. Another address, other labels or other properties under the same
+///   name make another cluster, which takes over once its caches are filled; until then the one before goes on.
 /// * Never blocks: connecting, syncing and ending go on in the background, and one dead cluster costs the others nothing. A
 ///   cluster that cannot be reached joins by itself once it can.
 /// * Names belong to the provider that engaged them first; a duplicate is refused and never renamed.

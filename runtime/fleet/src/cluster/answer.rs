@@ -97,10 +97,11 @@ fn names_no_object(status: &Status) -> bool {
 impl From<TransportError> for ApiError {
     fn from(error: TransportError) -> Self {
         let code = match error {
-            TransportError::Unreachable { .. } | TransportError::Credentials { .. } => {
-                ApiCode::Unavailable
-            }
+            TransportError::Unreachable { .. }
+            | TransportError::Credentials { .. }
+            | TransportError::Encoded { .. } => ApiCode::Unavailable,
             TransportError::Timeout { .. } => ApiCode::Timeout,
+            TransportError::RateLimited { .. } => ApiCode::Throttled,
             TransportError::TooLarge { .. } => ApiCode::LimitExceeded,
         };
         Self::host(code, error.to_string())

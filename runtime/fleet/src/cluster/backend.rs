@@ -19,35 +19,22 @@ pub(crate) struct Backend {
     pub(crate) connection: Connection,
     pub(crate) discovery: Discovery,
     pub(crate) stores: Arc<Stores>,
-    config: ClusterConfig,
 }
 
 impl Backend {
-    /// Sets up a connection and loads what the server serves. Reading credentials may run a plugin, which blocks: that happens
-    /// on a thread for it.
+    /// Sets up a connection and loads what the server serves.
     ///
     /// # Errors
     /// What the server answered, or that it could not be reached. Nothing is kept.
     pub(crate) async fn connect(
-        config: ClusterConfig,
-        transports: Arc<Transports>,
+        config: &ClusterConfig,
+        transports: &Transports,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
         metrics: Arc<ClusterMetrics>,
     ) -> Result<Self, ApiError> {
-        let for_thread = config.clone();
-        let connection =
-            tokio::task::spawn_blocking(move || transports.connect(&for_thread, metrics)).await;
-        let connection = match connection {
-            Ok(connection) => connection?,
-            Err(error) => {
-                return Err(ApiError::host(
-                    crate::api::ApiCode::Unavailable,
-                    error.to_string(),
-                ));
-            }
-        };
+        let connection = transports.connect(config, metrics);
         let discovery = Discovery::new();
         discovery.load(&connection).await?;
         let stores = Stores::new(connection.clone(), token, tasks, changed);
@@ -55,7 +42,6 @@ impl Backend {
             connection,
             discovery,
             stores,
-            config,
         })
     }
 
@@ -63,16 +49,16 @@ impl Backend {
     ///
     /// # Errors
     /// When the server cannot be reached; not when it refuses to tell.
-    pub(crate) async fn identity(&self) -> Result<String, ApiError> {
+    pub(crate) async fn identity(&self, config: &ClusterConfig) -> Result<String, ApiError> {
         let call = Call::get("/api/v1/namespaces/kube-system".to_owned(), JSON);
         let answer = self
             .connection
             .send(call, self.connection.options().call_timeout)
             .await?;
         match refusal(answer) {
-            Ok(answer) => Ok(uid(&answer.body).unwrap_or_else(|| self.config.server_identity())),
+            Ok(answer) => Ok(uid(&answer.body).unwrap_or_else(|| config.server_identity())),
             Err(error) if (400..500).contains(&error.http_status) && error.http_status != 429 => {
-                Ok(self.config.server_identity())
+                Ok(config.server_identity())
             }
             Err(error) => Err(error),
         }

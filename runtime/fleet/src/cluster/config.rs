@@ -21,6 +21,9 @@ pub enum Provenance {
     File,
     /// A Secret that somebody could write to an API server: plugins and file references are refused.
     Secret,
+    /// As [`Provenance::Secret`], but the operator told the provider to trust whoever writes such Secrets as if with a shell of this
+    /// process: plugins and file references are allowed.
+    TrustedSecret,
     /// Built by the program.
     Program,
 }
@@ -135,6 +138,11 @@ impl ClusterConfig {
         for auth in kubeconfig.auth_infos.iter_mut().filter(|a| a.name == user) {
             resolve_user(auth, base_dir, &mut files);
         }
+        let proxy = kubeconfig
+            .clusters
+            .iter()
+            .find(|c| c.name == named.cluster)
+            .and_then(|c| c.cluster.as_ref()?.proxy_url.clone());
         if provenance == Provenance::Secret {
             refuse_foreign(&kubeconfig, &context, &user, &files)?;
         }
@@ -145,7 +153,7 @@ impl ClusterConfig {
         // The function is async in kube but awaits nothing.
         let config =
             futures::FutureExt::now_or_never(Config::from_custom_kubeconfig(kubeconfig, &options));
-        let config = match config {
+        let mut config = match config {
             Some(Ok(config)) => config,
             Some(Err(error)) => {
                 return Err(ConfigError::Unusable {
@@ -160,6 +168,10 @@ impl ClusterConfig {
                 });
             }
         };
+        // kube takes one from the environment where the kubeconfig names none; only the program reads that.
+        if proxy.is_none_or(|proxy| proxy.is_empty()) {
+            config.proxy_url = None;
+        }
         Self::new(config, files.into_iter().map(|(_, path)| path).collect())
     }
 
@@ -223,10 +235,10 @@ impl ClusterConfig {
         self.inner.digest == other.inner.digest
     }
 
-    /// Whether both reach the same server, be it with other credentials.
+    /// Whether both reach the same address, be it with other credentials or another certificate authority.
     #[must_use]
     pub fn same_server(&self, other: &Self) -> bool {
-        self.inner.server_digest == other.inner.server_digest
+        self.inner.config.cluster_url == other.inner.config.cluster_url
     }
 
     pub(crate) fn kube(&self) -> &Config {

@@ -29,6 +29,8 @@ const REFILL: Duration = Duration::from_secs(300);
 const MAX_SERIES: usize = 4096;
 /// Most events that wait to be written per cluster.
 const MAX_WAITING: usize = 1024;
+/// Bytes of an object's name that the names of its events take over: 253 are allowed in all.
+const MAX_NAME: usize = 200;
 const MAX_REASON: usize = 128;
 const MAX_NOTE: usize = 1024;
 
@@ -238,7 +240,7 @@ impl Writer {
             self.series.remove(&series_key);
         }
         let uid = uid(client, &event).await?;
-        let name = format!("{}.{:016x}", cut(&event.key.name, 200), fastrand::u64(..));
+        let name = name_of(&event.key.name, fastrand::u64(..));
         let object = body(&event, &name, &namespace, &uid, &time, caller);
         client
             .create(&kind, object.to_string().into(), &WriteOptions::default())
@@ -306,6 +308,22 @@ fn body(
     })
 }
 
+/// A name that an Event may have, about an object whose own may have other characters: those of RBAC hold colons and capitals.
+fn name_of(object: &str, salt: u64) -> String {
+    let lower = object.to_lowercase();
+    let labels = cut(&lower, MAX_NAME).split('.').map(|label| {
+        let plain = label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        plain.trim_matches('-').to_owned()
+    });
+    let labels: Vec<String> = labels.filter(|label| !label.is_empty()).collect();
+    let labels = if labels.is_empty() {
+        "object".to_owned()
+    } else {
+        labels.join(".")
+    };
+    format!("{labels}.{salt:016x}")
+}
+
 fn cut(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len()))
         .rev()
@@ -317,4 +335,21 @@ fn cut(text: &str, limit: usize) -> &str {
 fn now_rfc3339() -> String {
     let now = jiff::Timestamp::now();
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_events_are_valid_whatever_the_object_is_called() {
+        let named = |object: &str| name_of(object, 1).replace(".0000000000000001", "");
+        assert_eq!(named("web-1.prod"), "web-1.prod");
+        assert_eq!(named("system:Node-Proxier"), "system-node-proxier");
+        assert_eq!(named("a:.-b-..C:"), "a.b.c");
+        assert_eq!(named(":é:"), "object");
+        let long = name_of(&"ü".repeat(300), 1);
+        assert!(long.len() <= 253 && long.starts_with("object."), "{long}");
+        assert!(name_of(&"x".repeat(253), 1).len() <= 253);
+    }
 }

@@ -4,7 +4,8 @@
 
 use super::backend::Backend;
 use super::store::{Problem, Store};
-use super::{Cluster, Transports};
+use super::{Cluster, ClusterConfig, Transports};
+use crate::api::{ApiCode, ApiError};
 use crate::backoff::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +14,8 @@ use tokio::sync::watch;
 
 /// How often unread stores are looked for, where there are any.
 const SWEEP: Duration = Duration::from_secs(30);
+/// How long one attempt to connect may take, with all that discovery asks.
+const ATTEMPT: Duration = Duration::from_secs(60);
 
 /// Where a cluster stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -49,6 +52,8 @@ pub(crate) struct Now {
     pub(crate) state: ClusterState,
     pub(crate) reason: String,
     pub(crate) since: SystemTime,
+    /// Set for ever when another server answers under this cluster's address: this one must end, and another begin.
+    pub(crate) usurped: bool,
 }
 
 pub(super) struct Lifecycle {
@@ -63,6 +68,7 @@ impl Lifecycle {
             state: ClusterState::Connecting,
             reason: "not reached yet".into(),
             since: SystemTime::now(),
+            usurped: false,
         };
         Self {
             now: watch::channel(now).0,
@@ -101,6 +107,12 @@ impl Lifecycle {
     }
 }
 
+impl Lifecycle {
+    fn usurp(&self) {
+        self.now.send_modify(|now| now.usurped = true);
+    }
+}
+
 /// Whether a store's server lists less than the store has seen.
 fn is_stale(store: &Store) -> bool {
     let progress = store.progress();
@@ -133,11 +145,26 @@ impl Drop for Pending {
 impl Cluster {
     /// Connects, then follows the stores, until the cluster's token ends it.
     pub(super) async fn live(self: Arc<Self>, transports: Arc<Transports>) {
-        let (backend, identity) = self.connect(transports).await;
+        let (backend, config, identity) = self.connect(&transports).await;
         let backend = Arc::new(backend);
         self.backend.store(Some(backend.clone()));
+        // Exchanged before the connection could be seen; whoever exchanges later sees it.
+        let now = self.config();
+        if !now.same(&config) {
+            transports.exchange(&backend.connection, &now);
+        }
         self.enter(ClusterState::Syncing, "first lists are on their way");
-        self.follow(&backend, identity).await;
+        self.follow(&backend, &identity).await;
+    }
+
+    /// Goes on with other credentials for the same server: caches and keys stay, watches resume.
+    pub(crate) fn exchange(&self, config: ClusterConfig, transports: &Transports) {
+        self.config.store(Arc::new(config.clone()));
+        if let Some(backend) = self.backend() {
+            transports.exchange(&backend.connection, &config);
+        }
+        self.reconfigured.notify_one();
+        tracing::info!(cluster = %self.name, "credentials exchanged");
     }
 
     fn enter(&self, state: ClusterState, reason: &str) {
@@ -146,46 +173,62 @@ impl Cluster {
         }
     }
 
-    async fn connect(&self, transports: Arc<Transports>) -> (Backend, String) {
+    /// Tries until it succeeds. Returns what it succeeded with, too.
+    async fn connect(&self, transports: &Transports) -> (Backend, ClusterConfig, String) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         let mut rng = fastrand::Rng::new();
         loop {
-            match self.try_connect(transports.clone()).await {
-                Ok(connected) => return connected,
-                Err(error) => {
-                    let first = self.lifecycle.now().reason != error.message;
-                    if first {
-                        tracing::warn!(cluster = %self.name, code = error.code.as_str(), reason = error.message, "cluster not reached");
-                    }
-                    self.lifecycle.set(ClusterState::Connecting, &error.message);
-                    let delay = backoff
-                        .next(&mut rng)
-                        .max(error.retry_after.unwrap_or_default());
-                    tokio::time::sleep(delay).await;
-                }
+            let config = self.config();
+            let attempt = tokio::select! {
+                attempt = self.try_connect(&config, transports) => attempt,
+                () = self.reconfigured.notified() => continue,
+            };
+            let error = match attempt {
+                Ok((backend, identity)) => return (backend, config, identity),
+                Err(error) => error,
+            };
+            if self.lifecycle.now().reason != error.message {
+                tracing::warn!(cluster = %self.name, code = error.code.as_str(), reason = error.message, "cluster not reached");
             }
+            self.lifecycle.set(ClusterState::Connecting, &error.message);
+            let delay = backoff
+                .next(&mut rng)
+                .max(error.retry_after.unwrap_or_default());
+            let _ = tokio::time::timeout(delay, self.reconfigured.notified()).await;
         }
     }
 
     async fn try_connect(
         &self,
-        transports: Arc<Transports>,
-    ) -> Result<(Backend, String), crate::api::ApiError> {
-        let token = self.token.child_token();
-        let backend = Backend::connect(
-            self.config.clone(),
-            transports,
-            token,
-            self.tasks.clone(),
-            self.changed.clone(),
-            self.metrics.clone(),
-        )
-        .await?;
-        let identity = backend.identity().await?;
-        Ok((backend, identity))
+        config: &ClusterConfig,
+        transports: &Transports,
+    ) -> Result<(Backend, String), ApiError> {
+        let attempt = async {
+            let backend = Backend::connect(
+                config,
+                transports,
+                self.token.child_token(),
+                self.tasks.clone(),
+                self.changed.clone(),
+                self.metrics.clone(),
+            )
+            .await?;
+            let identity = backend.identity(config).await?;
+            Ok((backend, identity))
+        };
+        match tokio::time::timeout(ATTEMPT, attempt).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(ApiError::host(
+                ApiCode::Timeout,
+                format!(
+                    "{} has not told within {ATTEMPT:?} what it serves",
+                    config.server()
+                ),
+            )),
+        }
     }
 
-    async fn follow(&self, backend: &Arc<Backend>, mut identity: String) {
+    async fn follow(&self, backend: &Arc<Backend>, identity: &str) {
         let (mut was_ready, mut resumed_before) = (false, 0);
         loop {
             let stores = backend.stores.all();
@@ -194,8 +237,11 @@ impl Cluster {
             // A watch that was taken up again may be another server's, which would wait in silence for versions to come.
             let watches = stores.iter().map(|store| resumed(store)).sum::<u64>();
             let taken_up = watches > std::mem::replace(&mut resumed_before, watches);
-            if recovered || taken_up || stores.iter().any(|store| is_stale(store)) {
-                self.check_identity(backend, &mut identity).await;
+            let suspect = recovered || taken_up || stores.iter().any(|store| is_stale(store));
+            if suspect && self.is_usurped(backend, identity).await {
+                tracing::warn!(cluster = %self.name, "another cluster answers under this name: it is engaged anew");
+                self.lifecycle.usurp();
+                return;
             }
             was_ready |= state == ClusterState::Ready;
             self.enter(state, &reason);
@@ -243,19 +289,11 @@ impl Cluster {
         }
     }
 
-    /// After trouble, and while a server tells of a past that is over: another server may answer under the same address, and shares nothing with the one before.
-    async fn check_identity(&self, backend: &Backend, identity: &mut String) {
-        let Ok(now) = backend.identity().await else {
-            return;
-        };
-        if now == *identity {
-            return;
-        }
-        tracing::warn!(cluster = %self.name, "another cluster answers under this name: caches rebuilt");
-        *identity = now;
-        for store in backend.stores.all() {
-            store.reset();
-        }
+    /// After trouble, and while a server tells of a past that is over: another server may answer under the same address, and shares
+    /// nothing with the one before.
+    async fn is_usurped(&self, backend: &Backend, identity: &str) -> bool {
+        let now = backend.identity(&self.config()).await;
+        now.is_ok_and(|now| now != identity)
     }
 
     /// Ends everything: watches stop, calls answer `cluster-gone`. Returns when the last task has ended.
@@ -265,5 +303,8 @@ impl Cluster {
         tracing::info!(cluster = %self.name, state = "Gone", reason = "disengaged", "cluster changed state");
         self.tasks.close();
         self.tasks.wait().await;
+        // Whoever still holds the cluster holds no caches and sockets with it.
+        self.backend.store(None);
+        self.replacement.store(None);
     }
 }

@@ -6,13 +6,12 @@
 
 use super::answer;
 use super::store::{Problem, StaleList, Store};
-use super::transport::{Call, Connection, JSON, TransportError};
+use super::transport::{Body, Call, Connection, JSON, TransportError};
 use crate::api::{ApiCode, ApiError, Projection};
 use crate::backoff::Backoff;
 use crate::json::{Frame, FrameType, Head, List, Object};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -24,6 +23,8 @@ const PAGE: usize = 500;
 const STALE_FOR: Duration = Duration::from_secs(60);
 /// What a watch asks its server to end it after, plus up to as much again at random.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(240);
+/// The same where nothing else finds a dead peer: over HTTP/1.1.
+const SHORT_WATCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long after its own end a watch may be silent before its peer counts as dead.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
 /// How many watches in a row may end at once before it is trouble.
@@ -83,7 +84,7 @@ impl Watcher {
             self.store.set_watching(false);
             self.report(&interrupted);
             let delay = self.delay(&interrupted);
-            tokio::time::sleep(delay).await;
+            self.connection.pause(delay).await;
         }
     }
 
@@ -117,7 +118,7 @@ impl Watcher {
                 _ => return interrupted,
             }
             delay = delay.max(self.backoff.next(&mut self.rng));
-            tokio::time::sleep(delay).await;
+            self.connection.pause(delay).await;
         }
     }
 
@@ -277,8 +278,12 @@ impl Watcher {
         if self.store.version().is_empty() {
             return Interrupted::Expired;
         }
-        let timeout =
-            WATCH_TIMEOUT + Duration::from_secs(self.rng.u64(0..=WATCH_TIMEOUT.as_secs()));
+        let timeout = if self.connection.pings() {
+            WATCH_TIMEOUT
+        } else {
+            SHORT_WATCH_TIMEOUT
+        };
+        let timeout = timeout + Duration::from_secs(self.rng.u64(0..=timeout.as_secs()));
         let body = match self.open_watch(timeout).await {
             Ok(body) => body,
             Err(interrupted) => return interrupted,
@@ -313,7 +318,7 @@ impl Watcher {
         }
     }
 
-    async fn open_watch(&self, timeout: Duration) -> Result<Incoming, Interrupted> {
+    async fn open_watch(&self, timeout: Duration) -> Result<Body, Interrupted> {
         let mut path = self.path();
         let version = self.store.version();
         let _ = write!(
@@ -405,7 +410,7 @@ enum Broken {
 
 /// Splits a body into lines, none longer than a limit.
 struct Lines {
-    body: Incoming,
+    body: Body,
     buffer: BytesMut,
     /// Bytes at the start of `buffer` that hold no line end.
     searched: usize,
@@ -413,7 +418,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(body: Incoming, limit: usize) -> Self {
+    fn new(body: Body, limit: usize) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),

@@ -134,7 +134,8 @@ impl Core {
             let _ = tokio::time::timeout(END, self.attempts.wait()).await;
         }
         let clusters = std::mem::take(&mut *self.engaged.lock());
-        for engaged in clusters.into_values() {
+        for mut engaged in clusters.into_values() {
+            self.drop_successor(&mut engaged);
             self.end_cluster(engaged.cluster);
         }
         self.tasks.close();

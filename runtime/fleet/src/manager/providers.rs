@@ -124,7 +124,7 @@ impl Core {
         for name in gone {
             if let Some(of) = engaged.remove(&name) {
                 tracing::info!(cluster = %name, provider, "cluster disengaged");
-                self.leave(of.cluster);
+                self.retire(of);
             }
         }
     }

@@ -228,12 +228,17 @@ async fn another_server_with_a_shorter_past_under_the_same_address_is_a_new_clus
     }
     fleet.apply("alpha", object("last", json!({})))?;
     log.ran(&request("alpha", "last"), 1).await?;
-    let runs = log.count(&request("alpha", "before"));
+    let before = fleet.ready("alpha").await?;
     assert!(fleet.server.remove_cluster("alpha"));
     fleet.server.add_cluster("alpha");
     fleet.apply("alpha", object("new", json!({})))?;
+    wait("a cluster of its own", || {
+        let now = fleet.handle.fleet().cluster(before.name());
+        let other = now.is_some_and(|now| !Arc::ptr_eq(&now, &before));
+        Seen::of(other, |other| *other)
+    })
+    .await?;
     log.ran(&request("alpha", "new"), 1).await?;
-    log.ran(&request("alpha", "before"), runs + 1).await?;
     let cluster = fleet.ready("alpha").await?;
     let client = client(&cluster);
     assert_eq!(get(&client, "before", ReadMode::Cached).await?, None);

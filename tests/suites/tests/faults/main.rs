@@ -9,7 +9,12 @@
     reason = "a test asserts by unwrapping, in its fixture too"
 )]
 
+mod credentials;
+mod departures;
 mod keeper;
 mod oracle;
+mod partitions;
+mod real;
 mod restarts;
 mod rig;
+mod throttling;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{Hook, Server, Verb};
-use windlass_fleet::cluster::{Cluster, ClusterConfig, ClusterStatus};
+use windlass_fleet::cluster::{Cluster, ClusterConfig, ClusterStatus, Provenance};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) clusters: Vec<String>,
     /// Decides what goes wrong.
     pub(crate) hook: Option<Arc<dyn Hook>>,
+    /// Whether the servers have TLS, and HTTP/2 with it.
+    pub(crate) tls: bool,
     pub(crate) manager: ManagerOptions,
     pub(crate) controller: ControllerOptions,
 }
@@ -58,6 +60,7 @@ impl Setup {
         Self {
             clusters: clusters.iter().map(|name| (*name).to_owned()).collect(),
             hook: None,
+            tls: false,
             manager: ManagerOptions {
                 concurrency: Concurrency {
                     global: 32,
@@ -106,6 +109,9 @@ impl Rig {
         for cluster in &setup.clusters {
             server = server.cluster(cluster);
         }
+        if setup.tls {
+            server = server.tls();
+        }
         if let Some(hook) = setup.hook {
             server = server.hook(hook);
         }
@@ -137,9 +143,21 @@ impl Rig {
         })
     }
 
-    /// Engages a cluster; it gets ready in the background.
+    /// Engages a cluster with what its server's kubeconfig says now; it gets ready in the background.
     pub(crate) fn engage(&self, cluster: &str) -> Result<()> {
-        let config = ClusterConfig::from_url(&self.server.url(cluster))?;
+        let user = self.server.kubeconfig();
+        self.engage_with(cluster, &user, Provenance::Program)
+    }
+
+    /// Engages a cluster, or changes it, with a kubeconfig's context of its name.
+    pub(crate) fn engage_with(
+        &self,
+        cluster: &str,
+        kubeconfig: &str,
+        provenance: Provenance,
+    ) -> Result<()> {
+        let config =
+            ClusterConfig::from_kubeconfig_text(kubeconfig, Some(cluster), None, provenance)?;
         self.provider.put(ClusterSpec::new(name(cluster), config));
         Ok(())
     }

@@ -1,0 +1,313 @@
+//! One cluster's way to its server: deadlines, caps and limits. Entry point: [`Connection::send`].
+
+use super::body::Body;
+use super::http::Http;
+use super::pool::{Outgoing, Use};
+use super::tally::ConnectionCounts;
+use super::throttle::Bucket;
+use super::{Answer, Call, TransportError, TransportOptions, retry_after, root_cause};
+use crate::cluster::config::ClusterConfig;
+use crate::metrics::ClusterMetrics;
+use arc_swap::ArcSwap;
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Response};
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// One cluster's way to its server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    way: ArcSwap<Way>,
+    /// Path of the server's URL, without a slash at its end.
+    prefix: String,
+    server: String,
+    host: Handle,
+    /// One permit per call under way, watches apart.
+    in_flight: Semaphore,
+    /// Watches under way.
+    watches: Arc<Semaphore>,
+    rate: Option<Mutex<Bucket>>,
+    options: TransportOptions,
+    metrics: Arc<ClusterMetrics>,
+}
+
+/// What a connection goes by until its credentials are exchanged.
+struct Way {
+    http: Arc<Http>,
+    /// Cancelled when it is no longer gone by: watches end, to resume on the next.
+    over: CancellationToken,
+}
+
+impl Way {
+    fn new(http: Arc<Http>) -> Arc<Self> {
+        http.users.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self {
+            http,
+            over: CancellationToken::new(),
+        })
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.http.users.fetch_sub(1, Ordering::Relaxed);
+        self.over.cancel();
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        config: &ClusterConfig,
+        http: Arc<Http>,
+        host: &Handle,
+        options: &TransportOptions,
+        metrics: Arc<ClusterMetrics>,
+    ) -> Self {
+        let bucket = |limit| Mutex::new(Bucket::new(limit, Instant::now()));
+        Self {
+            inner: Arc::new(Inner {
+                way: ArcSwap::new(Way::new(http)),
+                prefix: config
+                    .kube()
+                    .cluster_url
+                    .path()
+                    .trim_end_matches('/')
+                    .to_owned(),
+                server: config.server(),
+                host: host.clone(),
+                in_flight: Semaphore::new(options.in_flight.max(1)),
+                watches: Arc::new(Semaphore::new(options.watches.max(1))),
+                rate: options.rate.map(bucket),
+                options: options.clone(),
+                metrics,
+            }),
+        }
+    }
+
+    pub(super) fn exchange(&self, http: Arc<Http>) {
+        let old = self.inner.way.swap(Way::new(http));
+        old.over.cancel();
+    }
+
+    pub(crate) fn metrics(&self) -> &ClusterMetrics {
+        &self.inner.metrics
+    }
+
+    pub(crate) fn host(&self) -> &Handle {
+        &self.inner.host
+    }
+
+    pub(crate) fn options(&self) -> &TransportOptions {
+        &self.inner.options
+    }
+
+    /// The connections that this one shares with others.
+    pub(crate) fn counts(&self) -> ConnectionCounts {
+        self.inner.way.load().http.counts()
+    }
+
+    /// When the credentials end, as far as they say.
+    pub(crate) fn valid_until(&self) -> Option<SystemTime> {
+        self.inner.way.load().http.valid_until()
+    }
+
+    /// Waits, but not beyond an exchange of the credentials: what failed with the old ones need not wait to try the new.
+    pub(crate) async fn pause(&self, delay: Duration) {
+        let over = self.inner.way.load().over.clone();
+        let _ = tokio::time::timeout(delay, over.cancelled()).await;
+    }
+
+    /// Whether dead peers are found by PING: over HTTP/2. Over HTTP/1.1 only the timeout of a watch finds them.
+    pub(crate) fn pings(&self) -> bool {
+        self.inner.way.load().http.pings()
+    }
+
+    /// Sends a call and reads its whole answer, within `timeout`. Dropping the future cancels the call.
+    pub(crate) async fn send(
+        &self,
+        call: Call,
+        timeout: Duration,
+    ) -> Result<Answer, TransportError> {
+        let this = self.clone();
+        let task = AbortOnDrop(
+            self.inner
+                .host
+                .spawn(async move { this.send_here(call, timeout).await }),
+        );
+        task.join()
+            .await
+            .unwrap_or_else(|reason| Err(self.unreachable(reason)))
+    }
+
+    /// As [`Self::send`], but the caller is on the host's runtime already (a detached write).
+    pub(crate) async fn send_here(
+        &self,
+        call: Call,
+        timeout: Duration,
+    ) -> Result<Answer, TransportError> {
+        match tokio::time::timeout(timeout, self.call(call, timeout)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(TransportError::Timeout {
+                server: self.inner.server.clone(),
+                after: timeout,
+            }),
+        }
+    }
+
+    async fn call(&self, call: Call, patience: Duration) -> Result<Answer, TransportError> {
+        self.wait_turn(patience).await?;
+        // The semaphore is never closed, so this waits or succeeds.
+        let _permit = self.inner.in_flight.acquire().await;
+        let response = self.request(Use::Call, call).await?;
+        let status = response.status().as_u16();
+        let retry_after = self.retry_after(&response);
+        let body = self.collect(response.into_body()).await?;
+        Ok(Answer {
+            status,
+            retry_after,
+            body,
+        })
+    }
+
+    /// Opens a watch: returns once the head of the answer is there. A watch of which there are too many waits for another to end.
+    /// The caller bounds the wait.
+    pub(crate) async fn open(&self, call: Call) -> Result<Response<Body>, TransportError> {
+        self.wait_turn(self.inner.options.call_timeout).await?;
+        // The semaphore is never closed, so this waits or succeeds.
+        let permit = self.inner.watches.clone().acquire_owned().await.ok();
+        let mut response = self.request(Use::Watch, call).await?;
+        response.body_mut().hold(permit);
+        Ok(response)
+    }
+
+    async fn wait_turn(&self, patience: Duration) -> Result<(), TransportError> {
+        let Some(rate) = &self.inner.rate else {
+            return Ok(());
+        };
+        let wait = rate.lock().take(Instant::now(), patience);
+        match wait {
+            Some(wait) if wait.is_zero() => Ok(()),
+            Some(wait) => {
+                tokio::time::sleep(wait).await;
+                Ok(())
+            }
+            None => Err(TransportError::RateLimited {
+                server: self.inner.server.clone(),
+                after: patience,
+            }),
+        }
+    }
+
+    async fn request(&self, wanted: Use, call: Call) -> Result<Response<Body>, TransportError> {
+        let way = self.inner.way.load_full();
+        let mut counted = self.inner.metrics.request(&call.method);
+        let outgoing = self.outgoing(call);
+        // On the heap, and gone with the answer: a watch that waits for events does not carry it along.
+        let response = Box::pin(way.http.send(wanted, outgoing, &way.over)).await?;
+        counted.answered(response.status().as_u16());
+        self.refuse_encoded(response)
+    }
+
+    fn outgoing(&self, call: Call) -> Outgoing {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static(call.accept));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))),
+        );
+        let mut body = Bytes::new();
+        if let Some((content_type, bytes)) = call.body {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            body = bytes;
+        }
+        Outgoing {
+            method: call.method,
+            path: format!("{}{}", self.inner.prefix, call.path),
+            headers,
+            body,
+        }
+    }
+
+    /// An answer in an encoding that was never asked for could unfold to any size.
+    fn refuse_encoded(&self, response: Response<Body>) -> Result<Response<Body>, TransportError> {
+        let encoding = response.headers().get(CONTENT_ENCODING);
+        match encoding {
+            Some(encoding) if encoding.as_bytes() != b"identity" => Err(TransportError::Encoded {
+                server: self.inner.server.clone(),
+            }),
+            _ => Ok(response),
+        }
+    }
+
+    pub(crate) fn retry_after(&self, response: &Response<Body>) -> Option<Duration> {
+        let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+        let cap = self.inner.options.max_retry_after;
+        retry_after::parse(value, SystemTime::now(), cap)
+    }
+
+    /// Reads a whole body within the cap.
+    pub(crate) async fn collect(&self, mut body: Body) -> Result<Bytes, TransportError> {
+        let limit = self.inner.options.max_body;
+        let mut whole = BytesMut::new();
+        let mut first: Option<Bytes> = None;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| self.unreachable(root_cause(&e)))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            let so_far = whole.len() + first.as_ref().map_or(0, Bytes::len);
+            if so_far + data.len() > limit {
+                return Err(TransportError::TooLarge {
+                    server: self.inner.server.clone(),
+                    limit,
+                });
+            }
+            match (first.take(), whole.is_empty()) {
+                (None, true) => first = Some(data),
+                (Some(head), _) => {
+                    whole.extend_from_slice(&head);
+                    whole.extend_from_slice(&data);
+                }
+                (None, false) => whole.extend_from_slice(&data),
+            }
+        }
+        Ok(first.unwrap_or_else(|| whole.freeze()))
+    }
+
+    pub(crate) fn unreachable(&self, reason: String) -> TransportError {
+        TransportError::Unreachable {
+            server: self.inner.server.clone(),
+            reason,
+        }
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.inner.server
+    }
+}
+
+/// A task that ends with its handle.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> AbortOnDrop<T> {
+    async fn join(mut self) -> Result<T, String> {
+        (&mut self.0).await.map_err(|error| error.to_string())
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

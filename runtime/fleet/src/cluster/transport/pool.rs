@@ -1,0 +1,571 @@
+//! The connections to one server with one identity, and which of them carries the next request. Entry point: [`Pool::lease`].
+//!
+//! HTTP/2 connections are filled one after another: a further one is made once the others carry 80 % of the streams that their
+//! peer allows, and watches never take the rest. Over HTTP/1.1 each request has a connection of its own while it lasts. Connections
+//! that are made are driven by tasks on the host's runtime; they outlive nobody who uses them by more than [`IDLE`].
+
+use super::dial::{Dialed, Dialer, Streams};
+use super::single::Single;
+use super::tally::{Open, Protocol, Tally};
+use super::{TransportError, TransportOptions, root_cause};
+use bytes::Bytes;
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// How long a connection may be unused before it is closed, and how often that is looked at.
+const IDLE: Duration = Duration::from_secs(90);
+const LOOK: Duration = Duration::from_secs(30);
+/// Most HTTP/1.1 connections that wait for a request.
+const MAX_IDLE: usize = 32;
+/// How long requests on a connection that is given up may still take.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// What a connection is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Call,
+    Watch,
+}
+
+/// The part of `limit` that is taken before more is made: four fifths.
+fn most(limit: usize) -> usize {
+    (limit - limit / 5).max(1)
+}
+
+/// Whether a connection of which `taken` of `limit` streams are in use may carry one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// Yes.
+    Plenty,
+    /// If there is no other: the last part, which watches never take.
+    Last,
+    No,
+}
+
+fn room(limit: usize, taken: usize, wanted: Use) -> Room {
+    if taken < most(limit) && taken < limit {
+        Room::Plenty
+    } else if taken < limit && wanted == Use::Call {
+        Room::Last
+    } else {
+        Room::No
+    }
+}
+
+/// Requests of one identity to one server.
+pub(super) struct Pool {
+    dialer: Arc<Dialer>,
+    host: Handle,
+    max_connections: usize,
+    state: Mutex<State>,
+    /// Told whenever a stream or a connection has become free.
+    freed: Notify,
+    /// The one dial that everybody waits for who cannot go on without it.
+    dialing: Single<Result<(), TransportError>>,
+    /// Cancelled when the credentials are no longer used: nothing is leased any more, and watches end.
+    over: CancellationToken,
+    tally: Arc<Tally>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the last connection spoke; `None` before the first.
+    protocol: Option<Protocol>,
+    http2: Vec<Arc<Http2>>,
+    /// HTTP/1.1 connections that wait for a request; the one used last at the end.
+    idle: Vec<Idle>,
+    /// HTTP/1.1 connections in use or being made, and those of them that carry watches.
+    busy: usize,
+    watches: usize,
+}
+
+struct Idle {
+    send: http1::SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+struct Http2 {
+    send: http2::SendRequest<Full<Bytes>>,
+    streams: Streams,
+    /// Streams that are leased. Grows only under the pool's lock.
+    taken: AtomicUsize,
+}
+
+/// What to do about a request.
+enum Plan {
+    Go(Sender),
+    /// An HTTP/1.1 connection of its own, already counted as busy.
+    DialAlone,
+    DialTogether,
+    Wait,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(Arc<Http2>),
+}
+
+impl Pool {
+    pub(super) fn new(
+        dialer: Dialer,
+        host: &Handle,
+        options: &TransportOptions,
+        tally: Arc<Tally>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            dialer: Arc::new(dialer),
+            host: host.clone(),
+            max_connections: options.max_connections.max(1),
+            state: Mutex::default(),
+            freed: Notify::new(),
+            dialing: Single::new(),
+            over: CancellationToken::new(),
+            tally,
+        })
+    }
+
+    /// Cancelled when the pool is given up.
+    pub(super) fn over(&self) -> &CancellationToken {
+        &self.over
+    }
+
+    /// What the last connection spoke; `None` before the first.
+    pub(super) fn protocol(&self) -> Option<Protocol> {
+        self.state.lock().protocol
+    }
+
+    /// Leases no more; watches end at once, and connections once what they carry has ended.
+    pub(super) fn give_up(&self) {
+        self.over.cancel();
+        let mut state = self.state.lock();
+        let dropped = (
+            std::mem::take(&mut state.http2),
+            std::mem::take(&mut state.idle),
+        );
+        drop(state);
+        drop(dropped);
+    }
+
+    /// A place for one request, as soon as there is one. Waits without end when all connections are full: callers have deadlines.
+    ///
+    /// # Errors
+    /// When no connection can be made, or the pool was given up.
+    pub(super) async fn lease(self: &Arc<Self>, wanted: Use) -> Result<Lease, LeaseError> {
+        loop {
+            if self.over.is_cancelled() {
+                return Err(LeaseError::GivenUp);
+            }
+            // Registered before the look: what is freed in between is not missed.
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            let plan = self.plan(wanted);
+            match plan {
+                Plan::Go(sender) => return Ok(Lease::new(self, sender, wanted, true)),
+                Plan::DialAlone => {
+                    let mut busy = Busy::new(self, wanted);
+                    match Box::pin(self.dialer.dial()).await? {
+                        Dialed::Http1(send, driver) => {
+                            self.drive(Protocol::Http1, driver, None);
+                            busy.keep();
+                            return Ok(Lease::new(self, Sender::Http1(send), wanted, false));
+                        }
+                        // The server has learned to speak HTTP/2.
+                        http2 @ Dialed::Http2(..) => {
+                            drop(busy);
+                            self.admit(http2);
+                        }
+                    }
+                }
+                Plan::DialTogether => {
+                    let dialing = self.dial_together();
+                    tokio::select! {
+                        outcome = dialing => outcome.unwrap_or_else(|| Err(self.ended()))?,
+                        () = freed => {}
+                    }
+                }
+                Plan::Wait => freed.await,
+            }
+        }
+    }
+
+    fn plan(self: &Arc<Self>, wanted: Use) -> Plan {
+        let mut state = self.state.lock();
+        match state.protocol {
+            None => Plan::DialTogether,
+            Some(Protocol::Http1) => self.plan_http1(&mut state, wanted),
+            Some(Protocol::Http2) => {
+                let plan = self.plan_http2(&mut state, wanted);
+                drop(state);
+                plan
+            }
+        }
+    }
+
+    fn plan_http1(&self, state: &mut State, wanted: Use) -> Plan {
+        if wanted == Use::Watch && state.watches >= most(self.max_connections) {
+            return Plan::Wait;
+        }
+        let ready = loop {
+            match state.idle.pop() {
+                Some(idle) if idle.send.is_closed() || !idle.send.is_ready() => {}
+                other => break other,
+            }
+        };
+        if ready.is_none() && state.busy >= self.max_connections {
+            return Plan::Wait;
+        }
+        state.busy += 1;
+        state.watches += usize::from(wanted == Use::Watch);
+        ready.map_or(Plan::DialAlone, |idle| Plan::Go(Sender::Http1(idle.send)))
+    }
+
+    fn plan_http2(self: &Arc<Self>, state: &mut State, wanted: Use) -> Plan {
+        state
+            .http2
+            .retain(|connection| !connection.send.is_closed());
+        let mut last = None;
+        for connection in &state.http2 {
+            let limit = connection.streams.allowed();
+            match room(limit, connection.taken.load(Ordering::SeqCst), wanted) {
+                Room::Plenty => return Plan::Go(connection.take()),
+                Room::Last => last = last.or(Some(connection)),
+                Room::No => {}
+            }
+        }
+        let may_dial = state.http2.len() < self.max_connections;
+        match last {
+            Some(connection) => {
+                // Goes at once, while a further connection is made for those who come.
+                let plan = Plan::Go(connection.take());
+                if may_dial {
+                    drop(self.dial_together());
+                }
+                plan
+            }
+            None if may_dial => Plan::DialTogether,
+            None => Plan::Wait,
+        }
+    }
+
+    fn dial_together(
+        self: &Arc<Self>,
+    ) -> impl Future<Output = Option<Result<(), TransportError>>> + use<> {
+        let (dialer, pool) = (self.dialer.clone(), Arc::downgrade(self));
+        self.dialing.join(&self.host, || async move {
+            let dialed = dialer.dial().await?;
+            if let Some(pool) = pool.upgrade() {
+                pool.admit(dialed);
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes in a connection that nobody has leased yet.
+    fn admit(self: &Arc<Self>, dialed: Dialed) {
+        if self.over.is_cancelled() {
+            return;
+        }
+        match dialed {
+            Dialed::Http1(send, driver) => {
+                self.drive(Protocol::Http1, driver, None);
+                let mut state = self.state.lock();
+                state.protocol = Some(Protocol::Http1);
+                state.idle.push(Idle {
+                    send,
+                    since: Instant::now(),
+                });
+            }
+            Dialed::Http2(send, streams, driver) => {
+                let connection = Arc::new(Http2 {
+                    send,
+                    streams,
+                    taken: AtomicUsize::new(0),
+                });
+                self.drive(Protocol::Http2, driver, Some(Arc::downgrade(&connection)));
+                let mut state = self.state.lock();
+                state.protocol = Some(Protocol::Http2);
+                state.http2.push(connection);
+            }
+        }
+        self.freed.notify_waiters();
+    }
+
+    /// Runs a connection until it ends, is unused for long, or the pool is given up and what it carries has had time to end.
+    fn drive(
+        self: &Arc<Self>,
+        protocol: Protocol,
+        driver: impl Future<Output = Result<(), hyper::Error>> + Send + 'static,
+        http2: Option<Weak<Http2>>,
+    ) {
+        let open = Open::new(&self.tally, protocol);
+        let (pool, over) = (Arc::downgrade(self), self.over.clone());
+        self.host.spawn(async move {
+            let _open = open;
+            tokio::pin!(driver);
+            let mut unused_since = None;
+            loop {
+                tokio::select! {
+                    _ = &mut driver => break,
+                    () = over.cancelled() => {
+                        let _ = tokio::time::timeout(LINGER, &mut driver).await;
+                        break;
+                    }
+                    () = tokio::time::sleep(LOOK) => {
+                        let Some(pool) = pool.upgrade() else { continue };
+                        pool.close_unused(http2.as_ref(), &mut unused_since);
+                    }
+                }
+            }
+            if let Some(pool) = pool.upgrade() {
+                pool.freed.notify_waiters();
+            }
+        });
+    }
+
+    /// Lets go of what has been unused for [`IDLE`]; the connections then end by themselves.
+    fn close_unused(&self, http2: Option<&Weak<Http2>>, unused_since: &mut Option<Instant>) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let expired = |since: Instant| now.duration_since(since) >= IDLE;
+        let mut dropped = Vec::new();
+        state.idle.retain_mut(|idle| !expired(idle.since));
+        if let Some(connection) = http2.and_then(Weak::upgrade) {
+            if connection.taken.load(Ordering::SeqCst) > 0 {
+                *unused_since = None;
+            } else if expired(*unused_since.get_or_insert(now)) {
+                dropped.extend(state.http2.extract_if(.., |c| Arc::ptr_eq(c, &connection)));
+            }
+        }
+        drop(state);
+        drop(dropped);
+    }
+
+    /// Keeps an HTTP/1.1 connection whose answer was read to its end.
+    fn put_back(&self, send: http1::SendRequest<Full<Bytes>>) {
+        let mut state = self.state.lock();
+        // Looked at under the lock, under which a pool that is given up is emptied.
+        if self.over.is_cancelled() || state.idle.len() >= MAX_IDLE {
+            return;
+        }
+        let since = Instant::now();
+        state.idle.push(Idle { send, since });
+    }
+
+    fn ended(&self) -> TransportError {
+        TransportError::Unreachable {
+            server: self.dialer.server().to_owned(),
+            reason: "this process is ending".to_owned(),
+        }
+    }
+}
+
+impl Http2 {
+    /// Called under the pool's lock.
+    fn take(self: &Arc<Self>) -> Sender {
+        self.taken.fetch_add(1, Ordering::SeqCst);
+        Sender::Http2(self.clone())
+    }
+}
+
+/// One HTTP/1.1 connection that is counted as busy until this is dropped.
+struct Busy {
+    pool: Arc<Pool>,
+    wanted: Use,
+    kept: bool,
+}
+
+impl Busy {
+    fn new(pool: &Arc<Pool>, wanted: Use) -> Self {
+        Self {
+            pool: pool.clone(),
+            wanted,
+            kept: false,
+        }
+    }
+
+    /// Whoever comes next counts it.
+    fn keep(&mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if !self.kept {
+            let mut state = self.pool.state.lock();
+            state.busy -= 1;
+            state.watches -= usize::from(self.wanted == Use::Watch);
+            drop(state);
+            self.pool.freed.notify_waiters();
+        }
+    }
+}
+
+/// Why there is no place for a request.
+pub(super) enum LeaseError {
+    /// The pool was given up: newer credentials have one of their own.
+    GivenUp,
+    Transport(TransportError),
+}
+
+impl From<TransportError> for LeaseError {
+    fn from(error: TransportError) -> Self {
+        Self::Transport(error)
+    }
+}
+
+/// A request that can be sent more than once.
+#[derive(Clone)]
+pub(super) struct Outgoing {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// Why there is no answer.
+pub(super) struct Broken {
+    pub(super) reason: String,
+    /// Whether the server certainly has not seen the request.
+    pub(super) unsent: bool,
+}
+
+/// A place on a connection for one request and its answer. It is free again when this is dropped.
+pub(super) struct Lease {
+    pool: Arc<Pool>,
+    /// `None` once the place is free again.
+    sender: Option<Sender>,
+    wanted: Use,
+    reused: bool,
+}
+
+impl Lease {
+    fn new(pool: &Arc<Pool>, sender: Sender, wanted: Use, reused: bool) -> Self {
+        let pool = pool.clone();
+        Self {
+            pool,
+            sender: Some(sender),
+            wanted,
+            reused,
+        }
+    }
+
+    /// Whether others have used the connection before: it may have been closed without our knowing.
+    pub(super) fn is_reused(&self) -> bool {
+        self.reused
+    }
+
+    pub(super) async fn send(&mut self, outgoing: Outgoing) -> Result<Response<Incoming>, Broken> {
+        let unusable = |reason: String| Broken {
+            reason,
+            unsent: true,
+        };
+        let target = self.pool.dialer.target();
+        let (sent, unsent) = match &mut self.sender {
+            None => return Err(unusable("the connection is not leased any more".to_owned())),
+            Some(Sender::Http1(send)) => {
+                let request = over_http1(outgoing, target).map_err(|e| unusable(e.to_string()))?;
+                match send.try_send_request(request).await {
+                    Ok(response) => return Ok(response),
+                    Err(error) => (error.message().is_some(), error.into_error()),
+                }
+            }
+            Some(Sender::Http2(connection)) => {
+                let request = over_http2(outgoing, target).map_err(|e| unusable(e.to_string()))?;
+                match connection.send.clone().try_send_request(request).await {
+                    Ok(response) => return Ok(response),
+                    Err(error) => (error.message().is_some(), error.into_error()),
+                }
+            }
+        };
+        Err(Broken {
+            reason: root_cause(&unsent),
+            unsent: sent,
+        })
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        match self.sender.take() {
+            None => {}
+            Some(Sender::Http2(connection)) => {
+                connection.taken.fetch_sub(1, Ordering::SeqCst);
+                self.pool.freed.notify_waiters();
+            }
+            Some(Sender::Http1(mut send)) => {
+                let busy = Busy::new(&self.pool, self.wanted);
+                if self.wanted == Use::Watch || send.is_closed() {
+                    return;
+                }
+                if send.is_ready() {
+                    self.pool.put_back(send);
+                    return;
+                }
+                // Ready a moment after its answer was read to the end; never, if it was not.
+                let pool = self.pool.clone();
+                self.pool.host.spawn(async move {
+                    if send.ready().await.is_ok() {
+                        pool.put_back(send);
+                    }
+                    drop(busy);
+                });
+            }
+        }
+    }
+}
+
+fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<Full<Bytes>>, http::Error> {
+    let mut request = Request::builder()
+        .method(outgoing.method)
+        .uri(outgoing.path)
+        .body(Full::new(outgoing.body))?;
+    *request.headers_mut() = outgoing.headers;
+    let authority = target.authority().map_or("", |a| a.as_str());
+    request
+        .headers_mut()
+        .insert(HOST, HeaderValue::try_from(authority)?);
+    Ok(request)
+}
+
+fn over_http2(outgoing: Outgoing, target: &Uri) -> Result<Request<Full<Bytes>>, http::Error> {
+    let target = target.to_string();
+    let mut request = Request::builder()
+        .method(outgoing.method)
+        .uri(format!("{}{}", target.trim_end_matches('/'), outgoing.path))
+        .body(Full::new(outgoing.body))?;
+    *request.headers_mut() = outgoing.headers;
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_leave_the_last_fifth_of_a_connection_to_calls() {
+        let of_hundred = |taken, wanted| room(100, taken, wanted);
+        assert_eq!(of_hundred(79, Use::Watch), Room::Plenty);
+        assert_eq!(of_hundred(80, Use::Watch), Room::No);
+        assert_eq!(of_hundred(80, Use::Call), Room::Last);
+        assert_eq!(of_hundred(100, Use::Call), Room::No);
+    }
+
+    #[test]
+    fn a_peer_with_few_streams_gets_a_connection_for_each() {
+        assert_eq!(room(1, 0, Use::Watch), Room::Plenty);
+        assert_eq!(room(1, 1, Use::Call), Room::No);
+        assert_eq!(room(0, 0, Use::Call), Room::No);
+    }
+}

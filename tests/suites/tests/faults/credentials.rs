@@ -1,0 +1,272 @@
+//! Credentials that end, change, fail or may not be used. Entry points: [`Credentials`] and the tests.
+
+use crate::oracle;
+use crate::rig::{Rig, Setup, wait};
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_fleet::cluster::{ClusterConfig, ConfigError, Provenance, TransportOptions};
+use windlass_harness::eventually::Seen;
+
+fn secured(clusters: &[&str]) -> Setup {
+    Setup {
+        tls: true,
+        ..Setup::of(clusters)
+    }
+}
+
+/// The server's kubeconfig with another user: YAML or JSON in one line.
+fn kubeconfig(rig: &Rig, user: &str) -> String {
+    let text = rig.server.kubeconfig();
+    let (clusters, _) = text.rsplit_once("  user: ").expect("a user");
+    format!("{clusters}  user: {user}\n")
+}
+
+/// What a credential plugin gives, in a folder of its own, and how often it was asked.
+struct Plugin {
+    folder: tempfile::TempDir,
+}
+
+impl Plugin {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        Ok(Self { folder })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// From now on it prints this.
+    fn gives(&self, status: &serde_json::Value) -> Result<()> {
+        let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status});
+        let next = self.file("next");
+        std::fs::write(&next, credential.to_string())?;
+        Ok(std::fs::rename(next, self.file("credential"))?)
+    }
+
+    /// The user of a kubeconfig that runs a script, which notes that it was run.
+    fn user(&self, script: &str) -> String {
+        let script = format!("echo run >> {}; {script}", self.file("runs").display());
+        json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
+            "args": ["-c", script], "interactiveMode": "Never"}})
+        .to_string()
+    }
+
+    /// The user that runs what prints what it [`gives`](Self::gives).
+    fn printing(&self) -> String {
+        self.user(&format!("cat {}", self.file("credential").display()))
+    }
+
+    fn runs(&self) -> usize {
+        let runs = std::fs::read_to_string(self.file("runs")).unwrap_or_default();
+        runs.lines().count()
+    }
+}
+
+/// Lists that were made because a watch could not be resumed, of all clusters.
+fn relists(rig: &Rig) -> Result<u64> {
+    let metrics = rig.metrics()?;
+    let counts = metrics
+        .lines()
+        .filter(|line| line.starts_with("windlass_cluster_relists_total{"));
+    counts
+        .map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?))
+        .sum()
+}
+
+async fn open_sockets(rig: &Rig, wanted: usize) -> Result<()> {
+    wait("old sockets to be closed", || {
+        Seen::of(rig.server.connections(), |now| now.open == wanted)
+    })
+    .await
+    .map(drop)
+}
+
+#[tokio::test]
+async fn new_credentials_and_authorities_are_exchanged_in_place_and_old_sockets_closed()
+-> Result<()> {
+    let rig = Rig::start(secured(&["alpha", "beta"])).await?;
+    let engaged = || ["alpha", "beta"].map(|name| rig.engaged(name).expect("engaged"));
+    let before = engaged();
+    assert_eq!(
+        rig.server.connections().accepted,
+        1,
+        "clusters of one server share one connection"
+    );
+    rig.server.set_tokens(Some(&["one"]));
+    for made in 2..=3 {
+        if made == 3 {
+            rig.server.rotate_ca()?;
+        }
+        for cluster in ["alpha", "beta"] {
+            rig.engage(cluster)?;
+            rig.put(
+                cluster,
+                "seed-0",
+                &format!("changed with connection {made}"),
+            )?;
+        }
+        oracle::settled(&rig).await?;
+        open_sockets(&rig, 1).await?;
+        assert_eq!(rig.server.connections().accepted, made);
+    }
+    let same = |(a, b): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(a, b);
+    assert!(before.iter().zip(engaged().iter()).all(same));
+    assert_eq!(relists(&rig)?, 0, "watches resume without a list");
+    let counts = rig.status("alpha")?.connections;
+    assert_eq!((counts.http2.open, counts.http2.made), (1, 1));
+    assert_eq!((counts.http1.made, counts.shared_by), (0, 2));
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_cluster_whose_token_ended_holds_its_keys_until_it_gets_another() -> Result<()> {
+    let rig = Rig::start(secured(&["alpha", "beta"])).await?;
+    let before = rig.engaged("alpha").context("engaged")?;
+    rig.server.set_tokens(Some(&["one"]));
+    rig.engage("beta")?;
+    rig.cluster("alpha").cut_watches();
+    let status = rig.reaches("alpha", "Degraded").await?;
+    assert!(status.reason.contains("Unauthorized"), "{}", status.reason);
+    rig.put("alpha", "seed-0", "changed meanwhile")?;
+    rig.put("beta", "seed-0", "changed meanwhile")?;
+    rig.engage("alpha")?;
+    rig.reaches("alpha", "Ready").await?;
+    oracle::settled(&rig).await?;
+    assert!(Arc::ptr_eq(
+        &before,
+        &rig.engaged("alpha").context("engaged")?
+    ));
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_token_file_is_read_again_when_its_token_is_refused() -> Result<()> {
+    let rig = Rig::start(secured(&["alpha"])).await?;
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), "one")?;
+    rig.server.set_tokens(Some(&["one"]));
+    let user = json!({"tokenFile": file.path()}).to_string();
+    rig.engage_with("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
+    rig.put("alpha", "seed-0", "written with the first token")?;
+    oracle::settled(&rig).await?;
+    let accepted = rig.server.connections().accepted;
+    std::fs::write(file.path(), "two")?;
+    rig.server.set_tokens(Some(&["two"]));
+    rig.put("alpha", "seed-0", "written with the second token")?;
+    oracle::settled(&rig).await?;
+    assert_eq!(
+        rig.server.connections().accepted,
+        accepted,
+        "a new token needs no new connection"
+    );
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_plugin_is_run_again_when_what_it_gave_has_ended_or_is_refused() -> Result<()> {
+    let rig = Rig::start(secured(&["alpha"])).await?;
+    let plugin = Plugin::new()?;
+    rig.server.set_tokens(Some(&["one"]));
+    plugin.gives(&json!({"token": "one", "expirationTimestamp": "2100-01-01T00:00:00Z"}))?;
+    let text = kubeconfig(&rig, &plugin.printing());
+    rig.engage_with("alpha", &text, Provenance::TrustedSecret)?;
+    rig.put("alpha", "seed-0", "written with the first token")?;
+    oracle::settled(&rig).await?;
+    assert_eq!(plugin.runs(), 1, "a credential that has not ended is kept");
+    assert!(rig.status("alpha")?.credentials_until.is_some());
+    // Refused before its end.
+    rig.server.set_tokens(Some(&["two"]));
+    plugin.gives(&json!({"token": "two", "expirationTimestamp": "2000-01-01T00:00:00Z"}))?;
+    rig.put("alpha", "seed-0", "written with the second token")?;
+    oracle::settled(&rig).await?;
+    let runs = plugin.runs();
+    assert!(runs >= 2);
+    // Ended by its own word.
+    plugin.gives(&json!({"token": "two", "expirationTimestamp": "2100-01-01T00:00:00Z"}))?;
+    rig.put("alpha", "seed-0", "written with a third credential")?;
+    oracle::settled(&rig).await?;
+    assert!(plugin.runs() > runs);
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_new_certificate_of_a_plugin_gives_up_the_connections_of_the_old() -> Result<()> {
+    let rig = Rig::start(secured(&["alpha"])).await?;
+    let plugin = Plugin::new()?;
+    rig.server.set_tokens(Some(&[]));
+    let give = |until: &str| -> Result<()> {
+        let issued = rig
+            .server
+            .issue_certificate("robot", Duration::from_secs(3600))?;
+        let issued = issued.context("tls has an authority")?;
+        plugin.gives(&json!({"clientCertificateData": issued.certificate,
+            "clientKeyData": issued.key, "expirationTimestamp": until}))
+    };
+    // Ended as soon as it is there: the next call asks for another.
+    give("2000-01-01T00:00:00Z")?;
+    let text = kubeconfig(&rig, &plugin.printing());
+    rig.engage_with("alpha", &text, Provenance::File)?;
+    wait("the plugin to run", || Seen::of(plugin.runs(), |n| *n >= 1)).await?;
+    give("2100-01-01T00:00:00Z")?;
+    rig.put("alpha", "seed-0", "written with the second certificate")?;
+    oracle::settled(&rig).await?;
+    open_sockets(&rig, 1).await?;
+    assert!(rig.server.connections().accepted >= 2);
+    assert_eq!(relists(&rig)?, 0, "watches resume without a list");
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_plugin_that_hangs_delays_its_own_cluster_alone() -> Result<()> {
+    let mut setup = secured(&["alpha", "beta"]);
+    setup.manager.transport = TransportOptions {
+        plugin_timeout: Duration::from_secs(1),
+        ..TransportOptions::default()
+    };
+    let rig = Rig::start(setup).await?;
+    let plugin = Plugin::new()?;
+    rig.server.set_tokens(Some(&["one"]));
+    rig.engage("beta")?;
+    let hanging = plugin.user("sleep 600");
+    rig.engage_with("alpha", &kubeconfig(&rig, &hanging), Provenance::File)?;
+    rig.put("beta", "seed-0", "written while alpha waits")?;
+    rig.put("alpha", "seed-0", "waits for credentials")?;
+    let reason = "the credential plugin did not end";
+    wait("the reason in the status", || {
+        let status = rig.status("alpha").map(|status| status.reason);
+        Seen::of(status.unwrap_or_default(), |now| now.contains(reason))
+    })
+    .await?;
+    rig.engage("alpha")?;
+    rig.reaches("alpha", "Ready").await?;
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn plugins_and_files_of_a_secret_are_refused_unless_it_is_trusted() -> Result<()> {
+    let rig = Rig::start(secured(&["alpha"])).await?;
+    let plugin = Plugin::new()?;
+    let file = kubeconfig(
+        &rig,
+        &json!({"tokenFile": plugin.file("token")}).to_string(),
+    );
+    let text = kubeconfig(&rig, &plugin.user("exit 1"));
+    let read = |text: &str, from| ClusterConfig::from_kubeconfig_text(text, None, None, from);
+    let refused = read(&text, Provenance::Secret).err();
+    assert!(matches!(refused, Some(ConfigError::Exec(_))), "{refused:?}");
+    let refused = read(&file, Provenance::Secret).err();
+    let is_file = matches!(refused, Some(ConfigError::FileReference { .. }));
+    assert!(is_file, "{refused:?}");
+    // A provider that comes upon it keeps what it had.
+    assert!(rig.engage_with("alpha", &text, Provenance::Secret).is_err());
+    rig.put("alpha", "seed-0", "written with what there was")?;
+    oracle::settled(&rig).await?;
+    assert_eq!(plugin.runs(), 0);
+    assert!(read(&text, Provenance::TrustedSecret).is_ok());
+    assert!(read(&file, Provenance::TrustedSecret).is_ok());
+    rig.finish().await
+}
