@@ -139,6 +139,11 @@ impl Call {
         )
     }
 
+    /// Whether it asks for all there is: a list, each page of one, or a watch that begins with one.
+    pub fn asks_for_all(&self) -> bool {
+        self.verb == Verb::List || (self.verb == Verb::Watch && self.flag("sendInitialEvents"))
+    }
+
     fn asks_to_watch(&self) -> bool {
         self.flag("watch") && self.name.is_empty()
     }

@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     watchers: AtomicUsize,
     log: Mutex<Log>,
     pub(crate) hook: Option<Arc<dyn Hook>>,
+    /// Whether a watch may begin with a list (`sendInitialEvents`).
+    pub(crate) streaming_lists: bool,
 }
 
 /// What a cluster held at some time.
@@ -73,6 +75,7 @@ impl Cluster {
     pub(crate) fn new(
         name: &str,
         history_limit: usize,
+        streaming_lists: bool,
         hook: Option<Arc<dyn Hook>>,
         closed: CancellationToken,
     ) -> Self {
@@ -87,6 +90,7 @@ impl Cluster {
                 watchers: AtomicUsize::new(0),
                 log: Mutex::default(),
                 hook,
+                streaming_lists,
             }),
         }
     }

@@ -189,6 +189,16 @@ pub(crate) fn defined(crd: &Value) -> CollectionId {
     }
 }
 
+/// Whether other versions are served once a CRD is.
+pub(crate) fn changes_served(registry: &Registry, crd: &Value) -> bool {
+    let id = defined(crd);
+    versions(crd).any(|version| {
+        let name = version["name"].as_str().unwrap_or_default();
+        let served = registry.find(&id.group, name, &id.plural).is_some();
+        served != (version["served"] == true)
+    })
+}
+
 /// Serves what a stored CRD defines, in the place of what it defined before.
 pub(crate) fn set_served(registry: &mut Registry, crd: &Value) {
     let id = defined(crd);

@@ -60,6 +60,7 @@ pub struct Connections {
 pub struct Builder {
     clusters: Vec<String>,
     history: Option<usize>,
+    paged_lists_only: bool,
     hook: Option<Arc<dyn Hook>>,
     tls: bool,
     http1_only: bool,
@@ -78,6 +79,13 @@ impl Builder {
     #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
         self.history = Some(changes);
+        self
+    }
+
+    /// Refuses streaming lists, as a kube-apiserver does whose `WatchList` feature is off. Default: they are served.
+    #[must_use]
+    pub fn paged_lists_only(mut self) -> Self {
+        self.paged_lists_only = true;
         self
     }
 
@@ -126,6 +134,7 @@ impl Builder {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             history: self.history.unwrap_or(HISTORY),
+            streaming_lists: !self.paged_lists_only,
             hook: self.hook,
             tls: if self.tls {
                 Some(Tls::new(bound, !self.http1_only)?)
@@ -163,6 +172,7 @@ struct Shared {
     stop: CancellationToken,
     tasks: TaskTracker,
     history: usize,
+    streaming_lists: bool,
     hook: Option<Arc<dyn Hook>>,
     tls: Option<Tls>,
     max_streams: u32,
@@ -183,7 +193,13 @@ impl Server {
         let shared = &self.shared;
         shared.clusters.get_or_add(name, || {
             let stop = shared.stop.child_token();
-            let cluster = Cluster::new(name, shared.history, shared.hook.clone(), stop);
+            let cluster = Cluster::new(
+                name,
+                shared.history,
+                shared.streaming_lists,
+                shared.hook.clone(),
+                stop,
+            );
             shared.tasks.spawn(cluster.clone().clean_up());
             cluster
         })

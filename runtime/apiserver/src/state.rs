@@ -103,7 +103,9 @@ impl State {
         let last = self.store.remove(id, key)?;
         self.after_remove(id, &last);
         if *id == crd::collection() {
-            crd::set_unserved(&mut self.registry, &last.value());
+            let crd = last.value();
+            crd::set_unserved(&mut self.registry, &crd);
+            self.store.end_watches(&crd::defined(&crd));
         }
         Some(last)
     }
@@ -115,6 +117,9 @@ impl State {
             return;
         }
         let crd = object.value();
+        if crd::changes_served(&self.registry, &crd) {
+            self.store.end_watches(&crd::defined(&crd));
+        }
         crd::set_served(&mut self.registry, &crd);
         if let Some(established) = crd::established(&crd) {
             self.commit(&crd::collection(), established);

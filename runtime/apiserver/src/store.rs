@@ -345,6 +345,14 @@ impl Store {
         }
     }
 
+    /// Ends the watches of a collection, once they have told what has happened until now.
+    pub(crate) fn end_watches(&mut self, id: &CollectionId) {
+        if let Some(collection) = self.collections.get_mut(id) {
+            let version = *collection.bell.borrow();
+            collection.bell = watch::Sender::new(version);
+        }
+    }
+
     /// Forgets the past: only the present can be listed and watched from.
     pub(crate) fn compact(&mut self) {
         self.compacted = self.version;

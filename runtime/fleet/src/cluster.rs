@@ -4,9 +4,11 @@
 //! servers are made in this module, and the only way to make one is [`Cluster::client`].
 
 mod answer;
+mod arrivals;
 mod backend;
 mod behind;
 mod client;
+mod compare;
 mod config;
 mod discovery;
 mod events;
@@ -27,10 +29,12 @@ pub use scope::Caller;
 pub use transport::{
     ConnectionCount, ConnectionCounts, RateLimit, TransportError, TransportOptions,
 };
+pub use watch::CacheOptions;
 
+pub(crate) use arrivals::Arrivals;
 pub(crate) use backend::Backend;
 pub(crate) use lifecycle::Pending;
-pub(crate) use stores::StoreUse;
+pub(crate) use stores::{IndexUse, StoreUse};
 pub(crate) use transport::Transports;
 
 use crate::api::{ApiCode, ApiError};
@@ -59,6 +63,7 @@ pub struct Cluster {
     reconfigured: Notify,
     /// The cluster that takes this one's name once its caches are filled.
     replacement: ArcSwapOption<Self>,
+    caches: Arc<CacheOptions>,
     /// Empty until the first connection stands.
     backend: ArcSwapOption<Backend>,
     lifecycle: Lifecycle,
@@ -78,6 +83,7 @@ pub(crate) struct Parts {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) properties: BTreeMap<String, String>,
     pub(crate) metrics: Arc<ClusterMetrics>,
+    pub(crate) caches: Arc<CacheOptions>,
 }
 
 /// A cluster as status pages show it.
@@ -137,6 +143,8 @@ pub struct StoreStatus {
     pub version: String,
     /// Whether the server's versions are integers, so that the cache can promise not to go back in time.
     pub monotonic: bool,
+    /// How often it was found to differ from its server, which had never told, and was listed anew.
+    pub repairs: u64,
     /// Why the watch does not run, while it does not.
     pub problem: Option<String>,
 }
@@ -160,6 +168,7 @@ impl Cluster {
                 config: ArcSwap::from_pointee(parts.config),
                 reconfigured: Notify::new(),
                 replacement: ArcSwapOption::empty(),
+                caches: parts.caches,
                 backend: ArcSwapOption::empty(),
                 lifecycle: Lifecycle::new(),
                 recorder,
@@ -339,6 +348,7 @@ fn store_status(store: &store::Store) -> StoreStatus {
         objects: store.size().0,
         version: store.version(),
         monotonic: store.is_monotonic(),
+        repairs: store.repairs(),
         problem: progress.problem.map(|problem| problem.message),
     }
 }

@@ -7,7 +7,10 @@
 //! Where a key stands twice in one object the last one counts, as in serde_json and in Go.
 
 mod frame;
+#[cfg(test)]
+mod fuzz_tests;
 mod head;
+mod identity;
 mod list;
 mod object;
 mod scan;
@@ -16,6 +19,7 @@ mod tests;
 
 pub use frame::{Frame, FrameType};
 pub use head::{Head, Span};
+pub(crate) use identity::Identity;
 pub use list::List;
 pub use object::{Labels, Object, OwnerReference, strip_managed_fields};
 pub(crate) use scan::{Raw, Scanner};

@@ -36,7 +36,7 @@ pub use handle::{KeyFilter, KeyStatus, ManagerHandle};
 pub use idle::Idle;
 
 use self::core::Core;
-use crate::cluster::TransportOptions;
+use crate::cluster::{CacheOptions, TransportOptions};
 use crate::controller::Controller;
 use crate::engage::ClusterSpec;
 use crate::metrics::Metrics;
@@ -69,6 +69,8 @@ pub struct ManagerOptions {
     pub reconcile_runtime: Option<Handle>,
     /// Bounds on calls to API servers.
     pub transport: TransportOptions,
+    /// How caches follow their servers.
+    pub caches: CacheOptions,
 }
 
 impl Default for ManagerOptions {
@@ -81,6 +83,7 @@ impl Default for ManagerOptions {
             drain_timeout: Duration::from_secs(30),
             reconcile_runtime: None,
             transport: TransportOptions::default(),
+            caches: CacheOptions::default(),
         }
     }
 }

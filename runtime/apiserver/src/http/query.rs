@@ -171,6 +171,26 @@ pub(crate) fn freshness(call: &Call) -> Result<Freshness, ApiError> {
     }
 }
 
+/// Only a watch can be asked for what there is.
+///
+/// # Errors
+/// 422 for a list with `sendInitialEvents`.
+pub(crate) fn refuse_streaming(call: &Call) -> Result<(), ApiError> {
+    if call.parameter("sendInitialEvents").is_none() {
+        return Ok(());
+    }
+    let subject = Subject {
+        group: "meta.k8s.io",
+        plural: "",
+        kind: "ListOptions",
+    };
+    let refused = FieldError::forbidden(
+        "sendInitialEvents",
+        "sendInitialEvents is forbidden for list",
+    );
+    Err(ApiError::invalid(subject, "", &[refused]))
+}
+
 /// # Errors
 /// 422 for a value that does not exist, a manager that is too long, or an apply without one.
 pub(crate) fn write_options(

@@ -109,6 +109,7 @@ fn page(
         .filter(|token| !token.is_empty())
         .map(|token| Token::decode(&token))
         .transpose()?;
+    query::refuse_streaming(call)?;
     let freshness = query::freshness(call)?;
     if token.is_some() && !matches!(freshness, Freshness::Latest | Freshness::Any) {
         return Err(ApiError::bad_request(

@@ -33,6 +33,9 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// What a watch lasts that names no time: half an hour and up to as long again.
 const DEFAULT_TIMEOUT: (u64, u64) = (1_800, 3_600);
 
+/// The only rule that a streaming list takes for its version.
+const NOT_OLDER: &str = "NotOlderThan";
+
 struct Watcher {
     cluster: Cluster,
     call: Arc<Call>,
@@ -48,6 +51,8 @@ struct Watcher {
     position: u64,
     /// Nothing newer is told.
     as_of: u64,
+    /// What there was at the beginning and has not been sent yet.
+    initial: std::vec::IntoIter<Arc<Object>>,
     ready: VecDeque<Bytes>,
     bell: tokio::sync::watch::Receiver<u64>,
     ends: Instant,
@@ -77,7 +82,7 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         selection.fields = crate::selector::Fields::parse(&format!("metadata.name={}", call.name))
             .map_err(ApiError::bad_request)?;
     }
-    let streaming = check_streaming(call)?;
+    let streaming = check_streaming(call, request.cluster.inner.streaming_lists)?;
     let version = call.parameter("resourceVersion").unwrap_or_default();
     let start: u64 = if version.is_empty() {
         0
@@ -121,6 +126,7 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         columns_sent: false,
         position: if start == 0 { current } else { start },
         as_of,
+        initial: Vec::new().into_iter(),
         ready: VecDeque::new(),
         bell,
         ends,
@@ -133,7 +139,7 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         _open: request.cluster.count_watch(),
     };
     if initial {
-        watcher.send_initial();
+        watcher.begin_with_all();
     } else {
         watcher.fetch();
     }
@@ -152,40 +158,53 @@ fn parse_version(version: &str) -> Result<u64, ApiError> {
         .map_err(|_| ApiError::new(500, "", query::unreadable_version(version)))
 }
 
-/// The rules for `sendInitialEvents`.
-fn check_streaming(call: &Call) -> Result<Option<bool>, ApiError> {
-    let invalid = |errors: &[FieldError]| {
-        let subject = Subject {
-            group: "meta.k8s.io",
-            plural: "",
-            kind: "ListOptions",
-        };
-        ApiError::invalid(subject, "", errors)
-    };
-    let forbidden = |text: &str| FieldError::forbidden("resourceVersionMatch", text);
+/// The rules for `sendInitialEvents`; `served` is whether the server streams lists at all.
+fn check_streaming(call: &Call, served: bool) -> Result<Option<bool>, ApiError> {
     let rule = call.parameter("resourceVersionMatch").unwrap_or_default();
-    let Some(_) = call.parameter("sendInitialEvents") else {
-        if rule.is_empty() {
-            return Ok(None);
-        }
-        return Err(invalid(&[forbidden(
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )]));
-    };
-    if rule == "NotOlderThan" {
-        return Ok(Some(call.flag("sendInitialEvents")));
+    let wanted = call.parameter("sendInitialEvents").is_some();
+    let mut errors = Vec::new();
+    let mut forbid = |field: &str, text: &str| errors.push(FieldError::forbidden(field, text));
+    if wanted && rule != NOT_OLDER {
+        forbid(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        );
     }
-    let mut errors = vec![forbidden(
-        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-    )];
-    if !rule.is_empty() {
+    if wanted && !served {
+        forbid(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+        );
+    }
+    if !wanted && !rule.is_empty() {
+        forbid(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        );
+    }
+    if !rule.is_empty() && rule != NOT_OLDER {
         errors.push(FieldError::not_supported(
             "resourceVersionMatch",
-            &Value::from(rule),
-            &["NotOlderThan".to_owned()],
+            &Value::from(rule.clone()),
+            &[NOT_OLDER.to_owned()],
         ));
     }
-    Err(invalid(&errors))
+    let token = call.parameter("continue").unwrap_or_default();
+    if !rule.is_empty() && !token.is_empty() {
+        errors.push(FieldError::forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
+    }
+    if errors.is_empty() {
+        return Ok(wanted.then(|| call.flag("sendInitialEvents")));
+    }
+    let subject = Subject {
+        group: "meta.k8s.io",
+        plural: "",
+        kind: "ListOptions",
+    };
+    Err(ApiError::invalid(subject, "", &errors))
 }
 
 fn next_bookmark(ends: Instant) -> Instant {
@@ -246,6 +265,15 @@ impl Watcher {
                 }
                 continue;
             }
+            if let Some(object) = self.initial.next() {
+                let line = self.line(EventKind::Added.name(), &object);
+                self.ready.push_back(line);
+                continue;
+            }
+            if std::mem::take(&mut self.announce_initial_end) {
+                self.push_bookmark(true);
+                continue;
+            }
             if self.over {
                 return None;
             }
@@ -272,7 +300,8 @@ impl Watcher {
         Some((Err(Cut), self))
     }
 
-    fn send_initial(&mut self) {
+    /// Begins with all there is: an event for each object.
+    fn begin_with_all(&mut self) {
         let keep = |object: &Object| selected(object, &self.resource, &self.selection);
         let page = self.cluster.with(|state| {
             let at = self.as_of.min(state.store.version());
@@ -280,22 +309,18 @@ impl Watcher {
                 .store
                 .page(&self.id, &self.prefix, None, Some(at), usize::MAX, keep)
         });
-        let page = match page {
-            Ok(page) => page,
+        match page {
+            Ok(page) => {
+                self.position = page.version;
+                self.initial = page.objects.into_iter();
+            }
             Err(Compacted { oldest }) => {
-                return self.fail(&ApiError::expired(format!(
+                self.announce_initial_end = false;
+                self.fail(&ApiError::expired(format!(
                     "too old resource version: {} ({oldest})",
                     self.as_of
                 )));
             }
-        };
-        self.position = page.version;
-        for object in page.objects {
-            let line = self.line(EventKind::Added.name(), &object);
-            self.ready.push_back(line);
-        }
-        if self.announce_initial_end {
-            self.push_bookmark(true);
         }
     }
 

@@ -8,6 +8,7 @@ use super::config::ClusterConfig;
 use super::discovery::Discovery;
 use super::stores::Stores;
 use super::transport::{Call, Connection, JSON, Transports};
+use super::watch::CacheOptions;
 use crate::api::ApiError;
 use crate::metrics::ClusterMetrics;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ impl Backend {
     pub(crate) async fn connect(
         config: &ClusterConfig,
         transports: &Transports,
+        caches: Arc<CacheOptions>,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
@@ -37,7 +39,7 @@ impl Backend {
         let connection = transports.connect(config, metrics);
         let discovery = Discovery::new();
         discovery.load(&connection).await?;
-        let stores = Stores::new(connection.clone(), token, tasks, changed);
+        let stores = Stores::new(connection.clone(), caches, token, tasks, changed);
         Ok(Self {
             connection,
             discovery,

@@ -16,6 +16,8 @@ use tokio::sync::Mutex;
 
 /// Shortest time between two refreshes that unknown kinds cause.
 pub(crate) const REFRESH_EVERY: Duration = Duration::from_secs(30);
+/// Shortest time between two refreshes because of something that changed.
+const LEARN_EVERY: Duration = Duration::from_millis(200);
 /// Most resources that are kept of one server.
 const MAX_RESOURCES: usize = 20_000;
 const AGGREGATED: &str =
@@ -45,7 +47,7 @@ fn interrupted(connection: &Connection) -> ApiError {
     )
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Known {
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
     by_group_kind: HashMap<GroupKind, Arc<Resource>>,
@@ -122,6 +124,34 @@ impl Discovery {
         })
     }
 
+    /// Loads everything anew, because something tells that it has changed. What fails shows when a kind is resolved.
+    pub(crate) async fn learn(&self, connection: &Connection) {
+        let mut refreshed = self.refreshed.lock().await;
+        let last = refreshed.as_ref().map(|last| last.began);
+        if last.is_some_and(|began| began.elapsed() < LEARN_EVERY) {
+            return;
+        }
+        *refreshed = Some(Refresh {
+            began: Instant::now(),
+            failed: Some(interrupted(connection)),
+        });
+        let failed = self.load(connection).await.err();
+        if let Some(refresh) = refreshed.as_mut() {
+            refresh.failed = failed;
+        }
+    }
+
+    /// Forgets a kind that the server has ceased to serve.
+    pub(crate) fn forget(&self, kind: &GroupVersionKind) {
+        self.known.rcu(|known| {
+            let mut known = (**known).clone();
+            if let Some(known) = &mut known {
+                known.remove(kind);
+            }
+            known
+        });
+    }
+
     /// Loads everything anew.
     ///
     /// # Errors
@@ -136,6 +166,26 @@ impl Discovery {
 }
 
 impl Known {
+    fn remove(&mut self, kind: &GroupVersionKind) {
+        let Some(removed) = self.by_kind.remove(kind) else {
+            return;
+        };
+        let group_kind = kind.group_kind();
+        let chosen = self.by_group_kind.get(&group_kind);
+        if !chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, &removed)) {
+            return;
+        }
+        let other = self
+            .by_kind
+            .values()
+            .find(|other| other.kind.group_kind() == group_kind)
+            .cloned();
+        match other {
+            Some(other) => self.by_group_kind.insert(group_kind, other),
+            None => self.by_group_kind.remove(&group_kind),
+        };
+    }
+
     fn add(&mut self, group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) {
         if plural.contains('/')
             || plural.is_empty()
@@ -395,6 +445,21 @@ mod tests {
             )
             .unwrap()
         );
+    }
+
+    #[test]
+    fn a_kind_that_is_forgotten_leaves_its_other_versions() {
+        let widget = |version| GroupVersionKind::new("example.com", version, "Widget");
+        let mut known = Known::default();
+        for version in ["v2", "v1"] {
+            known.add("example.com", version, "Widget", "widgets", true);
+        }
+        known.remove(&widget("v2"));
+        assert!(!known.by_kind.contains_key(&widget("v2")));
+        let any = known.by_group_kind.get(&widget("v1").group_kind());
+        assert_eq!(any.map(|any| &*any.kind.version), Some("v1"));
+        known.remove(&widget("v1"));
+        assert!(known.by_kind.is_empty() && known.by_group_kind.is_empty());
     }
 
     #[test]

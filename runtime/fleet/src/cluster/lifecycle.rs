@@ -9,11 +9,9 @@ use crate::api::{ApiCode, ApiError};
 use crate::backoff::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
-/// How often unread stores are looked for, where there are any.
-const SWEEP: Duration = Duration::from_secs(30);
 /// How long one attempt to connect may take, with all that discovery asks.
 const ATTEMPT: Duration = Duration::from_secs(60);
 
@@ -207,6 +205,7 @@ impl Cluster {
             let backend = Backend::connect(
                 config,
                 transports,
+                self.caches.clone(),
                 self.token.child_token(),
                 self.tasks.clone(),
                 self.changed.clone(),
@@ -245,12 +244,7 @@ impl Cluster {
             }
             was_ready |= state == ClusterState::Ready;
             self.enter(state, &reason);
-            if backend.stores.has_read_stores() {
-                let _ = tokio::time::timeout(SWEEP, self.changed.notified()).await;
-                backend.stores.drop_unread(Instant::now());
-            } else {
-                self.changed.notified().await;
-            }
+            self.changed.notified().await;
         }
     }
 

@@ -7,15 +7,17 @@
 
 mod index;
 mod page;
+mod progress;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use index::IndexPath;
-pub(crate) use page::{Page, Query};
+pub(crate) use page::{ByIndex, Page, Query};
+pub(crate) use progress::{Problem, Progress};
 
 use crate::api::Projection;
-use crate::json::{JsonError, Object};
+use crate::json::{Identity, JsonError, Object};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
 use futures::FutureExt;
@@ -82,38 +84,25 @@ pub(crate) trait Sink: Send + Sync {
     fn changed(&self, change: &Change);
 }
 
-/// How far a store has come.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Progress {
-    /// Whether the first list is in.
-    pub(crate) synced: bool,
-    /// Why the watch does not run, while it does not.
-    pub(crate) problem: Option<Problem>,
-    /// Whether a new list and watch may be owed: false only while a watch is established.
-    pub(crate) watching: bool,
-    /// Watches established since the first list.
-    pub(crate) watches: u64,
-}
-
-/// Why a watch does not run.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Problem {
-    /// Whether the server gave a definite answer (403, kind not served), so that waiting for it is pointless.
-    pub(crate) definite: bool,
-    /// Whether the server could not be reached at all, which is no matter of this kind alone.
-    pub(crate) unreachable: bool,
-    /// Whether the server's list is older than the store: another server may answer.
-    pub(crate) stale: bool,
-    pub(crate) message: String,
-    pub(crate) error: Option<Arc<crate::api::ApiError>>,
-}
-
 /// A list that is older than what the store holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server's list (version {list}) is older than the cache (version {held})")]
 pub(crate) struct StaleList {
     pub(crate) list: u64,
     pub(crate) held: u64,
+}
+
+/// Why a text is no object of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfit {
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    #[error("an object without metadata.resourceVersion")]
+    NoVersion,
+    #[error("an object of another kind")]
+    OtherKind,
+    #[error("an object of another namespace")]
+    OtherNamespace,
 }
 
 /// Cached objects of one [`StoreKey`].
@@ -129,8 +118,9 @@ pub(crate) struct Store {
     /// The version that nothing older is missing up to: at least `seen`. Apart from `progress`, whose watchers need not wake for
     /// every event.
     reached: watch::Sender<u64>,
-    /// Told when the store was reset and must be listed anew.
+    /// Told when the store was reset, or found to lack something, and must be listed anew.
     relist: Notify,
+    repairs: AtomicU64,
 }
 
 type Sinks = Vec<(u64, Arc<dyn Sink>)>;
@@ -147,16 +137,44 @@ impl Store {
             seen: AtomicU64::new(0),
             reached: watch::channel(0).0,
             relist: Notify::new(),
+            repairs: AtomicU64::new(0),
         }
     }
 
     /// Makes an object of this store from the server's text.
-    pub(crate) fn ingest(&self, text: &[u8]) -> Result<Object, JsonError> {
-        let object = Object::ingest(text, &self.resource.kind)?;
-        if self.key.projection == Projection::Full {
-            return Ok(object);
+    pub(crate) fn ingest(&self, text: &[u8]) -> Result<Object, Unfit> {
+        let kind = &self.resource.kind;
+        let object = Object::ingest(text, kind)?;
+        if object.resource_version().is_empty() {
+            return Err(Unfit::NoVersion);
         }
-        Ok(object.metadata_of(&self.resource.kind))
+        if self.key.namespace.is_some()
+            && self.key.namespace.as_deref() != object.namespace().as_deref()
+        {
+            return Err(Unfit::OtherNamespace);
+        }
+        if self.key.projection == Projection::Metadata {
+            return Ok(object.metadata_of(kind));
+        }
+        if object.kind() != *kind.kind {
+            return Err(Unfit::OtherKind);
+        }
+        Ok(object)
+    }
+
+    /// As [`Self::ingest`], of a list that may tell of what is held already: that is shared, so that a list anew costs no second
+    /// copy of everything.
+    pub(crate) fn ingest_listed(&self, text: &[u8]) -> Result<Object, Unfit> {
+        if self.size().0 > 0 {
+            let listed = Identity::scan(text)?;
+            if let Some((held, _)) = self.get(&listed.key)
+                && !listed.version.is_empty()
+                && (held.uid(), held.resource_version()) == (listed.uid, listed.version)
+            {
+                return Ok(held);
+            }
+        }
+        self.ingest(text)
     }
 
     // --- changes ---
@@ -240,7 +258,7 @@ impl Store {
         self.relist.notified().await;
     }
 
-    /// Whether the store must be listed anew; asks once per reset.
+    /// Whether the store must be listed anew; true once for each time that it was asked.
     pub(crate) fn take_relist(&self) -> bool {
         self.relist.notified().now_or_never().is_some()
     }
@@ -280,25 +298,15 @@ impl Store {
         further
     }
 
-    pub(crate) fn set_watching(&self, watching: bool) {
-        self.progress.send_if_modified(|p| {
-            let change = p.watching != watching || (watching && p.problem.is_some());
-            p.watching = watching;
-            if watching {
-                p.watches += 1;
-                p.problem = None;
-            }
-            change
-        });
+    /// Asks for the store to be listed anew, because it may lack something.
+    pub(crate) fn ask_relist(&self) {
+        self.repairs.fetch_add(1, Ordering::Relaxed);
+        self.relist.notify_one();
     }
 
-    pub(crate) fn set_problem(&self, problem: Problem) {
-        self.progress.send_if_modified(|p| {
-            p.watching = false;
-            let change = p.problem.as_ref() != Some(&problem);
-            p.problem = Some(problem);
-            change
-        });
+    /// How often the store was found to differ from its server for no other reason than an event that was never sent.
+    pub(crate) fn repairs(&self) -> u64 {
+        self.repairs.load(Ordering::Relaxed)
     }
 
     // --- subscriptions and indexes ---
@@ -307,6 +315,48 @@ impl Store {
     pub(crate) fn subscribe(&self, sink: Arc<dyn Sink>) -> u64 {
         let mut sinks = self.writer.lock();
         self.replay(&*sink);
+        let id = sinks.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
+        sinks.push((id, sink));
+        id
+    }
+
+    /// Subscribes a sink that has followed another store of the kind until now: shows it what differs, then every change. The sink
+    /// stays with the other one until its caller ends that, so that nothing falls in between.
+    pub(crate) fn take_over(&self, sink: Arc<dyn Sink>, other: &Self) -> u64 {
+        let mut sinks = self.writer.lock();
+        let (mut newer, mut gone) = (Vec::new(), Vec::new());
+        {
+            let state = self.state.read();
+            for (key, entry) in &state.objects {
+                if other
+                    .version_of(key)
+                    .is_none_or(|seen| seen < entry.version)
+                {
+                    newer.push(entry.object.clone());
+                }
+            }
+            // What the other one has not heard of yet, or never will.
+            for (key, entry) in &other.state.read().objects {
+                if !state.objects.contains_key(key) {
+                    gone.push(entry.object.clone());
+                }
+            }
+        }
+        for object in newer {
+            let old = other.get(&object.key()).map(|(old, _)| old);
+            sink.changed(&Change {
+                initial: old.is_none(),
+                old,
+                new: Some(object),
+            });
+        }
+        for object in gone {
+            sink.changed(&Change {
+                old: Some(object),
+                new: None,
+                initial: false,
+            });
+        }
         let id = sinks.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
         sinks.push((id, sink));
         id
@@ -356,6 +406,10 @@ impl Store {
         state.indexes.insert(name.into(), index);
     }
 
+    pub(crate) fn remove_index(&self, name: &str) {
+        self.state.write().indexes.remove(name);
+    }
+
     // --- reads ---
 
     pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
@@ -401,6 +455,22 @@ impl Store {
             .map(|entry| (entry.object.clone(), entry.version))
     }
 
+    /// The version of an object, where versions are integers.
+    pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<u64> {
+        self.state
+            .read()
+            .objects
+            .get(key)
+            .map(|entry| entry.version)
+    }
+
+    /// Calls `f` with key and version of every object.
+    pub(crate) fn each_version(&self, mut f: impl FnMut(&ObjectKey, u64)) {
+        for (key, entry) in &self.state.read().objects {
+            f(key, entry.version);
+        }
+    }
+
     /// Keys of the objects whose index holds a value.
     pub(crate) fn by_index(&self, name: &str, value: &str) -> Vec<ObjectKey> {
         self.state
@@ -409,10 +479,6 @@ impl Store {
             .get(name)
             .map(|index| index.keys(value).cloned().collect())
             .unwrap_or_default()
-    }
-
-    pub(crate) fn has_index(&self, name: &str) -> bool {
-        self.state.read().indexes.contains_key(name)
     }
 
     /// A page of objects in key order, from behind `after`.
@@ -436,12 +502,11 @@ impl Store {
             page.last = Some(key.clone());
             true
         };
-        if let Some((name, value)) = query.index {
-            let keys = state
-                .indexes
-                .get(name)
-                .into_iter()
-                .flat_map(|index| index.keys(value));
+        let indexed = query
+            .index
+            .and_then(|by| Some((state.indexes.get(by.name)?, by.value)));
+        if let Some((index, value)) = indexed {
+            let keys = index.keys(value);
             for key in keys.filter(|key| after.is_none_or(|after| *key > after)) {
                 if let Some(entry) = state.objects.get(key)
                     && !take(key, &entry.object)
@@ -451,8 +516,12 @@ impl Store {
             }
             return page;
         }
+        let sought = |object: &Object| {
+            let index = query.index;
+            index.is_none_or(|by| by.path.holds(object, by.value))
+        };
         for (key, entry) in state.objects.range((query.from(after), Bound::Unbounded)) {
-            if query.is_past(key) || !take(key, &entry.object) {
+            if query.is_past(key) || (sought(&entry.object) && !take(key, &entry.object)) {
                 break;
             }
         }

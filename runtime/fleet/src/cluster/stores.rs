@@ -1,23 +1,29 @@
 //! The stores of one backend, shared by all controllers and tenants. Entry point: [`Stores::open`].
 //!
 //! A store starts with its first user and stops after its last. A store that only reads brought up counts as used until it
-//! has been unread for [`UNREAD_LIFE`].
+//! has been unread for [`CacheOptions::unread_life`].
 
-use super::store::{IndexPath, Store, StoreKey};
+mod indexes;
+mod keeper;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use indexes::IndexUse;
+
+use super::store::{Store, StoreKey};
 use super::transport::Connection;
-use super::watch::Watcher;
+use super::watch::{CacheOptions, Habits, Watcher};
 use crate::kind::{GroupVersionKind, Resource};
 use arc_swap::ArcSwap;
+use indexes::Indexes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use std::time::Instant;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// How long a store that only reads use lives after the last one.
-pub(crate) const UNREAD_LIFE: Duration = Duration::from_secs(600);
 /// Most stores of one backend; further ones are refused, so that reads of ever other kinds cannot fill memory.
 const MAX_STORES: usize = 1000;
 
@@ -45,12 +51,12 @@ impl Drop for Running {
     }
 }
 
-/// By kind: the indexes' names and paths.
-type Indexes = HashMap<GroupVersionKind, Vec<(Arc<str>, IndexPath)>>;
 type ByKind = HashMap<GroupVersionKind, Vec<Arc<Store>>>;
 
 pub(crate) struct Stores {
     connection: Connection,
+    options: Arc<CacheOptions>,
+    habits: Arc<Habits>,
     token: CancellationToken,
     tasks: TaskTracker,
     /// Told whenever a store starts, syncs or has a problem.
@@ -62,6 +68,8 @@ pub(crate) struct Stores {
     read: Mutex<HashMap<StoreKey, (StoreUse, Instant)>>,
     /// Indexes that hold for every store of a kind, also of stores to come.
     indexes: Mutex<Indexes>,
+    /// Counts what is in `by_kind`, for who waits for another store.
+    published: watch::Sender<u64>,
 }
 
 /// Too many stores.
@@ -72,12 +80,15 @@ pub(crate) struct TooManyStores;
 impl Stores {
     pub(crate) fn new(
         connection: Connection,
+        options: Arc<CacheOptions>,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let stores = Arc::new(Self {
             connection,
+            options,
+            habits: Arc::default(),
             token,
             tasks,
             changed,
@@ -85,7 +96,14 @@ impl Stores {
             by_kind: ArcSwap::default(),
             read: Mutex::default(),
             indexes: Mutex::default(),
-        })
+            published: watch::channel(0).0,
+        });
+        let (stop, chores) = (stores.token.clone(), keeper::keep(&stores));
+        stores.tasks.spawn_on(
+            async move { stop.run_until_cancelled(chores).await },
+            stores.connection.host(),
+        );
+        stores
     }
 
     /// The store of a key, started if nobody uses it yet.
@@ -115,17 +133,14 @@ impl Stores {
 
     fn start(self: &Arc<Self>, key: StoreKey, resource: Arc<Resource>) -> StoreUse {
         let store = Arc::new(Store::new(key, resource));
-        for (name, path) in self
-            .indexes
-            .lock()
-            .get(&store.key.kind)
-            .into_iter()
-            .flatten()
-        {
-            store.add_index(name, path);
-        }
+        self.indexes.lock().add_to(&store);
         let token = self.token.child_token();
-        let watcher = Watcher::new(store.clone(), self.connection.clone());
+        let watcher = Watcher::new(
+            store.clone(),
+            self.connection.clone(),
+            self.options.clone(),
+            self.habits.clone(),
+        );
         let stop = token.clone();
         self.tasks.spawn_on(
             async move { stop.run_until_cancelled(watcher.run()).await },
@@ -172,7 +187,7 @@ impl Stores {
     pub(crate) fn drop_unread(&self, now: Instant) {
         let mut dropped = Vec::new();
         self.read.lock().retain(|_, (user, at)| {
-            let keep = now.duration_since(*at) < UNREAD_LIFE;
+            let keep = now.saturating_duration_since(*at) < self.options.unread_life;
             if !keep {
                 dropped.push(user.clone());
             }
@@ -209,24 +224,17 @@ impl Stores {
                 .push(user.store.clone());
         }
         self.by_kind.store(Arc::new(by_kind));
+        self.published.send_modify(|count| *count += 1);
         held
     }
 
-    /// Makes an index hold for every store of a kind, now and later. Equal declarations are one.
-    pub(crate) fn declare_index(&self, kind: &GroupVersionKind, name: &Arc<str>, path: &IndexPath) {
-        // A store that is being started reads the indexes and is published under this lock: it is told by one way or the other.
-        let running = self.running.lock();
-        let mut indexes = self.indexes.lock();
-        let declared = indexes.entry(kind.clone()).or_default();
-        if !declared.iter().any(|(n, _)| n == name) {
-            declared.push((name.clone(), path.clone()));
-        }
-        drop(indexes);
-        let stores = self.of_kind(kind);
-        drop(running);
-        for store in stores {
-            store.add_index(name, path);
-        }
+    /// Told whenever a store starts or ends.
+    pub(crate) fn published(&self) -> watch::Receiver<u64> {
+        self.published.subscribe()
+    }
+
+    pub(crate) fn options(&self) -> &CacheOptions {
+        &self.options
     }
 
     /// Stores of a kind, without a lock.

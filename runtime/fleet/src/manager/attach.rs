@@ -1,16 +1,19 @@
 //! Controllers' watches in clusters: a task for each brings up its stores and subscribes. Entry point: [`Core::reattach`].
 
+mod moves;
+
 use super::clusters::Engaged;
 use super::controllers::Registered;
 use super::core::Core;
 use crate::cluster::store::StoreKey;
-use crate::cluster::{Backend, Cluster, Pending, StoreUse};
+use crate::cluster::{Arrivals, Backend, Cluster, IndexUse, Pending, StoreUse};
 use crate::controller::Controller;
 use crate::grant::{Grant, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::name::ClusterName;
 use crate::source::mapped::MappedEvents;
 use crate::source::{Enqueue, Offer, SourceSink, Watch};
+use moves::unserved;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,8 +22,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long a watch waits before it looks again for a kind that its cluster does not serve.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// How often a source whose controller's share of the queue was full looks for room.
 const ROOM: Duration = Duration::from_millis(100);
 
@@ -32,6 +33,8 @@ pub(super) struct Source {
     cluster: Arc<Cluster>,
     what: What,
     subscriptions: Mutex<Vec<Subscription>>,
+    /// Held as long as the watch lives; the indexes go with their last user.
+    indexes: Mutex<Vec<IndexUse>>,
     /// Why it does not run, while it does not.
     problem: Mutex<Option<String>>,
     _stop: DropGuard,
@@ -188,6 +191,7 @@ impl Core {
             cluster: cluster.clone(),
             what,
             subscriptions: Mutex::default(),
+            indexes: Mutex::default(),
             problem: Mutex::default(),
             _stop: token.clone().drop_guard(),
         });
@@ -240,33 +244,51 @@ impl Task {
             return;
         };
         let mut pending = Some(pending);
-        let resource = loop {
-            match backend
-                .discovery
-                .resolve(&backend.connection, &self.what.watch.kind)
-                .await
-            {
-                Ok(resource) => break resource,
-                Err(error) => {
-                    self.set_problem(Some(error.message));
-                    // A kind that is not there yet must not keep the cluster's other keys waiting.
-                    pending = None;
-                    tokio::time::sleep(LOOK_AGAIN).await;
+        loop {
+            let resource = self.resolve(&backend, &mut pending).await;
+            self.declare_indexes(&backend);
+            let sinks = match self.subscribe(&backend, &resource) {
+                Ok(sinks) => sinks,
+                Err(problem) => {
+                    tracing::warn!(cluster = %self.cluster.name(), kind = %self.what.watch.kind, problem, "watch not started");
+                    return self.set_problem(Some(problem));
+                }
+            };
+            pending = None;
+            self.set_problem(None);
+            let serve = self.serve(sinks);
+            tokio::pin!(serve);
+            loop {
+                tokio::select! {
+                    () = &mut serve => return,
+                    () = self.widen(&backend, &resource) => {}
+                    () = unserved(self.stores()) => break,
                 }
             }
-        };
-        self.declare_indexes(&backend);
-        match self.subscribe(&backend, &resource) {
-            Ok(sinks) => {
-                drop(pending);
-                self.set_problem(None);
-                self.serve(sinks).await;
+            self.unsubscribe();
+            backend.discovery.forget(&self.what.watch.kind);
+        }
+    }
+
+    /// Waits for the kind to be served.
+    async fn resolve(
+        &self,
+        backend: &Arc<Backend>,
+        pending: &mut Option<Pending>,
+    ) -> Arc<Resource> {
+        let kind = &self.what.watch.kind;
+        let mut arrivals = None;
+        loop {
+            match backend.discovery.resolve(&backend.connection, kind).await {
+                Ok(resource) => return resource,
+                Err(error) => self.set_problem(Some(error.message)),
             }
-            Err(problem) => {
-                drop(pending);
-                tracing::warn!(cluster = %self.cluster.name(), kind = %self.what.watch.kind, problem, "watch not started");
-                self.set_problem(Some(problem));
-            }
+            // A kind that is not there yet must not keep the cluster's other keys waiting.
+            *pending = None;
+            arrivals
+                .get_or_insert_with(|| Arrivals::new(backend, kind))
+                .wait()
+                .await;
         }
     }
 
@@ -280,8 +302,15 @@ impl Task {
         let Some(registered) = self.registered.upgrade() else {
             return;
         };
-        for ((kind, _), index) in registered.controller().indexes.iter() {
-            backend.stores.declare_index(kind, &index.id, &index.path);
+        let controller = registered.controller();
+        let declared = controller
+            .indexes
+            .iter()
+            .map(|((kind, _), index)| backend.stores.declare_index(kind, &index.id, &index.path));
+        let uses: Vec<IndexUse> = declared.collect();
+        if let Some(source) = self.source.upgrade() {
+            let before = std::mem::replace(&mut *source.indexes.lock(), uses);
+            drop(before);
         }
     }
 
@@ -290,7 +319,7 @@ impl Task {
         &self,
         backend: &Arc<Backend>,
         resource: &Arc<Resource>,
-    ) -> Result<Vec<(StoreUse, Arc<SourceSink>)>, String> {
+    ) -> Result<Vec<Arc<SourceSink>>, String> {
         let (Some(registered), Some(source)) = (self.registered.upgrade(), self.source.upgrade())
         else {
             return Ok(Vec::new());
@@ -325,11 +354,11 @@ impl Task {
             }
             let id = user.store().subscribe(sink.clone());
             source.subscriptions.lock().push(Subscription {
-                user: user.clone(),
+                user,
                 id,
                 sink: sink.clone(),
             });
-            sinks.push((user, sink));
+            sinks.push(sink);
         }
         Ok(sinks)
     }
@@ -433,8 +462,8 @@ impl Task {
     }
 
     /// Offers a store again whenever its requests found no room, once there is some.
-    async fn serve(&self, sinks: Vec<(StoreUse, Arc<SourceSink>)>) {
-        let each = sinks.into_iter().map(|(user, sink)| async move {
+    async fn serve(&self, sinks: Vec<Arc<SourceSink>>) {
+        let each = sinks.into_iter().map(|sink| async move {
             loop {
                 sink.rescan.notified().await;
                 loop {
@@ -446,11 +475,26 @@ impl Task {
                     }
                 }
                 if sink.offer_missed() {
-                    user.store().offer_again(&*sink);
+                    self.offer_again(&sink);
                 }
             }
         });
         futures::future::join_all(each).await;
+    }
+
+    fn offer_again(&self, sink: &Arc<SourceSink>) {
+        let Some(source) = self.source.upgrade() else {
+            return;
+        };
+        let user = source
+            .subscriptions
+            .lock()
+            .iter()
+            .find(|subscription| Arc::ptr_eq(&subscription.sink, sink))
+            .map(|subscription| subscription.user.clone());
+        if let Some(user) = user {
+            user.store().offer_again(&**sink);
+        }
     }
 
     fn has_room(&self) -> bool {

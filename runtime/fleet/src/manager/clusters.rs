@@ -183,6 +183,7 @@ impl Core {
             labels: spec.labels.clone(),
             properties: spec.properties.clone(),
             metrics: self.metrics.cluster(&spec.name, &spec.config.host()),
+            caches: self.caches.clone(),
         };
         Cluster::start(
             parts,

@@ -4,7 +4,7 @@ use super::clusters::Engaged;
 use super::controllers::Registered;
 use super::providers::Providers;
 use super::{Concurrency, ManagerOptions};
-use crate::cluster::{Fleet, Transports};
+use crate::cluster::{CacheOptions, Fleet, Transports};
 use crate::metrics::{Metrics, Observe};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::queue::{ControllerId, Limits, Queue, TenantOptions};
@@ -29,6 +29,7 @@ pub(crate) struct Core {
     pub(super) options: ManagerOptions,
     pub(super) metrics: Metrics,
     pub(super) transports: Arc<Transports>,
+    pub(super) caches: Arc<CacheOptions>,
     pub(super) fleet: Fleet,
     /// Whether there is a provider, which decides what controllers engage by default.
     pub(super) has_provider: AtomicBool,
@@ -77,6 +78,7 @@ impl Core {
                 .clone()
                 .unwrap_or_else(|| host.clone()),
             transports: Arc::new(Transports::new(host.clone(), options.transport.clone())),
+            caches: Arc::new(options.caches.clone()),
             host,
             options,
             metrics,

@@ -1,25 +1,15 @@
 //! What caches promise: never back in time, resumed watches, one re-list on 410, own writes at once.
 
 use super::fixture::{
-    Fleet, Log, bytes, client, config_map, get, key, object, recording, request, wait,
+    Fleet, Log, asked, bytes, client, config_map, get, key, object, recording, request, wait,
 };
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_apiserver::Verb;
 use windlass_fleet::api::{
     ApiCode, ApplyOptions, DeleteOptions, ListOptions, PatchType, ReadMode, WriteOptions,
 };
 use windlass_harness::eventually::Seen;
-
-/// Lists and watches of ConfigMaps that a simulated cluster has been asked for so far.
-fn asked(fleet: &Fleet, cluster: &str) -> (u64, u64) {
-    let server = fleet.server(cluster);
-    (
-        server.count(Verb::List, "configmaps"),
-        server.count(Verb::Watch, "configmaps"),
-    )
-}
 
 #[tokio::test]
 async fn a_cut_watch_resumes_without_a_list_and_without_a_loss() -> Result<()> {
@@ -28,11 +18,11 @@ async fn a_cut_watch_resumes_without_a_list_and_without_a_loss() -> Result<()> {
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("before", json!({})))?;
     log.ran(&request("alpha", "before"), 1).await?;
-    let (lists, watches) = asked(&fleet, "alpha");
+    let (lists, watches) = asked(&fleet, "configmaps");
     fleet.server("alpha").cut_watches();
     fleet.apply("alpha", object("meanwhile", json!({})))?;
     log.ran(&request("alpha", "meanwhile"), 1).await?;
-    let (lists_after, watches_after) = asked(&fleet, "alpha");
+    let (lists_after, watches_after) = asked(&fleet, "configmaps");
     assert_eq!(lists_after, lists);
     assert!(watches_after > watches);
     assert_eq!(log.count(&request("alpha", "before")), 1);
@@ -48,7 +38,7 @@ async fn a_410_lists_once_and_synthesises_deletes() -> Result<()> {
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "goes"), 1).await?;
     log.ran(&request("alpha", "stays"), 1).await?;
-    let (lists, _) = asked(&fleet, "alpha");
+    let (lists, _) = asked(&fleet, "configmaps");
     fleet.server("alpha").down(true);
     fleet.server("alpha").cut_watches();
     fleet
@@ -60,7 +50,11 @@ async fn a_410_lists_once_and_synthesises_deletes() -> Result<()> {
     fleet.server("alpha").down(false);
     log.ran(&request("alpha", "comes"), 1).await?;
     log.ran(&request("alpha", "goes"), 2).await?;
-    assert_eq!(asked(&fleet, "alpha").0, lists + 1, "one list, no more");
+    assert_eq!(
+        asked(&fleet, "configmaps").0,
+        lists + 1,
+        "one list, no more"
+    );
     assert_eq!(
         get(&client(&cluster), "goes", ReadMode::Cached).await?,
         None
@@ -137,7 +131,7 @@ async fn a_kind_that_nobody_watches_is_cached_on_the_first_read() -> Result<()> 
     fleet.apply("alpha", object("a", json!({"x": "1"})))?;
     let client = client(&cluster);
     assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
-    assert_eq!(asked(&fleet, "alpha").0, 1);
+    assert_eq!(asked(&fleet, "configmaps").0, 1);
     wait("a watch", || {
         Seen::of(fleet.server("alpha").watchers(), |n| *n == 1)
     })
@@ -157,7 +151,11 @@ async fn a_kind_that_nobody_watches_is_cached_on_the_first_read() -> Result<()> 
             .iter()
             .any(|item| item.windows(5).any(|w| w == b"\"x\":\""))
     );
-    assert_eq!(asked(&fleet, "alpha").0, 1, "further reads need no list");
+    assert_eq!(
+        asked(&fleet, "configmaps").0,
+        1,
+        "further reads need no list"
+    );
     fleet.stop().await
 }
 
@@ -201,7 +199,7 @@ async fn two_controllers_of_one_kind_share_one_watch() -> Result<()> {
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 2).await?;
     assert_eq!(fleet.server("alpha").watchers(), 1);
-    assert_eq!(asked(&fleet, "alpha").0, 1);
+    assert_eq!(asked(&fleet, "configmaps").0, 1);
     fleet.stop().await
 }
 

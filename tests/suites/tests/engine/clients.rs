@@ -10,7 +10,7 @@ use windlass_fleet::api::{
 };
 use windlass_fleet::{Cluster, Grant, GroupVersionKind, ObjectKey, Rule};
 
-fn rule(resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
+pub(crate) fn rule(resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
     let list = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
     Rule {
         api_groups: list(&[""]),

@@ -1,7 +1,7 @@
 //! Servers that misbehave, and what watches, caches and discovery make of it.
 
 use super::fixture::{
-    Fleet, Log, client, config_map, get, key, name, object, recording, request, wait,
+    Fleet, Log, caches, client, config_map, get, key, name, object, recording, request, wait,
 };
 use super::keys::wait_idle;
 use anyhow::Result;
@@ -12,15 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
 use windlass_fleet::api::{ApiCode, DeleteOptions, GetOptions, ListOptions, ReadMode, Selection};
+use windlass_fleet::cluster::CacheOptions;
 use windlass_fleet::{ClusterName, GroupVersionKind};
 use windlass_harness::eventually::Seen;
 
 type OnRequest = Box<dyn Fn(&Call) -> Option<RequestVerdict> + Send>;
+type OnFrame = Box<dyn Fn(&Call, &str) -> Option<FrameVerdict> + Send>;
 
 /// Misbehaves as it is told, from when it is told.
 #[derive(Default)]
-struct Faults {
+pub(crate) struct Faults {
     on_request: Mutex<Option<OnRequest>>,
+    on_frame: Mutex<Option<OnFrame>>,
     /// Sent in place of the frames to come, one for one.
     frames: Mutex<Vec<Bytes>>,
     /// Whether watches hear of no deletion.
@@ -30,8 +33,24 @@ struct Faults {
 }
 
 impl Faults {
-    fn on_request(&self, fault: impl Fn(&Call) -> Option<RequestVerdict> + Send + 'static) {
+    pub(crate) fn on_request(
+        &self,
+        fault: impl Fn(&Call) -> Option<RequestVerdict> + Send + 'static,
+    ) {
         *self.on_request.lock() = Some(Box::new(fault));
+    }
+
+    pub(crate) fn on_frame(
+        &self,
+        fault: impl Fn(&Call, &str) -> Option<FrameVerdict> + Send + 'static,
+    ) {
+        *self.on_frame.lock() = Some(Box::new(fault));
+    }
+
+    /// Ends all misbehaviour.
+    pub(crate) fn heal(&self) {
+        *self.on_request.lock() = None;
+        *self.on_frame.lock() = None;
     }
 
     fn asked(&self) -> (usize, usize) {
@@ -48,7 +67,7 @@ impl Hook for Faults {
         if call.resource == "configmaps" {
             let mut asked = self.asked.lock();
             match call.verb {
-                Verb::List => asked.0 += 1,
+                _ if call.asks_for_all() => asked.0 += 1,
                 Verb::Watch => asked.1 += 1,
                 _ => {}
             }
@@ -61,6 +80,11 @@ impl Hook for Faults {
     }
 
     fn frame(&self, _: &str, call: &Call, frame: &Bytes) -> FrameVerdict {
+        let text = String::from_utf8_lossy(frame);
+        let fault = self.on_frame.lock();
+        if let Some(verdict) = fault.as_ref().and_then(|fault| fault(call, &text)) {
+            return verdict;
+        }
         let deletion = frame.windows(9).any(|word| word == b"\"DELETED\"");
         if deletion && self.hide_deletions.load(Ordering::SeqCst) {
             return FrameVerdict::Drop;
@@ -73,11 +97,11 @@ impl Hook for Faults {
     }
 }
 
-fn status(code: u16, reason: &str) -> serde_json::Value {
+pub(crate) fn status(code: u16, reason: &str) -> serde_json::Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason})
 }
 
-fn refusal(code: u16, reason: &str) -> RequestVerdict {
+pub(crate) fn refusal(code: u16, reason: &str) -> RequestVerdict {
     RequestVerdict::Answer {
         code,
         retry_after: None,
@@ -133,8 +157,12 @@ async fn an_error_event_lists_anew_if_it_is_a_410_and_resumes_if_it_may_pass() -
 #[tokio::test]
 async fn a_list_of_several_pages_whose_token_expires_begins_again_once() -> Result<()> {
     let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    let paged = caches(CacheOptions {
+        streaming_lists: false,
+        ..CacheOptions::default()
+    });
     let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
-        b.controller(recording(&log))
+        b.options(paged).controller(recording(&log))
     })
     .await?;
     for n in 0..1100 {

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_apiserver::{Hook, Server};
+use windlass_apiserver::{Hook, Server, Verb};
 use windlass_fleet::api::{GetOptions, ReadMode};
-use windlass_fleet::cluster::{Cluster, ClusterConfig};
+use windlass_fleet::cluster::{CacheOptions, Cluster, ClusterConfig};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::{Builder, ManagerHandle};
+use windlass_fleet::manager::{Builder, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::{
     Action, Client, ClusterName, Context, Controller, ControllerName, Failure, Grant,
@@ -76,7 +76,8 @@ impl Fleet {
         Self::start_on(Server::builder().hook(hook), clusters, build).await
     }
 
-    async fn start_on(
+    /// As [`Fleet::start`], on a server with settings of its own.
+    pub(crate) async fn start_on(
         mut server: windlass_apiserver::Builder,
         clusters: &[&str],
         build: impl FnOnce(Builder) -> Builder,
@@ -184,6 +185,23 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// Lists (streamed ones too) and other watches of a resource that the cluster `alpha` has been asked for so far.
+pub(crate) fn asked(fleet: &Fleet, resource: &str) -> (usize, usize) {
+    let calls = fleet.server("alpha").requests();
+    let of_kind = calls.iter().filter(|call| call.resource == resource);
+    let (lists, others): (Vec<_>, Vec<_>) = of_kind.partition(|call| call.asks_for_all());
+    let watches = others.iter().filter(|call| call.verb == Verb::Watch);
+    (lists.len(), watches.count())
+}
+
+/// Options with which caches follow their servers otherwise than by default.
+pub(crate) fn caches(caches: CacheOptions) -> ManagerOptions {
+    ManagerOptions {
+        caches,
+        ..ManagerOptions::default()
     }
 }
 

@@ -5,7 +5,9 @@
     reason = "a test asserts by unwrapping, in its fixture too"
 )]
 
+mod arrivals;
 mod caches;
+mod filling;
 mod clients;
 mod endings;
 mod faults;
@@ -15,3 +17,4 @@ mod keys;
 mod locality;
 mod providers;
 mod sources;
+mod stores;

@@ -189,11 +189,13 @@ impl Rig {
             .expect("a kind that is served")
     }
 
-    /// Lists and watches of ConfigMaps that a server has been asked for.
-    pub(crate) fn asked(&self, cluster: &str) -> (u64, u64) {
-        let cluster = self.cluster(cluster);
-        let count = |verb| cluster.count(verb, "configmaps");
-        (count(Verb::List), count(Verb::Watch))
+    /// Lists (streamed ones too) and other watches of ConfigMaps that a server has been asked for.
+    pub(crate) fn asked(&self, cluster: &str) -> (usize, usize) {
+        let calls = self.cluster(cluster).requests();
+        let of_kind = calls.iter().filter(|call| call.resource == "configmaps");
+        let (lists, others): (Vec<_>, Vec<_>) = of_kind.partition(|call| call.asks_for_all());
+        let watches = others.iter().filter(|call| call.verb == Verb::Watch);
+        (lists.len(), watches.count())
     }
 
     /// The engine's side of a cluster.

@@ -7,7 +7,7 @@ use super::Client;
 use super::read::{METADATA_LIST, covers, invalid, not_understood};
 use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
-use crate::cluster::store::{IndexPath, Query, Store, StoreKey};
+use crate::cluster::store::{ByIndex, IndexPath, Query, Store, StoreKey};
 use crate::cluster::transport::{Call, JSON};
 use crate::grant::{Namespaces, Verb};
 use crate::json::{List, Object};
@@ -100,15 +100,10 @@ impl Client {
         loop {
             let namespace = plan.namespaces[at].as_deref();
             let store = self.covering(target, namespace, options).await?;
-            if let Some((id, path)) = &index
-                && !store.has_index(id)
-            {
-                store.add_index(id, path);
-            }
             let index = index
                 .as_ref()
                 .zip(options_index(options, plan))
-                .map(|((id, _), value)| (&**id, value));
+                .map(|((name, path), value)| ByIndex { name, path, value });
             let query = Query {
                 namespace,
                 labels: plan.labels.as_ref(),

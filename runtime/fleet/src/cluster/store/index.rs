@@ -56,6 +56,11 @@ impl Index {
 }
 
 impl IndexPath {
+    /// Whether an object has a value.
+    pub(super) fn holds(&self, object: &Object, value: &str) -> bool {
+        self.values(object).contains(value)
+    }
+
     /// The values of an object, each once.
     fn values(&self, object: &Object) -> BTreeSet<String> {
         let mut leaves = BTreeSet::new();

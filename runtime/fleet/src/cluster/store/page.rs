@@ -1,5 +1,6 @@
 //! Which objects of a store are wanted, and a page of them. Entry point: [`Query`].
 
+use super::index::IndexPath;
 use crate::api::{ListPage, Projection};
 use crate::json::Object;
 use crate::request::ObjectKey;
@@ -35,6 +36,15 @@ impl Page {
     }
 }
 
+/// A value at the path of an index.
+#[derive(Clone, Copy)]
+pub(crate) struct ByIndex<'a> {
+    /// The stores' name of the index. A store that lacks it is looked through.
+    pub(crate) name: &'a str,
+    pub(crate) path: &'a IndexPath,
+    pub(crate) value: &'a str,
+}
+
 /// Which objects of a store are wanted.
 #[derive(Default)]
 pub(crate) struct Query<'a> {
@@ -42,7 +52,7 @@ pub(crate) struct Query<'a> {
     pub(crate) labels: Option<&'a LabelSelector>,
     /// Of `metadata.name` and `metadata.namespace` only.
     pub(crate) fields: Option<&'a FieldSelector>,
-    pub(crate) index: Option<(&'a str, &'a str)>,
+    pub(crate) index: Option<ByIndex<'a>>,
 }
 
 impl Query<'_> {

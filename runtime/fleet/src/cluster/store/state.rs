@@ -49,7 +49,7 @@ impl State {
             return None;
         }
         let version = object.resource_version().into_owned();
-        let change = self.apply(object, false);
+        let change = self.apply(object, false, None);
         self.reached(&version);
         change
     }
@@ -64,17 +64,27 @@ impl State {
         if self.awaits_list || (passed && !self.objects.contains_key(&object.key())) {
             return None;
         }
-        self.apply(object, false)
+        self.apply(object, false, None)
     }
 
-    fn apply(&mut self, object: Object, initial: bool) -> Option<Change> {
+    /// `list` is the version of the list that the object is of.
+    fn apply(&mut self, object: Object, initial: bool, list: Option<u64>) -> Option<Change> {
         let version = number(&object.resource_version()).unwrap_or(0);
         if self.is_late(&object, version) {
             return None;
         }
         let key = self.shared(object.key());
         let old = match self.objects.get(&key) {
-            Some(held) if held.version >= version && version != 0 => return None,
+            Some(held) if held.version == version && version != 0 => return None,
+            // A list that is newer than the state held, and has an older one, tells that this state was taken back: the server's
+            // past was restored from before it.
+            Some(held)
+                if held.version > version
+                    && version != 0
+                    && list.is_none_or(|list| held.version > list) =>
+            {
+                return None;
+            }
             Some(held) => Some(held.object.clone()),
             None => None,
         };
@@ -231,7 +241,7 @@ impl State {
         let mut present: HashSet<ObjectKey> = HashSet::with_capacity(objects.len());
         for object in objects {
             present.insert(object.key());
-            changes.extend(self.apply(object, initial));
+            changes.extend(self.apply(object, initial, list));
         }
         // An own write may be newer than the list: what the list cannot know of stays.
         let gone = |entry: &Entry| list.is_none_or(|list| entry.version <= list);

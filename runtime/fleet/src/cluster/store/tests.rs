@@ -315,6 +315,159 @@ fn keys_of_one_namespace_share_its_name() {
     assert!(namespaces.all(|other| Arc::ptr_eq(&first, &other)));
 }
 
+#[test]
+fn a_newer_list_with_an_older_state_takes_the_newer_state_back() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 900)], "900".into())
+        .unwrap();
+    store.remember(object("mine", "w", 2000));
+    // As of a server that was restored from before 900 and has gone on since.
+    let restored = vec![object("a", "u", 500), object("mine", "w", 1999)];
+    store.replace(restored, "1000".into()).unwrap();
+    assert_eq!(held(&store, "a"), Some(500));
+    assert_eq!(held(&store, "mine"), Some(2000), "newer than the list");
+}
+
+#[test]
+fn what_is_no_object_of_the_store_is_refused() {
+    let whole = store();
+    let text = |version: &str, kind: &str| {
+        format!(r#"{{"kind":"{kind}","metadata":{{"name":"a","namespace":"ns"{version}}}}}"#)
+    };
+    let version = r#","resourceVersion":"1""#;
+    let ingest = |store: &Store, text: String| store.ingest(text.as_bytes()).map(drop);
+    assert_eq!(ingest(&whole, text(version, "ConfigMap")), Ok(()));
+    assert_eq!(ingest(&whole, text("", "ConfigMap")), Err(Unfit::NoVersion));
+    let empty = r#","resourceVersion":"""#;
+    assert_eq!(
+        ingest(&whole, text(empty, "ConfigMap")),
+        Err(Unfit::NoVersion)
+    );
+    assert_eq!(
+        ingest(&whole, text(version, "Secret")),
+        Err(Unfit::OtherKind)
+    );
+    let resource = resource();
+    let scoped = StoreKey::whole(
+        resource.kind.clone(),
+        Some("other".into()),
+        Projection::Full,
+    );
+    let scoped = Store::new(scoped, resource);
+    assert_eq!(
+        ingest(&scoped, text(version, "ConfigMap")),
+        Err(Unfit::OtherNamespace)
+    );
+}
+
+#[test]
+fn a_store_of_metadata_holds_nothing_else() {
+    let resource = resource();
+    let key = StoreKey::whole(resource.kind.clone(), None, Projection::Metadata);
+    let store = Store::new(key, resource);
+    let sent = object("a", "u", 1);
+    let held = store.ingest(sent.json()).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(held.json()).unwrap();
+    assert_eq!(json["kind"], "ConfigMap");
+    assert_eq!(json["metadata"]["labels"]["app"], "a");
+    assert!(json["data"].is_null());
+}
+
+#[test]
+fn a_list_anew_shares_what_has_not_changed() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
+        .unwrap();
+    let text = |name| store.get(&key(name)).unwrap().0.json().clone();
+    let listed = |object: &Object| store.ingest_listed(object.json()).unwrap().json().clone();
+    assert_eq!(listed(&object("a", "u", 5)).as_ptr(), text("a").as_ptr());
+    assert_ne!(listed(&object("b", "v", 7)).as_ptr(), text("b").as_ptr());
+    assert_ne!(
+        listed(&object("a", "other", 5)).as_ptr(),
+        text("a").as_ptr(),
+        "another object of the same name"
+    );
+}
+
+#[test]
+fn a_sink_that_moves_is_shown_what_differs_and_nothing_twice() {
+    let (scoped, whole) = (store(), store());
+    let sink = Arc::new(Seen::default());
+    let of_both = vec![object("a", "u", 5), object("b", "v", 6)];
+    scoped.replace(of_both, "10".into()).unwrap();
+    let id = scoped.subscribe(sink.clone());
+    sink.0.lock().clear();
+    // The other one is further: "a" has changed, "b" is gone, "c" is new.
+    let further = vec![object("a", "u", 11), object("c", "w", 12)];
+    whole.replace(further, "12".into()).unwrap();
+    whole.take_over(sink.clone(), &scoped);
+    scoped.unsubscribe(id);
+    let seen = |name: &str, there| (name.to_owned(), there, name == "c");
+    assert_eq!(
+        *sink.0.lock(),
+        [seen("a", true), seen("c", true), seen("b", false)]
+    );
+    sink.0.lock().clear();
+    whole.apply(object("a", "u", 13));
+    assert_eq!(*sink.0.lock(), [seen("a", true)]);
+}
+
+#[test]
+fn without_its_index_a_store_is_looked_through() {
+    let store = store();
+    store
+        .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
+        .unwrap();
+    let path = IndexPath {
+        path: "data.ref".parse().unwrap(),
+        namespace_path: None,
+    };
+    let found = |store: &Store| {
+        let by = ByIndex {
+            name: "ref",
+            path: &path,
+            value: "b-target",
+        };
+        let query = Query {
+            index: Some(by),
+            ..Query::default()
+        };
+        let page = store.page(&query, None, 10);
+        page.objects
+            .iter()
+            .map(|object| object.name().into_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found(&store), ["b"]);
+    store.add_index("ref", &path);
+    assert_eq!(found(&store), ["b"]);
+    store.remove_index("ref");
+    assert_eq!(found(&store), ["b"]);
+}
+
+#[test]
+fn a_watch_that_is_not_trusted_leaves_the_problem_until_it_has_spoken() {
+    let store = store();
+    let problem = Problem {
+        definite: false,
+        unreachable: true,
+        stale: false,
+        message: "silent".into(),
+        error: None,
+    };
+    let has_problem = |store: &Store| store.progress().borrow().problem.is_some();
+    store.set_problem(problem.clone());
+    store.watch_opened(false, false);
+    assert!(has_problem(&store));
+    store.watch_proven();
+    assert!(!has_problem(&store));
+    store.set_problem(problem);
+    store.watch_opened(true, true);
+    assert!(!has_problem(&store));
+}
+
 /// Random changes against a naive version of the rules.
 #[test]
 fn random_changes_agree_with_a_naive_store() {
