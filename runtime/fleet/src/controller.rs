@@ -73,6 +73,8 @@ pub struct Controller {
     pub(crate) watches: Vec<Watch>,
     pub(crate) indexes: Arc<DeclaredIndexes>,
     pub(crate) options: ControllerOptions,
+    /// Whether it runs only in the process that leads, where there is an election.
+    pub(crate) needs_lease: bool,
     pub(crate) reconciler: Arc<dyn Reconciler>,
 }
 
@@ -154,6 +156,7 @@ impl Controller {
             watches: Vec::new(),
             indexes: Vec::new(),
             options: ControllerOptions::default(),
+            needs_lease: true,
         }
     }
 
@@ -181,6 +184,7 @@ pub struct Builder {
     watches: Vec<Watch>,
     indexes: Vec<Index>,
     options: ControllerOptions,
+    needs_lease: bool,
 }
 
 impl Builder {
@@ -236,6 +240,13 @@ impl Builder {
         self
     }
 
+    /// Whether it runs only in the process that leads, where several stand for election. One that does not need that runs in every
+    /// process, and its writes are not held back when a lease is lost. Default: true.
+    pub fn needs_leader_election(mut self, needs: bool) -> Self {
+        self.needs_lease = needs;
+        self
+    }
+
     /// Checks everything and makes the controller.
     ///
     /// # Errors
@@ -255,6 +266,7 @@ impl Builder {
             watches: self.watches,
             indexes: Arc::new(indexes),
             options: self.options,
+            needs_lease: self.needs_lease,
             reconciler,
         })
     }

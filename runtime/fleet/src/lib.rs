@@ -25,6 +25,7 @@ pub mod engage;
 pub mod provider;
 pub mod source;
 pub mod controller;
+pub mod election;
 pub mod manager;
 
 pub use api::{ApiCode, ApiError};

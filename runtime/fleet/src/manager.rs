@@ -28,6 +28,7 @@ mod core;
 mod dispatch;
 mod handle;
 mod idle;
+mod leadership;
 mod observe;
 mod providers;
 
@@ -38,6 +39,7 @@ pub use idle::Idle;
 use self::core::Core;
 use crate::cluster::{CacheOptions, TransportOptions};
 use crate::controller::Controller;
+use crate::election::{Election, ElectionError, ElectionOptions};
 use crate::engage::ClusterSpec;
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, ControllerName, TenantName};
@@ -108,6 +110,22 @@ pub enum ManagerError {
     /// The manager is draining.
     #[error("the manager is stopping")]
     Stopping,
+    /// The election cannot be held.
+    #[error(transparent)]
+    Election(#[from] ElectionError),
+    /// The lease has nowhere to live.
+    #[error(
+        "leader election needs a local cluster for its lease: add one, or run one process without it"
+    )]
+    ElectionWithoutLocal,
+    /// The lease was lost: another process may lead by now.
+    #[error("leader election lost: the lease {namespace}/{name} could not be renewed in time")]
+    ElectionLost {
+        /// The namespace of the lease.
+        namespace: String,
+        /// The name of the lease.
+        name: String,
+    },
 }
 
 /// Builds a [`Manager`].
@@ -117,6 +135,7 @@ pub struct Builder {
     options: ManagerOptions,
     metrics: Option<Metrics>,
     local: Option<ClusterSpec>,
+    election: Option<ElectionOptions>,
     providers: Vec<Arc<dyn Provider>>,
     tenants: Vec<(TenantName, TenantOptions)>,
     controllers: Vec<Controller>,
@@ -138,6 +157,13 @@ impl Builder {
     /// The local (hub) cluster, whose name is empty. Default: none.
     pub fn local(mut self, local: ClusterSpec) -> Self {
         self.local = Some(local);
+        self
+    }
+
+    /// Has one of several processes work, by a Lease in the local cluster, while the others keep their caches warm. Default: every
+    /// process works.
+    pub fn leader_election(mut self, options: ElectionOptions) -> Self {
+        self.election = Some(options);
         self
     }
 
@@ -177,6 +203,12 @@ impl Builder {
                 return Err(ManagerError::DuplicateProvider(provider.name().to_owned()));
             }
         }
+        if let Some(election) = &self.election {
+            election.check()?;
+            if self.local.is_none() {
+                return Err(ManagerError::ElectionWithoutLocal);
+            }
+        }
         for (i, controller) in self.controllers.iter().enumerate() {
             let same = |other: &&Controller| {
                 other.tenant == controller.tenant && other.name == controller.name
@@ -212,6 +244,7 @@ impl Manager {
             parts.options,
             parts.metrics.unwrap_or_default(),
             !parts.providers.is_empty(),
+            parts.election.map(Election::new),
         );
         for (name, options) in parts.tenants {
             core.put_tenant(&name, options);
@@ -242,10 +275,11 @@ impl BoundManager {
     }
 
     /// Runs until `stop` is cancelled, then drains: sources stop, what runs is finished within the drain timeout and cancelled
-    /// after it. Returns when everything has ended.
+    /// after it, and a lease is given back once nothing works under it. Returns when everything has ended.
     ///
     /// # Errors
-    /// None today: a provider that fails is started again, and the failure is reported.
+    /// [`ManagerError::ElectionLost`] when this process led and could not keep its lease: what worked under it was cancelled. A
+    /// provider that fails is no error: it is started again, and the failure is reported.
     pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
         let core = self.core;
         if let Some(local) = self.local {
@@ -256,10 +290,20 @@ impl BoundManager {
             core.put_provider(provider);
         }
         let dispatcher = core.host.spawn(core.clone().dispatch());
-        stop.cancelled().await;
+        core.stand();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = core.leadership.lost().cancelled() => {}
+        }
         core.drain().await;
         // The dispatcher ends once the core is stopped.
         let _ = dispatcher.await;
-        Ok(())
+        match core.leadership.status() {
+            Some(status) if core.leadership.lost().is_cancelled() => {
+                let (namespace, name) = (status.namespace, status.name);
+                Err(ManagerError::ElectionLost { namespace, name })
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -84,6 +84,16 @@ pub(crate) trait Observe: Send + Sync + std::fmt::Debug {
 pub(crate) struct Snapshot {
     pub(crate) controllers: Vec<ControllerNow>,
     pub(crate) clusters: Vec<ClusterNow>,
+    /// One at most for each manager.
+    pub(crate) leases: Vec<LeaseNow>,
+}
+
+/// A lease that a manager stands for, at one time.
+#[derive(Debug)]
+pub(crate) struct LeaseNow {
+    pub(crate) name: String,
+    pub(crate) leads: bool,
+    pub(crate) slow_renewals: u64,
 }
 
 /// A controller at one time.

@@ -166,6 +166,13 @@ impl Queue {
         }
     }
 
+    /// Holds a controller's keys, or lets them go: held ones are taken in and none is handed out. Runs go on.
+    pub fn hold_controller(&mut self, controller: ControllerId, held: bool) {
+        if self.controller(controller).is_some() {
+            self.classes.hold_controller(controller.place, held);
+        }
+    }
+
     fn controller(&self, id: ControllerId) -> Option<&Controller> {
         self.classes
             .controllers

@@ -6,8 +6,10 @@
 //! | `/readyz` | named conditions, 200 when all hold, else 503 |
 //! | `/metrics` | OpenMetrics text |
 //! | `/api/v1/clusters`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
+//! | `/api/v1/election` | who leads |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 
+mod election;
 pub(crate) mod state;
 
 use crate::host::Host;
@@ -53,6 +55,10 @@ pub(crate) async fn serve(listener: TcpListener, host: Arc<Host>, stop: Cancella
         .route(
             "/api/v1/tenants",
             get(|State(host): State<Arc<Host>>| async move { Json(state::tenants(&host)) }),
+        )
+        .route(
+            "/api/v1/election",
+            get(|State(host): State<Arc<Host>>| async move { Json(election::view(&host)) }),
         )
         .route("/api/v1/keys", get(keys))
         .route("/api/v1/requeue", post(requeue))

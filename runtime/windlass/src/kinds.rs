@@ -4,6 +4,7 @@
 //! never ignored.
 
 mod duration;
+mod leader_election;
 mod manager;
 mod provider;
 mod quantity;

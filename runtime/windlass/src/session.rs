@@ -211,12 +211,18 @@ fn build_manager(
         if let Some(local) = &simulated.local {
             builder = builder.local(local.clone());
         }
+        if spec.leader_election.enabled {
+            tracing::info!("leader election is left out: nobody else has this in-memory fleet");
+        }
         return Ok(builder.provider(simulated.provider.clone()));
     }
     if let Some(local) =
         clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))?
     {
         builder = builder.local(local);
+    }
+    if let Some(election) = spec.leader_election.options(&machine()) {
+        builder = builder.leader_election(election);
     }
     for (document, spec) in configuration.providers() {
         match clusters::provider(document, spec) {
@@ -225,6 +231,15 @@ fn build_manager(
         }
     }
     Ok(builder)
+}
+
+/// The name of this machine, or of this pod, for people.
+fn machine() -> String {
+    let told = std::env::var("HOSTNAME").ok();
+    let told = told.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    let told = told.map(|name| name.trim().to_owned());
+    told.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "windlass".to_owned())
 }
 
 /// A tenant's share in the engine's words.

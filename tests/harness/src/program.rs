@@ -170,6 +170,11 @@ impl Program {
         Ok(())
     }
 
+    /// Its process id; `None` once its end was seen.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

@@ -4,8 +4,12 @@
 mod bad;
 #[path = "program/check.rs"]
 mod check;
+#[path = "program/crash.rs"]
+mod crash;
 #[path = "program/dev.rs"]
 mod dev;
+#[path = "program/leading.rs"]
+mod leading;
 #[path = "program/objects.rs"]
 mod objects;
 #[path = "program/project.rs"]
@@ -14,3 +18,5 @@ mod project;
 mod real;
 #[path = "program/run.rs"]
 mod run;
+#[path = "program/witness.rs"]
+mod witness;

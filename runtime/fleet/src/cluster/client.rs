@@ -10,6 +10,7 @@ mod target;
 mod write;
 
 use super::Cluster;
+use super::fence::Fence;
 use super::scope::{CallScope, Caller};
 use crate::api::{
     ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
@@ -68,6 +69,10 @@ impl Client {
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.scope.caller
+    }
+
+    pub(in crate::cluster) fn fence(&self) -> Option<&Arc<Fence>> {
+        self.scope.fence.as_ref()
     }
 
     fn facts(&self) -> ClusterFacts<'_> {

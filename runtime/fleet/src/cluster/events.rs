@@ -149,7 +149,8 @@ impl Writer {
             tracing::debug!(tenant = %caller.tenant, cluster = %cluster.name(), reason = event.reason, "event not recorded");
             return false;
         }
-        let scope = CallScope::new(caller.clone(), CancellationToken::new(), None);
+        let fence = client.fence().cloned();
+        let scope = CallScope::fenced(caller.clone(), CancellationToken::new(), None, fence);
         let grant = Arc::new(Grant::all());
         let writer = Client::new(cluster.clone(), grant, scope, true);
         let outcome = self.publish(&writer, &caller, event).await;

@@ -1,6 +1,7 @@
 //! Who makes a call, and the bounds of the run it is made in. Entry point: [`CallScope`].
 
 use crate::api::{ApiCode, ApiError};
+use crate::cluster::fence::{Fence, Pass};
 use crate::cluster::store::IndexPath;
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};
@@ -90,6 +91,8 @@ pub(crate) struct CallScope {
     pub(crate) deadline: Option<Instant>,
     /// Writes under way. They are never abandoned: the run ends when the last has ended, each within its own deadline.
     pub(crate) writes: TaskTracker,
+    /// Lets writes through only while this process leads. None: they are always let through.
+    pub(crate) fence: Option<Arc<Fence>>,
     /// Largest Retry-After that an API server gave in this run, in milliseconds.
     retry_after: AtomicU64,
 }
@@ -100,11 +103,22 @@ impl CallScope {
         token: CancellationToken,
         deadline: Option<Instant>,
     ) -> Arc<Self> {
+        Self::fenced(caller, token, deadline, None)
+    }
+
+    /// As [`CallScope::new`], with writes let through by a fence.
+    pub(crate) fn fenced(
+        caller: Caller,
+        token: CancellationToken,
+        deadline: Option<Instant>,
+        fence: Option<Arc<Fence>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             caller,
             token,
             deadline,
             writes: TaskTracker::new(),
+            fence,
             retry_after: AtomicU64::new(0),
         })
     }
@@ -119,6 +133,14 @@ impl CallScope {
         } else {
             Ok(())
         }
+    }
+
+    /// Leave for one write, where there is a fence.
+    ///
+    /// # Errors
+    /// `cancelled` when this process may no longer be the leader.
+    pub(crate) fn enter(&self) -> Result<Option<Pass>, ApiError> {
+        Ok(self.fence.as_ref().map(Fence::enter).transpose()?)
     }
 
     /// Time left for a call, at most `limit`.

@@ -7,6 +7,7 @@
 
 mod body;
 mod connection;
+mod content;
 mod credentials;
 mod dial;
 mod exec;

@@ -112,6 +112,7 @@ impl Core {
         // Taken first, so that no cluster comes or goes between registering and attaching.
         let engaged = self.engaged.lock();
         let key = (controller.tenant.clone(), controller.name.clone());
+        let held = self.leadership.holds(&controller);
         let options = QueueOptions {
             concurrency: controller.options.concurrency,
             ..QueueOptions::default()
@@ -146,6 +147,7 @@ impl Core {
                 registered
             }
         };
+        self.queue.lock().hold_controller(registered.id, held);
         let clusters = engaged
             .values()
             .map(|engaged| engaged.cluster.clone())

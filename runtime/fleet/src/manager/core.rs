@@ -2,9 +2,11 @@
 
 use super::clusters::Engaged;
 use super::controllers::Registered;
+use super::leadership::Leadership;
 use super::providers::Providers;
 use super::{Concurrency, ManagerOptions};
 use crate::cluster::{CacheOptions, Fleet, Transports};
+use crate::election::Election;
 use crate::metrics::{Metrics, Observe};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::queue::{ControllerId, Limits, Queue, TenantOptions};
@@ -44,6 +46,8 @@ pub(crate) struct Core {
     pub(super) controllers: RwLock<Controllers>,
     /// Taken after `engaged`.
     pub(super) providers: Mutex<Providers>,
+    /// Who of several processes works.
+    pub(super) leadership: Leadership,
     /// Cancelled when a drain begins: nothing is engaged, started or handed out any more.
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: what runs is cut off.
@@ -66,6 +70,7 @@ impl Core {
         options: ManagerOptions,
         metrics: Metrics,
         has_provider: bool,
+        election: Option<Arc<Election>>,
     ) -> Arc<Self> {
         let limits = Limits {
             global: options.concurrency.global,
@@ -90,6 +95,7 @@ impl Core {
             engaged: Mutex::default(),
             controllers: RwLock::default(),
             providers: Mutex::default(),
+            leadership: Leadership::new(election),
             draining: CancellationToken::new(),
             cut_off: CancellationToken::new(),
             attempts: TaskTracker::new(),
@@ -117,7 +123,8 @@ impl Core {
         self.wake.notify_one();
     }
 
-    /// Stops sources, lets what runs finish within the drain timeout, cuts off the rest, and ends every cluster.
+    /// Stops sources, lets what runs finish within the drain timeout, cuts off the rest, gives the lease back, and ends every
+    /// cluster.
     pub(super) async fn drain(self: &Arc<Self>) {
         self.draining.cancel();
         self.wake.notify_one();
@@ -135,6 +142,8 @@ impl Core {
             self.cut_off.cancel();
             let _ = tokio::time::timeout(END, self.attempts.wait()).await;
         }
+        // Before the clusters end, one of which keeps the lease.
+        self.resign().await;
         let clusters = std::mem::take(&mut *self.engaged.lock());
         for mut engaged in clusters.into_values() {
             self.drop_successor(&mut engaged);

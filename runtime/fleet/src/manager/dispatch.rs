@@ -104,7 +104,8 @@ impl Core {
         registered.metrics.started(run.waited);
         let deadline = tokio::time::Instant::now() + controller.options.timeout;
         let token = cluster.token().child_token();
-        let scope = CallScope::new(registered.caller(), token.clone(), Some(deadline));
+        let fence = self.leadership.fence(&controller);
+        let scope = CallScope::fenced(registered.caller(), token.clone(), Some(deadline), fence);
         let context = Context {
             request: run.request.clone(),
             id,
@@ -124,6 +125,7 @@ impl Core {
                 ended = &mut work => ended,
                 () = self.cut_off.cancelled() => { token.cancel(); work.await }
                 () = registered.removed.cancelled() => { token.cancel(); work.await }
+                () = self.leadership.lost_for(&controller) => { token.cancel(); work.await }
             }
         };
         let ended = work.instrument(span.clone()).await;

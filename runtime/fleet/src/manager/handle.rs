@@ -4,6 +4,7 @@ use super::core::Core;
 use super::{Concurrency, ControllerStatus, Idle, ManagerError};
 use crate::cluster::{ClusterStatus, Fleet};
 use crate::controller::Controller;
+use crate::election::ElectionStatus;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::provider::{Problem, Provider};
 use crate::queue::{Add, Added, Cause, KeyState, KeyStatus as QueuedKey, TenantOptions};
@@ -180,6 +181,12 @@ impl ManagerHandle {
         }
         self.core.wake.notify_one();
         taken
+    }
+
+    /// Who leads, where several processes stand for election; `None` where every process works.
+    #[must_use]
+    pub fn election(&self) -> Option<ElectionStatus> {
+        self.core.leadership.status()
     }
 
     /// Every engaged cluster, sorted by name.

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use crate::cluster::ClusterState;
-use crate::metrics::{ClusterNow, ControllerNow, Observe, Snapshot};
+use crate::metrics::{ClusterNow, ControllerNow, LeaseNow, Observe, Snapshot};
 use crate::queue::ControllerId;
 use std::collections::HashMap;
 use std::fmt;
@@ -41,9 +41,15 @@ impl Observe for Core {
                 events_dropped: status.events_dropped,
             }
         });
+        let lease = self.leadership.status().map(|status| LeaseNow {
+            name: status.name,
+            leads: status.leads,
+            slow_renewals: status.slow_renewals,
+        });
         Snapshot {
             controllers,
             clusters: clusters.collect(),
+            leases: lease.into_iter().collect(),
         }
     }
 }

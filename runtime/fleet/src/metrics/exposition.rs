@@ -2,7 +2,7 @@
 
 use super::cluster::ClusterMetrics;
 use super::controller::{Attempts, ControllerMetrics};
-use super::{ClusterNow, Metrics, Snapshot};
+use super::{ClusterNow, LeaseNow, Metrics, Snapshot};
 use crate::queue::{Counts, Totals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
@@ -49,10 +49,12 @@ impl Collector for Exposition {
             let seen = manager.observe();
             now.controllers.extend(seen.controllers);
             now.clusters.extend(seen.clusters);
+            now.leases.extend(seen.leases);
         }
         attempts(&mut writer, &controllers)?;
         workers(&mut writer, &now)?;
         work_queue(&mut writer, &controllers, &now)?;
+        leases(&mut writer, &now)?;
         fleet(&mut writer, &now)?;
         servers(&mut writer, &clusters)
     }
@@ -280,6 +282,24 @@ fn work_queue(
         "workqueue_work_duration_seconds",
         "How long an attempt held its slot.",
         controllers.iter().map(|c| (queue_of(c), &c.worked)),
+    )
+}
+
+fn leases(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
+    let name = |lease: &LeaseNow| [("name", lease.name.clone())];
+    writer.gauges(
+        "leader_election_master_status",
+        "Whether this process holds the lease.",
+        now.leases
+            .iter()
+            .map(|lease| (name(lease), f64::from(u8::from(lease.leads)))),
+    )?;
+    writer.counters(
+        "leader_election_slowpath",
+        "Renewals that had to read the lease first.",
+        now.leases
+            .iter()
+            .map(|lease| (name(lease), lease.slow_renewals)),
     )
 }
 

@@ -289,6 +289,7 @@ impl Observe for Scripted {
             events_dropped: 1,
         });
         Snapshot {
+            leases: Vec::new(),
             controllers: vec![ControllerNow {
                 metrics: self.0.clone(),
                 concurrency: 4,

@@ -217,6 +217,8 @@ pub(super) struct Controller {
     pub(super) last_message: Option<Arc<str>>,
     /// A request has been refused since there was room.
     pub(super) refused: bool,
+    /// None of its keys may be handed out.
+    pub(super) held: bool,
 }
 
 /// Lanes take turns only among those with the same, highest priority.

@@ -123,6 +123,7 @@ impl Classes {
             failures: 0,
             last_message: None,
             refused: false,
+            held: false,
         };
         place(
             &mut self.controllers,
@@ -141,6 +142,11 @@ impl Classes {
 
     pub(super) fn set_options(&mut self, controller: u32, options: ControllerOptions) {
         self.controllers[controller as usize].options = options;
+        self.settle_controller(controller);
+    }
+
+    pub(super) fn hold_controller(&mut self, controller: u32, held: bool) {
+        self.controllers[controller as usize].held = held;
         self.settle_controller(controller);
     }
 

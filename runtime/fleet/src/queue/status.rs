@@ -183,7 +183,8 @@ impl Queue {
         let since = self.instant(run.map_or(at, |run| run.started));
         let state = match entry.state {
             State::Ready
-                if self.classes.clusters[of.cluster as usize].state != ClusterState::Ready =>
+                if self.classes.clusters[of.cluster as usize].state != ClusterState::Ready
+                    || self.classes.controllers[of.controller as usize].held =>
             {
                 KeyState::Held(since)
             }

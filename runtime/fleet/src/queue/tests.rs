@@ -684,3 +684,30 @@ fn absurd_delays_are_cut_and_never_overflow() {
     bench.run(Outcome::RequeueAfter(Duration::MAX));
     assert!(bench.get().is_none() && bench.queue.next_wake().is_some());
 }
+
+#[test]
+fn keys_of_a_held_controller_are_taken_in_and_run_when_it_is_let_go() {
+    let mut bench = Bench::new(Limits::default(), 4);
+    assert_eq!(bench.add("a"), Added::New);
+    let (_, run) = bench.get().unwrap();
+    bench.queue.hold_controller(bench.controller, true);
+    assert_eq!(bench.add("b"), Added::New);
+    assert_eq!(
+        (bench.state("b"), bench.state("a")),
+        (Some("held"), Some("running"))
+    );
+    // What runs goes on, and its key waits as the others do when it is due again.
+    assert!(
+        bench
+            .queue
+            .done(bench.now, run.token, Outcome::RequeueAfter(MILLI))
+    );
+    bench.pass(MILLI);
+    assert!(bench.get().is_none());
+    bench.queue.hold_controller(bench.controller, false);
+    let mut names: Vec<String> = std::iter::from_fn(|| bench.get())
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["a", "b"]);
+}

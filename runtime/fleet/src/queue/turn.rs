@@ -183,7 +183,8 @@ impl Classes {
     /// Puts a controller where it belongs after anything that it depends on has changed.
     pub(super) fn settle_controller(&mut self, controller: u32) {
         let settled = &mut self.controllers[controller as usize];
-        let runnable = !settled.lanes.is_empty()
+        let runnable = !settled.held
+            && !settled.lanes.is_empty()
             && (settled.share.running as usize) < settled.options.concurrency.max(1);
         let tenant = settled.tenant;
         let owner = &mut self.tenants[tenant as usize];

@@ -1,5 +1,6 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
+use super::election;
 use crate::host::Host;
 use crate::view::{
     ClusterView, Items, KeyView, ReconcilerView, RequeueReply, RequeueRequest, TenantView,
@@ -262,7 +263,7 @@ pub(super) fn conditions(host: &Host) -> Vec<Condition> {
         .iter()
         .filter(|cluster| cluster.state == ClusterState::Ready)
         .count();
-    vec![
+    let mut conditions = vec![
         Condition {
             name: "reconcilers",
             holds: serving > 0,
@@ -276,5 +277,14 @@ pub(super) fn conditions(host: &Host) -> Vec<Condition> {
             holds: clusters.is_empty() || ready > 0,
             detail: format!("{ready} of {} are ready", clusters.len()),
         },
-    ]
+    ];
+    if let Some(status) = host.manager.election() {
+        let (holds, detail) = election::verdict(&status);
+        conditions.push(Condition {
+            name: "election",
+            holds,
+            detail,
+        });
+    }
+    conditions
 }

@@ -1,5 +1,6 @@
 //! Kind `Manager`: the process. Entry point: [`ManagerSpec`].
 
+use crate::kinds::leader_election::LeaderElectionSpec;
 use crate::kinds::{Interval, Refusal, at_least_one};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ pub(crate) struct ManagerSpec {
     pub(crate) admin: AdminSpec,
     /// How long a stop waits for what is running. Default: 30s.
     pub(crate) drain_timeout: Option<Interval>,
-    /// One of several processes works, the others wait. Not supported yet.
+    /// One of several processes works, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
 }
 
@@ -51,18 +52,6 @@ pub(crate) struct AdminSpec {
     pub(crate) address: Option<String>,
 }
 
-/// Leader election. Not supported yet.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(crate) struct LeaderElectionSpec {
-    /// Default: false.
-    pub(crate) enabled: bool,
-    /// Where the Lease lives. Default: windlass.
-    pub(crate) namespace: Option<String>,
-    /// The Lease's name. Default: windlass.
-    pub(crate) name: Option<String>,
-}
-
 impl ManagerSpec {
     /// Where the admin endpoints listen when nothing else is said.
     pub(crate) const DEFAULT_ADMIN: &'static str = "127.0.0.1:8080";
@@ -86,12 +75,7 @@ impl ManagerSpec {
             );
             return Err(Refusal::new("spec.admin.address", message));
         }
-        if self.leader_election.enabled {
-            let message =
-                "leader election is not supported yet: set enabled to false and run one process";
-            return Err(Refusal::new("spec.leaderElection.enabled", message));
-        }
-        Ok(())
+        self.leader_election.check()
     }
 }
 

@@ -42,7 +42,7 @@ spec:
   concurrency: {global: 64, perCluster: 8}
   admin: {address: 127.0.0.1:8080}
   drainTimeout: 30s
-  leaderElection: {enabled: false, namespace: windlass, name: windlass}
+  leaderElection: {enabled: true, namespace: windlass, name: windlass, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 4s}
 ---
 apiVersion: windlass.dev/v1alpha1
 kind: Provider
@@ -194,8 +194,8 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         ),
         (
             "Manager",
-            "{leaderElection: {enabled: true}}",
-            "4:34: spec.leaderElection.enabled of Manager x: leader election is not supported yet: set enabled to false and run one process",
+            "{leaderElection: {enabled: true, leaseDuration: 10s}}",
+            "4:8: spec.leaderElection of Manager x: a renew deadline of 10s leaves writes that are under way no time before the lease ends after 10s: make it at most three quarters of the lease duration",
         ),
         (
             "Provider",

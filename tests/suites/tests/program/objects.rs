@@ -72,6 +72,18 @@ impl ConfigMaps {
         Ok(child.and_then(|child| child.data?.remove("greeting")))
     }
 
+    /// Waits until the world is greeted beside the ConfigMap `name`.
+    pub(crate) async fn expect_greeted(&self, name: &str) -> Result<()> {
+        eventually(SOON, &format!("the greeting of {name}"), || async {
+            Ok(Seen::of(self.greeting(name).await?, |seen| {
+                seen.as_ref()
+                    .is_some_and(|text| text.starts_with("hello, world, from "))
+            }))
+        })
+        .await?;
+        Ok(())
+    }
+
     /// Waits until the greeting beside the ConfigMap `name` is this one, or there is none.
     pub(crate) async fn expect_greeting(&self, name: &str, expected: Option<&str>) -> Result<()> {
         eventually(

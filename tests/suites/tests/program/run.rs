@@ -398,12 +398,12 @@ async fn run_ends_when_idle_too() -> Result<()> {
 }
 
 /// The admin endpoints without the program's own client.
-struct Http {
-    address: String,
+pub(crate) struct Http {
+    pub(crate) address: String,
 }
 
 impl Http {
-    async fn get(&self, path: &str) -> Result<(u16, String)> {
+    pub(crate) async fn get(&self, path: &str) -> Result<(u16, String)> {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");

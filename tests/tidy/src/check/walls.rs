@@ -41,6 +41,18 @@ const CLIENTS: [(&str, &[&str]); 3] = [
     ("runtime/windlass/src/", &["kube_client"]),
 ];
 
+/// Where times decide about runs, delays and leases: by clocks that nobody can set.
+const TIMED: [&str; 8] = [
+    "runtime/fleet/src/backoff",
+    "runtime/fleet/src/cluster/clock",
+    "runtime/fleet/src/cluster/fence",
+    "runtime/fleet/src/controller",
+    "runtime/fleet/src/election/",
+    "runtime/fleet/src/manager",
+    "runtime/fleet/src/queue",
+    "runtime/fleet/src/source",
+];
+
 /// Every wall.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let all = crates(repository);
@@ -53,6 +65,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
         findings.extend(wasmtime(file));
         findings.extend(environment(file));
         findings.extend(clients(file));
+        findings.extend(wall_clock(file));
     }
     findings.extend(unsafe_code(repository));
     findings
@@ -175,6 +188,21 @@ fn clients(file: &RustFile) -> Vec<Finding> {
     findings
 }
 
+/// The wall clock jumps: it is for people, and for dates that servers send.
+fn wall_clock(file: &RustFile) -> Vec<Finding> {
+    if !TIMED.iter().any(|start| file.path.starts_with(start)) {
+        return Vec::new();
+    }
+    let readers = [("SystemTime", ""), ("Timestamp", "::now")];
+    let read = readers.into_iter().flat_map(|(name, behind)| {
+        let places = file.words(name);
+        places.filter(move |at| file.code[at + name.len()..].starts_with(behind))
+    });
+    let message = "the wall clock decides nothing here: take an `Instant` as an argument";
+    read.map(|at| Finding::new(&file.path, file.line(at), message))
+        .collect()
+}
+
 /// One place may load compiled guests unsafely; nothing else in the runtime is unsafe.
 fn unsafe_code(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -292,6 +320,19 @@ mod tests {
             "runtime/fleet/src/provider/single.rs",
             "use kube_client::config::Kubeconfig;"
         ));
+    }
+
+    #[test]
+    fn the_wall_clock_decides_nothing() {
+        for read in ["std::time::SystemTime::now()", "jiff::Timestamp::now()"] {
+            let text = format!("fn f() {{ {read}; }}");
+            for path in ["queue/wait.rs", "election/machine.rs", "backoff.rs"] {
+                assert!(!passes(&format!("runtime/fleet/src/{path}"), &text));
+            }
+            assert!(passes("runtime/fleet/src/cluster/events.rs", &text));
+        }
+        let told = "fn f(wall: jiff::Timestamp) {}";
+        assert!(passes("runtime/fleet/src/election/machine.rs", told));
     }
 
     #[test]

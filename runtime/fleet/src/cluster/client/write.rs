@@ -1,7 +1,8 @@
 //! Writes. Entry points: `write_*`, one per call of [`Client`].
 //!
 //! A write runs in a task of its own on the host's runtime, under its own deadline: it is never cut off half way by whatever
-//! ends the call that asked for it. What the server answers goes into the caches before the caller sees it.
+//! ends the call that asked for it. What the server answers goes into the caches before the caller sees it. Where a lease decides
+//! who may write, the deadline ends before the lease does, and a write after that is refused.
 
 use super::Client;
 use super::leaves::{Leaves, leaves};
@@ -329,8 +330,16 @@ impl Client {
         self.scope.check()?;
         let backend = target.backend.clone();
         let resource = target.resource.clone();
+        let pass = self.scope.enter()?;
+        let limit = pass
+            .as_ref()
+            .map_or(WRITE_DEADLINE, |pass| pass.time_left().min(WRITE_DEADLINE));
         let write = async move {
-            let answer = refusal(backend.connection.send_here(call, WRITE_DEADLINE).await?)?;
+            let answer = backend
+                .connection
+                .send_fenced(call, limit, pass.clone())
+                .await;
+            let answer = refusal(answer?)?;
             let stores = backend.stores.of_kind(&resource.kind);
             leaves.tell(&stores, &resource, &answer.body);
             Ok(answer.body)

@@ -1,12 +1,14 @@
 //! One cluster's way to its server: deadlines, caps and limits. Entry point: [`Connection::send`].
 
 use super::body::Body;
+use super::content::Content;
 use super::http::Http;
 use super::pool::{Outgoing, Use};
 use super::tally::ConnectionCounts;
 use super::throttle::Bucket;
 use super::{Answer, Call, TransportError, TransportOptions, retry_after, root_cause};
 use crate::cluster::config::ClusterConfig;
+use crate::cluster::fence::Pass;
 use crate::metrics::ClusterMetrics;
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
@@ -156,7 +158,34 @@ impl Connection {
         call: Call,
         timeout: Duration,
     ) -> Result<Answer, TransportError> {
-        match tokio::time::timeout(timeout, self.call(call, timeout)).await {
+        self.send_fenced(call, timeout, None).await
+    }
+
+    /// As [`Self::send_here`]; the body is sent only while its pass holds.
+    pub(crate) async fn send_fenced(
+        &self,
+        call: Call,
+        timeout: Duration,
+        pass: Option<Pass>,
+    ) -> Result<Answer, TransportError> {
+        self.within(timeout, self.call(call, timeout, pass)).await
+    }
+
+    /// As [`Self::send_here`], for calls that no limit on a cluster's calls may hold up, such as those that renew a lease.
+    pub(crate) async fn send_apart(
+        &self,
+        call: Call,
+        timeout: Duration,
+    ) -> Result<Answer, TransportError> {
+        self.within(timeout, self.exchange_call(call, None)).await
+    }
+
+    async fn within(
+        &self,
+        timeout: Duration,
+        answer: impl Future<Output = Result<Answer, TransportError>>,
+    ) -> Result<Answer, TransportError> {
+        match tokio::time::timeout(timeout, answer).await {
             Ok(answer) => answer,
             Err(_) => Err(TransportError::Timeout {
                 server: self.inner.server.clone(),
@@ -165,11 +194,24 @@ impl Connection {
         }
     }
 
-    async fn call(&self, call: Call, patience: Duration) -> Result<Answer, TransportError> {
+    async fn call(
+        &self,
+        call: Call,
+        patience: Duration,
+        pass: Option<Pass>,
+    ) -> Result<Answer, TransportError> {
         self.wait_turn(patience).await?;
         // The semaphore is never closed, so this waits or succeeds.
         let _permit = self.inner.in_flight.acquire().await;
-        let response = self.request(Use::Call, call).await?;
+        self.exchange_call(call, pass).await
+    }
+
+    async fn exchange_call(
+        &self,
+        call: Call,
+        pass: Option<Pass>,
+    ) -> Result<Answer, TransportError> {
+        let response = self.request(Use::Call, call, pass).await?;
         let status = response.status().as_u16();
         let retry_after = self.retry_after(&response);
         let body = self.collect(response.into_body()).await?;
@@ -186,7 +228,7 @@ impl Connection {
         self.wait_turn(self.inner.options.call_timeout).await?;
         // The semaphore is never closed, so this waits or succeeds.
         let permit = self.inner.watches.clone().acquire_owned().await.ok();
-        let mut response = self.request(Use::Watch, call).await?;
+        let mut response = self.request(Use::Watch, call, None).await?;
         response.body_mut().hold(permit);
         Ok(response)
     }
@@ -209,17 +251,22 @@ impl Connection {
         }
     }
 
-    async fn request(&self, wanted: Use, call: Call) -> Result<Response<Body>, TransportError> {
+    async fn request(
+        &self,
+        wanted: Use,
+        call: Call,
+        pass: Option<Pass>,
+    ) -> Result<Response<Body>, TransportError> {
         let way = self.inner.way.load_full();
         let mut counted = self.inner.metrics.request(&call.method);
-        let outgoing = self.outgoing(call);
+        let outgoing = self.outgoing(call, pass);
         // On the heap, and gone with the answer: a watch that waits for events does not carry it along.
         let response = Box::pin(way.http.send(wanted, outgoing, &way.over)).await?;
         counted.answered(response.status().as_u16());
         self.refuse_encoded(response)
     }
 
-    fn outgoing(&self, call: Call) -> Outgoing {
+    fn outgoing(&self, call: Call, pass: Option<Pass>) -> Outgoing {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(call.accept));
         headers.insert(
@@ -235,7 +282,7 @@ impl Connection {
             method: call.method,
             path: format!("{}{}", self.inner.prefix, call.path),
             headers,
-            body,
+            body: Content::new(body, pass),
         }
     }
 

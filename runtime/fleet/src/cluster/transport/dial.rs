@@ -1,10 +1,9 @@
 //! Makes connections: TCP, TLS, and the HTTP version that both sides speak. Entry point: [`Dialer::dial`].
 
+use super::content::Content;
 use super::{OnHost, TransportError, TransportOptions, root_cause};
-use bytes::Bytes;
 use futures::FutureExt as _;
 use http::Uri;
-use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
@@ -33,8 +32,8 @@ type Driver = futures::future::BoxFuture<'static, Result<(), hyper::Error>>;
 
 /// A connection that was just made. The driver must run for anything to happen.
 pub(super) enum Dialed {
-    Http1(http1::SendRequest<Full<Bytes>>, Driver),
-    Http2(http2::SendRequest<Full<Bytes>>, Streams, Driver),
+    Http1(http1::SendRequest<Content>, Driver),
+    Http2(http2::SendRequest<Content>, Streams, Driver),
 }
 
 /// How many streams the peer of an HTTP/2 connection allows at once, as it last said.
@@ -147,7 +146,7 @@ impl Dialer {
 }
 
 /// Runs a connection and notes what its peer says about streams, which is looked at whenever a request is sent.
-fn drive(connection: http2::Connection<Io, Full<Bytes>, OnHost>, streams: Streams) -> Driver {
+fn drive(connection: http2::Connection<Io, Content, OnHost>, streams: Streams) -> Driver {
     let mut connection = Box::pin(connection);
     Box::pin(std::future::poll_fn(move |cx| {
         let polled = connection.as_mut().poll(cx);

@@ -4,14 +4,13 @@
 //! peer allows, and watches never take the rest. Over HTTP/1.1 each request has a connection of its own while it lasts. Connections
 //! that are made are driven by tasks on the host's runtime; they outlive nobody who uses them by more than [`IDLE`].
 
+use super::content::Content;
 use super::dial::{Dialed, Dialer, Streams};
 use super::single::Single;
 use super::tally::{Open, Protocol, Tally};
 use super::{TransportError, TransportOptions, root_cause};
-use bytes::Bytes;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use parking_lot::Mutex;
@@ -90,12 +89,12 @@ struct State {
 }
 
 struct Idle {
-    send: http1::SendRequest<Full<Bytes>>,
+    send: http1::SendRequest<Content>,
     since: Instant,
 }
 
 struct Http2 {
-    send: http2::SendRequest<Full<Bytes>>,
+    send: http2::SendRequest<Content>,
     streams: Streams,
     /// Streams that are leased. Grows only under the pool's lock.
     taken: AtomicUsize,
@@ -111,7 +110,7 @@ enum Plan {
 }
 
 enum Sender {
-    Http1(http1::SendRequest<Full<Bytes>>),
+    Http1(http1::SendRequest<Content>),
     Http2(Arc<Http2>),
 }
 
@@ -352,7 +351,7 @@ impl Pool {
     }
 
     /// Keeps an HTTP/1.1 connection whose answer was read to its end.
-    fn put_back(&self, send: http1::SendRequest<Full<Bytes>>) {
+    fn put_back(&self, send: http1::SendRequest<Content>) {
         let mut state = self.state.lock();
         // Looked at under the lock, under which a pool that is given up is emptied.
         if self.over.is_cancelled() || state.idle.len() >= MAX_IDLE {
@@ -431,7 +430,7 @@ pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Content,
 }
 
 /// Why there is no answer.
@@ -526,11 +525,11 @@ impl Drop for Lease {
     }
 }
 
-fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<Full<Bytes>>, http::Error> {
+fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<Content>, http::Error> {
     let mut request = Request::builder()
         .method(outgoing.method)
         .uri(outgoing.path)
-        .body(Full::new(outgoing.body))?;
+        .body(outgoing.body)?;
     *request.headers_mut() = outgoing.headers;
     let authority = target.authority().map_or("", |a| a.as_str());
     request
@@ -539,12 +538,12 @@ fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<Full<Bytes>>, 
     Ok(request)
 }
 
-fn over_http2(outgoing: Outgoing, target: &Uri) -> Result<Request<Full<Bytes>>, http::Error> {
+fn over_http2(outgoing: Outgoing, target: &Uri) -> Result<Request<Content>, http::Error> {
     let target = target.to_string();
     let mut request = Request::builder()
         .method(outgoing.method)
         .uri(format!("{}{}", target.trim_end_matches('/'), outgoing.path))
-        .body(Full::new(outgoing.body))?;
+        .body(outgoing.body)?;
     *request.headers_mut() = outgoing.headers;
     Ok(request)
 }

@@ -1,0 +1,110 @@
+//! Calls about one Lease, for elections. Entry point: [`LeaseCalls`].
+//!
+//! They go past the caches, discovery and the limits that all other calls share: a renewal must not wait behind the work that it
+//! keeps alive.
+
+use super::Cluster;
+use super::answer::refusal;
+use super::transport::{Call, JSON};
+use crate::api::{ApiCode, ApiError, Json};
+use crate::kind::{GroupVersionKind, Resource};
+use http::Method;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A Lease of the API group `coordination.k8s.io` by namespace and name.
+#[derive(Debug, Clone)]
+pub(crate) struct LeaseCalls {
+    collection: String,
+    object: String,
+}
+
+impl LeaseCalls {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        let leases = Resource {
+            kind: GroupVersionKind::new("coordination.k8s.io", "v1", "Lease"),
+            plural: "leases".into(),
+            namespaced: true,
+        };
+        Self {
+            collection: leases.collection_path(Some(namespace)),
+            object: leases.object_path(Some(namespace), name, None),
+        }
+    }
+
+    /// The Lease as the server has it now; `None` when there is none.
+    ///
+    /// # Errors
+    /// What the server answered, or that it did not within the timeout. Dropping the future cancels the call.
+    pub(crate) async fn read(
+        &self,
+        cluster: &Arc<Cluster>,
+        timeout: Duration,
+    ) -> Result<Option<Json>, ApiError> {
+        let call = Call::get(self.object.clone(), JSON);
+        match self.send(cluster, call, timeout).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(error) if error.code == ApiCode::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the Lease.
+    ///
+    /// # Errors
+    /// As [`LeaseCalls::read`]; `already-exists`.
+    pub(crate) async fn create(
+        &self,
+        cluster: &Arc<Cluster>,
+        lease: Json,
+        timeout: Duration,
+    ) -> Result<Json, ApiError> {
+        let call = call(Method::POST, &self.collection, lease);
+        self.send(cluster, call, timeout).await
+    }
+
+    /// Replaces the Lease.
+    ///
+    /// # Errors
+    /// As [`LeaseCalls::read`]; `conflict` when the object's resourceVersion is not the newest; `not-found`.
+    pub(crate) async fn update(
+        &self,
+        cluster: &Arc<Cluster>,
+        lease: Json,
+        timeout: Duration,
+    ) -> Result<Json, ApiError> {
+        let call = call(Method::PUT, &self.object, lease);
+        self.send(cluster, call, timeout).await
+    }
+
+    async fn send(
+        &self,
+        cluster: &Arc<Cluster>,
+        call: Call,
+        timeout: Duration,
+    ) -> Result<Json, ApiError> {
+        let late = || {
+            let now = cluster.status();
+            let state = now.state.as_str();
+            let message = format!("the local cluster is {state}: {}", now.reason);
+            ApiError::host(ApiCode::Timeout, message)
+        };
+        let sent = async {
+            let backend = cluster.connected().await?;
+            let answer = backend.connection.send_apart(call, timeout).await?;
+            Ok(refusal(answer)?.body)
+        };
+        tokio::time::timeout(timeout, sent)
+            .await
+            .unwrap_or_else(|_| Err(late()))
+    }
+}
+
+fn call(method: Method, path: &str, lease: Json) -> Call {
+    Call {
+        method,
+        path: format!("{path}?fieldManager=windlass"),
+        accept: JSON,
+        body: Some((JSON, lease)),
+    }
+}

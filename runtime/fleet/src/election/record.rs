@@ -1,0 +1,201 @@
+//! What a Lease says about who holds it. Entry point: [`Lease::parse`].
+
+use super::Timing;
+use jiff::{Timestamp, ToSpan};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// Who holds a lease, as its `spec` tells it. Two that are equal are one and the same renewal.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Record {
+    /// Empty: nobody.
+    pub(super) holder: String,
+    /// How long its holder says that it lasts.
+    pub(super) seconds: Option<i32>,
+    /// Since when it is held, for people.
+    pub(super) acquired: String,
+    /// When it was renewed last, for people: by the holder's wall clock, which nobody decides by.
+    pub(super) renewed: String,
+    /// How often it has changed hands.
+    pub(super) transitions: i32,
+}
+
+/// A Lease as its server keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Lease {
+    pub(super) record: Record,
+    /// The whole object, of which an update changes nothing but the record.
+    object: Value,
+}
+
+impl Lease {
+    /// Reads an answer of a server; `None`: it is not a Lease.
+    pub(super) fn parse(json: &[u8]) -> Option<Self> {
+        let object: Value = serde_json::from_slice(json).ok()?;
+        if object["kind"] != "Lease" {
+            return None;
+        }
+        let spec = &object["spec"];
+        let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+        let number = |field: &str| spec[field].as_i64().and_then(|n| i32::try_from(n).ok());
+        let record = Record {
+            holder: text("holderIdentity"),
+            seconds: number("leaseDurationSeconds"),
+            acquired: text("acquireTime"),
+            renewed: text("renewTime"),
+            transitions: number("leaseTransitions").unwrap_or_default(),
+        };
+        Some(Self { record, object })
+    }
+
+    /// What tells the object from the same one after a change.
+    #[cfg(test)]
+    pub(super) fn version(&self) -> &str {
+        self.object["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+    }
+
+    /// The object with another record. What its server answers tells whether it still was the newest.
+    pub(super) fn with(&self, record: &Record) -> Vec<u8> {
+        let mut object = self.object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        if !object["spec"].is_object() {
+            object["spec"] = Value::Object(Map::new());
+        }
+        record.write(&mut object["spec"]);
+        object.to_string().into_bytes()
+    }
+}
+
+impl Record {
+    /// The record of a candidate that takes the lease, `from` being the one before it.
+    pub(super) fn taken(me: &str, timing: &Timing, from: Option<&Self>, wall: Timestamp) -> Self {
+        let mine = from.filter(|from| from.holder == me);
+        let now = time(wall);
+        Self {
+            holder: me.to_owned(),
+            seconds: Some(timing.seconds()),
+            acquired: mine.map_or_else(|| now.clone(), |mine| mine.acquired.clone()),
+            // A renewal must be seen as a change even while the wall clock stands still or goes back.
+            renewed: mine.map_or_else(|| now.clone(), |mine| later(&mine.renewed, wall)),
+            transitions: match (mine, from) {
+                (Some(mine), _) => mine.transitions,
+                (None, Some(from)) => from.transitions.saturating_add(1),
+                (None, None) => 0,
+            },
+        }
+    }
+
+    /// The record that a holder leaves behind: anybody may take the lease at once.
+    pub(super) fn released(&self, wall: Timestamp) -> Self {
+        Self {
+            holder: String::new(),
+            seconds: Some(1),
+            renewed: later(&self.renewed, wall),
+            ..self.clone()
+        }
+    }
+
+    /// How long it lasts since it was last seen to change.
+    pub(super) fn duration(&self, timing: &Timing) -> Duration {
+        let told = self.seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        told.map_or(timing.lease_duration, Duration::from_secs)
+    }
+
+    /// As a new Lease.
+    pub(super) fn object(&self, namespace: &str, name: &str) -> Vec<u8> {
+        let mut lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"namespace": namespace, "name": name}, "spec": {},
+        });
+        self.write(&mut lease["spec"]);
+        lease.to_string().into_bytes()
+    }
+
+    fn write(&self, spec: &mut Value) {
+        spec["holderIdentity"] = json!(self.holder);
+        spec["leaseDurationSeconds"] = json!(self.seconds);
+        spec["acquireTime"] = json!(self.acquired);
+        spec["renewTime"] = json!(self.renewed);
+        spec["leaseTransitions"] = json!(self.transitions);
+    }
+}
+
+/// The later of now and just after a time that was told before.
+fn later(before: &str, wall: Timestamp) -> String {
+    let after = before
+        .parse::<Timestamp>()
+        .ok()
+        .and_then(|before| before.checked_add(1.microsecond()).ok());
+    time(after.map_or(wall, |after| after.max(wall)))
+}
+
+/// As Kubernetes writes a `MicroTime`.
+fn time(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALL: &str = "2026-01-02T03:04:05.678901Z";
+
+    fn wall() -> Timestamp {
+        WALL.parse().unwrap()
+    }
+
+    fn taken(from: Option<&Record>, wall: Timestamp) -> Record {
+        Record::taken("me", &Timing::default(), from, wall)
+    }
+
+    #[test]
+    fn a_record_round_trips_through_its_lease() {
+        let record = taken(None, wall());
+        assert_eq!((record.renewed.as_str(), record.transitions), (WALL, 0));
+        let lease = Lease::parse(&record.object("ns", "name")).unwrap();
+        assert_eq!(lease.record, record);
+        assert_eq!(record.duration(&Timing::default()).as_secs(), 15);
+    }
+
+    #[test]
+    fn an_update_leaves_what_it_does_not_know_as_it_is() {
+        let json = br#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"n","resourceVersion":"7","labels":{"a":"b"}},
+            "spec":{"holderIdentity":"other","leaseTransitions":4,"strategy":"OldestEmulationVersion"}}"#;
+        let lease = Lease::parse(json).unwrap();
+        let mine = taken(Some(&lease.record), wall());
+        assert_eq!((mine.holder.as_str(), mine.transitions), ("me", 5));
+        let written: Value = serde_json::from_slice(&lease.with(&mine)).unwrap();
+        assert_eq!(written["metadata"]["resourceVersion"], "7");
+        assert_eq!(written["metadata"]["labels"]["a"], "b");
+        assert_eq!(written["spec"]["strategy"], "OldestEmulationVersion");
+        assert_eq!(written["spec"]["holderIdentity"], "me");
+    }
+
+    #[test]
+    fn every_renewal_is_a_change_even_while_the_wall_clock_stands_still_or_goes_back() {
+        let mut record = taken(None, wall());
+        for wall in [wall(), wall(), wall() - 1.hour(), wall() + 1.hour(), wall()] {
+            let renewed = taken(Some(&record), wall);
+            assert!(renewed.renewed > record.renewed, "{renewed:?}");
+            assert_eq!(
+                (&renewed.acquired, renewed.transitions),
+                (&record.acquired, 0)
+            );
+            record = renewed;
+        }
+        let released = record.released(wall());
+        assert!(released.holder.is_empty() && released.renewed > record.renewed);
+    }
+
+    #[test]
+    fn what_a_lease_does_not_say_is_taken_for_ours() {
+        let lease = Lease::parse(br#"{"kind":"Lease","spec":{"holderIdentity":"x"}}"#).unwrap();
+        assert_eq!(lease.record.duration(&Timing::default()).as_secs(), 15);
+        assert!(Lease::parse(br#"{"kind":"Status"}"#).is_none());
+        assert!(Lease::parse(b"<html>").is_none());
+    }
+}

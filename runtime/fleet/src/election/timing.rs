@@ -1,0 +1,163 @@
+//! How long a lease lasts and how it is kept. Entry point: [`Timing::check`].
+
+use crate::cluster::fence::Reach;
+use fastrand::Rng;
+use std::time::Duration;
+
+/// Shortest times that make sense, far below what a server is worth being asked.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// How long a lease lasts and how it is kept. Defaults are controller-runtime's.
+///
+/// A leader starts no write later than `renew_deadline` after the beginning of its last renewal, and each write has its own
+/// deadline: 10 s, or less where the lease ends sooner. So with every setting that is accepted no write is under way any more when
+/// another process may lead, `lease_duration` after that same beginning at the earliest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How long others wait, since they last saw the lease change, before they take it. Default: 15 s.
+    pub lease_duration: Duration,
+    /// How long a leader that cannot renew goes on. At most three quarters of `lease_duration`. Default: 10 s.
+    pub renew_deadline: Duration,
+    /// Time between two looks at the lease, a fifth more at random; less than `renew_deadline`, a fifth more included. Default: 2 s.
+    pub retry_period: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why a timing cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// A retry period of no time.
+    #[error("the retry period {0:?} is too short: make it at least 50 ms")]
+    TooShort(Duration),
+    /// No second try fits into the deadline.
+    #[error(
+        "a renew deadline of {renew:?} leaves no time for a retry after {retry:?}: make it more than 1.2 times the retry period"
+    )]
+    NoRetry {
+        /// The deadline.
+        renew: Duration,
+        /// The retry period.
+        retry: Duration,
+    },
+    /// No write fits between the end of renewing and the end of the lease.
+    #[error(
+        "a renew deadline of {renew:?} leaves writes that are under way no time before the lease ends after {lease:?}: make it at most three quarters of the lease duration"
+    )]
+    NoRoomForWrites {
+        /// The deadline.
+        renew: Duration,
+        /// The duration.
+        lease: Duration,
+    },
+}
+
+impl Timing {
+    /// Whether the promise on [`Timing`] can be kept.
+    ///
+    /// # Errors
+    /// [`TimingError`].
+    pub fn check(&self) -> Result<(), TimingError> {
+        if self.retry_period < LEAST {
+            return Err(TimingError::TooShort(self.retry_period));
+        }
+        if self.renew_deadline <= self.retry_period + self.retry_period / 5 {
+            return Err(TimingError::NoRetry {
+                renew: self.renew_deadline,
+                retry: self.retry_period,
+            });
+        }
+        if self.renew_deadline > self.lease_duration / 4 * 3 {
+            return Err(TimingError::NoRoomForWrites {
+                renew: self.renew_deadline,
+                lease: self.lease_duration,
+            });
+        }
+        Ok(())
+    }
+
+    /// Until when writes pass. A twentieth of the lease is kept back: two machines' clocks do not go quite alike.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach {
+            send: self.renew_deadline,
+            land: self.lease_duration - self.lease_duration / 20,
+        }
+    }
+
+    /// Longest that one call about the lease may take: two fit into the deadline.
+    pub(super) fn call(&self) -> Duration {
+        self.renew_deadline / 2
+    }
+
+    /// Time until the next look: spread, so that candidates do not meet.
+    pub(super) fn pause(&self, rng: &mut Rng) -> Duration {
+        self.retry_period + (self.retry_period / 5).mul_f64(rng.f64())
+    }
+
+    /// As the lease's record tells it, which knows whole seconds only: never less.
+    pub(super) fn seconds(&self) -> i32 {
+        let seconds = self.lease_duration.as_millis().div_ceil(1000);
+        i32::try_from(seconds).unwrap_or(i32::MAX).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timing(lease: u64, renew: u64, retry: u64) -> Timing {
+        Timing {
+            lease_duration: Duration::from_millis(lease),
+            renew_deadline: Duration::from_millis(renew),
+            retry_period: Duration::from_millis(retry),
+        }
+    }
+
+    #[test]
+    fn the_defaults_hold_the_promise() {
+        let timing = Timing::default();
+        assert_eq!(timing.check(), Ok(()));
+        assert!(timing.reach().send < timing.reach().land);
+        assert!(timing.reach().land < timing.lease_duration);
+        assert_eq!(timing.seconds(), 15);
+    }
+
+    #[test]
+    fn every_timing_that_is_accepted_leaves_writes_time_before_the_lease_ends() {
+        for (lease, renew, retry) in [(15_000, 11_250, 2000), (1000, 750, 100), (400, 300, 50)] {
+            let timing = timing(lease, renew, retry);
+            assert_eq!(timing.check(), Ok(()));
+            assert!(timing.reach().land - timing.reach().send >= timing.lease_duration / 6);
+            assert!(Duration::from_secs(timing.seconds() as u64) >= timing.lease_duration);
+        }
+    }
+
+    #[test]
+    fn what_cannot_hold_the_promise_is_refused() {
+        use TimingError::{NoRetry, NoRoomForWrites, TooShort};
+        assert!(matches!(
+            timing(15_000, 10_000, 0).check(),
+            Err(TooShort(_))
+        ));
+        assert!(matches!(
+            timing(15_000, 2_400, 2_000).check(),
+            Err(NoRetry { .. })
+        ));
+        assert!(matches!(
+            timing(15_000, 12_000, 2_000).check(),
+            Err(NoRoomForWrites { .. })
+        ));
+        assert!(matches!(
+            timing(10_000, 15_000, 2_000).check(),
+            Err(NoRoomForWrites { .. })
+        ));
+    }
+}

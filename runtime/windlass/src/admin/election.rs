@@ -1,0 +1,81 @@
+//! Who leads, as the admin endpoints show it. Entry points: [`view`] and [`verdict`].
+
+use crate::host::Host;
+use serde::Serialize;
+use windlass_fleet::election::ElectionStatus;
+
+/// The election that this process stands in, if there is one.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ElectionView {
+    /// Whether there is one. The rest is empty where there is none.
+    enabled: bool,
+    /// Whether this process works.
+    leads: bool,
+    /// The Lease's namespace.
+    namespace: String,
+    /// The Lease's name.
+    name: String,
+    /// Who this process is.
+    identity: String,
+    /// Who holds the Lease; empty: nobody, as far as this process knows.
+    holder: String,
+    /// How often the Lease has changed hands.
+    transitions: i32,
+    /// Why the Lease cannot be had; empty when it can.
+    problem: String,
+}
+
+/// For `/api/v1/election`. Without an election every process works.
+pub(super) fn view(host: &Host) -> ElectionView {
+    let status = host.manager.election();
+    let enabled = status.is_some();
+    let status = status.unwrap_or_default();
+    ElectionView {
+        enabled,
+        leads: status.leads || !enabled,
+        namespace: status.namespace,
+        name: status.name,
+        identity: status.identity,
+        holder: status.holder,
+        transitions: status.transitions,
+        problem: status.problem.unwrap_or_default(),
+    }
+}
+
+/// Whether the election is as it should be, and how that is, for people. One who waits for another to end is as it should be.
+pub(super) fn verdict(status: &ElectionStatus) -> (bool, String) {
+    let detail = match (&status.problem, status.leads, status.holder.as_str()) {
+        (Some(problem), _, _) => format!(
+            "the lease {}/{} cannot be had: {problem}",
+            status.namespace, status.name
+        ),
+        (None, true, _) => "this process leads".to_owned(),
+        (None, false, "") => "nobody leads yet".to_owned(),
+        (None, false, holder) => format!("{holder} leads, this process waits"),
+    };
+    (status.problem.is_none(), detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_is_as_it_should_be_and_a_lease_that_cannot_be_had_is_not() {
+        let mut status = ElectionStatus {
+            namespace: "ns".to_owned(),
+            name: "lease".to_owned(),
+            ..ElectionStatus::default()
+        };
+        assert_eq!(verdict(&status), (true, "nobody leads yet".to_owned()));
+        status.holder = "other".to_owned();
+        assert_eq!(
+            verdict(&status),
+            (true, "other leads, this process waits".to_owned())
+        );
+        status.problem = Some("forbidden".to_owned());
+        let (holds, detail) = verdict(&status);
+        assert!(!holds && detail.contains("ns/lease") && detail.contains("forbidden"));
+    }
+}
