@@ -26,15 +26,19 @@ mod clusters;
 mod controllers;
 mod core;
 mod dispatch;
+mod explain;
 mod handle;
 mod idle;
 mod leadership;
 mod observe;
 mod providers;
+mod recent;
 
 pub use controllers::ControllerStatus;
-pub use handle::{KeyFilter, KeyStatus, ManagerHandle};
+pub use explain::Explanation;
+pub use handle::{KeyFilter, KeyPage, KeyStatus, ManagerHandle};
 pub use idle::Idle;
+pub use providers::ProviderStatus;
 
 use self::core::Core;
 use crate::cluster::{CacheOptions, TransportOptions};

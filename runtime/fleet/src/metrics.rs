@@ -114,6 +114,8 @@ pub(crate) struct ClusterNow {
     pub(crate) state: &'static str,
     pub(crate) ready: bool,
     pub(crate) stores: usize,
+    /// Open connections to its server; those that clusters share count for each.
+    pub(crate) connections: usize,
     pub(crate) objects: usize,
     pub(crate) bytes: usize,
     pub(crate) events_dropped: u64,

@@ -11,6 +11,7 @@ use crate::controller::Controller;
 use crate::grant::{Grant, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::name::ClusterName;
+use crate::request::ObjectKey;
 use crate::source::mapped::MappedEvents;
 use crate::source::{Enqueue, Offer, SourceSink, Watch};
 use moves::unserved;
@@ -38,6 +39,48 @@ pub(super) struct Source {
     /// Why it does not run, while it does not.
     problem: Mutex<Option<String>>,
     _stop: DropGuard,
+}
+
+/// What a watch makes of an object.
+pub(super) enum Sight {
+    /// It is cached in this version, and its events enqueue it.
+    Admitted(String),
+    /// It is cached, and the watch leaves it out.
+    LeftOut(&'static str),
+    /// The watch does not run.
+    Problem(String),
+    /// The watch is being brought up.
+    Starting,
+    /// There is no such object.
+    Absent,
+}
+
+impl Sight {
+    /// Lower tells more.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Admitted(_) => 0,
+            Self::LeftOut(_) => 1,
+            Self::Problem(_) => 2,
+            Self::Starting => 3,
+            Self::Absent => 4,
+        }
+    }
+
+    /// For people.
+    pub(super) fn describe(&self, kind: &str) -> String {
+        match self {
+            Self::Admitted(version) => format!(
+                "nothing is left to do: the object is cached at version {version}, and no event has come since its last run"
+            ),
+            Self::LeftOut(why) => format!("the watch of {kind} leaves the object out: {why}"),
+            Self::Problem(problem) => format!("the watch of {kind} does not run: {problem}"),
+            Self::Starting => format!("the watch of {kind} is being brought up"),
+            Self::Absent => format!(
+                "there is no such {kind} in the cluster, as far as this reconciler may see: check namespace and name"
+            ),
+        }
+    }
 }
 
 /// All that makes a source: two that are equal need not be exchanged.
@@ -69,6 +112,35 @@ impl Source {
             .lock()
             .as_ref()
             .map(|problem| format!("{cluster}: {}: {problem}", self.what.watch.kind))
+    }
+
+    /// What it watches.
+    pub(super) fn kind(&self) -> String {
+        self.what.watch.kind.to_string()
+    }
+
+    /// What it makes of the object of a key.
+    pub(super) fn sees(&self, key: &ObjectKey) -> Sight {
+        if let Some(problem) = self.problem.lock().clone() {
+            return Sight::Problem(problem);
+        }
+        let subscriptions = self.subscriptions.lock();
+        if subscriptions.is_empty() {
+            return Sight::Starting;
+        }
+        let sights = subscriptions.iter().map(|subscription| {
+            let store = subscription.user.store();
+            let problem = store.progress().borrow().problem.clone();
+            match (problem, store.get(key)) {
+                (Some(problem), _) => Sight::Problem(problem.message),
+                (None, None) => Sight::Absent,
+                (None, Some((object, _))) => match subscription.sink.leaves_out(&object) {
+                    Some(why) => Sight::LeftOut(why),
+                    None => Sight::Admitted(object.resource_version().to_string()),
+                },
+            }
+        });
+        sights.min_by_key(Sight::rank).unwrap_or(Sight::Starting)
     }
 
     /// Whether no mapped event waits for its code.

@@ -276,6 +276,7 @@ impl Core {
         self.queue
             .lock()
             .remove_cluster(Instant::now(), cluster.name());
+        self.recent.forget_cluster(cluster.name());
         self.metrics
             .forget_cluster(cluster.name(), cluster.metrics());
         self.wake.notify_one();

@@ -177,7 +177,7 @@ impl Core {
         };
         let attachments = std::mem::take(&mut *registered.attachments.lock());
         drop(attachments);
-        let limit = Instant::now() + self.options.drain_timeout;
+        let limit = Instant::now() + self.drain_timeout();
         let running = self
             .queue
             .lock()

@@ -4,6 +4,7 @@ use super::clusters::Engaged;
 use super::controllers::Registered;
 use super::leadership::Leadership;
 use super::providers::Providers;
+use super::recent::Recent;
 use super::{Concurrency, ManagerOptions};
 use crate::cluster::{CacheOptions, Fleet, Transports};
 use crate::election::Election;
@@ -28,7 +29,8 @@ pub(crate) struct Core {
     pub(super) host: Handle,
     /// Reconcilers run here.
     pub(super) workers: Handle,
-    pub(super) options: ManagerOptions,
+    /// How long a drain waits for what runs.
+    drain_timeout: Mutex<Duration>,
     pub(super) metrics: Metrics,
     pub(super) transports: Arc<Transports>,
     pub(super) caches: Arc<CacheOptions>,
@@ -52,6 +54,8 @@ pub(crate) struct Core {
     pub(super) draining: CancellationToken,
     /// Cancelled when a drain has run out of time: what runs is cut off.
     pub(super) cut_off: CancellationToken,
+    /// How keys' last runs ended.
+    pub(super) recent: Recent,
     /// Attempts that run.
     pub(super) attempts: TaskTracker,
     /// Providers, and clusters that are ending.
@@ -85,7 +89,7 @@ impl Core {
             transports: Arc::new(Transports::new(host.clone(), options.transport.clone())),
             caches: Arc::new(options.caches.clone()),
             host,
-            options,
+            drain_timeout: Mutex::new(options.drain_timeout),
             metrics,
             fleet: Fleet::default(),
             has_provider: AtomicBool::new(has_provider),
@@ -98,6 +102,7 @@ impl Core {
             leadership: Leadership::new(election),
             draining: CancellationToken::new(),
             cut_off: CancellationToken::new(),
+            recent: Recent::default(),
             attempts: TaskTracker::new(),
             tasks: TaskTracker::new(),
         });
@@ -118,6 +123,14 @@ impl Core {
         self.wake.notify_one();
     }
 
+    pub(super) fn drain_timeout(&self) -> Duration {
+        *self.drain_timeout.lock()
+    }
+
+    pub(super) fn set_drain_timeout(&self, timeout: Duration) {
+        *self.drain_timeout.lock() = timeout;
+    }
+
     pub(super) fn put_tenant(&self, name: &TenantName, options: TenantOptions) {
         self.queue.lock().set_tenant(name, options);
         self.wake.notify_one();
@@ -131,7 +144,7 @@ impl Core {
         self.detach_all();
         self.attempts.close();
         tracing::info!(running = self.attempts.len(), "draining");
-        if tokio::time::timeout(self.options.drain_timeout, self.attempts.wait())
+        if tokio::time::timeout(self.drain_timeout(), self.attempts.wait())
             .await
             .is_err()
         {

@@ -2,6 +2,7 @@
 
 use super::controllers::Registered;
 use super::core::Core;
+use super::recent::LastRun;
 use crate::cluster::Cluster;
 use crate::cluster::scope::CallScope;
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
@@ -133,9 +134,26 @@ impl Core {
         let outcome = outcome(&ended);
         span.in_scope(|| log(&ended, &run, time));
         registered.metrics.finished(&attempts, end(&ended), time);
+        self.remember(&run, &ended, time);
         self.queue.lock().done(Instant::now(), run.token, outcome);
         self.finished.notify_waiters();
         self.wake.notify_one();
+    }
+
+    /// Keeps how a run ended, for who asks about its key.
+    fn remember(&self, run: &Run, ended: &Ended, took: std::time::Duration) {
+        let result = match ended {
+            Ended::Action(Action::Done) => "success",
+            Ended::Action(Action::RequeueAfter(_)) => "requeue_after",
+            Ended::Failed(..) => "error",
+            Ended::Gone => return,
+        };
+        let last = LastRun {
+            ended: Instant::now(),
+            result,
+            took,
+        };
+        self.recent.keep(run.controller, &run.request, last);
     }
 }
 

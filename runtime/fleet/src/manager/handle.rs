@@ -1,7 +1,7 @@
 //! Changes and asks a manager while it runs. Entry point: [`ManagerHandle`].
 
 use super::core::Core;
-use super::{Concurrency, ControllerStatus, Idle, ManagerError};
+use super::{Concurrency, ControllerStatus, Explanation, Idle, ManagerError, ProviderStatus};
 use crate::cluster::{ClusterStatus, Fleet};
 use crate::controller::Controller;
 use crate::election::ElectionStatus;
@@ -10,7 +10,7 @@ use crate::provider::{Problem, Provider};
 use crate::queue::{Add, Added, Cause, KeyState, KeyStatus as QueuedKey, TenantOptions};
 use crate::request::Request;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most keys that one answer lists.
 const MAX_KEYS: usize = 10_000;
@@ -35,6 +35,15 @@ pub struct KeyFilter {
     pub state: Option<String>,
     /// At most so many; 0: as many as an answer may have.
     pub limit: usize,
+}
+
+/// Some of the keys that a filter takes.
+#[derive(Debug, Clone, Default)]
+pub struct KeyPage {
+    /// In no order.
+    pub keys: Vec<KeyStatus>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<u32>,
 }
 
 /// A key as status pages show it: why is my object not reconciled?
@@ -103,6 +112,17 @@ impl ManagerHandle {
     /// Changes how many keys run at once. Runs beyond a lower limit go on.
     pub fn set_concurrency(&self, concurrency: &Concurrency) {
         self.core.set_concurrency(concurrency);
+    }
+
+    /// Changes how long a drain, and the removal of a controller, waits for what runs before it is cancelled.
+    pub fn set_drain_timeout(&self, timeout: Duration) {
+        self.core.set_drain_timeout(timeout);
+    }
+
+    /// Every provider, sorted by name.
+    #[must_use]
+    pub fn providers(&self) -> Vec<ProviderStatus> {
+        self.core.provider_statuses()
     }
 
     /// Starts a provider, in place of the one of its name if there is one: clusters that both know stay engaged, those that only the
@@ -230,6 +250,18 @@ impl ManagerHandle {
         self.core.keys(filter)
     }
 
+    /// As [`Self::keys`], from 0 or from where the page before said. Keys that come or change between two pages may be missed.
+    #[must_use]
+    pub fn keys_page(&self, filter: &KeyFilter, from: u32) -> KeyPage {
+        self.core.keys_page(filter, from)
+    }
+
+    /// Why an object is not reconciled: what every controller, or those of a name, make of its key.
+    #[must_use]
+    pub fn explain(&self, request: &Request, controller: Option<&str>) -> Vec<Explanation> {
+        self.core.explain(request, controller)
+    }
+
     /// Whether there is nothing left to do, and if not, why.
     pub async fn idle(&self) -> Idle {
         self.core.idle().await
@@ -238,6 +270,10 @@ impl ManagerHandle {
 
 impl Core {
     pub(super) fn keys(&self, filter: &KeyFilter) -> Vec<KeyStatus> {
+        self.keys_page(filter, 0).keys
+    }
+
+    fn keys_page(&self, filter: &KeyFilter, from: u32) -> KeyPage {
         let limit = if filter.limit == 0 {
             MAX_KEYS
         } else {
@@ -251,7 +287,7 @@ impl Core {
             failing,
         };
         let mut keys = Vec::new();
-        let mut from = Some(0);
+        let mut from = Some(from);
         while let Some(place) = from
             && keys.len() < limit
         {
@@ -274,10 +310,10 @@ impl Core {
                     }),
             );
         }
-        keys
+        KeyPage { keys, next: from }
     }
 
-    fn key_status(&self, key: QueuedKey) -> Option<KeyStatus> {
+    pub(super) fn key_status(&self, key: QueuedKey) -> Option<KeyStatus> {
         let registered = self
             .controllers
             .read()

@@ -36,6 +36,7 @@ impl Observe for Core {
                 state: status.state.as_str(),
                 ready: status.state == ClusterState::Ready,
                 stores: status.stores.len(),
+                connections: status.connections.http1.open + status.connections.http2.open,
                 objects: status.objects,
                 bytes: status.bytes,
                 events_dropped: status.events_dropped,

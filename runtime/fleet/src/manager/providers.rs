@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -22,6 +22,17 @@ const SETTLED: Duration = Duration::from_secs(60);
 /// The providers of a manager by name.
 pub(super) type Providers = BTreeMap<String, Running>;
 
+/// A provider as status pages show it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct ProviderStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it has told of all that it knows, at least once.
+    pub listed: bool,
+    /// What it cannot use, and why it does not run if it does not.
+    pub problems: Vec<Problem>,
+}
+
 /// A provider and the task that runs it.
 pub(super) struct Running {
     provider: Arc<dyn Provider>,
@@ -30,6 +41,8 @@ pub(super) struct Running {
     stop: CancellationToken,
     /// Why it does not run, while it does not.
     failure: Arc<Mutex<Option<String>>>,
+    /// Whether it has told of all that it knows, at least once.
+    listed: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -61,18 +74,21 @@ impl Core {
         });
         let stop = self.draining.child_token();
         let failure = Arc::new(Mutex::new(None));
+        let listed = Arc::new(AtomicBool::new(false));
         let run = Discovery {
             core: self.clone(),
             provider: provider.clone(),
             name: name.clone(),
             stop: stop.clone(),
             failure: failure.clone(),
+            listed: listed.clone(),
         };
         let task = self.tasks.spawn_on(run.run(before), &self.host);
         let running = Running {
             provider,
             stop,
             failure,
+            listed,
             task,
         };
         providers.insert(name, running);
@@ -98,6 +114,17 @@ impl Core {
             self.reattach_all(&engaged);
         }
         true
+    }
+
+    /// Every provider, sorted by name.
+    pub(super) fn provider_statuses(&self) -> Vec<ProviderStatus> {
+        let providers = self.providers.lock();
+        let status = |running: &Running| ProviderStatus {
+            name: running.provider.name().to_owned(),
+            listed: running.listed.load(Ordering::Acquire),
+            problems: running.problems(),
+        };
+        providers.values().map(status).collect()
     }
 
     /// What providers cannot use at the moment, those that do not run among it.
@@ -137,6 +164,7 @@ struct Discovery {
     name: String,
     stop: CancellationToken,
     failure: Arc<Mutex<Option<String>>>,
+    listed: Arc<AtomicBool>,
 }
 
 impl Discovery {
@@ -176,6 +204,7 @@ impl Discovery {
             provider: self.name.clone(),
             stop: self.stop.clone(),
             told: Mutex::new(Some(BTreeSet::new())),
+            listed: self.listed.clone(),
         });
         // Called inside of the future, so that a panic before the first await counts as well.
         let run = async { self.provider.clone().run(engage, self.stop.clone()).await };
@@ -204,6 +233,8 @@ struct ProviderEngage {
     stop: CancellationToken,
     /// What this run has told of, until it has told of everything.
     told: Mutex<Option<BTreeSet<ClusterName>>>,
+    /// Whether any run has.
+    listed: Arc<AtomicBool>,
 }
 
 impl Engage for ProviderEngage {
@@ -228,6 +259,7 @@ impl Engage for ProviderEngage {
         let Some(told) = self.told.lock().take() else {
             return;
         };
+        self.listed.store(true, Ordering::Release);
         let mut engaged = self.core.engaged.lock();
         if !self.stop.is_cancelled() {
             self.core.disengage_but(&mut engaged, &self.provider, &told);

@@ -322,7 +322,7 @@ fn fleet(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
         "Engaged clusters that are counted together, as there are too many.",
         unlabelled.count() as f64,
     )?;
-    let gauges: [Read<ClusterNow, usize>; 4] = [
+    let gauges: [Read<ClusterNow, usize>; 5] = [
         (
             "windlass_cluster_ready",
             "Whether the cluster is Ready.",
@@ -331,6 +331,11 @@ fn fleet(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
         ("windlass_cluster_caches", "Caches of the cluster.", |c| {
             c.stores
         }),
+        (
+            "windlass_cluster_connections",
+            "Open connections to its server; those that clusters share count for each.",
+            |c| c.connections,
+        ),
         ("windlass_cluster_objects", "Objects in its caches.", |c| {
             c.objects
         }),

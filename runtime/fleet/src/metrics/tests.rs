@@ -284,6 +284,7 @@ impl Observe for Scripted {
             state: "Ready",
             ready: true,
             stores: 1,
+            connections: 2,
             objects: 10,
             bytes: 100,
             events_dropped: 1,

@@ -120,6 +120,15 @@ impl SourceSink {
             .filter(|object| labels.is_none_or(|labels| labels.matches(&object.labels())))
     }
 
+    /// Why an object that is there enqueues nothing; `None` if it does.
+    pub(crate) fn leaves_out(&self, object: &Object) -> Option<&'static str> {
+        if self.selected(Some(object)).is_none() {
+            return Some("its labels or its namespace are not those that the watch asks for");
+        }
+        let seen = predicate::Change::Created(object);
+        (!self.watch.predicate.admits(&seen)).then_some("its predicate does not let it pass")
+    }
+
     /// Offers a request that the mapper made of an object that is there (or is not).
     pub(super) fn enqueue(&self, request: Request, add: Add, is_there: bool) {
         if !self.offer.offer(&request, add) {

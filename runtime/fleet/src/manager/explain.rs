@@ -1,0 +1,143 @@
+//! Why an object is not reconciled, whether the queue knows its key or not. Entry point: [`Core::explain`].
+
+use super::controllers::Registered;
+use super::core::Core;
+use super::handle::KeyStatus;
+use crate::cluster::{Cluster, ClusterState};
+use crate::request::Request;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one controller makes of a key.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Explanation {
+    /// The tenant.
+    pub tenant: String,
+    /// The controller.
+    pub controller: String,
+    /// What the queue knows of the key; `None` when there is nothing to do for it.
+    pub key: Option<KeyStatus>,
+    /// Why it is not reconciled, or what it waits for, for people.
+    pub why: String,
+    /// How its last run ended, if that was lately: `success`, `requeue_after` or `error`.
+    pub last_result: Option<&'static str>,
+    /// How long ago that was, in seconds.
+    pub last_ended: Option<f64>,
+    /// How long it took, in seconds.
+    pub last_took: Option<f64>,
+}
+
+impl Core {
+    /// What every controller, or those of a name, make of a key.
+    pub(super) fn explain(&self, request: &Request, controller: Option<&str>) -> Vec<Explanation> {
+        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
+        let of_name = registered.iter().filter(|registered| {
+            controller.is_none_or(|name| registered.controller().name.as_str() == name)
+        });
+        of_name
+            .map(|registered| self.explain_for(registered, request))
+            .collect()
+    }
+
+    fn explain_for(&self, registered: &Registered, request: &Request) -> Explanation {
+        let controller = registered.controller();
+        let key = self.queue.lock().key(registered.id, request);
+        let key = key.and_then(|key| self.key_status(key));
+        let why = match self.fleet.cluster(&request.cluster) {
+            None => format!(
+                "cluster {:?} is not engaged: no provider knows it, or cannot use what it knows",
+                request.cluster.as_str()
+            ),
+            Some(cluster) => self.explain_in(registered, &cluster, request, key.as_ref()),
+        };
+        let last = self.recent.of(registered.id, request);
+        let seconds = |time: Duration| time.as_secs_f64();
+        Explanation {
+            tenant: controller.tenant.to_string(),
+            controller: controller.name.to_string(),
+            key,
+            why,
+            last_result: last.map(|run| run.result),
+            last_ended: last.map(|run| seconds(run.ended.elapsed())),
+            last_took: last.map(|run| seconds(run.took)),
+        }
+    }
+
+    fn explain_in(
+        &self,
+        registered: &Registered,
+        cluster: &Arc<Cluster>,
+        request: &Request,
+        key: Option<&KeyStatus>,
+    ) -> String {
+        let sights = registered
+            .attachments
+            .lock()
+            .get(cluster.name())
+            .map(|sources| {
+                let primary = sources.iter().filter(|source| source.is_primary());
+                let sights = primary.map(|source| (source.kind(), source.sees(&request.key)));
+                sights.collect::<Vec<_>>()
+            });
+        let Some(sights) = sights else {
+            return "this reconciler does not work in that cluster: its selection of clusters leaves it out"
+                .to_owned();
+        };
+        let status = cluster.status();
+        if status.state != ClusterState::Ready {
+            let state = status.state.as_str();
+            return format!(
+                "its cluster is {state}, so its keys wait: {}",
+                status.reason
+            );
+        }
+        if let Some(key) = key {
+            return waits(key);
+        }
+        // The watch that tells most: one that would have it reconciled, else one that says why not.
+        let best = sights.into_iter().min_by_key(|(_, sight)| sight.rank());
+        match best {
+            None => {
+                "no watch of this reconciler is about its own objects: others' events enqueue it"
+                    .to_owned()
+            }
+            Some((kind, sight)) => sight.describe(&kind),
+        }
+    }
+}
+
+/// What a key in the queue waits for.
+fn waits(key: &KeyStatus) -> String {
+    let time = |seconds: Option<f64>| {
+        let seconds = seconds.unwrap_or_default().max(0.0);
+        format!("{:?}", Duration::from_millis((seconds * 1000.0) as u64))
+    };
+    let failures = format!(
+        "its last {} failed",
+        if key.attempts == 1 {
+            "run".to_owned()
+        } else {
+            format!("{} runs", key.attempts)
+        }
+    );
+    match key.state {
+        "running" => format!("it runs since {}", time(key.since)),
+        "ready" => format!(
+            "it waits for its turn since {}: others run up to the limits of the manager, its tenant, its reconciler or its cluster",
+            time(key.since)
+        ),
+        "delayed" => format!(
+            "its last run, or who enqueued it, asked for it in {}",
+            time(key.runs_in)
+        ),
+        "backoff" => format!("{failures}, the next is in {}", time(key.runs_in)),
+        "throttled" => format!(
+            "it has run too often lately, the next run is in {}",
+            time(key.runs_in)
+        ),
+        "terminal" => {
+            "it failed for good: an event about it, or a requeue, runs it again".to_owned()
+        }
+        _ => "it is held back".to_owned(),
+    }
+}
