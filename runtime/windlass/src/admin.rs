@@ -2,24 +2,32 @@
 //!
 //! | path | answers |
 //! |---|---|
-//! | `/livez` | 200 while the process turns its wheels |
-//! | `/readyz` | named conditions, 200 when all hold, else 503 |
-//! | `/metrics` | OpenMetrics text |
+//! | `/livez`, `/healthz` | 200 while the host's and the guests' threads turn their wheels |
+//! | `/readyz`, `/readyz/NAME` | named conditions, 200 when all hold, else 503; `?verbose` lists them, `?exclude=NAME` leaves one out |
+//! | `/metrics` | OpenMetrics for who asks for it, else Prometheus text |
+//! | `/api/v1/explain?key=KEY` | why a key is not reconciled |
+//! | `/api/v1/configuration` | what is not in effect |
 //! | `/api/v1/clusters`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
 //! | `/api/v1/election` | who leads |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 
+mod conditions;
 mod election;
+mod exposition;
+mod listener;
 pub(crate) mod state;
 
 use crate::host::Host;
 use anyhow::{Context, Result};
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use state::KeyQuery;
+use conditions::{Asked, answer, conditions};
+use listener::Listener;
+use state::{ExplainQuery, KeyQuery};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -41,8 +49,14 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
 /// Answers until `stop`.
 pub(crate) async fn serve(listener: TcpListener, host: Arc<Host>, stop: CancellationToken) {
     let router = Router::new()
-        .route("/livez", get(|| async { "ok" }))
+        .route("/livez", get(live))
+        .route("/healthz", get(live))
         .route("/readyz", get(ready))
+        .route("/readyz/{name}", get(ready_by))
+        .route(
+            "/api/v1/configuration",
+            get(|State(host): State<Arc<Host>>| async move { Json(state::configuration(&host)) }),
+        )
         .route("/metrics", get(metrics))
         .route(
             "/api/v1/clusters",
@@ -61,16 +75,17 @@ pub(crate) async fn serve(listener: TcpListener, host: Arc<Host>, stop: Cancella
             get(|State(host): State<Arc<Host>>| async move { Json(election::view(&host)) }),
         )
         .route("/api/v1/keys", get(keys))
+        .route("/api/v1/explain", get(explain))
         .route("/api/v1/requeue", post(requeue))
         .fallback(|| async {
             Refused(
                 StatusCode::NOT_FOUND,
-                "no such path: see /api/v1/clusters, reconcilers, tenants, keys".to_owned(),
+                "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, reconcilers, tenants, keys, explain, configuration".to_owned(),
             )
         })
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
         .with_state(host);
-    let served = axum::serve(listener, router)
+    let served = axum::serve(Listener::new(listener), router)
         .with_graceful_shutdown(stop.cancelled_owned())
         .await;
     if let Err(error) = served {
@@ -87,43 +102,86 @@ impl IntoResponse for Refused {
     }
 }
 
-async fn ready(State(host): State<Arc<Host>>) -> (StatusCode, String) {
-    let conditions = state::conditions(&host);
-    let holds = conditions.iter().all(|condition| condition.holds);
-    let lines = conditions.iter().map(|condition| {
-        format!(
-            "[{}] {}: {}\n",
-            if condition.holds { '+' } else { '-' },
-            condition.name,
-            condition.detail
-        )
-    });
-    (
-        if holds {
-            StatusCode::OK
-        } else {
-            StatusCode::SERVICE_UNAVAILABLE
-        },
-        lines.collect(),
-    )
+/// Whether the runtimes turn their wheels.
+async fn live(State(host): State<Arc<Host>>) -> (StatusCode, String) {
+    let mut text = String::new();
+    for heart in &host.heartbeats {
+        if let Err(silence) = heart.check().await {
+            let seconds = silence.as_secs();
+            text.push_str(&format!(
+                "[-] {}: its threads have done nothing for {seconds} s\n",
+                heart.name
+            ));
+        }
+    }
+    if text.is_empty() {
+        (StatusCode::OK, "ok\n".to_owned())
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, text)
+    }
 }
 
-async fn metrics(State(host): State<Arc<Host>>) -> Response {
+async fn ready(State(host): State<Arc<Host>>, RawQuery(query): RawQuery) -> (StatusCode, String) {
+    let asked = Asked::read(query.as_deref().unwrap_or_default());
+    let (ready, text) = answer(&conditions(&host), &asked);
+    (status(ready), text)
+}
+
+async fn ready_by(State(host): State<Arc<Host>>, Path(name): Path<String>) -> Response {
+    let conditions = conditions(&host);
+    let Some(condition) = conditions.iter().find(|condition| condition.name == name) else {
+        let names: Vec<&str> = conditions.iter().map(|condition| condition.name).collect();
+        let message = format!("no condition {name:?}: it is one of {}", names.join(", "));
+        return Refused(StatusCode::NOT_FOUND, message).into_response();
+    };
+    let text = format!("{}\n", condition.detail);
+    (status(condition.holds), text).into_response()
+}
+
+fn status(ready: bool) -> StatusCode {
+    if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
+}
+
+async fn metrics(State(host): State<Arc<Host>>, headers: HeaderMap) -> Response {
     match host.metrics() {
-        Ok(text) => (
-            [(
-                header::CONTENT_TYPE,
-                "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            )],
-            text,
-        )
-            .into_response(),
+        Ok(text) => {
+            let (kind, text) = exposition::answer(&headers, text);
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
         Err(error) => Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
-async fn keys(State(host): State<Arc<Host>>, Query(query): Query<KeyQuery>) -> Response {
-    match state::keys(&host, &query) {
+async fn keys(
+    State(host): State<Arc<Host>>,
+    query: Result<Query<KeyQuery>, QueryRejection>,
+) -> Response {
+    let answer = match query {
+        Ok(Query(query)) => state::keys(&host, &query),
+        Err(error) => Err(error.body_text()),
+    };
+    match answer {
+        Ok(items) => Json(items).into_response(),
+        Err(message) => Refused(StatusCode::BAD_REQUEST, message).into_response(),
+    }
+}
+
+async fn explain(
+    State(host): State<Arc<Host>>,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Response {
+    let answer = match query {
+        Ok(Query(query)) => state::explain(&host, &query),
+        Err(error) => Err(format!(
+            "{}: give ?key=cluster://CLUSTER/NAMESPACE/NAME",
+            error.body_text()
+        )),
+    };
+    match answer {
         Ok(items) => Json(items).into_response(),
         Err(message) => Refused(StatusCode::BAD_REQUEST, message).into_response(),
     }

@@ -151,18 +151,27 @@ pub(crate) struct GetArgs {
     pub(crate) what: What,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
+    /// With keys: this one alone, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Only keys of this tenant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
     /// Only keys of this reconciler
     #[arg(long, value_name = "NAME")]
     pub(crate) reconciler: Option<String>,
     /// Only keys in this cluster
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: Option<String>,
-    /// Only keys in this state: ready, held, running, delayed, backoff, terminal, or failing
+    /// Only keys in this state: ready, held, running, delayed, backoff, throttled, terminal, or failing
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
     /// At most so many keys
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub(crate) limit: usize,
+    /// Keys from there on, as an earlier answer said
+    #[arg(long = "continue", value_name = "TOKEN")]
+    pub(crate) next: Option<String>,
 }
 
 /// What `get` lists.

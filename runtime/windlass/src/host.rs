@@ -1,12 +1,18 @@
 //! What a running program is asked through: the manager, its metrics, what became of documents. Entry point: [`Host`].
 
 use crate::board::Board;
-use crate::load::{Configuration, Merged};
+use crate::document::Problem;
+use crate::heartbeat::Heartbeat;
+use crate::kinds::ManagerSpec;
+use crate::load::Configuration;
+use crate::pressure::Pressure;
 use crate::tally::Tally;
 use arc_swap::ArcSwap;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use windlass_fleet::manager::ManagerHandle;
 
 /// The running program as the admin endpoints see it.
@@ -19,6 +25,15 @@ pub(crate) struct Host {
     pub(crate) configuration: ArcSwap<Configuration>,
     /// What is wrong with documents as they are now.
     pub(crate) problems: ArcSwap<Vec<String>>,
+    /// Fields of the Manager that have changed since the start and are read there alone.
+    pub(crate) needs_restart: ArcSwap<Vec<&'static str>>,
+    /// What the process has nearly used up.
+    pub(crate) pressure: ArcSwap<Pressure>,
+    /// Set once the clusters of the start have been brought in, and never again unset.
+    pub(crate) synced: AtomicBool,
+    /// Of each runtime.
+    pub(crate) heartbeats: Vec<Heartbeat>,
+    problem_count: Gauge,
     registry: Registry,
 }
 
@@ -27,25 +42,46 @@ impl Host {
     pub(crate) fn new(
         manager: ManagerHandle,
         board: Arc<Board>,
-        merged: Merged,
-        registry: Registry,
+        configuration: Configuration,
+        mut registry: Registry,
+        heartbeats: Vec<Heartbeat>,
     ) -> Arc<Self> {
-        let Merged {
-            configuration,
-            problems,
-        } = merged;
-        let problems = problems.iter().map(ToString::to_string).collect();
-        let (configuration, problems) = (
-            ArcSwap::from_pointee(configuration),
-            ArcSwap::from_pointee(problems),
+        let problem_count = Gauge::default();
+        registry.register(
+            "windlass_configuration_problems",
+            "Documents, and what they name, that are not in effect as they are now",
+            problem_count.clone(),
         );
         Arc::new(Self {
             manager,
             board,
-            configuration,
-            problems,
+            configuration: ArcSwap::from_pointee(configuration),
+            problems: ArcSwap::default(),
+            needs_restart: ArcSwap::default(),
+            pressure: ArcSwap::default(),
+            synced: AtomicBool::new(false),
+            heartbeats,
+            problem_count,
             registry,
         })
+    }
+
+    /// Takes note of what is wrong with documents now, and logs what was not wrong before.
+    pub(crate) fn tell_problems(&self, problems: &[Problem]) {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let told = self.problems.swap(Arc::new(problems.clone()));
+        for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+            tracing::error!(
+                problem,
+                "the document is not in effect, its last good version is if there was one"
+            );
+        }
+    }
+
+    /// Has as much run at once as a Manager asks for, or less of it while memory is short.
+    pub(crate) fn apply_concurrency(&self, spec: &ManagerSpec) {
+        let bound = self.pressure.load().bound(spec.concurrency());
+        self.manager.set_concurrency(&bound);
     }
 
     /// Everything that is not as the documents ask.
@@ -68,6 +104,9 @@ impl Host {
     /// # Errors
     /// When a metric cannot be printed.
     pub(crate) fn metrics(&self) -> Result<String, fmt::Error> {
+        let problems = self.all_problems().len();
+        self.problem_count
+            .set(i64::try_from(problems).unwrap_or(i64::MAX));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)

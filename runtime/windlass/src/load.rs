@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Spec {
     /// The process.
-    Manager(ManagerSpec),
+    Manager(Box<ManagerSpec>),
     /// A source of clusters.
     Provider(ProviderSpec),
     /// An owner of reconcilers.
@@ -92,7 +92,6 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// All documents.
-    #[cfg(test)]
     pub(crate) fn documents(&self) -> &[Document] {
         &self.documents
     }
@@ -111,9 +110,15 @@ impl Configuration {
         self.documents
             .iter()
             .find_map(|document| match &document.spec {
-                Spec::Manager(spec) => Some((document, spec)),
+                Spec::Manager(spec) => Some((document, &**spec)),
                 _ => None,
             })
+    }
+
+    /// What the manager's document asks for, or the defaults.
+    pub(crate) fn manager_spec(&self) -> ManagerSpec {
+        let spec = self.manager().map(|(_, spec)| spec.clone());
+        spec.unwrap_or_default()
     }
 
     /// The providers.

@@ -1,21 +1,26 @@
 //! A configuration at work, from its first reading to the end of its drain. Entry point: [`run`].
 
+mod providers;
 mod reload;
+mod shed;
 
 use crate::admin;
 use crate::board::Board;
 use crate::cli::{Format, IdleArgs};
 use crate::clusters;
 use crate::guests::Guests;
+use crate::heartbeat::Heartbeat;
 use crate::host::Host;
 use crate::idle;
 use crate::kinds::{Kind, ManagerSpec, TenantSpec};
 use crate::load::{Configuration, Merged, load, merge};
+use crate::process::{ProcessMetrics, raise_descriptor_limit};
 use crate::reconcilers::{Change, Reconcilers};
 use crate::signals::stop_on_signals;
 use crate::simulated::Simulated;
 use anyhow::{Context, Result, bail};
 use prometheus_client::registry::Registry;
+use providers::Providers;
 use reload::Reload;
 pub(crate) use reload::source_folders;
 use std::net::SocketAddr;
@@ -24,9 +29,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
-use windlass_fleet::manager::{Builder, Concurrency, Manager, ManagerOptions};
+use windlass_fleet::manager::{Builder, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::queue::TenantOptions;
 use windlass_sandbox::GuestRuntime;
@@ -54,6 +60,7 @@ pub(crate) struct Session {
 pub(crate) async fn run(session: Session) -> Result<ExitCode> {
     let stop = CancellationToken::new();
     stop_on_signals(stop.clone())?;
+    raise_descriptor_limit();
     let workers = GuestRuntime::new(None).context("start the guests' threads")?;
     let prepared = Prepared::new(&session, &workers).await?;
     let listener = bind_admin(&session, &prepared.merged.configuration).await?;
@@ -67,6 +74,7 @@ struct Prepared {
     board: Arc<Board>,
     reconcilers: Reconcilers,
     merged: Merged,
+    heartbeats: Vec<Heartbeat>,
 }
 
 impl Prepared {
@@ -77,8 +85,10 @@ impl Prepared {
             bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }
         let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessMetrics::starting()));
         let mut manager = build_manager(session, &merged.configuration, workers)?;
-        manager = manager.metrics(Metrics::new(&mut registry));
+        let limits = merged.configuration.manager_spec().metric_limits();
+        manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
         let board = Arc::new(Board::default());
         let mut reconcilers = Reconcilers::new(Guests::new()?, board.clone());
         for change in reconcilers.changes(&merged.configuration).await {
@@ -90,9 +100,6 @@ impl Prepared {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
         }
-        for problem in &merged.problems {
-            tracing::error!(%problem, "document left out");
-        }
         reconcilers.tell();
         Ok(Self {
             manager,
@@ -100,6 +107,10 @@ impl Prepared {
             board,
             reconcilers,
             merged,
+            heartbeats: vec![
+                Heartbeat::start("host", &Handle::current()),
+                Heartbeat::start("guests", workers.handle()),
+            ],
         })
     }
 
@@ -111,14 +122,28 @@ impl Prepared {
         stop: CancellationToken,
     ) -> Result<ExitCode> {
         let bound = self.manager.build()?.bind();
-        let host = Host::new(bound.handle(), self.board, self.merged, self.registry);
+        let mut problems = self.merged.problems;
+        let mut providers = Providers::default();
+        if session.simulated.is_none() {
+            let configuration = &self.merged.configuration;
+            problems.extend(providers.apply(&bound.handle(), configuration));
+        }
+        let host = Host::new(
+            bound.handle(),
+            self.board,
+            self.merged.configuration,
+            self.registry,
+            self.heartbeats,
+        );
+        host.tell_problems(&problems);
         tracing::info!(address = %listener.local_addr()?, "admin endpoints are served");
         // Served until the drain is over, so that it can be watched.
         let served = CancellationToken::new();
         let admin = tokio::spawn(admin::serve(listener, host.clone(), served.clone()));
-        let reload = Reload::start(&session, host.clone(), self.reconcilers)
+        let reload = Reload::start(&session, host.clone(), self.reconcilers, providers)
             .context("watch the configuration")?;
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
+        let shed = tokio::spawn(shed::follow(host.clone()));
         // In-memory clusters are served to the end of the drain.
         let simulated = session.simulated.clone();
         let watched = tokio::spawn(end_when_idle(session, host, stop.clone()));
@@ -128,6 +153,7 @@ impl Prepared {
         drop(simulated);
         reload.await.context("the reload ended early")?;
         let code = watched.await.context("the wait to be idle ended early")??;
+        shed.abort();
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
         Ok(code)
@@ -184,20 +210,12 @@ fn build_manager(
     configuration: &Configuration,
     workers: &GuestRuntime,
 ) -> Result<Builder> {
-    let spec = configuration
-        .manager()
-        .map(|(_, spec)| spec.clone())
-        .unwrap_or_default();
+    let spec = configuration.manager_spec();
     let options = ManagerOptions {
-        concurrency: Concurrency {
-            global: spec
-                .concurrency
-                .global
-                .unwrap_or(ManagerSpec::DEFAULT_GLOBAL),
-            per_cluster: spec.concurrency.per_cluster,
-        },
-        drain_timeout: spec.drain_timeout.unwrap_or(ManagerSpec::DEFAULT_DRAIN).0,
+        concurrency: spec.concurrency(),
+        drain_timeout: spec.drain_timeout(),
         reconcile_runtime: Some(workers.handle().clone()),
+        transport: spec.transport.options(),
         ..ManagerOptions::default()
     };
     let mut builder = Manager::builder().options(options);
@@ -223,12 +241,6 @@ fn build_manager(
     }
     if let Some(election) = spec.leader_election.options(&machine()) {
         builder = builder.leader_election(election);
-    }
-    for (document, spec) in configuration.providers() {
-        match clusters::provider(document, spec) {
-            Ok(provider) => builder = builder.provider(provider),
-            Err(problem) => tracing::error!(%problem, "provider not started"),
-        }
     }
     Ok(builder)
 }

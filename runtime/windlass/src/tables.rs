@@ -1,7 +1,7 @@
 //! Views as tables for people. Entry points: one function for each view.
 
 use crate::output::{Cell, Table, Tone, age, size};
-use crate::view::{ClusterView, KeyView, ReconcilerView, TenantView};
+use crate::view::{ClusterView, ExplanationView, KeyView, ReconcilerView, TenantView};
 
 /// The local cluster has no name of its own to print.
 pub(crate) fn cluster_name(name: &str) -> &str {
@@ -11,7 +11,14 @@ pub(crate) fn cluster_name(name: &str) -> &str {
 /// Clusters: state, since when, what is cached.
 pub(crate) fn clusters(views: &[ClusterView]) -> Table {
     let mut table = Table::new(&[
-        "CLUSTER", "STATE", "SINCE", "OBJECTS", "SIZE", "SERVER", "REASON",
+        "CLUSTER",
+        "STATE",
+        "SINCE",
+        "OBJECTS",
+        "SIZE",
+        "CONNECTIONS",
+        "SERVER",
+        "REASON",
     ]);
     for view in views {
         let tone = match view.state.as_str() {
@@ -25,6 +32,7 @@ pub(crate) fn clusters(views: &[ClusterView]) -> Table {
             Cell::number(age(view.since_seconds)),
             Cell::number(view.objects),
             Cell::number(size(view.bytes)),
+            Cell::number(view.connections),
             Cell::text(&view.server),
             Cell::text(&view.reason),
         ]);
@@ -128,12 +136,7 @@ pub(crate) fn keys(views: &[KeyView]) -> Table {
         seconds.map_or("-".to_owned(), |seconds| age(seconds.max(0.0) as u64))
     };
     for view in views {
-        let tone = match view.state.as_str() {
-            "terminal" => Tone::Bad,
-            "backoff" | "held" => Tone::Warn,
-            "running" => Tone::Good,
-            _ => Tone::Plain,
-        };
+        let tone = tone_of_key(&view.state);
         table.row([
             Cell::text(&view.key),
             Cell::text(format!("{}/{}", view.tenant, view.reconciler)),
@@ -147,4 +150,47 @@ pub(crate) fn keys(views: &[KeyView]) -> Table {
         ]);
     }
     table
+}
+
+/// What reconcilers make of a key: the longest last.
+pub(crate) fn explanations(views: &[ExplanationView]) -> Table {
+    let headings = [
+        "RECONCILER",
+        "STATE",
+        "FAILURES",
+        "CAUSE",
+        "LAST RUN",
+        "BLAME",
+        "WHY",
+    ];
+    let mut table = Table::new(&headings);
+    for view in views {
+        let last = view.last_ended_seconds.map_or(String::new(), |seconds| {
+            format!("{} {} ago", view.last_result, age(seconds.max(0.0) as u64))
+        });
+        let why = if view.last_error.is_empty() {
+            view.why.clone()
+        } else {
+            format!("{}: {}", view.why, view.last_error)
+        };
+        table.row([
+            Cell::text(format!("{}/{}", view.tenant, view.reconciler)),
+            Cell::toned(&view.state, tone_of_key(&view.state)),
+            Cell::bad_number(view.attempts),
+            Cell::text(&view.cause),
+            Cell::text(last),
+            Cell::text(&view.blame),
+            Cell::text(why),
+        ]);
+    }
+    table
+}
+
+fn tone_of_key(state: &str) -> Tone {
+    match state {
+        "terminal" => Tone::Bad,
+        "backoff" | "held" | "throttled" => Tone::Warn,
+        "running" => Tone::Good,
+        _ => Tone::Plain,
+    }
 }

@@ -16,6 +16,9 @@ pub(crate) struct ClusterView {
     pub(crate) since_seconds: u64,
     /// The API server's URL.
     pub(crate) server: String,
+    /// Open connections to its server, which clusters of the same server and credentials share.
+    #[serde(default)]
+    pub(crate) connections: u64,
     /// Objects in its stores.
     pub(crate) objects: u64,
     /// Bytes in its stores.
@@ -118,11 +121,64 @@ pub(crate) struct KeyView {
     pub(crate) priority: i64,
 }
 
+/// What one reconciler makes of a key that somebody asks about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExplanationView {
+    /// The key.
+    pub(crate) key: String,
+    /// The tenant.
+    pub(crate) tenant: String,
+    /// The reconciler.
+    pub(crate) reconciler: String,
+    /// Its state in the queue; idle when there is nothing to do for it.
+    pub(crate) state: String,
+    /// Why it is not reconciled, or what it waits for.
+    pub(crate) why: String,
+    /// Runs that failed since the last one that did not.
+    pub(crate) attempts: u64,
+    /// When it runs next, in seconds from now; none: when its turn or an event comes.
+    pub(crate) runs_in_seconds: Option<f64>,
+    /// Why its last run failed; empty when it did not.
+    pub(crate) last_error: String,
+    /// Whose fault that was: guest, host or api; empty when it did not fail.
+    pub(crate) blame: String,
+    /// What enqueued it; empty when nothing did.
+    pub(crate) cause: String,
+    /// How its last run ended, if that was lately: success, requeue_after or error.
+    pub(crate) last_result: String,
+    /// How long ago that was.
+    pub(crate) last_ended_seconds: Option<f64>,
+}
+
+/// What became of the documents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ConfigurationView {
+    /// Kind and name of each that is in effect, perhaps in an earlier version.
+    pub(crate) documents: Vec<String>,
+    /// What is not in effect as it is now, and why.
+    pub(crate) problems: Vec<String>,
+    /// Fields of the Manager that have changed and take effect with the next start.
+    pub(crate) needs_restart: Vec<String>,
+}
+
 /// A list of views.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Items<T> {
     /// The views.
     pub(crate) items: Vec<T>,
+    /// Asked for again with this, the list goes on; none at its end.
+    #[serde(default, rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+}
+
+impl<T> Items<T> {
+    /// All that there are.
+    pub(crate) fn all(items: Vec<T>) -> Self {
+        Self { items, next: None }
+    }
 }
 
 /// Asks for a key to be reconciled now.

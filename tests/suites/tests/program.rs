@@ -12,11 +12,19 @@ mod dev;
 mod leading;
 #[path = "program/objects.rs"]
 mod objects;
+#[path = "program/live.rs"]
+mod live;
+#[path = "program/pressure.rs"]
+mod pressure;
+#[path = "program/probes.rs"]
+mod probes;
 #[path = "program/project.rs"]
 mod project;
 #[path = "program/real.rs"]
 mod real;
 #[path = "program/run.rs"]
 mod run;
+#[path = "program/running.rs"]
+mod running;
 #[path = "program/witness.rs"]
 mod witness;

@@ -1,15 +1,14 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
-use super::election;
 use crate::host::Host;
 use crate::view::{
-    ClusterView, Items, KeyView, ReconcilerView, RequeueReply, RequeueRequest, TenantView,
+    ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ReconcilerView, RequeueReply,
+    RequeueRequest, TenantView,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
-use windlass_fleet::cluster::ClusterState;
-use windlass_fleet::manager::{KeyFilter, KeyStatus};
+use windlass_fleet::manager::{Explanation, KeyFilter, KeyStatus};
 use windlass_fleet::{ClusterName, ControllerName, Request};
 
 /// Most keys that one answer lists.
@@ -24,13 +23,17 @@ pub(super) struct KeyQuery {
     cluster: Option<String>,
     state: Option<String>,
     limit: Option<usize>,
+    /// Where an earlier answer said that the list goes on.
+    #[serde(rename = "continue")]
+    next: Option<u32>,
 }
 
-/// A named condition of readiness.
-pub(super) struct Condition {
-    pub(super) name: &'static str,
-    pub(super) holds: bool,
-    pub(super) detail: String,
+/// What `/api/v1/explain` is asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExplainQuery {
+    key: String,
+    reconciler: Option<String>,
 }
 
 /// Why a key was not requeued.
@@ -43,6 +46,20 @@ pub(super) enum RequeueError {
 
 /// State of what a provider cannot make a cluster of.
 const UNUSABLE: &str = "Unusable";
+
+/// What is in effect of the documents, and what is not.
+pub(super) fn configuration(host: &Host) -> ConfigurationView {
+    let documents = host.configuration.load_full();
+    let documents = documents.documents().iter();
+    let names = documents.map(|document| document.identity.to_string());
+    let needs_restart = host.needs_restart.load_full();
+    let needs_restart = needs_restart.iter();
+    ConfigurationView {
+        documents: names.collect(),
+        problems: host.all_problems(),
+        needs_restart: needs_restart.map(|field| (*field).to_owned()).collect(),
+    }
+}
 
 /// The engaged clusters, and what providers cannot use.
 pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
@@ -60,6 +77,7 @@ pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
             reason: status.reason,
             since_seconds: now.saturating_sub(status.since),
             server: status.server,
+            connections: (status.connections.http1.open + status.connections.http2.open) as u64,
             objects: status.objects as u64,
             bytes: status.bytes as u64,
             stores: status.stores.len() as u64,
@@ -71,9 +89,7 @@ pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
         reason: problem.message,
         ..ClusterView::default()
     });
-    Items {
-        items: views.chain(unusable).collect(),
-    }
+    Items::all(views.chain(unusable).collect())
 }
 
 /// The reconcilers that documents ask for, whether they run or not.
@@ -111,9 +127,7 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
         view.name = name;
         view
     });
-    Items {
-        items: views.collect(),
-    }
+    Items::all(views.collect())
 }
 
 /// The error of some key that fails now.
@@ -159,15 +173,20 @@ pub(super) fn tenants(host: &Host) -> Items<TenantView> {
             name,
         }
     });
-    Items {
-        items: views.collect(),
-    }
+    Items::all(views.collect())
 }
 
 /// Keys that the query takes.
 pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, String> {
-    const STATES: [&str; 7] = [
-        "ready", "held", "running", "delayed", "backoff", "terminal", "failing",
+    const STATES: [&str; 8] = [
+        "ready",
+        "held",
+        "running",
+        "delayed",
+        "backoff",
+        "throttled",
+        "terminal",
+        "failing",
     ];
     if let Some(state) = &query.state
         && !STATES.contains(&state.as_str())
@@ -190,14 +209,56 @@ pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, Stri
         state: query.state.clone(),
         limit: query.limit.unwrap_or(MAX_KEYS).min(MAX_KEYS),
     };
+    let page = host.manager.keys_page(&filter, query.next.unwrap_or(0));
     Ok(Items {
-        items: host
-            .manager
-            .keys(&filter)
-            .into_iter()
-            .map(key_view)
-            .collect(),
+        items: page.keys.into_iter().map(key_view).collect(),
+        next: page.next.map(|next| next.to_string()),
     })
+}
+
+/// Why a key is not reconciled, by reconciler.
+pub(super) fn explain(host: &Host, query: &ExplainQuery) -> Result<Items<ExplanationView>, String> {
+    let request: Request = query.key.parse().map_err(|error| format!("{error}"))?;
+    let explanations = host.manager.explain(&request, query.reconciler.as_deref());
+    if explanations.is_empty() {
+        let whose = query.reconciler.as_deref().unwrap_or_default();
+        return Err(format!(
+            "there is no reconciler {whose} that serves: see windlass get reconcilers"
+        ));
+    }
+    let unusable = host.manager.provider_problems();
+    let views = explanations.into_iter().map(|explanation| {
+        let mut view = explanation_view(&request, explanation);
+        let engaged = host.manager.fleet().cluster(&request.cluster).is_some();
+        if !engaged && let Some(problem) = unusable.first() {
+            view.why
+                .push_str(&format!("; {}: {}", problem.subject, problem.message));
+        }
+        view
+    });
+    Ok(Items::all(views.collect()))
+}
+
+fn explanation_view(request: &Request, explanation: Explanation) -> ExplanationView {
+    let key = explanation.key.map(key_view);
+    let state = key.as_ref().map_or("idle", |key| key.state.as_str());
+    ExplanationView {
+        key: request.to_string(),
+        tenant: explanation.tenant,
+        reconciler: explanation.controller,
+        state: state.to_owned(),
+        why: explanation.why,
+        last_result: explanation.last_result.unwrap_or_default().to_owned(),
+        last_ended_seconds: explanation.last_ended,
+        ..key.map_or_else(ExplanationView::default, |key| ExplanationView {
+            attempts: key.attempts,
+            runs_in_seconds: key.runs_in_seconds,
+            last_error: key.last_error,
+            blame: key.blame,
+            cause: key.cause,
+            ..ExplanationView::default()
+        })
+    }
 }
 
 /// A key as it is shown.
@@ -245,46 +306,4 @@ pub(super) fn requeue(host: &Host, asked: &RequeueRequest) -> Result<RequeueRepl
             requeued: requeued as u64,
         }),
     }
-}
-
-/// What readiness depends on. A dead cluster is no condition: it costs the others nothing.
-pub(super) fn conditions(host: &Host) -> Vec<Condition> {
-    let entries = host.board.entries();
-    let serving = entries
-        .values()
-        .filter(|entry| entry.revision.is_some())
-        .count();
-    let stale = entries
-        .values()
-        .filter(|entry| entry.problem.is_some())
-        .count();
-    let clusters = host.manager.clusters();
-    let ready = clusters
-        .iter()
-        .filter(|cluster| cluster.state == ClusterState::Ready)
-        .count();
-    let mut conditions = vec![
-        Condition {
-            name: "reconcilers",
-            holds: serving > 0,
-            detail: format!(
-                "{serving} of {} serve, {stale} are not as their document asks",
-                entries.len()
-            ),
-        },
-        Condition {
-            name: "clusters",
-            holds: clusters.is_empty() || ready > 0,
-            detail: format!("{ready} of {} are ready", clusters.len()),
-        },
-    ];
-    if let Some(status) = host.manager.election() {
-        let (holds, detail) = election::verdict(&status);
-        conditions.push(Condition {
-            name: "election",
-            holds,
-            detail,
-        });
-    }
-    conditions
 }

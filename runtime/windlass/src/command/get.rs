@@ -3,7 +3,7 @@
 use crate::cli::{Format, GetArgs, What};
 use crate::client::{Client, query};
 use crate::output::Table;
-use crate::tables::{clusters, keys, reconcilers, tenants};
+use crate::tables::{clusters, explanations, keys, reconcilers, tenants};
 use crate::view::Items;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -15,19 +15,33 @@ use std::process::ExitCode;
 /// When no manager answers.
 pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<ExitCode> {
     let client = Client::new(&args.admin.admin);
+    if args.key.is_some() && args.what != What::Keys {
+        anyhow::bail!(
+            "a name goes with keys alone: windlass get keys cluster://CLUSTER/NAMESPACE/NAME"
+        );
+    }
     match args.what {
         What::Clusters => show(&client, "/api/v1/clusters", format, clusters).await?,
         What::Reconcilers => show(&client, "/api/v1/reconcilers", format, reconcilers).await?,
         What::Tenants => show(&client, "/api/v1/tenants", format, tenants).await?,
-        What::Keys => {
-            let filter = query([
-                ("reconciler", args.reconciler),
-                ("cluster", args.cluster),
-                ("state", args.state),
-                ("limit", Some(args.limit.to_string())),
-            ]);
-            show(&client, &format!("/api/v1/keys{filter}"), format, keys).await?;
-        }
+        What::Keys => match args.key {
+            Some(key) => {
+                let asked = query([("key", Some(key)), ("reconciler", args.reconciler)]);
+                let path = format!("/api/v1/explain{asked}");
+                show(&client, &path, format, explanations).await?;
+            }
+            None => {
+                let filter = query([
+                    ("tenant", args.tenant),
+                    ("reconciler", args.reconciler),
+                    ("cluster", args.cluster),
+                    ("state", args.state),
+                    ("limit", Some(args.limit.to_string())),
+                    ("continue", args.next),
+                ]);
+                show(&client, &format!("/api/v1/keys{filter}"), format, keys).await?;
+            }
+        },
     }
     Ok(super::DONE)
 }
@@ -49,6 +63,9 @@ async fn show<T: DeserializeOwned>(
                 anstream::eprintln!("none");
             } else {
                 anstream::print!("{}", table(&answer.items));
+            }
+            if let Some(next) = answer.next {
+                anstream::eprintln!("there are more: add --continue {next}");
             }
         }
     }

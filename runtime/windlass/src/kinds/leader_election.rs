@@ -9,7 +9,7 @@ use windlass_fleet::election::{ElectionOptions, Timing};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct LeaderElectionSpec {
-    /// Default: false.
+    /// Whether it is held. Default: false.
     pub(crate) enabled: bool,
     /// Where the Lease lives; it must exist. Default: windlass.
     pub(crate) namespace: Option<String>,

@@ -1,10 +1,16 @@
 //! Kind `Manager`: the process. Entry point: [`ManagerSpec`].
 
 use crate::kinds::leader_election::LeaderElectionSpec;
-use crate::kinds::{Interval, Refusal, at_least_one};
+use crate::kinds::{Bytes, Interval, Refusal, at_least_one};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
+use windlass_fleet::cluster::{RateLimit, TransportOptions};
+use windlass_fleet::manager::Concurrency;
+use windlass_fleet::metrics::MetricLimits;
 
 /// What the process itself is asked for. The document may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +24,10 @@ pub(crate) struct ManagerSpec {
     pub(crate) admin: AdminSpec,
     /// How long a stop waits for what is running. Default: 30s.
     pub(crate) drain_timeout: Option<Interval>,
+    /// Bounds on calls to API servers.
+    pub(crate) transport: TransportSpec,
+    /// Bounds on metrics.
+    pub(crate) metrics: MetricsSpec,
     /// One of several processes works, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
 }
@@ -26,7 +36,7 @@ pub(crate) struct ManagerSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct LocalSpec {
-    /// A kubeconfig file, relative to the document's folder.
+    /// A kubeconfig file, relative to the document's folder. Default: none, and then `inCluster` is needed.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// A context of `kubeconfig`. Default: its current context.
     pub(crate) context: Option<String>,
@@ -52,7 +62,81 @@ pub(crate) struct AdminSpec {
     pub(crate) address: Option<String>,
 }
 
+/// Bounds on calls to API servers, each cluster counting for itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct TransportSpec {
+    /// Time for TCP and TLS, 100ms to 5m. Default: 10s.
+    pub(crate) connect_timeout: Option<Interval>,
+    /// Time for a whole call that is not a watch, 1s to 10m. Default: 30s.
+    pub(crate) call_timeout: Option<Interval>,
+    /// Calls under way at once, watches apart. Default: 128.
+    pub(crate) requests_in_flight: Option<usize>,
+    /// Watches under way at once. Default: 512.
+    pub(crate) watches_in_flight: Option<usize>,
+    /// Calls and watches that begin per second, up to 1000000; as many may begin at once after a pause. Default: no limit.
+    pub(crate) requests_per_second: Option<u32>,
+    /// Connections at once to one server as one identity. Default: 4096.
+    pub(crate) max_connections: Option<usize>,
+    /// Time for a credential plugin, 1s to 10m. Default: 30s.
+    pub(crate) plugin_timeout: Option<Interval>,
+    /// Largest answer that is read, 1Mi to 1Gi. Default: 64Mi.
+    pub(crate) max_answer: Option<Bytes>,
+    /// Largest event of a watch, 1Mi to 256Mi. Default: 8Mi.
+    pub(crate) max_event: Option<Bytes>,
+    /// Longest time that a server may ask to be left alone, up to 1h. Default: 1m.
+    pub(crate) max_retry_after: Option<Interval>,
+}
+
+/// Bounds on metrics.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct MetricsSpec {
+    /// Clusters that have series of their own, up to 100000; those beyond are counted together. Default: 1000.
+    pub(crate) clusters: Option<usize>,
+    /// Pairs of a reconciler and a cluster that have series of their own, up to 1000000. Default: 10000.
+    pub(crate) pairs: Option<usize>,
+}
+
 impl ManagerSpec {
+    /// How much runs at once, the defaults filled in.
+    pub(crate) fn concurrency(&self) -> Concurrency {
+        Concurrency {
+            global: self.concurrency.global.unwrap_or(Self::DEFAULT_GLOBAL),
+            per_cluster: self.concurrency.per_cluster,
+        }
+    }
+
+    /// How long a stop waits for what is running, the default filled in.
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        self.drain_timeout.unwrap_or(Self::DEFAULT_DRAIN).0
+    }
+
+    /// Bounds on series, the defaults filled in.
+    pub(crate) fn metric_limits(&self) -> MetricLimits {
+        let default = MetricLimits::default();
+        MetricLimits {
+            clusters: self.metrics.clusters.unwrap_or(default.clusters),
+            pairs: self.metrics.pairs.unwrap_or(default.pairs),
+        }
+    }
+
+    /// What differs from another, of what is read at the start alone. By its path.
+    pub(crate) fn fixed_at_start(&self, other: &Self) -> Vec<&'static str> {
+        let differs = [
+            ("spec.local", self.local != other.local),
+            ("spec.admin", self.admin != other.admin),
+            ("spec.transport", self.transport != other.transport),
+            ("spec.metrics", self.metrics != other.metrics),
+            (
+                "spec.leaderElection",
+                self.leader_election != other.leader_election,
+            ),
+        ];
+        let differs = differs.into_iter().filter(|(_, differs)| *differs);
+        differs.map(|(path, _)| path).collect()
+    }
+
     /// Where the admin endpoints listen when nothing else is said.
     pub(crate) const DEFAULT_ADMIN: &'static str = "127.0.0.1:8080";
     /// How long a stop waits when nothing else is said.
@@ -67,6 +151,15 @@ impl ManagerSpec {
         }
         at_least_one("spec.concurrency.global", self.concurrency.global)?;
         at_least_one("spec.concurrency.perCluster", self.concurrency.per_cluster)?;
+        self.transport.check()?;
+        self.metrics.check()?;
+        if let Some(timeout) = self.drain_timeout {
+            within(
+                "spec.drainTimeout",
+                timeout,
+                &(Interval::seconds(0)..=Interval::seconds(3600)),
+            )?;
+        }
         if let Some(address) = &self.admin.address
             && address.parse::<SocketAddr>().is_err()
         {
@@ -97,4 +190,100 @@ impl LocalSpec {
             _ => Ok(()),
         }
     }
+}
+
+impl TransportSpec {
+    /// Bounds on calls, the defaults filled in.
+    pub(crate) fn options(&self) -> TransportOptions {
+        let default = TransportOptions::default();
+        let time = |given: Option<Interval>, otherwise| given.map_or(otherwise, |time| time.0);
+        let size = |given: Option<Bytes>, otherwise| {
+            given.map_or(otherwise, |size| {
+                usize::try_from(size.0).unwrap_or(usize::MAX)
+            })
+        };
+        TransportOptions {
+            connect_timeout: time(self.connect_timeout, default.connect_timeout),
+            call_timeout: time(self.call_timeout, default.call_timeout),
+            max_retry_after: time(self.max_retry_after, default.max_retry_after),
+            max_body: size(self.max_answer, default.max_body),
+            max_line: size(self.max_event, default.max_line),
+            in_flight: self.requests_in_flight.unwrap_or(default.in_flight),
+            watches: self.watches_in_flight.unwrap_or(default.watches),
+            max_connections: self.max_connections.unwrap_or(default.max_connections),
+            plugin_timeout: time(self.plugin_timeout, default.plugin_timeout),
+            rate: self.requests_per_second.map(|rate| RateLimit {
+                per_second: f64::from(rate),
+                burst: rate,
+            }),
+        }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let times = [
+            (
+                "spec.transport.connectTimeout",
+                self.connect_timeout,
+                Interval::millis(100)..=Interval::seconds(300),
+            ),
+            (
+                "spec.transport.callTimeout",
+                self.call_timeout,
+                Interval::seconds(1)..=Interval::seconds(600),
+            ),
+            (
+                "spec.transport.pluginTimeout",
+                self.plugin_timeout,
+                Interval::seconds(1)..=Interval::seconds(600),
+            ),
+            (
+                "spec.transport.maxRetryAfter",
+                self.max_retry_after,
+                Interval::seconds(0)..=Interval::seconds(3600),
+            ),
+        ];
+        for (path, time, range) in times {
+            time.map_or(Ok(()), |time| within(path, time, &range))?;
+        }
+        let sizes = [
+            ("spec.transport.maxAnswer", self.max_answer, 1024),
+            ("spec.transport.maxEvent", self.max_event, 256),
+        ];
+        for (path, size, most) in sizes {
+            let range = Bytes::mebibytes(1)..=Bytes::mebibytes(most);
+            size.map_or(Ok(()), |size| within(path, size, &range))?;
+        }
+        if let Some(rate) = self.requests_per_second {
+            within("spec.transport.requestsPerSecond", rate, &(1..=1_000_000))?;
+        }
+        at_least_one("spec.transport.requestsInFlight", self.requests_in_flight)?;
+        at_least_one("spec.transport.watchesInFlight", self.watches_in_flight)?;
+        at_least_one("spec.transport.maxConnections", self.max_connections)
+    }
+}
+
+impl MetricsSpec {
+    fn check(&self) -> Result<(), Refusal> {
+        for (path, value, most) in [
+            ("spec.metrics.clusters", self.clusters, 100_000),
+            ("spec.metrics.pairs", self.pairs, 1_000_000),
+        ] {
+            value.map_or(Ok(()), |value| within(path, value, &(0..=most)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what is outside of a range, and names its ends.
+fn within<T: PartialOrd + fmt::Display>(
+    path: &str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<(), Refusal> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = (range.start(), range.end());
+    let message = format!("expected {least} to {most}, found {value}");
+    Err(Refusal::new(path, message))
 }

@@ -170,7 +170,9 @@ fn read_spec(
 ) -> Result<Document, Problem> {
     let whose = identity.map_or_else(|| kind.to_string(), Identity::to_string);
     let spec = match kind {
-        Kind::Manager => optional(file, node, &whose, ManagerSpec::check).map(Spec::Manager),
+        Kind::Manager => {
+            optional(file, node, &whose, ManagerSpec::check).map(|s| Spec::Manager(Box::new(s)))
+        }
         Kind::Provider => required(file, node, &whose, ProviderSpec::check).map(Spec::Provider),
         Kind::Tenant => optional(file, node, &whose, TenantSpec::check).map(Spec::Tenant),
         Kind::Reconciler => required(file, node, &whose, ReconcilerSpec::check)

@@ -179,6 +179,31 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         ),
         (
             "Manager",
+            "{drainTimeout: 2h}",
+            "4:22: spec.drainTimeout of Manager x: expected 0s to 1h, found 2h",
+        ),
+        (
+            "Manager",
+            "{transport: {callTimeout: 10ms}}",
+            "4:33: spec.transport.callTimeout of Manager x: expected 1s to 10m, found 10ms",
+        ),
+        (
+            "Manager",
+            "{transport: {maxEvent: 1Gi}}",
+            "4:30: spec.transport.maxEvent of Manager x: expected 1Mi to 256Mi, found 1Gi",
+        ),
+        (
+            "Manager",
+            "{transport: {requestsInFlight: 0}}",
+            "4:38: spec.transport.requestsInFlight of Manager x: expected 1 or more, found 0",
+        ),
+        (
+            "Manager",
+            "{metrics: {clusters: 1000000}}",
+            "4:28: spec.metrics.clusters of Manager x: expected 0 to 100000, found 1000000",
+        ),
+        (
+            "Manager",
             "{admin: {address: localhost}}",
             "4:25: spec.admin.address of Manager x: \"localhost\" is not an address: write an IP and a port, for example 127.0.0.1:8080",
         ),

@@ -1,10 +1,10 @@
 //! Follows changes of documents, guests and their sources while the manager runs. Entry point: [`Reload::start`].
 
+use super::providers::Providers;
 use super::{Session, tenant_options};
-use crate::clusters;
 use crate::guest_build::build;
 use crate::host::Host;
-use crate::kinds::Identity;
+use crate::kinds::ManagerSpec;
 use crate::load::{Configuration, Listing, load, merge};
 use crate::reconcilers::{Change, Reconcilers};
 use crate::watch::{Target, Watch, written_since};
@@ -24,6 +24,9 @@ pub(super) struct Reload {
     has_fleet: bool,
     host: Arc<Host>,
     reconcilers: Reconcilers,
+    providers: Providers,
+    /// The Manager that the process was started with.
+    started: ManagerSpec,
     watch: Watch,
 }
 
@@ -36,13 +39,16 @@ impl Reload {
         session: &Session,
         host: Arc<Host>,
         reconcilers: Reconcilers,
+        providers: Providers,
     ) -> notify::Result<Self> {
         Ok(Self {
             files: session.files.clone(),
             built: session.built,
+            started: host.configuration.load().manager_spec(),
             has_fleet: session.simulated.is_none(),
             host,
             reconcilers,
+            providers,
             watch: Watch::start()?,
         })
     }
@@ -73,10 +79,14 @@ impl Reload {
         let outcome = load(&self.files);
         let last = self.host.configuration.load_full();
         let merged = merge(&last, &outcome);
-        self.tell(merged.problems.iter().map(ToString::to_string).collect());
+        let mut problems = merged.problems;
         self.apply_manager(&last, &merged.configuration);
         self.apply_tenants(&last, &merged.configuration);
-        self.apply_providers(&last, &merged.configuration);
+        if self.has_fleet {
+            let manager = &self.host.manager;
+            problems.extend(self.providers.apply(manager, &merged.configuration));
+        }
+        self.host.tell_problems(&problems);
         self.host
             .configuration
             .store(Arc::new(merged.configuration.clone()));
@@ -85,18 +95,6 @@ impl Reload {
         }
         self.reconcilers.tell();
         self.watch_all(&outcome.listing);
-    }
-
-    /// Logs what has come to be wrong with documents; each problem is told once.
-    fn tell(&self, problems: Vec<String>) {
-        let told = self.host.problems.load_full();
-        for problem in problems.iter().filter(|problem| !told.contains(problem)) {
-            tracing::error!(
-                problem,
-                "the document is not valid, its last good version stays in effect"
-            );
-        }
-        self.host.problems.store(Arc::new(problems));
     }
 
     async fn apply_change(&self, change: Change) {
@@ -120,11 +118,23 @@ impl Reload {
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
-        let spec =
-            |configuration: &Configuration| configuration.manager().map(|(_, spec)| spec.clone());
-        if spec(last) != spec(now) {
-            tracing::warn!("the Manager changed: restart for that to be in effect");
+        let (last, now) = (last.manager_spec(), now.manager_spec());
+        if last == now {
+            return;
         }
+        self.host.apply_concurrency(&now);
+        self.host.manager.set_drain_timeout(now.drain_timeout());
+        let waiting = self.started.fixed_at_start(&now);
+        if waiting.is_empty() {
+            tracing::info!("the changed Manager is in effect");
+        } else {
+            let fields = waiting.join(", ");
+            tracing::warn!(
+                fields,
+                "the Manager changed: restart for these fields to be in effect"
+            );
+        }
+        self.host.needs_restart.store(Arc::new(waiting));
     }
 
     fn apply_tenants(&self, last: &Configuration, now: &Configuration) {
@@ -150,32 +160,6 @@ impl Reload {
         }
     }
 
-    fn apply_providers(&self, last: &Configuration, now: &Configuration) {
-        if !self.has_fleet {
-            return;
-        }
-        for (document, spec) in now.providers() {
-            match last.get(&document.identity) {
-                Some(before) if before == document => {}
-                Some(_) => needs_restart(&document.identity, "changed"),
-                None => match clusters::provider(document, spec) {
-                    Ok(provider) => {
-                        if self.host.manager.put_provider(provider).is_ok() {
-                            tracing::info!(provider = document.identity.name, "provider added");
-                        }
-                    }
-                    Err(problem) => tracing::error!(%problem, "provider not started"),
-                },
-            }
-        }
-        for (document, _) in last
-            .providers()
-            .filter(|(document, _)| now.get(&document.identity).is_none())
-        {
-            needs_restart(&document.identity, "removed");
-        }
-    }
-
     /// Watches what the documents name now.
     fn watch_all(&mut self, listing: &Listing) {
         let configuration = self.host.configuration.load_full();
@@ -185,6 +169,10 @@ impl Reload {
             .map(|file| Target::File(PathBuf::from(&**file)))
             .collect();
         targets.extend(listing.folders.iter().cloned().map(Target::Folder));
+        if self.has_fleet {
+            let files = Providers::files(&configuration);
+            targets.extend(files.into_iter().map(Target::File));
+        }
         targets.extend(
             Reconcilers::guest_files(&configuration)
                 .into_iter()
@@ -195,10 +183,6 @@ impl Reload {
         }
         self.watch.set(targets);
     }
-}
-
-fn needs_restart(identity: &Identity, what: &str) {
-    tracing::warn!(document = %identity, what, "restart for that to be in effect");
 }
 
 /// The source folders among the guests.

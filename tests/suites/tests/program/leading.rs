@@ -2,7 +2,7 @@
 
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
-use crate::run::Http;
+use crate::running::Http;
 use crate::witness::{Deed, Entry, Witness};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;

@@ -1,62 +1,13 @@
 //! `windlass run` against in-memory clusters, and the commands that ask it.
 
-use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
+use crate::running::{Http, SOON, ask, client_of, fleet, start};
 use anyhow::{Context, Result};
-use serde_json::Value as Json;
 use std::fs;
 use std::time::Duration;
-use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
-
-const SOON: Duration = Duration::from_secs(60);
-
-/// An in-memory fleet whose kubeconfig lies where the project's provider looks.
-async fn fleet(project: &Project, clusters: &[&str]) -> Result<Server> {
-    let builder = clusters
-        .iter()
-        .fold(Server::builder(), |builder, name| builder.cluster(*name));
-    let server = builder.bind("127.0.0.1:0").await?;
-    project.write("clusters/fleet.kubeconfig", server.kubeconfig())?;
-    Ok(server)
-}
-
-/// Starts `run` and returns it with its admin address.
-async fn start(project: &Project) -> Result<(Program, String)> {
-    let mut program = Program::start(
-        project.path(),
-        [
-            "run",
-            "-f",
-            "windlass.yaml",
-            "--admin",
-            "127.0.0.1:0",
-            "--log",
-            "debug",
-        ],
-    )?;
-    let line = program.line_with("admin endpoints", SOON).await?;
-    let line: Json = serde_json::from_str(&line)?;
-    let address = line["address"].as_str().context("an address")?.to_owned();
-    Ok((program, address))
-}
-
-async fn ask(project: &Project, address: &str, args: &[&str]) -> Result<Json> {
-    let args = args
-        .iter()
-        .copied()
-        .chain(["--admin", address, "-o", "json"]);
-    let finished = Program::run(project.path(), args, SOON)
-        .await?
-        .expect_code(0)?;
-    Ok(serde_json::from_str(&finished.stdout)?)
-}
-
-async fn client_of(project: &Project, context: &str) -> Result<ConfigMaps> {
-    ConfigMaps::in_context(&project.path().join("clusters/fleet.kubeconfig"), context).await
-}
 
 #[tokio::test]
 async fn good_reconcilers_start_and_the_bad_one_is_reported() -> Result<()> {
@@ -397,21 +348,101 @@ async fn run_ends_when_idle_too() -> Result<()> {
     Ok(())
 }
 
-/// The admin endpoints without the program's own client.
-pub(crate) struct Http {
-    pub(crate) address: String,
+#[tokio::test]
+async fn a_key_that_the_queue_does_not_hold_is_explained_too() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (_program, address) = start(&project).await?;
+    let alpha = client_of(&project, "alpha").await?;
+    alpha.ask("a", "world").await?;
+    eventually(SOON, "the greeting", || async {
+        Ok(Seen::of(alpha.greeting("a").await?, Option::is_some))
+    })
+    .await?;
+    let why = async |key: &str| -> Result<(String, String, String)> {
+        let answer = ask(&project, &address, &["get", "keys", key]).await?;
+        let item = &answer["items"][0];
+        let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+        Ok((text("state"), text("why"), text("lastResult")))
+    };
+    let (state, why_not, last) = eventually(SOON, "the key to be done", || async {
+        Ok(Seen::of(
+            why("cluster://alpha/default/a").await?,
+            |(state, ..)| state == "idle",
+        ))
+    })
+    .await?;
+    assert_eq!((state.as_str(), last.as_str()), ("idle", "success"));
+    assert!(
+        why_not.starts_with("nothing is left to do: the object is cached"),
+        "{why_not}"
+    );
+    // What the guest made itself carries no label to be greeted.
+    let (_, why_not, _) = why("cluster://alpha/default/a-greeting").await?;
+    assert!(
+        why_not.contains("leaves the object out: its labels"),
+        "{why_not}"
+    );
+    let (_, why_not, _) = why("cluster://alpha/default/nope").await?;
+    assert!(
+        why_not.contains("there is no such v1/ConfigMap"),
+        "{why_not}"
+    );
+    let (_, why_not, _) = why("cluster://nope/default/a").await?;
+    assert!(why_not.contains("\"nope\" is not engaged"), "{why_not}");
+
+    let args = ["get", "keys", "alpha/default/a", "--admin", &address];
+    let wrong = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(1)?;
+    assert!(wrong.stderr.contains("cluster://"), "{}", wrong.stderr);
+    Ok(())
 }
 
-impl Http {
-    pub(crate) async fn get(&self, path: &str) -> Result<(u16, String)> {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-        let status = head.split(' ').nth(1).context("a status")?.parse()?;
-        Ok((status, body.to_owned()))
+#[tokio::test]
+async fn keys_come_in_pages() -> Result<()> {
+    let project = Project::new()?;
+    let poor = reconciler("hello", &guest("hello"))
+        .replace("[get, list, watch, create, patch]", "[get, list, watch]");
+    project.write_config(&[poor])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let alpha = client_of(&project, "alpha").await?;
+    for number in 0..5 {
+        alpha.ask(&format!("a{number}"), "world").await?;
     }
+    let (_program, address) = start(&project).await?;
+    eventually(SOON, "five failing keys", || async {
+        let keys = ask(&project, &address, &["get", "keys", "--state", "failing"]).await?;
+        Ok(Seen::of(keys["items"].as_array().map(Vec::len), |count| {
+            *count == Some(5)
+        }))
+    })
+    .await?;
+    let mut seen = std::collections::BTreeSet::new();
+    let mut next: Option<String> = None;
+    loop {
+        let mut args = vec![
+            "get", "keys", "--state", "failing", "--limit", "2", "--tenant", "team-a",
+        ];
+        args.extend(
+            next.as_deref()
+                .into_iter()
+                .flat_map(|next| ["--continue", next]),
+        );
+        let page = ask(&project, &address, &args).await?;
+        let items = page["items"].as_array().context("items")?;
+        assert!(items.len() <= 2, "{page}");
+        seen.extend(
+            items
+                .iter()
+                .filter_map(|item| item["key"].as_str().map(str::to_owned)),
+        );
+        next = page["continue"].as_str().map(str::to_owned);
+        if next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 5, "{seen:?}");
+    Ok(())
 }

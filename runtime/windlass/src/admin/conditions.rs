@@ -1,0 +1,251 @@
+//! What readiness depends on, by name. Entry points: [`conditions`] and [`Asked`].
+//!
+//! A cluster that is down is no condition: it costs the others nothing, and taking the process out would cost them much.
+
+use super::election;
+use crate::host::Host;
+use crate::output::count;
+use percent_encoding::percent_decode_str;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use windlass_fleet::cluster::{ClusterState, ClusterStatus};
+
+/// After so long, a cluster that is not brought in is that cluster's trouble and not the start's.
+const START: Duration = Duration::from_secs(30);
+
+/// A named condition.
+pub(super) struct Condition {
+    pub(super) name: &'static str,
+    pub(super) holds: bool,
+    /// Why, for people.
+    pub(super) detail: String,
+}
+
+/// How the conditions are asked for: `?verbose` lists them all, `?exclude=NAME` leaves one out and may be given several times.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) verbose: bool,
+    pub(super) exclude: BTreeSet<String>,
+}
+
+impl Asked {
+    /// Reads a query string.
+    pub(super) fn read(query: &str) -> Self {
+        let mut asked = Self::default();
+        for pair in query.split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "verbose" => asked.verbose = true,
+                "exclude" => {
+                    let value = percent_decode_str(value).decode_utf8_lossy();
+                    asked.exclude.insert(value.into_owned());
+                }
+                _ => {}
+            }
+        }
+        asked
+    }
+}
+
+/// Whether all hold, and the text that says so.
+pub(super) fn answer(conditions: &[Condition], asked: &Asked) -> (bool, String) {
+    let counted = |condition: &Condition| !asked.exclude.contains(condition.name);
+    let ready = conditions
+        .iter()
+        .all(|condition| condition.holds || !counted(condition));
+    if ready && !asked.verbose {
+        return (true, "ok\n".to_owned());
+    }
+    let mut text = String::new();
+    for condition in conditions {
+        let sign = match condition {
+            _ if !counted(condition) => "[ ]",
+            Condition { holds: true, .. } => "[+]",
+            _ => "[-]",
+        };
+        let _ = writeln!(text, "{sign} {}: {}", condition.name, condition.detail);
+    }
+    let known = |name: &&String| conditions.iter().any(|condition| condition.name == **name);
+    for unknown in asked.exclude.iter().filter(|name| !known(name)) {
+        let _ = writeln!(text, "there is no condition {unknown:?} to exclude");
+    }
+    text.push_str(if ready { "ready\n" } else { "not ready\n" });
+    (ready, text)
+}
+
+/// All conditions, in the order in which a start meets them.
+pub(super) fn conditions(host: &Host) -> Vec<Condition> {
+    let clusters = host.manager.clusters();
+    let pressure = host.pressure.load();
+    let mut conditions = vec![
+        configuration(host),
+        providers(host),
+        caches(host, &clusters),
+        ready_clusters(&clusters),
+        reconcilers(host),
+        Condition {
+            name: "descriptors",
+            holds: !pressure.descriptors,
+            detail: pressure.describe_descriptors(),
+        },
+        Condition {
+            name: "memory",
+            holds: !pressure.memory,
+            detail: pressure.describe_memory(),
+        },
+    ];
+    if let Some(status) = host.manager.election() {
+        let (holds, detail) = election::verdict(&status);
+        conditions.push(Condition {
+            name: "election",
+            holds,
+            detail,
+        });
+    }
+    conditions
+}
+
+/// There is always one: without any the process does not start, and what is bad later leaves the last good version in effect.
+fn configuration(host: &Host) -> Condition {
+    let documents = host.configuration.load().documents().len() as u64;
+    let mut detail = format!("{} in effect", count(documents, "document"));
+    let problems = host.all_problems();
+    if let Some(first) = problems.first() {
+        let _ = write!(
+            detail,
+            ", {}; the first: {first}",
+            count(problems.len() as u64, "problem")
+        );
+    }
+    let waiting = host.needs_restart.load();
+    if !waiting.is_empty() {
+        let _ = write!(detail, ", a restart is needed for {}", waiting.join(", "));
+    }
+    Condition {
+        name: "configuration",
+        holds: true,
+        detail,
+    }
+}
+
+fn providers(host: &Host) -> Condition {
+    let providers = host.manager.providers();
+    let waiting: Vec<&str> = providers
+        .iter()
+        .filter(|provider| !provider.listed && provider.problems.is_empty())
+        .map(|provider| provider.name.as_str())
+        .collect();
+    let detail = if waiting.is_empty() {
+        format!(
+            "{} told of its clusters, or why it cannot",
+            count(providers.len() as u64, "provider")
+        )
+    } else {
+        format!("not told of their clusters yet: {}", waiting.join(", "))
+    };
+    Condition {
+        name: "providers",
+        holds: waiting.is_empty(),
+        detail,
+    }
+}
+
+/// Whether the clusters of the start have been brought in: what comes later does not make the process unready.
+fn caches(host: &Host, clusters: &[ClusterStatus]) -> Condition {
+    let now = SystemTime::now();
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let waiting = clusters.iter().filter(|cluster| {
+        let coming = matches!(
+            cluster.state,
+            ClusterState::Connecting | ClusterState::Syncing
+        );
+        coming && now.saturating_sub(cluster.since) < START.as_secs()
+    });
+    let waiting = waiting.count();
+    if waiting == 0 && providers(host).holds {
+        host.synced.store(true, Ordering::Release);
+    }
+    let synced = host.synced.load(Ordering::Acquire);
+    let detail = match (synced, waiting) {
+        (true, _) => "filled at the start".to_owned(),
+        (false, _) => format!(
+            "{} to be brought in, {} s at most for each",
+            count(waiting as u64, "cluster"),
+            START.as_secs()
+        ),
+    };
+    Condition {
+        name: "caches",
+        holds: synced,
+        detail,
+    }
+}
+
+fn ready_clusters(clusters: &[ClusterStatus]) -> Condition {
+    let ready = clusters
+        .iter()
+        .filter(|cluster| cluster.state == ClusterState::Ready)
+        .count();
+    Condition {
+        name: "clusters",
+        holds: clusters.is_empty() || ready > 0,
+        detail: format!("{ready} of {} are Ready", clusters.len()),
+    }
+}
+
+fn reconcilers(host: &Host) -> Condition {
+    let entries = host.board.entries();
+    let serving = entries
+        .values()
+        .filter(|entry| entry.revision.is_some())
+        .count();
+    let stale = entries
+        .values()
+        .filter(|entry| entry.problem.is_some())
+        .count();
+    Condition {
+        name: "reconcilers",
+        holds: serving > 0,
+        detail: format!(
+            "{serving} of {} serve, {stale} are not as their document asks",
+            entries.len()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(name: &'static str, holds: bool) -> Condition {
+        Condition {
+            name,
+            holds,
+            detail: "because".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_does_not_hold_is_told_without_being_asked_for() {
+        let all = [condition("a", true), condition("b", false)];
+        let (ready, text) = answer(&all, &Asked::default());
+        assert!(!ready);
+        assert_eq!(text, "[+] a: because\n[-] b: because\nnot ready\n");
+        let (ready, text) = answer(&all[..1], &Asked::default());
+        assert_eq!((ready, text.as_str()), (true, "ok\n"));
+    }
+
+    #[test]
+    fn a_condition_can_be_left_out_and_all_can_be_listed() {
+        let all = [condition("a", true), condition("b", false)];
+        let asked = Asked::read("verbose&exclude=b&exclude=no%20such&other=1");
+        let (ready, text) = answer(&all, &asked);
+        assert!(ready);
+        assert_eq!(
+            text,
+            "[+] a: because\n[ ] b: because\nthere is no condition \"no such\" to exclude\nready\n"
+        );
+    }
+}

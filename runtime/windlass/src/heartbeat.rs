@@ -1,0 +1,96 @@
+//! Whether a runtime still turns its wheels. Entry point: [`Heartbeat::start`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+/// How often it beats.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A runtime that has not beaten for so long is stuck: every thread of it is held by something that does not yield.
+const STUCK: Duration = Duration::from_secs(60);
+/// How long somebody who asks waits for the next beat: after a stop of the whole process all are late.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// The beats of one runtime. They end with the runtime.
+#[derive(Debug, Clone)]
+pub(crate) struct Heartbeat {
+    /// Which runtime it is.
+    pub(crate) name: &'static str,
+    start: Instant,
+    /// Of the last beat, in milliseconds since the start.
+    last: Arc<AtomicU64>,
+}
+
+impl Heartbeat {
+    /// Begins to beat on a runtime.
+    pub(crate) fn start(name: &'static str, runtime: &Handle) -> Self {
+        let heart = Self {
+            name,
+            start: Instant::now(),
+            last: Arc::default(),
+        };
+        let beating = heart.clone();
+        runtime.spawn(async move {
+            loop {
+                let at = u64::try_from(beating.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+                beating.last.store(at, Ordering::Relaxed);
+                sleep(INTERVAL).await;
+            }
+        });
+        heart
+    }
+
+    fn silence(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.start.elapsed().saturating_sub(last)
+    }
+
+    /// Whether it lives; for how long it has been silent if it does not.
+    pub(crate) async fn check(&self) -> Result<(), Duration> {
+        self.check_within(STUCK, WAIT).await
+    }
+
+    async fn check_within(&self, stuck: Duration, wait: Duration) -> Result<(), Duration> {
+        if self.silence() <= stuck {
+            return Ok(());
+        }
+        sleep(wait).await;
+        match self.silence() {
+            silence if silence <= stuck => Ok(()),
+            silence => Err(silence),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_whose_threads_are_all_held_is_found_and_one_that_works_is_not() {
+        let one = || {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .unwrap()
+        };
+        let (held, asking) = (one(), one());
+        let heart = Heartbeat::start("held", held.handle());
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let (begun, at_work) = std::sync::mpsc::channel();
+        held.spawn(async move {
+            begun.send(()).unwrap();
+            // What no reconciler may do: it blocks the only thread.
+            let _ = wait.recv();
+        });
+        at_work.recv().unwrap();
+        let (stuck, patience) = (Duration::from_millis(1500), Duration::from_millis(1600));
+        let silent = asking.block_on(heart.check_within(Duration::ZERO, patience));
+        assert!(silent.unwrap_err() >= Duration::from_millis(1500));
+        drop(release);
+        assert_eq!(asking.block_on(heart.check_within(stuck, patience)), Ok(()));
+    }
+}

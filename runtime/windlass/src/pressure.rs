@@ -1,0 +1,129 @@
+//! Whether what the process may use is nearly used up, and what is done about it. Entry point: [`Pressure::after`].
+
+use crate::output::size;
+use crate::process::{Share, Usage};
+use windlass_fleet::manager::Concurrency;
+
+/// From this part of a limit on there is pressure, in percent.
+const HIGH: u64 = 95;
+/// Below this part there is none any more.
+const LOW: u64 = 90;
+/// While memory is short, this part of the configured reconciles run at once.
+const SHED: usize = 4;
+
+/// Whether limits are nearly used up, and the figures behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pressure {
+    /// The last look.
+    pub(crate) usage: Usage,
+    /// Open files and sockets are.
+    pub(crate) descriptors: bool,
+    /// Memory is.
+    pub(crate) memory: bool,
+}
+
+impl Pressure {
+    /// What another look makes of it: pressure begins at one mark and ends at a lower one, so that it does not flutter.
+    #[must_use]
+    pub(crate) fn after(self, usage: Usage) -> Self {
+        let over = |share: Option<Share>, before: bool| {
+            let mark = if before { LOW } else { HIGH };
+            share.is_some_and(|share| {
+                share.used.saturating_mul(100) >= share.limit.saturating_mul(mark)
+            })
+        };
+        Self {
+            usage,
+            descriptors: over(usage.descriptors, self.descriptors),
+            memory: over(usage.memory, self.memory),
+        }
+    }
+
+    /// How many descriptors are open, for people.
+    pub(crate) fn describe_descriptors(&self) -> String {
+        match self.usage.descriptors {
+            None => "not known on this system".to_owned(),
+            Some(Share { used, limit }) if self.descriptors => format!(
+                "{used} of {limit} open files are used: raise the limit (ulimit -n, LimitNOFILE) or have fewer clusters; \
+                 clusters without a connection wait for one"
+            ),
+            Some(Share { used, limit }) => format!("{used} of {limit} open files are used"),
+        }
+    }
+
+    /// How much memory is in use, for people.
+    pub(crate) fn describe_memory(&self) -> String {
+        match self.usage.memory {
+            None => "there is no limit".to_owned(),
+            Some(Share { used, limit }) if self.memory => format!(
+                "{} of {} are used: raise the limit, watch less, or lower limits.memory of tenants; fewer reconciles run at once",
+                size(used),
+                size(limit)
+            ),
+            Some(Share { used, limit }) => format!("{} of {} are used", size(used), size(limit)),
+        }
+    }
+
+    /// What is asked for, or less of it while memory is short.
+    pub(crate) fn bound(&self, asked: Concurrency) -> Concurrency {
+        if !self.memory {
+            return asked;
+        }
+        Concurrency {
+            global: (asked.global / SHED).max(1),
+            ..asked
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(used: u64) -> Usage {
+        let share = Some(Share { used, limit: 100 });
+        Usage {
+            descriptors: share,
+            memory: share,
+        }
+    }
+
+    #[test]
+    fn pressure_begins_at_one_mark_and_ends_at_a_lower_one() {
+        let mut pressure = Pressure::default();
+        for (used, expected) in [
+            (94, false),
+            (95, true),
+            (92, true),
+            (89, false),
+            (92, false),
+            (100, true),
+        ] {
+            pressure = pressure.after(usage(used));
+            assert_eq!(
+                (pressure.descriptors, pressure.memory),
+                (expected, expected),
+                "{used}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_limit_there_is_no_pressure() {
+        let pressure = Pressure::default().after(Usage::default());
+        assert!(!pressure.descriptors && !pressure.memory);
+        assert_eq!(pressure.describe_memory(), "there is no limit");
+    }
+
+    #[test]
+    fn while_memory_is_short_a_quarter_runs_and_never_nothing() {
+        let asked = |global| Concurrency {
+            global,
+            per_cluster: Some(3),
+        };
+        let short = Pressure::default().after(usage(99));
+        assert_eq!(short.bound(asked(64)).global, 16);
+        assert_eq!(short.bound(asked(2)).global, 1);
+        assert_eq!(Pressure::default().bound(asked(64)).global, 64);
+    }
+}

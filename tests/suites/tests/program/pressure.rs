@@ -1,0 +1,111 @@
+//! A program that has less than it needs.
+
+use crate::project::{Project, reconciler};
+use crate::running::{Http, SOON, ask, client_of, fleet};
+use anyhow::{Context, Result};
+use serde_json::Value as Json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use tokio::process::Command;
+use windlass_apiserver::Server;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+use windlass_harness::program::{Program, binary};
+
+/// Starts `run` after something that a shell does first.
+async fn start_after(project: &Project, first: &str) -> Result<(Program, Http)> {
+    let mut command = Command::new("sh");
+    let script = format!(
+        "{first}; exec '{}' run -f windlass.yaml --admin 127.0.0.1:0",
+        binary()?.display()
+    );
+    command
+        .args(["-c", &script])
+        .current_dir(project.path())
+        .env("NO_COLOR", "1")
+        .env_remove("KUBECONFIG")
+        .env_remove("WINDLASS_LOG");
+    let mut program = Program::spawn(command)?;
+    let line = program.line_with("admin endpoints", SOON).await?;
+    let line: Json = serde_json::from_str(&line)?;
+    let address = line["address"].as_str().context("an address")?.to_owned();
+    Ok((program, Http { address }))
+}
+
+#[tokio::test]
+async fn with_too_few_descriptors_it_says_so_and_recovers() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let names: Vec<String> = (0..80).map(|number| format!("c{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _many = fleet(&project, &names).await?;
+    let (program, http) = start_after(&project, "ulimit -n 64").await?;
+    let (_, text) = eventually(SOON, "the descriptors to be used up", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, text)| {
+            *status == 503 && text.contains("[-] descriptors: ")
+        }))
+    })
+    .await?;
+    assert!(
+        text.contains("of 64 open files are used: raise the limit"),
+        "{text}"
+    );
+    // Those that are left out wait, and say what for; the process lives on.
+    eventually(SOON, "a cluster without a connection", || async {
+        let clusters = ask(&project, &http.address, &["get", "clusters"]).await?;
+        let items = clusters["items"].as_array().cloned().unwrap_or_default();
+        let out = items.iter().any(|item| {
+            let reason = item["reason"].as_str().unwrap_or_default();
+            reason.contains("Too many open files")
+        });
+        Ok(if out {
+            Seen::Yes(())
+        } else {
+            Seen::NotYet(clusters.to_string())
+        })
+    })
+    .await?;
+    assert_eq!(http.get("/livez").await?.0, 200);
+
+    // A fleet that fits.
+    let few = Server::builder().cluster("few").bind("127.0.0.1:0").await?;
+    project.write("clusters/fleet.kubeconfig", few.kubeconfig())?;
+    client_of(&project, "few").await?.ask("a", "world").await?;
+    eventually(SOON, "readiness", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, _)| {
+            *status == 200
+        }))
+    })
+    .await?;
+    let few = client_of(&project, "few").await?;
+    eventually(SOON, "the greeting", || async {
+        Ok(Seen::of(few.greeting("a").await?, Option::is_some))
+    })
+    .await?;
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_written_it_reconciles() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    // No file may grow, which holds for root as well, and the folders cannot be written to either.
+    let folder = fs::Permissions::from_mode(0o555);
+    fs::set_permissions(project.path(), folder)?;
+    let home = "export HOME=/nonexistent TMPDIR=/nonexistent XDG_CACHE_HOME=/nonexistent";
+    let started = start_after(&project, &format!("{home}; ulimit -f 0; trap '' XFSZ")).await;
+    fs::set_permissions(project.path(), fs::Permissions::from_mode(0o755))?;
+    let (program, _) = started?;
+    let alpha = client_of(&project, "alpha").await?;
+    alpha.ask("a", "world").await?;
+    eventually(SOON, "the greeting", || async {
+        Ok(Seen::of(alpha.greeting("a").await?, Option::is_some))
+    })
+    .await?;
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}

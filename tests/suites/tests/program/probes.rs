@@ -1,0 +1,159 @@
+//! Probes and metrics of a program that runs.
+
+use crate::project::{Project, reconciler};
+use crate::running::{Http, SOON, fleet, start};
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+
+async fn ready(http: &Http) -> Result<()> {
+    eventually(SOON, "readiness", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, _)| {
+            *status == 200
+        }))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn readiness_is_made_of_named_conditions() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    // Beside a cluster that nobody serves.
+    let dead = "apiVersion: v1\nkind: Config\ncurrent-context: dead\nclusters: [{name: dead, cluster: {server: \"http://127.0.0.1:1\"}}]\n\
+                users: [{name: dead, user: {}}]\ncontexts: [{name: dead, context: {cluster: dead, user: dead}}]\n";
+    let (_program, address) = start(&project).await?;
+    let http = Http { address };
+    ready(&http).await?;
+    // One that is dead from the start of its engagement does not make the process unready.
+    project.write("clusters/dead.kubeconfig", dead)?;
+    let text = eventually(SOON, "the dead cluster to be engaged", || async {
+        Ok(Seen::of(http.get("/readyz?verbose").await?, |(_, text)| {
+            text.contains("1 of 2 are Ready")
+        }))
+    })
+    .await?;
+    assert_eq!(text.0, 200, "{}", text.1);
+    for name in [
+        "configuration",
+        "providers",
+        "caches",
+        "clusters",
+        "reconcilers",
+        "descriptors",
+        "memory",
+    ] {
+        assert!(text.1.contains(&format!("[+] {name}: ")), "{}", text.1);
+        assert_eq!(http.get(&format!("/readyz/{name}")).await?.0, 200, "{name}");
+    }
+    assert_eq!(http.get("/readyz").await?, (200, "ok\n".to_owned()));
+    let (status, text) = http.get("/readyz/nope").await?;
+    assert_eq!(status, 404);
+    assert!(text.contains("reconcilers"), "{text}");
+    for path in ["/livez", "/healthz"] {
+        assert_eq!(http.get(path).await?, (200, "ok\n".to_owned()));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_reachable_cluster_the_process_is_not_ready_and_says_why() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let server = fleet(&project, &["alpha"]).await?;
+    let (_program, address) = start(&project).await?;
+    let http = Http { address };
+    ready(&http).await?;
+    let address = server.address();
+    drop(server);
+    let (_, text) = eventually(SOON, "unreadiness", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, _)| {
+            *status == 503
+        }))
+    })
+    .await?;
+    assert!(text.contains("[-] clusters: 0 of 1 are Ready"), "{text}");
+    let excluded = http.get("/readyz?exclude=clusters").await?;
+    assert_eq!(excluded, (200, "ok\n".to_owned()));
+    let _again = windlass_apiserver::Server::builder()
+        .cluster("alpha")
+        .bind(&address.to_string())
+        .await?;
+    ready(&http).await
+}
+
+#[tokio::test]
+async fn metrics_are_told_as_dashboards_for_controller_runtime_know_them() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    crate::running::client_of(&project, "alpha")
+        .await?
+        .ask("a", "world")
+        .await?;
+    let (_program, address) = start(&project).await?;
+    let http = Http { address };
+    let (_, text) = eventually(SOON, "a reconcile", || async {
+        Ok(Seen::of(http.get("/metrics").await?, |(_, text)| {
+            text.contains("cluster=\"alpha\",result=\"success\"} ")
+        }))
+    })
+    .await?;
+    for (name, kind) in [
+        ("controller_runtime_reconcile_total", "counter"),
+        ("controller_runtime_reconcile_errors_total", "counter"),
+        (
+            "controller_runtime_terminal_reconcile_errors_total",
+            "counter",
+        ),
+        ("controller_runtime_reconcile_panics_total", "counter"),
+        ("controller_runtime_reconcile_timeouts_total", "counter"),
+        ("controller_runtime_reconcile_time_seconds", "histogram"),
+        ("controller_runtime_max_concurrent_reconciles", "gauge"),
+        ("controller_runtime_active_workers", "gauge"),
+        ("workqueue_depth", "gauge"),
+        ("workqueue_adds_total", "counter"),
+        ("workqueue_retries_total", "counter"),
+        ("workqueue_queue_duration_seconds", "histogram"),
+        ("workqueue_work_duration_seconds", "histogram"),
+        ("workqueue_unfinished_work_seconds", "gauge"),
+        ("workqueue_longest_running_processor_seconds", "gauge"),
+        ("rest_client_requests_total", "counter"),
+        ("process_open_fds", "gauge"),
+        ("process_cpu_seconds_total", "counter"),
+    ] {
+        assert!(text.contains(&format!("# TYPE {name} {kind}\n")), "{name}");
+        let samples = text.lines().filter(|line| line.starts_with(name));
+        assert!(samples.count() > 0, "{name} has no series in {text}");
+    }
+    for queue in text.lines().filter(|line| line.starts_with("workqueue_")) {
+        assert!(
+            queue.contains(
+                "name=\"hello\",controller=\"hello\",tenant=\"team-a\",reconciler=\"hello\""
+            ),
+            "{queue}"
+        );
+    }
+    let calls = text
+        .lines()
+        .filter(|line| line.starts_with("rest_client_requests_total{"));
+    let calls: Vec<&str> = calls.collect();
+    assert!(
+        calls
+            .iter()
+            .any(|line| line.contains("code=\"200\",method=\"GET\",host=\"127.0.0.1:")),
+        "{calls:?}"
+    );
+    let series = text.lines().filter(|line| !line.starts_with('#'));
+    let series: Vec<&str> = series
+        .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+        .collect();
+    let distinct: BTreeSet<&str> = series.iter().copied().collect();
+    assert_eq!(series.len(), distinct.len());
+    let first = text.lines().next().context("a line")?;
+    assert!(first.starts_with("# HELP "), "{first}");
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! A program that runs against in-memory clusters, and ways to ask it. Entry point: [`start`].
+
+use crate::objects::ConfigMaps;
+use crate::project::Project;
+use anyhow::{Context, Result};
+use serde_json::Value as Json;
+use std::time::Duration;
+use windlass_apiserver::Server;
+use windlass_harness::program::Program;
+
+/// More than anything here takes.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// An in-memory fleet whose kubeconfig lies where the project's provider looks.
+pub(crate) async fn fleet(project: &Project, clusters: &[&str]) -> Result<Server> {
+    let builder = clusters
+        .iter()
+        .fold(Server::builder(), |builder, name| builder.cluster(*name));
+    let server = builder.bind("127.0.0.1:0").await?;
+    project.write("clusters/fleet.kubeconfig", server.kubeconfig())?;
+    Ok(server)
+}
+
+/// Starts `run` and returns it with its admin address.
+pub(crate) async fn start(project: &Project) -> Result<(Program, String)> {
+    let mut program = Program::start(
+        project.path(),
+        [
+            "run",
+            "-f",
+            "windlass.yaml",
+            "--admin",
+            "127.0.0.1:0",
+            "--log",
+            "debug",
+        ],
+    )?;
+    let line = program.line_with("admin endpoints", SOON).await?;
+    let line: Json = serde_json::from_str(&line)?;
+    let address = line["address"].as_str().context("an address")?.to_owned();
+    Ok((program, address))
+}
+
+pub(crate) async fn ask(project: &Project, address: &str, args: &[&str]) -> Result<Json> {
+    let args = args
+        .iter()
+        .copied()
+        .chain(["--admin", address, "-o", "json"]);
+    let finished = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(0)?;
+    Ok(serde_json::from_str(&finished.stdout)?)
+}
+
+pub(crate) async fn client_of(project: &Project, context: &str) -> Result<ConfigMaps> {
+    ConfigMaps::in_context(&project.path().join("clusters/fleet.kubeconfig"), context).await
+}
+
+/// The admin endpoints without the program's own client.
+pub(crate) struct Http {
+    pub(crate) address: String,
+}
+
+impl Http {
+    /// The status and body of an answer.
+    pub(crate) async fn get(&self, path: &str) -> Result<(u16, String)> {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+        let status = head.split(' ').nth(1).context("a status")?.parse()?;
+        Ok((status, body.to_owned()))
+    }
+}
