@@ -7,6 +7,7 @@ pub mod links;
 pub mod linked;
 pub mod manifests;
 pub mod order;
+pub mod reference;
 pub mod walls;
 pub mod wit;
 pub mod words;

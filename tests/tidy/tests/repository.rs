@@ -91,3 +91,8 @@ fn links_lead_somewhere() -> Result<()> {
 fn the_project_speaks_of_itself() -> Result<()> {
     holds(check::words::check)
 }
+
+#[test]
+fn the_configurations_reference_says_what_the_kinds_say() -> Result<()> {
+    holds(check::reference::check)
+}
