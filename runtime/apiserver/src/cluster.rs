@@ -25,6 +25,9 @@ const LOG_LIMIT: usize = 10_000;
 /// Different (verb, resource) pairs counted per cluster.
 const COUNTER_LIMIT: usize = 1_000;
 
+/// How far versions jump when a backup is restored.
+const BUMP: u64 = 1_000_000;
+
 /// Field manager of writes through [`Cluster`].
 const MANAGER: &str = "windlass-apiserver";
 
@@ -247,13 +250,23 @@ impl Cluster {
 
     /// All that the cluster holds now, for [`Cluster::restore`].
     pub fn backup(&self) -> Backup {
-        Backup(self.with(|state| state.backup()))
+        Backup(self.with(|state| state.backup(state.store.version())))
     }
 
-    /// Puts the cluster back to a backup, as a server does whose data were lost: objects and versions go back, versions that were
-    /// given out since are given out again, and the past before the backup is forgotten. Running watches break.
+    /// Puts the cluster back to a backup, as one whose data were lost and restored as etcd's manual has it: the objects are those of
+    /// the backup, versions go on above all that were ever given out, and the past is forgotten. Running watches break.
     pub fn restore(&self, backup: &Backup) {
-        self.with(|state| *state = backup.0.backup());
+        self.with(|state| {
+            let above = state.store.version().max(backup.0.store.version()) + BUMP;
+            *state = backup.0.backup(above);
+        });
+        self.cut_watches();
+    }
+
+    /// As [`Cluster::restore`], but versions go back with the objects, and those that were given out since are given out again for
+    /// something else.
+    pub fn roll_back(&self, backup: &Backup) {
+        self.with(|state| *state = backup.0.backup(backup.0.store.version()));
         self.cut_watches();
     }
 

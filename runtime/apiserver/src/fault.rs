@@ -220,6 +220,7 @@ impl Hook for Faults {
             None => FrameVerdict::Send,
             Some(EventFault::Delay(time)) => FrameVerdict::Delay(time),
             Some(EventFault::Drop) => FrameVerdict::Drop,
+            Some(EventFault::End) => FrameVerdict::End,
             Some(EventFault::Cut) => FrameVerdict::Cut,
             Some(EventFault::CutInside) => FrameVerdict::CutAfter(frame.slice(..frame.len() / 2)),
             Some(EventFault::Silence) => FrameVerdict::Silence,

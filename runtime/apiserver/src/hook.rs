@@ -89,6 +89,8 @@ pub enum FrameVerdict {
     Drop,
     /// These bytes are sent instead.
     Replace(Bytes),
+    /// The watch ends before it, as one does whose time is over.
+    End,
     /// The watch breaks before it.
     Cut,
     /// These bytes are sent instead, and then the watch breaks.

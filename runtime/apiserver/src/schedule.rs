@@ -61,7 +61,8 @@ pub enum Disturbance {
     Down(Duration),
     /// It is restarted: its watches break and its past is forgotten.
     Restart,
-    /// Its data are lost and put back as they were at the begin, or at the last time that this happened.
+    /// Its data are lost and restored ([`Cluster::restore`](crate::Cluster::restore)) as they were at the begin, or at the last
+    /// time that this happened.
     Restore,
 }
 
@@ -234,13 +235,14 @@ fn of_answers(rng: &mut Rng) -> Rule {
 }
 
 fn of_events(rng: &mut Rng) -> Rule {
-    let fault = match rng.u8(0..9) {
+    let fault = match rng.u8(0..10) {
         0 => EventFault::Delay(Duration::from_millis(rng.u64(10..500))),
         1 => EventFault::Drop,
         2 => EventFault::Cut,
         3 | 4 => EventFault::CutInside,
         5 => EventFault::Silence,
-        6 => EventFault::Error {
+        6 => EventFault::End,
+        7 => EventFault::Error {
             code: rng.choice([410, 500, 504]).unwrap_or(410),
         },
         _ => EventFault::Damaged(damage(rng)),

@@ -40,10 +40,10 @@ impl State {
         state
     }
 
-    /// The same cluster without a past.
-    pub(crate) fn backup(&self) -> Self {
+    /// The same cluster without a past; changes go on from `version`.
+    pub(crate) fn backup(&self, version: u64) -> Self {
         Self {
-            store: self.store.backup(),
+            store: self.store.backup(version),
             registry: self.registry.clone(),
             work: self.work.clone(),
             next_ip: self.next_ip,

@@ -326,15 +326,15 @@ impl Store {
             .subscribe()
     }
 
-    /// The same objects at the same version without a past, as a server has them that was restored from a backup.
-    pub(crate) fn backup(&self) -> Self {
+    /// The same objects without a past, as a server has them that was restored from a backup; changes go on from `version`.
+    pub(crate) fn backup(&self, version: u64) -> Self {
         let bare = |collection: &Collection| Collection {
             objects: collection.objects.clone(),
-            ..Collection::new(self.version)
+            ..Collection::new(version)
         };
         Self {
-            version: self.version,
-            compacted: self.version,
+            version,
+            compacted: version,
             history_limit: self.history_limit,
             collections: self
                 .collections
@@ -483,7 +483,7 @@ mod tests {
         let mut store = Store::new(10);
         store.put(&maps(), map("one", 1));
         let then = store.put(&maps(), map("two", 1)).head.version;
-        let backup = store.backup();
+        let backup = store.backup(then);
         store.remove(&maps(), "a/one");
         let page = backup
             .page(&maps(), "a/", None, None, 10, |_| true)

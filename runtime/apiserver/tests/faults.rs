@@ -268,19 +268,27 @@ async fn a_watch_that_falls_silent_stays_so_and_a_late_one_comes() -> Result<(),
 }
 
 #[tokio::test]
-async fn a_restored_cluster_has_the_objects_and_versions_of_its_backup() -> Result<(), Failure> {
+async fn a_cluster_that_is_put_back_has_the_objects_of_its_backup() -> Result<(), Failure> {
     let place = Place::new().await?;
     let backup = place.alpha.backup();
     let (then, uid) = (place.alpha.version(), place.alpha.uid());
-    place.alpha.create(map("lost"))?;
-    let mut watch = get(format!("{}?watch=1&resourceVersion={then}", place.maps)).await?;
-    piece(&mut watch).await?.ok_or("it ended")?;
-    place.alpha.restore(&backup);
-    assert!(piece(&mut watch).await.is_err());
-    assert_eq!((place.alpha.version(), place.alpha.uid()), (then, uid));
-    assert_eq!(get(format!("{}/lost", place.maps)).await?.status(), 404);
-    let made = place.alpha.create(map("b"))?;
-    let again = (then + 1).to_string();
-    assert_eq!(made["metadata"]["resourceVersion"], again.as_str());
+    for restored in [false, true] {
+        place.alpha.create(map("lost"))?;
+        let from = place.alpha.version() - 1;
+        let mut watch = get(format!("{}?watch=1&resourceVersion={from}", place.maps)).await?;
+        piece(&mut watch).await?.ok_or("it ended")?;
+        let before = place.alpha.version();
+        if restored {
+            place.alpha.restore(&backup);
+            assert!(place.alpha.version() > before);
+        } else {
+            place.alpha.roll_back(&backup);
+            assert_eq!(place.alpha.version(), then);
+        }
+        assert!(piece(&mut watch).await.is_err());
+        assert_eq!(place.alpha.uid(), uid);
+        assert_eq!(get(format!("{}/lost", place.maps)).await?.status(), 404);
+        assert_eq!(get(format!("{}/a", place.maps)).await?.status(), 200);
+    }
     Ok(())
 }

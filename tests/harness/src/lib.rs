@@ -4,6 +4,7 @@
 //! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary.
 //! * [`eventually()`] is the one way to wait in a test: for a condition, with a deadline.
 //! * [`footprint`] tells which tasks, sockets and memory a test holds.
+//! * [`proxy`] is a network that fails.
 //! * [`logs`] shows `tracing` output of a test that fails.
 
 pub mod eventually;
@@ -11,6 +12,7 @@ pub mod footprint;
 pub mod guests;
 pub mod logs;
 pub mod program;
+pub mod proxy;
 pub mod testenv;
 
 pub use eventually::eventually;

@@ -12,6 +12,7 @@
 //! Everything started here ends with the [`Environment`], or with the test process, however that ends.
 
 mod binaries;
+mod etcd;
 mod port;
 mod process;
 mod server;
@@ -61,6 +62,7 @@ pub fn enabled(test: &str) -> bool {
 pub struct Environment {
     servers: BTreeMap<String, Server>,
     binaries: Binaries,
+    etcd_url: String,
     // Fields are dropped in this order: etcd after the servers, the folder last.
     _etcd: Process,
     folder: Arc<Folder>,
@@ -88,6 +90,7 @@ impl Environment {
         Ok(Self {
             servers,
             binaries,
+            etcd_url,
             _etcd: etcd,
             folder,
         })
@@ -107,6 +110,15 @@ impl Environment {
     /// All servers, by name.
     pub fn servers(&self) -> impl Iterator<Item = &Server> {
         self.servers.values()
+    }
+
+    /// Makes etcd forget the past: what was changed so far can be read as it is now and not as it was. A server that runs may still
+    /// know it; one that is restarted does not.
+    ///
+    /// # Errors
+    /// When etcd does not do it.
+    pub async fn compact(&self) -> Result<()> {
+        etcd::compact(&self.etcd_url).await
     }
 
     /// Where the built programs lie, `kubectl` among them.

@@ -69,6 +69,8 @@ pub enum EventFault {
     Delay(Duration),
     /// It never comes, all behind it does.
     Drop,
+    /// The watch ends before it, as one does whose time is over.
+    End,
     /// The watch breaks before it.
     Cut,
     /// The watch breaks in the middle of it.

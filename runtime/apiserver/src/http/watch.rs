@@ -255,6 +255,7 @@ impl Watcher {
                     }
                     FrameVerdict::Replace(other) => return Some((Ok(Frame::data(other)), self)),
                     FrameVerdict::Drop => {}
+                    FrameVerdict::End => return None,
                     FrameVerdict::Cut => return self.broken(),
                     FrameVerdict::CutAfter(bytes) => {
                         self.ending = Some(Ending::Break);

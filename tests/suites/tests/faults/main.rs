@@ -9,12 +9,17 @@
     reason = "a test asserts by unwrapping, in its fixture too"
 )]
 
+mod answers;
 mod credentials;
 mod departures;
 mod keeper;
 mod oracle;
+mod outages;
 mod partitions;
 mod real;
 mod restarts;
 mod rig;
+mod silence;
+mod soak;
 mod throttling;
+mod watches;

@@ -16,7 +16,7 @@ use windlass_harness::eventually::Seen;
 use windlass_harness::footprint::Footprint;
 
 /// How long after the last fault everything is right at the latest: the longest backoff of a watch and of a key, and some.
-const WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const WITHIN: Duration = Duration::from_secs(60);
 /// How long it then stays right.
 const STAYS: Duration = Duration::from_millis(300);
 /// How much more memory a process may hold after a test than before: what its tests that run at the same time need, too.
@@ -26,7 +26,12 @@ const NAMED: usize = 10;
 
 /// Waits until what is desired is so, in every cluster, and holds it to stay so.
 pub(crate) async fn settled(rig: &Rig) -> Result<()> {
-    eventually(WITHIN, "what is desired to be so", || async {
+    settled_within(rig, WITHIN).await
+}
+
+/// As [`settled`], within another time.
+pub(crate) async fn settled_within(rig: &Rig, within: Duration) -> Result<()> {
+    eventually(within, "what is desired to be so", || async {
         let wrong = differences(rig)?;
         if !wrong.is_empty() {
             return Ok(Seen::NotYet(wrong.join("; ")));

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{Hook, Server, Verb};
@@ -55,6 +55,12 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// With a hook that decides what goes wrong.
+    pub(crate) fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
+        self.hook = Some(hook);
+        self
+    }
+
     /// Clusters of these names, and a manager with room for all.
     pub(crate) fn of(clusters: &[&str]) -> Self {
         Self {
@@ -182,6 +188,18 @@ impl Rig {
             .map_err(|error| anyhow!("{error:?}"))
     }
 
+    /// Changes an object and waits until its child has followed.
+    pub(crate) async fn carried(&self, cluster: &str, value: &str) -> Result<()> {
+        self.put(cluster, "seed-0", value)?;
+        wait(&format!("the child in {cluster} to be {value}"), || {
+            let child = self.stored(cluster, "seed-0-out");
+            let data = child.map(|child| child["data"]["value"].clone());
+            Seen::of(data, |data| data.as_ref().is_some_and(|data| data == value))
+        })
+        .await
+        .map(drop)
+    }
+
     /// An object as its server has it.
     pub(crate) fn stored(&self, cluster: &str, object: &str) -> Option<Value> {
         self.cluster(cluster)
@@ -219,6 +237,22 @@ impl Rig {
         .await
     }
 
+    /// Holds a condition to stay so for a time.
+    pub(crate) async fn holds(
+        &self,
+        what: &str,
+        time: Duration,
+        mut look: impl FnMut() -> Result<(), String>,
+    ) -> Result<()> {
+        let until = Instant::now() + time;
+        let outcome = wait(what, || match look() {
+            Ok(()) if Instant::now() < until => Seen::NotYet("so far so good".into()),
+            outcome => Seen::Yes(outcome),
+        })
+        .await?;
+        outcome.map_err(|seen| anyhow!("{what} did not last: {seen}"))
+    }
+
     /// The text of all metrics.
     pub(crate) fn metrics(&self) -> Result<String> {
         let mut text = String::new();
@@ -227,8 +261,13 @@ impl Rig {
     }
 
     /// Asks the oracle, then lets every cluster go and proves that nothing of them remains.
-    pub(crate) async fn finish(mut self) -> Result<()> {
-        oracle::settled(&self).await?;
+    pub(crate) async fn finish(self) -> Result<()> {
+        self.finish_within(oracle::WITHIN).await
+    }
+
+    /// As [`Rig::finish`], with so much time for everything to be right.
+    pub(crate) async fn finish_within(mut self, within: Duration) -> Result<()> {
+        oracle::settled_within(&self, within).await?;
         for cluster in self.provider.names() {
             self.provider.remove(&cluster);
         }

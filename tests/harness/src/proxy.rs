@@ -1,0 +1,323 @@
+//! A TCP proxy that fails as networks do. Entry point: [`Proxy::start`].
+//!
+//! It stands between a client and a server and knows nothing of what they say, so that it serves for TLS, HTTP/2 and real servers
+//! alike. Servers that misbehave in what they say are the in-memory server's matter.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::{Instant, interval_at};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Most bytes that go on at once.
+const PIECE: usize = 16 * 1024;
+/// A second of a throttled connection goes in so many pieces, where it has as many bytes.
+const PIECES: u32 = 10;
+
+/// How the network behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Everything goes through.
+    Well,
+    /// Nothing goes through, new connections included, and none of them breaks.
+    Frozen,
+    /// So many bytes per second and direction go through, per connection, from the second piece on; 0 counts as 1.
+    Slow(u32),
+    /// New connections are closed at once; others go on.
+    Refusing,
+}
+
+/// A running proxy. Dropping it closes every connection.
+pub struct Proxy {
+    address: SocketAddr,
+    network: watch::Sender<Network>,
+    /// Replaced with each break: the token of the connections that are open, told how they end.
+    breaks: watch::Sender<Break>,
+    shared: Arc<Shared>,
+    _stop: DropGuard,
+}
+
+/// The last break, and how many there were.
+#[derive(Debug, Clone, Copy, Default)]
+struct Break {
+    count: u64,
+    reset: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    accepted: AtomicUsize,
+    open: AtomicUsize,
+}
+
+impl Proxy {
+    /// Listens on a free port of the loopback address and carries each connection to `target`.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub async fn start(target: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("no port for a proxy")?;
+        let address = listener.local_addr()?;
+        let (network, stop) = (watch::channel(Network::Well).0, CancellationToken::new());
+        let (breaks, shared) = (watch::Sender::default(), Arc::<Shared>::default());
+        let carry = Carry {
+            target,
+            network: network.subscribe(),
+            breaks: breaks.subscribe(),
+            shared: shared.clone(),
+            stop: stop.clone(),
+        };
+        tokio::spawn(async move {
+            let stop = carry.stop.clone();
+            stop.run_until_cancelled(accept(listener, carry)).await
+        });
+        Ok(Self {
+            address,
+            network,
+            breaks,
+            shared,
+            _stop: stop.drop_guard(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes the network behave like this from now on, for connections that are open too.
+    pub fn set(&self, network: Network) {
+        self.network.send_replace(network);
+    }
+
+    /// Closes every open connection in both directions (FIN).
+    pub fn cut(&self) {
+        self.end(false);
+    }
+
+    /// Resets every open connection in both directions (RST).
+    pub fn reset(&self) {
+        self.end(true);
+    }
+
+    fn end(&self, reset: bool) {
+        self.breaks.send_modify(|last| {
+            last.count += 1;
+            last.reset = reset;
+        });
+    }
+
+    /// Connections so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections that are open.
+    pub fn open(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
+    }
+}
+
+/// What a connection needs to know.
+#[derive(Clone)]
+struct Carry {
+    target: SocketAddr,
+    network: watch::Receiver<Network>,
+    breaks: watch::Receiver<Break>,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+}
+
+/// Counts a connection for as long as it is open.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn accept(listener: TcpListener, carry: Carry) {
+    while let Ok((client, _)) = listener.accept().await {
+        carry.shared.accepted.fetch_add(1, Ordering::SeqCst);
+        if *carry.network.borrow() == Network::Refusing {
+            continue;
+        }
+        let carry = carry.clone();
+        carry.shared.open.fetch_add(1, Ordering::SeqCst);
+        let open = Open(carry.shared.clone());
+        tokio::spawn(async move {
+            let stop = carry.stop.clone();
+            stop.run_until_cancelled(connection(client, carry)).await;
+            drop(open);
+        });
+    }
+}
+
+async fn connection(client: TcpStream, mut carry: Carry) {
+    carry.breaks.mark_unchanged();
+    let Ok(server) = TcpStream::connect(carry.target).await else {
+        return;
+    };
+    for end in [&client, &server] {
+        // A pause of the proxy's own would be a fault that nobody asked for.
+        let _ = end.set_nodelay(true);
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let mut there = Direction::new(from_client, to_server, &carry);
+    let mut back = Direction::new(from_server, to_client, &carry);
+    tokio::select! {
+        () = async { tokio::join!(there.run(), back.run()); } => {}
+        changed = carry.breaks.changed() => {
+            if changed.is_ok() && carry.breaks.borrow().reset {
+                there.reset();
+                back.reset();
+            }
+        }
+    }
+}
+
+/// One direction of a connection.
+struct Direction {
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    network: watch::Receiver<Network>,
+}
+
+impl Direction {
+    fn new(from: OwnedReadHalf, to: OwnedWriteHalf, carry: &Carry) -> Self {
+        Self {
+            from,
+            to,
+            network: carry.network.clone(),
+        }
+    }
+
+    /// Carries until either side has ended.
+    async fn run(&mut self) {
+        let mut buffer = vec![0; PIECE];
+        loop {
+            let room = self.room().await;
+            let read = self.from.read(&mut buffer[..room]).await;
+            // What was read before a freeze goes on after it.
+            self.room().await;
+            match read {
+                Ok(read) if read > 0 && self.to.write_all(&buffer[..read]).await.is_ok() => {}
+                _ => break,
+            }
+        }
+        let _ = self.to.shutdown().await;
+    }
+
+    /// Waits for the network, and says how many bytes may go on.
+    async fn room(&mut self) -> usize {
+        let now = self.network.wait_for(|network| *network != Network::Frozen);
+        let now = now.await.map_or(Network::Well, |network| *network);
+        let Network::Slow(rate) = now else {
+            return PIECE;
+        };
+        let rate = rate.max(1);
+        let pieces = rate.min(PIECES);
+        let pause = Duration::from_secs(1) / pieces;
+        interval_at(Instant::now() + pause, pause).tick().await;
+        (rate / pieces) as usize
+    }
+
+    /// Ends with an RST, once the other direction has too.
+    fn reset(self) {
+        let _ = self.to.as_ref().set_zero_linger();
+        // Dropped, it would end with a FIN first.
+        self.to.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+
+    /// A server that sends back what it gets, behind a proxy, and a client of it.
+    async fn echo() -> Result<(Proxy, TcpStream)> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let proxy = Proxy::start(listener.local_addr()?).await?;
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.into_split();
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        let client = TcpStream::connect(proxy.address()).await?;
+        Ok((proxy, client))
+    }
+
+    async fn said(client: &mut TcpStream, text: &[u8]) -> Result<()> {
+        client.write_all(text).await?;
+        let mut back = vec![0; text.len()];
+        tokio::time::timeout(Duration::from_secs(10), client.read_exact(&mut back)).await??;
+        assert_eq!(back, text);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_is_said_in_a_freeze_arrives_after_it() -> Result<()> {
+        let (proxy, mut client) = echo().await?;
+        said(&mut client, b"before").await?;
+        proxy.set(Network::Frozen);
+        client.write_all(b"within").await?;
+        let mut back = [0; 6];
+        let short = Duration::from_millis(100);
+        assert!(
+            tokio::time::timeout(short, client.read_exact(&mut back))
+                .await
+                .is_err()
+        );
+        proxy.set(Network::Well);
+        tokio::time::timeout(Duration::from_secs(10), client.read_exact(&mut back)).await??;
+        assert_eq!(&back, b"within");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_cut_ends_connections_and_a_reset_breaks_them() -> Result<()> {
+        let (proxy, mut client) = echo().await?;
+        said(&mut client, b"x").await?;
+        proxy.cut();
+        assert_eq!(client.read(&mut [0]).await?, 0);
+        let mut client = TcpStream::connect(proxy.address()).await?;
+        said(&mut client, b"x").await?;
+        proxy.reset();
+        let broken = client.read(&mut [0]).await.map_err(|error| error.kind());
+        assert_eq!(broken, Err(ErrorKind::ConnectionReset));
+        assert_eq!(proxy.accepted(), 2);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_slow_network_takes_its_time_and_one_that_refuses_takes_nobody() -> Result<()> {
+        let (proxy, mut client) = echo().await?;
+        said(&mut client, b"x").await?;
+        proxy.set(Network::Slow(20));
+        // The first piece is read as fast as it comes, as it was waited for before.
+        said(&mut client, b"x").await?;
+        let began = Instant::now();
+        said(&mut client, b"12345678").await?;
+        assert!(began.elapsed() >= Duration::from_millis(300));
+        proxy.set(Network::Refusing);
+        let mut refused = TcpStream::connect(proxy.address()).await?;
+        assert_eq!(refused.read(&mut [0]).await.unwrap_or(0), 0);
+        assert_eq!(proxy.open(), 1);
+        Ok(())
+    }
+}

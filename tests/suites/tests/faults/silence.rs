@@ -1,0 +1,160 @@
+//! Servers that say less than they should: nothing, not the newest, not all.
+
+use crate::keeper::config_map;
+use crate::rig::{Rig, Setup, request, wait};
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_apiserver::{EventFault, Faults, RequestFault, Rule, Verb};
+use windlass_fleet::Grant;
+use windlass_fleet::ObjectKey;
+use windlass_fleet::api::GetOptions;
+use windlass_fleet::cluster::CacheOptions;
+use windlass_harness::eventually::Seen;
+
+async fn pair(adjust: impl FnOnce(&mut CacheOptions)) -> Result<(Rig, Arc<Faults>)> {
+    let faults = Arc::new(Faults::default());
+    let mut setup = Setup::of(&["alpha", "beta"]).hook(faults.clone());
+    setup.manager.transport.call_timeout = Duration::from_secs(1);
+    adjust(&mut setup.manager.caches);
+    Ok((Rig::start(setup).await?, faults))
+}
+
+/// A run of a changed object.
+async fn runs(rig: &Rig, cluster: &str, value: &str) -> Result<()> {
+    let request = request(cluster, "seed-0");
+    let before = rig.keeper.count(&request);
+    rig.put(cluster, "seed-0", value)?;
+    wait(&format!("a run in {cluster}"), || {
+        Seen::of(rig.keeper.count(&request), |runs| *runs > before)
+    })
+    .await
+    .map(drop)
+}
+
+#[tokio::test]
+async fn a_watch_that_falls_silent_is_found_dead_and_only_its_cluster_waits() -> Result<()> {
+    let (rig, faults) = pair(|caches| {
+        caches.watch_timeout = Duration::from_secs(1);
+        caches.multiplexed_watch_timeout = Duration::from_secs(1);
+    })
+    .await?;
+    // The connection stays open, and what is asked next is not answered either.
+    faults.add(Rule::new(EventFault::Silence).cluster("alpha"));
+    faults.add(Rule::new(RequestFault::Silence).cluster("alpha"));
+    let began = Instant::now();
+    rig.put("alpha", "seed-0", "unheard")?;
+    runs(&rig, "beta", "heard").await?;
+    let status = rig.reaches("alpha", "Degraded").await?;
+    assert!(!status.reason.is_empty());
+    assert!(began.elapsed() < Duration::from_secs(20));
+    runs(&rig, "beta", "heard again").await?;
+    faults.clear();
+    rig.reaches("alpha", "Ready").await?;
+    rig.finish().await
+}
+
+#[test]
+fn a_silent_watch_is_found_within_a_minute_by_default() {
+    let caches = CacheOptions::default();
+    // A tenth more at random, and a few seconds until it counts as overdue.
+    assert!(caches.watch_timeout.mul_f64(1.1) <= Duration::from_secs(55));
+}
+
+/// The version of an object in the cache of a cluster.
+async fn cached(rig: &Rig, cluster: &str, object: &str) -> Result<u64> {
+    let client = rig
+        .engaged(cluster)
+        .context("not engaged")?
+        .client(Grant::all());
+    let key = ObjectKey::namespaced("default", object);
+    let json = client
+        .get(&config_map(), &key, &GetOptions::default())
+        .await?;
+    let object: Value = serde_json::from_slice(&json.context("no such object")?)?;
+    let version = object["metadata"]["resourceVersion"].as_str();
+    Ok(version.context("no version")?.parse()?)
+}
+
+#[tokio::test]
+async fn a_replica_that_lags_never_takes_a_reader_back_in_time() -> Result<()> {
+    let (rig, faults) = pair(|_| {}).await?;
+    for n in 0..20 {
+        rig.put("alpha", "seed-0", &n.to_string())?;
+    }
+    runs(&rig, "alpha", "seen").await?;
+    let mut newest = cached(&rig, "alpha", "seed-0").await?;
+    // The version is too old for the watch, and what is listed then is older still.
+    let gone = RequestFault::Status {
+        code: 410,
+        retry_after: None,
+    };
+    let watch = Rule::new(gone).cluster("alpha").verb(Verb::Watch).times(1);
+    faults.add(watch);
+    let stale = faults.add(
+        Rule::new(RequestFault::Stale { changes: 10 })
+            .cluster("alpha")
+            .resource("configmaps"),
+    );
+    rig.cluster("alpha").cut_watches();
+    wait("a list by the replica", || {
+        Seen::of(faults.struck(stale), |n| *n >= 2)
+    })
+    .await?;
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut n = 0;
+    while Instant::now() < until {
+        n += 1;
+        rig.put("alpha", "seed-0", &format!("unseen {n}"))?;
+        let now = cached(&rig, "alpha", "seed-0").await?;
+        assert!(now >= newest, "version {now} after {newest}");
+        newest = now;
+        runs(&rig, "beta", &format!("seen {n}")).await?;
+    }
+    faults.clear();
+    rig.cluster("alpha").cut_watches();
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn an_event_that_is_never_sent_is_made_good_within_the_time_between_comparisons() -> Result<()>
+{
+    let every = Duration::from_secs(1);
+    let (rig, faults) = pair(|caches| caches.compare_every = every).await?;
+    let drop_events = Rule::new(EventFault::Drop).cluster("alpha");
+    let dropped = faults.add(drop_events);
+    rig.put("alpha", "seed-0", "changed unseen")?;
+    rig.put("alpha", "made", "unseen")?;
+    rig.delete("alpha", "seed-1")?;
+    wait("the events to be dropped", || {
+        Seen::of(faults.struck(dropped), |n| *n >= 3)
+    })
+    .await?;
+    faults.remove(dropped);
+    let began = Instant::now();
+    wait("the child of what nobody told of", || {
+        Seen::of(rig.stored("alpha", "made-out"), Option::is_some)
+    })
+    .await?;
+    // Half as much again at most, and the comparison itself, which asks twice.
+    assert!(began.elapsed() < every * 10, "{:?}", began.elapsed());
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_server_that_lost_its_data_is_believed_in_the_end() -> Result<()> {
+    let (rig, _) = pair(|caches| {
+        caches.stale_for = Duration::from_secs(1);
+        caches.compare_every = Duration::from_secs(2);
+    })
+    .await?;
+    let backup = rig.cluster("alpha").backup();
+    for n in 0..30 {
+        rig.put("alpha", "seed-0", &format!("to be lost {n}"))?;
+    }
+    runs(&rig, "alpha", "to be lost").await?;
+    rig.cluster("alpha").roll_back(&backup);
+    runs(&rig, "beta", "not lost").await?;
+    rig.finish().await
+}
