@@ -9,6 +9,7 @@ mod arrivals;
 mod caches;
 mod filling;
 mod clients;
+mod connections;
 mod election;
 mod endings;
 mod faults;

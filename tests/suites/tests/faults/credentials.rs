@@ -77,6 +77,21 @@ fn relists(rig: &Rig) -> Result<u64> {
         .sum()
 }
 
+/// What is logged by this thread, and by the tasks of a runtime that runs on it alone.
+#[derive(Clone, Default)]
+struct Logged(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 async fn open_sockets(rig: &Rig, wanted: usize) -> Result<()> {
     wait("old sockets to be closed", || {
         Seen::of(rig.server.connections(), |now| now.open == wanted)
@@ -269,4 +284,58 @@ async fn plugins_and_files_of_a_secret_are_refused_unless_it_is_trusted() -> Res
     assert!(read(&text, Provenance::TrustedSecret).is_ok());
     assert!(read(&file, Provenance::TrustedSecret).is_ok());
     rig.finish().await
+}
+
+#[tokio::test]
+async fn no_token_no_output_of_a_plugin_and_no_body_reaches_a_log_or_a_status() -> Result<()> {
+    let logged = Logged::default();
+    let writer = logged.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter("trace,windlass_apiserver=off")
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
+    let rig = Rig::start(secured(&["alpha", "beta"])).await?;
+    let plugin = Plugin::new()?;
+    rig.server.set_tokens(Some(&["hush-token"]));
+    rig.engage("beta")?;
+    rig.put("beta", "seed-0", "hush-body")?;
+    plugin.gives(&json!({"token": "hush-wrong"}))?;
+    let failing = "cat $0; echo hush-output; echo hush-error >&2; exit 1";
+    let users = [
+        plugin.user(failing),
+        plugin.user("echo hush-garbage"),
+        plugin.printing(),
+        json!({"token": "hush-refused"}).to_string(),
+        json!({"username": "robot", "password": "hush-password"}).to_string(),
+    ];
+    let mut told = String::new();
+    for user in users {
+        rig.engage_with("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
+        rig.cluster("alpha").cut_watches();
+        let before = rig.metrics()?;
+        let failures = |metrics: &str| {
+            let line = "windlass_cluster_watch_failures_total{cluster=\"alpha\"}";
+            metrics
+                .lines()
+                .find(|l| l.starts_with(line))
+                .map(str::to_owned)
+        };
+        wait("the watch to fail", || {
+            let now = rig.metrics().unwrap_or_default();
+            Seen::of(failures(&now) != failures(&before), |failed| *failed)
+        })
+        .await?;
+        told += &format!("{:?}", rig.status("alpha")?);
+    }
+    told += &String::from_utf8_lossy(&logged.0.lock());
+    rig.engage("alpha")?;
+    rig.finish().await?;
+    assert!(
+        told.contains("credential plugin"),
+        "nothing was told at all"
+    );
+    let secrets: Vec<&str> = told.lines().filter(|line| line.contains("hush-")).collect();
+    assert!(secrets.is_empty(), "{secrets:#?}");
+    Ok(())
 }

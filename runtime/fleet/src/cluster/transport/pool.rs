@@ -4,14 +4,15 @@
 //! peer allows, and watches never take the rest. Over HTTP/1.1 each request has a connection of its own while it lasts. Connections
 //! that are made are driven by tasks on the host's runtime; they outlive nobody who uses them by more than [`IDLE`].
 
+mod lease;
+
+pub(super) use lease::{Broken, Lease, LeaseError, Outgoing};
+
 use super::content::Content;
 use super::dial::{Dialed, Dialer, Streams};
 use super::single::Single;
 use super::tally::{Open, Protocol, Tally};
-use super::{TransportError, TransportOptions, root_cause};
-use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use hyper::body::Incoming;
+use super::{TransportError, TransportOptions};
 use hyper::client::conn::{http1, http2};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -146,13 +147,7 @@ impl Pool {
     /// Leases no more; watches end at once, and connections once what they carry has ended.
     pub(super) fn give_up(&self) {
         self.over.cancel();
-        let mut state = self.state.lock();
-        let dropped = (
-            std::mem::take(&mut state.http2),
-            std::mem::take(&mut state.idle),
-        );
-        drop(state);
-        drop(dropped);
+        self.empty();
     }
 
     /// A place for one request, as soon as there is one. Waits without end when all connections are full: callers have deadlines.
@@ -272,18 +267,13 @@ impl Pool {
 
     /// Takes in a connection that nobody has leased yet.
     fn admit(self: &Arc<Self>, dialed: Dialed) {
-        if self.over.is_cancelled() {
-            return;
-        }
         match dialed {
             Dialed::Http1(send, driver) => {
                 self.drive(Protocol::Http1, driver, None);
                 let mut state = self.state.lock();
                 state.protocol = Some(Protocol::Http1);
-                state.idle.push(Idle {
-                    send,
-                    since: Instant::now(),
-                });
+                let since = Instant::now();
+                state.idle.push(Idle { send, since });
             }
             Dialed::Http2(send, streams, driver) => {
                 let connection = Arc::new(Http2 {
@@ -297,7 +287,22 @@ impl Pool {
                 state.http2.push(connection);
             }
         }
+        // Looked at afterwards: whoever gave the pool up meanwhile may have emptied it before.
+        if self.over.is_cancelled() {
+            self.empty();
+        }
         self.freed.notify_waiters();
+    }
+
+    /// Lets go of all connections; they end by themselves once what they carry has ended.
+    fn empty(&self) {
+        let mut state = self.state.lock();
+        let dropped = (
+            std::mem::take(&mut state.http2),
+            std::mem::take(&mut state.idle),
+        );
+        drop(state);
+        drop(dropped);
     }
 
     /// Runs a connection until it ends, is unused for long, or the pool is given up and what it carries has had time to end.
@@ -409,143 +414,6 @@ impl Drop for Busy {
             self.pool.freed.notify_waiters();
         }
     }
-}
-
-/// Why there is no place for a request.
-pub(super) enum LeaseError {
-    /// The pool was given up: newer credentials have one of their own.
-    GivenUp,
-    Transport(TransportError),
-}
-
-impl From<TransportError> for LeaseError {
-    fn from(error: TransportError) -> Self {
-        Self::Transport(error)
-    }
-}
-
-/// A request that can be sent more than once.
-#[derive(Clone)]
-pub(super) struct Outgoing {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Content,
-}
-
-/// Why there is no answer.
-pub(super) struct Broken {
-    pub(super) reason: String,
-    /// Whether the server certainly has not seen the request.
-    pub(super) unsent: bool,
-}
-
-/// A place on a connection for one request and its answer. It is free again when this is dropped.
-pub(super) struct Lease {
-    pool: Arc<Pool>,
-    /// `None` once the place is free again.
-    sender: Option<Sender>,
-    wanted: Use,
-    reused: bool,
-}
-
-impl Lease {
-    fn new(pool: &Arc<Pool>, sender: Sender, wanted: Use, reused: bool) -> Self {
-        let pool = pool.clone();
-        Self {
-            pool,
-            sender: Some(sender),
-            wanted,
-            reused,
-        }
-    }
-
-    /// Whether others have used the connection before: it may have been closed without our knowing.
-    pub(super) fn is_reused(&self) -> bool {
-        self.reused
-    }
-
-    pub(super) async fn send(&mut self, outgoing: Outgoing) -> Result<Response<Incoming>, Broken> {
-        let unusable = |reason: String| Broken {
-            reason,
-            unsent: true,
-        };
-        let target = self.pool.dialer.target();
-        let (sent, unsent) = match &mut self.sender {
-            None => return Err(unusable("the connection is not leased any more".to_owned())),
-            Some(Sender::Http1(send)) => {
-                let request = over_http1(outgoing, target).map_err(|e| unusable(e.to_string()))?;
-                match send.try_send_request(request).await {
-                    Ok(response) => return Ok(response),
-                    Err(error) => (error.message().is_some(), error.into_error()),
-                }
-            }
-            Some(Sender::Http2(connection)) => {
-                let request = over_http2(outgoing, target).map_err(|e| unusable(e.to_string()))?;
-                match connection.send.clone().try_send_request(request).await {
-                    Ok(response) => return Ok(response),
-                    Err(error) => (error.message().is_some(), error.into_error()),
-                }
-            }
-        };
-        Err(Broken {
-            reason: root_cause(&unsent),
-            unsent: sent,
-        })
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        match self.sender.take() {
-            None => {}
-            Some(Sender::Http2(connection)) => {
-                connection.taken.fetch_sub(1, Ordering::SeqCst);
-                self.pool.freed.notify_waiters();
-            }
-            Some(Sender::Http1(mut send)) => {
-                let busy = Busy::new(&self.pool, self.wanted);
-                if self.wanted == Use::Watch || send.is_closed() {
-                    return;
-                }
-                if send.is_ready() {
-                    self.pool.put_back(send);
-                    return;
-                }
-                // Ready a moment after its answer was read to the end; never, if it was not.
-                let pool = self.pool.clone();
-                self.pool.host.spawn(async move {
-                    if send.ready().await.is_ok() {
-                        pool.put_back(send);
-                    }
-                    drop(busy);
-                });
-            }
-        }
-    }
-}
-
-fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<Content>, http::Error> {
-    let mut request = Request::builder()
-        .method(outgoing.method)
-        .uri(outgoing.path)
-        .body(outgoing.body)?;
-    *request.headers_mut() = outgoing.headers;
-    let authority = target.authority().map_or("", |a| a.as_str());
-    request
-        .headers_mut()
-        .insert(HOST, HeaderValue::try_from(authority)?);
-    Ok(request)
-}
-
-fn over_http2(outgoing: Outgoing, target: &Uri) -> Result<Request<Content>, http::Error> {
-    let target = target.to_string();
-    let mut request = Request::builder()
-        .method(outgoing.method)
-        .uri(format!("{}{}", target.trim_end_matches('/'), outgoing.path))
-        .body(outgoing.body)?;
-    *request.headers_mut() = outgoing.headers;
-    Ok(request)
 }
 
 #[cfg(test)]

@@ -1,0 +1,177 @@
+//! How many connections clusters need, and what bounds their calls.
+
+use super::fixture::{
+    Fleet, Log, bytes, client, config_map, key, name, object, recording, request, wait,
+};
+use anyhow::Result;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
+use windlass_fleet::api::{GetOptions, ReadMode, WriteOptions};
+use windlass_fleet::cluster::{
+    Cluster, ClusterConfig, ConnectionCounts, Provenance, RateLimit, TransportOptions,
+};
+use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::manager::ManagerOptions;
+use windlass_harness::eventually::Seen;
+
+const CLUSTERS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+
+fn bounded(transport: TransportOptions) -> ManagerOptions {
+    ManagerOptions {
+        transport,
+        ..ManagerOptions::default()
+    }
+}
+
+/// Engages every cluster of a server as its kubeconfig says.
+async fn engage_all(fleet: &Fleet) -> Result<Vec<Arc<Cluster>>> {
+    let text = fleet.server.kubeconfig();
+    for cluster in fleet.server.clusters() {
+        let config =
+            ClusterConfig::from_kubeconfig_text(&text, Some(&cluster), None, Provenance::Program)?;
+        fleet.provider.put(ClusterSpec::new(name(&cluster), config));
+    }
+    let mut ready = Vec::new();
+    for cluster in fleet.server.clusters() {
+        ready.push(fleet.ready(&cluster).await?);
+    }
+    Ok(ready)
+}
+
+fn live() -> GetOptions {
+    GetOptions {
+        mode: ReadMode::Live,
+        ..GetOptions::default()
+    }
+}
+
+async fn watched_on(server: windlass_apiserver::Builder) -> Result<(Fleet, ConnectionCounts)> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start_on(server, &CLUSTERS, |b| b.controller(recording(&log))).await?;
+    let clusters = engage_all(&fleet).await?;
+    for (cluster, called) in clusters.iter().zip(CLUSTERS) {
+        let made = bytes(&object("made", json!({})));
+        client(cluster)
+            .create(&config_map(), made, &WriteOptions::default())
+            .await?;
+        log.ran(&request(called, "made"), 1).await?;
+    }
+    let counts = clusters[0].status().connections;
+    Ok((fleet, counts))
+}
+
+#[tokio::test]
+async fn ten_clusters_of_one_server_share_one_http2_connection() -> Result<()> {
+    let (fleet, counts) = watched_on(Server::builder().tls()).await?;
+    assert_eq!((counts.http2.open, counts.http2.made), (1, 1));
+    assert_eq!((counts.http1.made, counts.shared_by), (0, CLUSTERS.len()));
+    assert_eq!(fleet.server.connections().accepted, 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn watches_take_four_fifths_of_the_streams_that_a_peer_allows_and_calls_go_on() -> Result<()>
+{
+    // Ten watches, of which four fit on each connection of five streams.
+    let (fleet, counts) = watched_on(Server::builder().tls().max_streams(5)).await?;
+    assert!((3..=5).contains(&counts.http2.open), "{counts:?}");
+    assert_eq!(counts.http1.made, 0);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn over_http1_every_watch_has_a_connection_and_calls_share_the_others() -> Result<()> {
+    let (fleet, counts) = watched_on(Server::builder().tls().http1_only()).await?;
+    let open = counts.http1.open;
+    assert!(
+        (CLUSTERS.len() + 1..=CLUSTERS.len() + 12).contains(&open),
+        "{counts:?}"
+    );
+    assert_eq!(counts.http2.made, 0);
+    fleet.stop().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn sockets_end_with_the_last_cluster_that_uses_them() -> Result<()> {
+    let (fleet, _) = watched_on(Server::builder().tls()).await?;
+    for cluster in CLUSTERS {
+        fleet.provider.remove(&name(cluster));
+    }
+    wait("no open connection", || {
+        Seen::of(fleet.server.connections().open, |open| *open == 0)
+    })
+    .await?;
+    fleet.stop().await
+}
+
+/// A hook that never answers a get.
+struct Silent;
+
+impl Hook for Silent {
+    fn request(&self, _: &str, call: &Call) -> RequestVerdict {
+        if call.verb == Verb::Get && call.resource == "configmaps" {
+            RequestVerdict::Silence
+        } else {
+            RequestVerdict::Proceed
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_under_way_are_bounded_for_each_cluster_and_watches_go_on() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let options = bounded(TransportOptions {
+        in_flight: 2,
+        ..TransportOptions::default()
+    });
+    let server = Server::builder().hook(Arc::new(Silent));
+    let start = Fleet::start_on(server, &["alpha"], |b| {
+        b.options(options).controller(recording(&log))
+    });
+    let fleet = start.await?;
+    let client = client(&fleet.engage("alpha").await?);
+    let calls: Vec<_> = (0..10)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.get(&config_map(), &key("a"), &live()).await })
+        })
+        .collect();
+    let asked = || fleet.server("alpha").count(Verb::Get, "configmaps");
+    wait("calls under way", || Seen::of(asked(), |n| *n >= 2)).await?;
+    fleet.apply("alpha", object("meanwhile", json!({})))?;
+    log.ran(&request("alpha", "meanwhile"), 1).await?;
+    assert_eq!(asked(), 2, "calls beyond the bound wait for others to end");
+    for call in calls {
+        call.abort();
+    }
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn calls_of_one_cluster_begin_at_its_rate() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let rate = RateLimit {
+        per_second: 100.0,
+        burst: 5,
+    };
+    let options = bounded(TransportOptions {
+        rate: Some(rate),
+        ..TransportOptions::default()
+    });
+    let fleet = Fleet::start(&["alpha"], |b| {
+        b.options(options).controller(recording(&log))
+    })
+    .await?;
+    let cluster = fleet.engage("alpha").await?;
+    let client = client(&cluster);
+    let began = Instant::now();
+    for _ in 0..30 {
+        client.get(&config_map(), &key("a"), &live()).await?;
+    }
+    // Twenty-five turns of 10 ms after a burst of five; no machine is too slow for that.
+    assert!(began.elapsed() >= Duration::from_millis(240));
+    fleet.stop().await
+}
