@@ -47,20 +47,21 @@ impl Backend {
         })
     }
 
-    /// What tells this server from another under the same address: the UID of its kube-system namespace, else its URL and CA.
+    /// What tells this server from another under the same address: the UID of its kube-system namespace. `None` where it does not
+    /// tell, for good or for a while.
     ///
     /// # Errors
     /// When the server cannot be reached; not when it refuses to tell.
-    pub(crate) async fn identity(&self, config: &ClusterConfig) -> Result<String, ApiError> {
+    pub(crate) async fn identity(&self) -> Result<Option<String>, ApiError> {
         let call = Call::get("/api/v1/namespaces/kube-system".to_owned(), JSON);
         let answer = self
             .connection
             .send(call, self.connection.options().call_timeout)
             .await?;
         match refusal(answer) {
-            Ok(answer) => Ok(uid(&answer.body).unwrap_or_else(|| config.server_identity())),
+            Ok(answer) => Ok(uid(&answer.body)),
             Err(error) if (400..500).contains(&error.http_status) && error.http_status != 429 => {
-                Ok(config.server_identity())
+                Ok(None)
             }
             Err(error) => Err(error),
         }

@@ -82,7 +82,6 @@ pub struct ClusterConfig {
 struct Inner {
     config: Config,
     digest: [u8; 32],
-    server_digest: [u8; 32],
     referenced_files: Vec<PathBuf>,
 }
 
@@ -205,7 +204,6 @@ impl ClusterConfig {
             inner: Arc::new(Inner {
                 config,
                 digest,
-                server_digest,
                 referenced_files,
             }),
         })
@@ -261,15 +259,6 @@ impl ClusterConfig {
         hash.update([0]);
         hash_transport(config, &mut hash, &self.inner.referenced_files);
         hash.finalize().into()
-    }
-
-    /// Stands for the server where its own identity cannot be read: URL and CA.
-    pub(crate) fn server_identity(&self) -> String {
-        self.inner
-            .server_digest
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect()
     }
 }
 

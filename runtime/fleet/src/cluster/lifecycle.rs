@@ -152,7 +152,7 @@ impl Cluster {
             transports.exchange(&backend.connection, &now);
         }
         self.enter(ClusterState::Syncing, "first lists are on their way");
-        self.follow(&backend, &identity).await;
+        self.follow(&backend, identity).await;
     }
 
     /// Goes on with other credentials for the same server: caches and keys stay, watches resume.
@@ -172,7 +172,7 @@ impl Cluster {
     }
 
     /// Tries until it succeeds. Returns what it succeeded with, too.
-    async fn connect(&self, transports: &Transports) -> (Backend, ClusterConfig, String) {
+    async fn connect(&self, transports: &Transports) -> (Backend, ClusterConfig, Option<String>) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         let mut rng = fastrand::Rng::new();
         loop {
@@ -200,7 +200,7 @@ impl Cluster {
         &self,
         config: &ClusterConfig,
         transports: &Transports,
-    ) -> Result<(Backend, String), ApiError> {
+    ) -> Result<(Backend, Option<String>), ApiError> {
         let attempt = async {
             let backend = Backend::connect(
                 config,
@@ -212,7 +212,7 @@ impl Cluster {
                 self.metrics.clone(),
             )
             .await?;
-            let identity = backend.identity(config).await?;
+            let identity = backend.identity().await?;
             Ok((backend, identity))
         };
         match tokio::time::timeout(ATTEMPT, attempt).await {
@@ -227,7 +227,7 @@ impl Cluster {
         }
     }
 
-    async fn follow(&self, backend: &Arc<Backend>, identity: &str) {
+    async fn follow(&self, backend: &Arc<Backend>, mut identity: Option<String>) {
         let (mut was_ready, mut resumed_before) = (false, 0);
         loop {
             let stores = backend.stores.all();
@@ -237,7 +237,7 @@ impl Cluster {
             let watches = stores.iter().map(|store| resumed(store)).sum::<u64>();
             let taken_up = watches > std::mem::replace(&mut resumed_before, watches);
             let suspect = recovered || taken_up || stores.iter().any(|store| is_stale(store));
-            if suspect && self.is_usurped(backend, identity).await {
+            if suspect && is_usurped(backend, &mut identity).await {
                 tracing::warn!(cluster = %self.name, "another cluster answers under this name: it is engaged anew");
                 self.lifecycle.usurp();
                 return;
@@ -283,13 +283,6 @@ impl Cluster {
         }
     }
 
-    /// After trouble, and while a server tells of a past that is over: another server may answer under the same address, and shares
-    /// nothing with the one before.
-    async fn is_usurped(&self, backend: &Backend, identity: &str) -> bool {
-        let now = backend.identity(&self.config()).await;
-        now.is_ok_and(|now| now != identity)
-    }
-
     /// Ends everything: watches stop, calls answer `cluster-gone`. Returns when the last task has ended.
     pub(crate) async fn end(&self) {
         self.token.cancel();
@@ -301,4 +294,13 @@ impl Cluster {
         self.backend.store(None);
         self.replacement.store(None);
     }
+}
+
+/// After trouble, and while a server tells of a past that is over: another server may answer under the same address, and shares
+/// nothing with the one before. One that does not say who it is is no other.
+async fn is_usurped(backend: &Backend, identity: &mut Option<String>) -> bool {
+    let Ok(Some(now)) = backend.identity().await else {
+        return false;
+    };
+    identity.get_or_insert_with(|| now.clone()) != &now
 }

@@ -3,6 +3,8 @@
 use crate::rig::{Rig, Setup, request, wait};
 use anyhow::Result;
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
 use windlass_harness::eventually::Seen;
 
 #[tokio::test]
@@ -56,5 +58,28 @@ async fn watches_that_break_resume_without_a_list_and_none_that_expired_is_lost(
     .await?;
     assert!(rig.stored("alpha", "made").is_some());
     assert_eq!(rig.asked("beta"), undisturbed);
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_say_who_it_is_for_a_while_stays_the_same_cluster() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let rig = Rig::start(Setup::of(&["alpha"]).hook(faults.clone())).await?;
+    let before = rig.asked("alpha").0;
+    let forbidden = RequestFault::Status {
+        code: 403,
+        retry_after: None,
+    };
+    let rule = faults.add(Rule::new(forbidden).verb(Verb::Get).resource("namespaces"));
+    rig.cluster("alpha").cut_watches();
+    wait("the question who it is", || {
+        Seen::of(faults.struck(rule), |n| *n >= 1)
+    })
+    .await?;
+    rig.carried("alpha", "while it does not say").await?;
+    faults.clear();
+    rig.cluster("alpha").cut_watches();
+    rig.carried("alpha", "once it says").await?;
+    assert_eq!(rig.asked("alpha").0, before, "lists");
     rig.finish().await
 }
