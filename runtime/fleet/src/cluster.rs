@@ -37,7 +37,7 @@ pub use watch::CacheOptions;
 pub(crate) use arrivals::Arrivals;
 pub(crate) use backend::Backend;
 pub(crate) use lifecycle::Pending;
-pub(crate) use stores::{IndexUse, StoreUse};
+pub(crate) use stores::{IndexUse, StoreUse, TooManyStores};
 pub(crate) use transport::Transports;
 
 use crate::api::{ApiCode, ApiError};

@@ -6,12 +6,14 @@ mod context;
 pub(crate) use attempt::{Attempt, Ended};
 pub use context::{Context, ReconcileId};
 
+use crate::backoff::Backoff;
 use crate::cluster::scope::{DeclaredIndex, DeclaredIndexes};
 use crate::cluster::store::IndexPath;
 use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};
 use crate::outcome::{Action, Failure};
+use crate::queue::ControllerOptions as QueueOptions;
 use crate::source::{ClusterSelection, Enqueue, Index, Watch};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
@@ -51,6 +53,11 @@ pub struct ControllerOptions {
     pub concurrency: usize,
     /// Longest run of one key. Default: 60 s.
     pub timeout: Duration,
+    /// Delays of a failing key. Default: 5 ms doubling to 1000 s, with jitter.
+    pub backoff: Backoff,
+    /// How often every object is looked at though nothing has changed, behind everything else; a tenth more or less. It finds what is
+    /// not in any watched object. Predicates see an update that changes nothing. Default: never, as events are not lost here.
+    pub resync: Option<Duration>,
 }
 
 impl Default for ControllerOptions {
@@ -58,6 +65,8 @@ impl Default for ControllerOptions {
         Self {
             concurrency: 4,
             timeout: Duration::from_secs(60),
+            backoff: QueueOptions::default().backoff,
+            resync: None,
         }
     }
 }

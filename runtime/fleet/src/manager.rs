@@ -48,7 +48,7 @@ use crate::engage::ClusterSpec;
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::provider::Provider;
-use crate::queue::TenantOptions;
+use crate::queue::{Limits, StormLimit, TenantOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -68,6 +68,11 @@ pub struct Concurrency {
 pub struct ManagerOptions {
     /// How many keys run at once.
     pub concurrency: Concurrency,
+    /// Keys that a controller may have in the queue. Beyond that its sources keep a mark and offer theirs again when there is room.
+    /// Default: 1,000,000.
+    pub keys_per_controller: usize,
+    /// How often one key may run.
+    pub storm: StormLimit,
     /// How long a drain waits for what runs before it cancels it. Default: 30 s.
     pub drain_timeout: Duration,
     /// Where reconcilers run. Default: the runtime that binds the manager. Guests get one of their own, so that busy ones never
@@ -86,6 +91,8 @@ impl Default for ManagerOptions {
                 global: 64,
                 per_cluster: None,
             },
+            keys_per_controller: Limits::default().keys_per_controller,
+            storm: StormLimit::default(),
             drain_timeout: Duration::from_secs(30),
             reconcile_runtime: None,
             transport: TransportOptions::default(),

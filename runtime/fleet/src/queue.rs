@@ -129,6 +129,9 @@ impl Queue {
     pub fn set_limits(&mut self, limits: Limits) {
         self.storms.set_limit(limits.storm);
         self.classes.set_limits(limits);
+        for controller in 0..self.classes.controllers.len() {
+            self.note_room(controller as u32);
+        }
     }
 
     /// Makes a tenant, or changes what it gets. Linear in clusters × tenants.
@@ -291,6 +294,29 @@ impl Queue {
                 .keys_per_controller
                 .saturating_sub(of.counts.held())
         })
+    }
+
+    /// Whether a controller's share of the queue has room. If not, [`Queue::drained`] will name it once there is.
+    pub fn has_room(&mut self, controller: ControllerId) -> bool {
+        let full = self.controller(controller).is_some() && self.is_full(controller);
+        if full {
+            self.classes.controllers[controller.place as usize].refused = true;
+        }
+        !full
+    }
+
+    /// Takes back a removal, as long as the last run of the controller has not ended: its runs count again. False if there is
+    /// nothing left of it.
+    pub fn revive_controller(&mut self, controller: ControllerId) -> bool {
+        let place = self.classes.controllers.get_mut(controller.place as usize);
+        let Some(of) = place.filter(|of| of.generation == controller.generation) else {
+            return false;
+        };
+        if !of.alive && of.counts.held() == 0 {
+            return false;
+        }
+        of.alive = true;
+        true
     }
 
     /// A controller that has refused requests and of whose share a tenth is free again: its sources offer theirs again.

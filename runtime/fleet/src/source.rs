@@ -2,6 +2,7 @@
 
 mod enqueue;
 pub(crate) mod mapped;
+pub(crate) mod rescan;
 mod sink;
 
 pub(crate) use sink::{Offer, SourceSink};

@@ -125,6 +125,7 @@ impl Guests {
             .options(ControllerOptions {
                 concurrency: spec.concurrency(),
                 timeout: spec.timeout().0,
+                ..ControllerOptions::default()
             });
         if let Some(primary) = parts.primary {
             builder = builder.primary(primary);

@@ -362,12 +362,6 @@ impl Store {
         id
     }
 
-    /// Shows a sink every object there is, once more.
-    pub(crate) fn offer_again(&self, sink: &dyn Sink) {
-        let _order = self.writer.lock();
-        self.replay(sink);
-    }
-
     fn replay(&self, sink: &dyn Sink) {
         let objects: Vec<Object> = self
             .state

@@ -1,18 +1,20 @@
 //! Controllers' watches in clusters: a task for each brings up its stores and subscribes. Entry point: [`Core::reattach`].
 
 mod moves;
+mod offers;
 
 use super::clusters::Engaged;
 use super::controllers::Registered;
 use super::core::Core;
 use crate::cluster::store::StoreKey;
-use crate::cluster::{Arrivals, Backend, Cluster, IndexUse, Pending, StoreUse};
+use crate::cluster::{Arrivals, Backend, Cluster, IndexUse, Pending, StoreUse, TooManyStores};
 use crate::controller::Controller;
 use crate::grant::{Grant, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::name::ClusterName;
 use crate::request::ObjectKey;
 use crate::source::mapped::MappedEvents;
+use crate::source::rescan::Rescan;
 use crate::source::{Enqueue, Offer, SourceSink, Watch};
 use moves::unserved;
 use parking_lot::Mutex;
@@ -20,11 +22,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How often a source whose controller's share of the queue was full looks for room.
-const ROOM: Duration = Duration::from_millis(100);
+/// How long a watch that got no cache waits before it asks for one again.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// The watches of one controller by cluster.
 pub(super) type Attachments = HashMap<ClusterName, Vec<Arc<Source>>>;
@@ -143,30 +144,6 @@ impl Source {
         sights.min_by_key(Sight::rank).unwrap_or(Sight::Starting)
     }
 
-    /// Whether no mapped event waits for its code.
-    pub(super) fn is_idle(&self) -> bool {
-        self.subscriptions.lock().iter().all(|subscription| {
-            subscription
-                .sink
-                .mapped
-                .as_ref()
-                .is_none_or(MappedEvents::is_idle)
-        })
-    }
-
-    /// Offers every object of the watch once more.
-    pub(super) fn offer_again(&self) {
-        let pairs: Vec<_> = self
-            .subscriptions
-            .lock()
-            .iter()
-            .map(|s| (s.user.clone(), s.sink.clone()))
-            .collect();
-        for (user, sink) in pairs {
-            user.store().offer_again(&*sink);
-        }
-    }
-
     /// Whether the watch is what brings in the controller's own objects.
     pub(super) fn is_primary(&self) -> bool {
         self.what.watch.enqueue == Enqueue::Primary
@@ -178,6 +155,9 @@ impl Core {
     pub(super) fn attach_cluster(self: &Arc<Self>, cluster: &Arc<Cluster>) {
         let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
         for registered in registered {
+            for source in registered.attachments.lock().values().flatten() {
+                source.welcome(cluster.name());
+            }
             self.attach(&registered, cluster, Vec::new());
         }
     }
@@ -300,6 +280,15 @@ fn what(controller: &Controller, watch: &Watch) -> What {
     }
 }
 
+/// Why a watch has no cache, or not one in every namespace.
+#[derive(Debug, thiserror::Error)]
+enum NoStore {
+    #[error("no rule grants list and watch on {0}")]
+    Denied(Arc<str>),
+    #[error(transparent)]
+    Crowded(TooManyStores),
+}
+
 /// The task of a source. Holds the source weakly: the source's end is what ends the task.
 struct Task {
     core: std::sync::Weak<Core>,
@@ -319,26 +308,39 @@ impl Task {
         loop {
             let resource = self.resolve(&backend, &mut pending).await;
             self.declare_indexes(&backend);
-            let sinks = match self.subscribe(&backend, &resource) {
-                Ok(sinks) => sinks,
-                Err(problem) => {
-                    tracing::warn!(cluster = %self.cluster.name(), kind = %self.what.watch.kind, problem, "watch not started");
-                    return self.set_problem(Some(problem));
-                }
-            };
-            pending = None;
-            self.set_problem(None);
-            let serve = self.serve(sinks);
-            tokio::pin!(serve);
-            loop {
-                tokio::select! {
-                    () = &mut serve => return,
-                    () = self.widen(&backend, &resource) => {}
-                    () = unserved(self.stores()) => break,
-                }
-            }
+            while self.follow(&backend, &resource, &mut pending).await {}
             self.unsubscribe();
             backend.discovery.forget(&self.what.watch.kind);
+        }
+    }
+
+    /// Follows the stores of the watch. Returns whether to go on, with such stores as were refused; if not, the kind is not served
+    /// any more.
+    async fn follow(
+        &self,
+        backend: &Arc<Backend>,
+        resource: &Arc<Resource>,
+        pending: &mut Option<Pending>,
+    ) -> bool {
+        let refused = self.subscribe(backend, resource).err();
+        *pending = None;
+        let again = match &refused {
+            Some(NoStore::Crowded(_)) => ASK_AGAIN,
+            // What is not granted stays so for as long as the watch lives.
+            Some(NoStore::Denied(_)) | None => Duration::MAX,
+        };
+        self.set_problem(refused.map(|refused| refused.to_string()));
+        let serve = self.serve(self.sinks());
+        tokio::pin!(serve);
+        let again = tokio::time::sleep(again);
+        tokio::pin!(again);
+        loop {
+            tokio::select! {
+                () = &mut serve => {}
+                () = self.widen(backend, resource) => {}
+                () = &mut again => return true,
+                () = unserved(self.stores()) => return false,
+            }
         }
     }
 
@@ -364,10 +366,18 @@ impl Task {
         }
     }
 
+    /// Notes why the watch does not run, and logs it once.
     fn set_problem(&self, problem: Option<String>) {
-        if let Some(source) = self.source.upgrade() {
-            *source.problem.lock() = problem;
+        let Some(source) = self.source.upgrade() else {
+            return;
+        };
+        let mut known = source.problem.lock();
+        if let Some(problem) = &problem
+            && known.as_ref() != Some(problem)
+        {
+            tracing::warn!(cluster = %self.cluster.name(), kind = %self.what.watch.kind, problem, "watch does not run");
         }
+        *known = problem;
     }
 
     fn declare_indexes(&self, backend: &Backend) {
@@ -386,23 +396,22 @@ impl Task {
         }
     }
 
-    /// Opens the stores of the watch and subscribes to each.
-    fn subscribe(
-        &self,
-        backend: &Arc<Backend>,
-        resource: &Arc<Resource>,
-    ) -> Result<Vec<Arc<SourceSink>>, String> {
+    /// Opens the stores of the watch and subscribes to each, but for those that it follows already.
+    fn subscribe(&self, backend: &Arc<Backend>, resource: &Arc<Resource>) -> Result<(), NoStore> {
         let (Some(registered), Some(source)) = (self.registered.upgrade(), self.source.upgrade())
         else {
-            return Ok(Vec::new());
+            return Ok(());
         };
-        let mut sinks = Vec::new();
+        let followed = self.sinks();
         for namespace in self.namespaces(resource)? {
+            if followed.iter().any(|sink| sink.namespace == namespace) {
+                continue;
+            }
             let key = self.store_key(backend, resource, namespace.clone());
             let user = backend
                 .stores
                 .open(key, resource)
-                .map_err(|e| e.to_string())?;
+                .map_err(NoStore::Crowded)?;
             let offer: Arc<dyn Offer> = registered.clone();
             let sink = Arc::new(SourceSink {
                 cluster: self.cluster.clone(),
@@ -414,8 +423,9 @@ impl Task {
                 offer,
                 mapped: matches!(self.what.watch.enqueue, Enqueue::Mapped(_))
                     .then(MappedEvents::default),
-                rescan: Notify::new(),
+                rescan: Rescan::default(),
                 missed: Mutex::default(),
+                targets: Mutex::default(),
             });
             if sink.mapped.is_some() {
                 let (token, events) = (self.token.clone(), MappedEvents::run(sink.clone()));
@@ -425,18 +435,26 @@ impl Task {
                 );
             }
             let id = user.store().subscribe(sink.clone());
-            source.subscriptions.lock().push(Subscription {
-                user,
-                id,
-                sink: sink.clone(),
-            });
-            sinks.push(sink);
+            source
+                .subscriptions
+                .lock()
+                .push(Subscription { user, id, sink });
         }
-        Ok(sinks)
+        Ok(())
+    }
+
+    /// Where the watch's events go now: a sink for each store.
+    fn sinks(&self) -> Vec<Arc<SourceSink>> {
+        let Some(source) = self.source.upgrade() else {
+            return Vec::new();
+        };
+        let subscriptions = source.subscriptions.lock();
+        let sinks = subscriptions.iter().map(|of| of.sink.clone());
+        sinks.collect()
     }
 
     /// Where the grant lets the watch look: everywhere at once, or in each namespace by itself.
-    fn namespaces(&self, resource: &Resource) -> Result<Vec<Option<Arc<str>>>, String> {
+    fn namespaces(&self, resource: &Resource) -> Result<Vec<Option<Arc<str>>>, NoStore> {
         let facts = self.cluster.facts(true);
         let granted = |verb| {
             self.what
@@ -465,8 +483,8 @@ impl Task {
         }
     }
 
-    fn missing(&self, resource: &Resource) -> String {
-        format!("no rule grants list and watch on {}", resource.plural)
+    fn missing(&self, resource: &Resource) -> NoStore {
+        NoStore::Denied(resource.plural.clone())
     }
 
     /// The store to use: one of everything if there is one, else one of the namespace. A watch's selector filters its source; it
@@ -531,49 +549,5 @@ impl Task {
             })
         });
         same_stores && same_watches
-    }
-
-    /// Offers a store again whenever its requests found no room, once there is some.
-    async fn serve(&self, sinks: Vec<Arc<SourceSink>>) {
-        let each = sinks.into_iter().map(|sink| async move {
-            loop {
-                sink.rescan.notified().await;
-                loop {
-                    // Slept at least once: an offer looks at every object of the store, and must not follow upon another.
-                    tokio::time::sleep(ROOM).await;
-                    let mapper_has_room = sink.mapped.as_ref().is_none_or(MappedEvents::has_room);
-                    if mapper_has_room && self.has_room() {
-                        break;
-                    }
-                }
-                if sink.offer_missed() {
-                    self.offer_again(&sink);
-                }
-            }
-        });
-        futures::future::join_all(each).await;
-    }
-
-    fn offer_again(&self, sink: &Arc<SourceSink>) {
-        let Some(source) = self.source.upgrade() else {
-            return;
-        };
-        let user = source
-            .subscriptions
-            .lock()
-            .iter()
-            .find(|subscription| Arc::ptr_eq(&subscription.sink, sink))
-            .map(|subscription| subscription.user.clone());
-        if let Some(user) = user {
-            user.store().offer_again(&**sink);
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        let (Some(core), Some(registered)) = (self.core.upgrade(), self.registered.upgrade())
-        else {
-            return false;
-        };
-        core.queue.lock().room(registered.id) > 0
     }
 }

@@ -1,7 +1,7 @@
 //! Controllers that are registered, added and replaced while the manager runs. Entry point: [`Core::put_controller`].
 
 use super::attach::Attachments;
-use super::core::Core;
+use super::core::{Core, END};
 use crate::cluster::Caller;
 use crate::controller::Controller;
 use crate::metrics::ControllerMetrics;
@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Most problems that a status lists.
@@ -44,8 +45,10 @@ pub(super) struct Registered {
     current: ArcSwap<Current>,
     pub(super) attachments: Mutex<Attachments>,
     core: Weak<Core>,
-    /// Cancelled when the controller is removed.
-    pub(super) removed: CancellationToken,
+    /// Told when its share of the queue, which was full, has room.
+    pub(super) drained: Notify,
+    /// Cancelled when the controller has been removed and its runs have had their time. Another one when it is put again before that.
+    removed: Mutex<CancellationToken>,
 }
 
 impl Registered {
@@ -56,6 +59,29 @@ impl Registered {
     /// Whom its calls are made for.
     pub(super) fn caller(&self) -> Caller {
         self.current.load().caller.clone()
+    }
+
+    /// Cancelled when what runs must end because the controller is no more.
+    pub(super) fn removed(&self) -> CancellationToken {
+        self.removed.lock().clone()
+    }
+
+    /// Waits until its share of the queue has room.
+    pub(super) async fn room(&self) {
+        loop {
+            let drained = self.drained.notified();
+            tokio::pin!(drained);
+            // Listens before it looks, so that room that comes in between is not missed.
+            drained.as_mut().enable();
+            let Some(core) = self.core.upgrade() else {
+                return std::future::pending().await;
+            };
+            if core.queue.lock().has_room(self.id) {
+                return;
+            }
+            drop(core);
+            drained.await;
+        }
     }
 }
 
@@ -115,10 +141,10 @@ impl Core {
         let held = self.leadership.holds(&controller);
         let options = QueueOptions {
             concurrency: controller.options.concurrency,
-            ..QueueOptions::default()
+            backoff: controller.options.backoff,
         };
         let there = self.controllers.read().by_name.get(&key).cloned();
-        let registered = match there {
+        let registered = match there.or_else(|| self.revive(&key)) {
             Some(there) => {
                 self.queue.lock().set_controller(there.id, options);
                 there.current.store(Arc::new(Current::new(controller)));
@@ -139,7 +165,8 @@ impl Core {
                     current: ArcSwap::from_pointee(Current::new(controller)),
                     attachments: Mutex::default(),
                     core: Arc::downgrade(self),
-                    removed: CancellationToken::new(),
+                    drained: Notify::new(),
+                    removed: Mutex::default(),
                 });
                 let mut controllers = self.controllers.write();
                 controllers.by_name.insert(key, registered.clone());
@@ -157,37 +184,63 @@ impl Core {
         self.wake.notify_one();
     }
 
+    /// A controller that is put again before its last run has ended goes on with that run: a key must not run twice at once.
+    fn revive(&self, key: &(TenantName, ControllerName)) -> Option<Arc<Registered>> {
+        let mut controllers = self.controllers.write();
+        let there = controllers.leaving.remove(key)?;
+        if !self.queue.lock().revive_controller(there.id) {
+            return None;
+        }
+        *there.removed.lock() = CancellationToken::new();
+        controllers.by_name.insert(key.clone(), there.clone());
+        controllers.by_id.insert(there.id, there.clone());
+        Some(there)
+    }
+
     /// Takes a controller out: its sources stop, its keys leave; what runs is left to finish. Returns whether it was there.
     pub(super) async fn remove_controller(
         &self,
         tenant: &TenantName,
         name: &ControllerName,
     ) -> bool {
-        let registered = {
+        let key = (tenant.clone(), name.clone());
+        let (registered, running) = {
             // Nothing is attached to a controller once it is out: attaching happens under this lock.
             let _engaged = self.engaged.lock();
             let mut controllers = self.controllers.write();
-            let registered = controllers.by_name.remove(&(tenant.clone(), name.clone()));
-            registered.inspect(|registered| {
-                controllers.by_id.remove(&registered.id);
-            })
+            let Some(registered) = controllers.by_name.remove(&key) else {
+                return false;
+            };
+            controllers.by_id.remove(&registered.id);
+            controllers.leaving.insert(key.clone(), registered.clone());
+            let mut queue = self.queue.lock();
+            let running = queue.remove_controller(Instant::now(), registered.id);
+            (registered, running)
         };
-        let Some(registered) = registered else {
-            return false;
-        };
+        let removed = registered.removed();
         let attachments = std::mem::take(&mut *registered.attachments.lock());
         drop(attachments);
         let limit = Instant::now() + self.drain_timeout();
-        let running = self
-            .queue
-            .lock()
-            .remove_controller(Instant::now(), registered.id);
-        for token in running {
-            self.await_run(token, limit).await;
+        self.await_runs(&running, limit).await;
+        removed.cancel();
+        self.await_runs(&running, limit + END).await;
+        let mut controllers = self.controllers.write();
+        // Another token is that of one that has been put again meanwhile.
+        if controllers
+            .leaving
+            .get(&key)
+            .is_some_and(|there| there.removed().is_cancelled() && there.id == registered.id)
+        {
+            controllers.leaving.remove(&key);
+            self.metrics.forget_controller(&registered.metrics);
         }
-        registered.removed.cancel();
-        self.metrics.forget_controller(&registered.metrics);
         true
+    }
+
+    async fn await_runs(&self, running: &[Token], limit: Instant) {
+        for token in running {
+            self.await_run(*token, limit).await;
+        }
     }
 
     /// Waits for the end of a run, but no longer than until a limit.

@@ -66,6 +66,8 @@ pub(crate) struct Core {
 pub(super) struct Controllers {
     pub(super) by_name: BTreeMap<(TenantName, ControllerName), Arc<Registered>>,
     pub(super) by_id: HashMap<ControllerId, Arc<Registered>>,
+    /// Controllers that were removed and of which a run has not ended.
+    pub(super) leaving: HashMap<(TenantName, ControllerName), Arc<Registered>>,
 }
 
 impl Core {
@@ -79,6 +81,8 @@ impl Core {
         let limits = Limits {
             global: options.concurrency.global,
             per_cluster: options.concurrency.per_cluster,
+            keys_per_controller: options.keys_per_controller,
+            storm: options.storm,
             ..Limits::default()
         };
         let core = Arc::new(Self {

@@ -42,8 +42,14 @@ impl Core {
         let mut queue = self.queue.lock();
         let runs = std::iter::from_fn(|| queue.get(now)).collect();
         let storms: Vec<_> = std::iter::from_fn(|| queue.storm()).collect();
+        let drained: Vec<_> = std::iter::from_fn(|| queue.drained()).collect();
         let next = queue.next_wake();
         drop(queue);
+        for controller in drained {
+            if let Some(registered) = self.controllers.read().by_id.get(&controller) {
+                registered.drained.notify_waiters();
+            }
+        }
         for (controller, request) in storms {
             self.tell_storm(controller, &request);
         }
@@ -115,6 +121,7 @@ impl Core {
             fleet: self.fleet.clone(),
             scope,
         };
+        let removed = registered.removed();
         let attempt = Attempt {
             context,
             reconciler: controller.reconciler.clone(),
@@ -125,7 +132,7 @@ impl Core {
             tokio::select! {
                 ended = &mut work => ended,
                 () = self.cut_off.cancelled() => { token.cancel(); work.await }
-                () = registered.removed.cancelled() => { token.cancel(); work.await }
+                () = removed.cancelled() => { token.cancel(); work.await }
                 () = self.leadership.lost_for(&controller) => { token.cancel(); work.await }
             }
         };

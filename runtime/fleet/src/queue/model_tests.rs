@@ -252,6 +252,17 @@ impl Model {
         Added::Merged
     }
 
+    fn look_for_room(&mut self) {
+        let at = self.rng.usize(0..self.controllers.len());
+        let room = self.queue.has_room(self.controllers[at].id);
+        assert_eq!(
+            room,
+            !self.controllers[at].alive || self.held(at) < SHARE,
+            "has_room"
+        );
+        self.controllers[at].refused |= !room;
+    }
+
     fn running(&self, is: impl Fn(&Id) -> bool) -> usize {
         self.keys
             .iter()
@@ -522,15 +533,27 @@ impl Model {
             .remove_controller(self.now, self.controllers[at].id)
             .len();
         assert_eq!(tokens, self.running(|id| id.0 == at));
-        self.controllers[at].alive = false;
         self.keys
             .retain(|id, key| id.0 != at || matches!(key.doing, Doing::Running { .. }));
+        let runs = tokens > 0;
+        if self.rng.bool() {
+            assert_eq!(
+                self.queue.revive_controller(self.controllers[at].id),
+                runs,
+                "as long as a run has not ended"
+            );
+            if runs {
+                return;
+            }
+        }
+        self.controllers[at].alive = false;
         self.add_controller(self.controllers[at].tenant);
     }
 
     fn step(&mut self) {
         match self.rng.u32(0..1000) {
-            0..350 => self.add(),
+            0..340 => self.add(),
+            340..350 => self.look_for_room(),
             350..650 => self.get(),
             650..900 => self.done(),
             900..960 => {

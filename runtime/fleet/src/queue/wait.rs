@@ -192,7 +192,10 @@ impl Queue {
     /// Names a controller as drained when it has refused requests and has room again.
     pub(super) fn note_room(&mut self, controller: u32) {
         let of = &mut self.classes.controllers[controller as usize];
-        if of.refused && of.counts.held() <= self.classes.limits.keys_per_controller / 10 * 9 {
+        if of.alive
+            && of.refused
+            && of.counts.held() <= self.classes.limits.keys_per_controller / 10 * 9
+        {
             of.refused = false;
             let generation = of.generation;
             self.drained.push(ControllerId {

@@ -26,6 +26,8 @@ const MAX_WAITING: usize = 10_000;
 pub(crate) struct MappedEvents {
     waiting: Mutex<Waiting>,
     arrived: Notify,
+    /// Told when there is room again.
+    emptied: Notify,
 }
 
 #[derive(Default)]
@@ -33,6 +35,8 @@ struct Waiting {
     events: BTreeMap<ObjectKey, Event>,
     /// Whether the mapper has one that is not done with.
     mapping: bool,
+    /// Whether no more will come.
+    closed: bool,
 }
 
 #[derive(Clone)]
@@ -104,12 +108,35 @@ impl MappedEvents {
         waiting.events.is_empty() && !waiting.mapping
     }
 
-    /// Whether there is room enough to offer the store again.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Waits until there is room enough to offer the store again.
+    pub(crate) async fn room(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            // Listens before it looks, so that room that comes in between is not missed.
+            emptied.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn has_room(&self) -> bool {
         self.waiting.lock().events.len() <= MAX_WAITING / 2
     }
 
-    /// Maps events until dropped. A failure is retried with backoff, after the others; nothing is lost to it.
+    /// Says that no more will come: once all is mapped, [`Self::run`] ends.
+    pub(super) fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.arrived.notify_one();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.waiting.lock().closed
+    }
+
+    /// Maps events until dropped, or closed and done. A failure is retried with backoff, after the others; nothing is lost to it.
     pub(crate) async fn run(sink: Arc<SourceSink>) {
         let (Some(events), Enqueue::Mapped(mapper)) = (&sink.mapped, &sink.watch.enqueue) else {
             return;
@@ -120,9 +147,15 @@ impl MappedEvents {
         loop {
             let next = events.waiting.lock().pop_after(last.as_ref());
             let Some((key, event)) = next else {
+                if events.is_closed() {
+                    return;
+                }
                 events.arrived.notified().await;
                 continue;
             };
+            if events.has_room() {
+                events.emptied.notify_waiters();
+            }
             last = Some(key.clone());
             match map(&**mapper, &sink, &event).await {
                 Ok(requests) => {

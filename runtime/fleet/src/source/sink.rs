@@ -3,20 +3,24 @@
 use super::Watch;
 use super::enqueue::{Rule, requests};
 use super::mapped::MappedEvents;
+use super::rescan::Rescan;
 use crate::cluster::store::{Change, Sink};
 use crate::cluster::{Backend, Cluster};
 use crate::json::Object;
 use crate::kind::GroupVersionKind;
+use crate::name::ClusterName;
 use crate::predicate;
 use crate::queue::{Add, Cause};
 use crate::request::Request;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::Notify;
 
 /// Most requests of what is gone that a watch in a cluster keeps while its controller's share of the queue is full.
 const MAX_MISSED: usize = 100_000;
+
+/// Most clusters that a mapper's watch remembers to have asked for.
+const MAX_TARGETS: usize = 10_000;
 
 /// Takes requests for one controller.
 pub(crate) trait Offer: Send + Sync {
@@ -37,17 +41,30 @@ pub(crate) struct SourceSink {
     pub(crate) offer: Arc<dyn Offer>,
     /// Where mapped events wait for their code.
     pub(crate) mapped: Option<MappedEvents>,
-    /// Told when requests were refused for want of room: the store must be offered once more.
-    pub(crate) rescan: Notify,
+    /// What of the store is owed: requests were refused for want of room, or somebody asked for everything.
+    pub(crate) rescan: Rescan,
     /// Requests refused for want of room that no rescan would bring: those of what is gone. At most [`MAX_MISSED`].
     pub(crate) missed: Mutex<BTreeMap<Request, Add>>,
+    /// Other clusters that the mapper has asked for: what it asks for while one is away must be asked for again. At most
+    /// [`MAX_TARGETS`].
+    pub(crate) targets: Mutex<BTreeSet<ClusterName>>,
 }
 
 impl Sink for SourceSink {
     fn changed(&self, change: &Change) {
+        if !self.tell(change, None) {
+            self.rescan.ask(Cause::List);
+        }
+    }
+}
+
+impl SourceSink {
+    /// Turns a change into requests and offers them. `cause` says why what has not changed is told again. `false`: something was refused
+    /// that is told again when the object is; what is not is kept by itself.
+    pub(crate) fn tell(&self, change: &Change, cause: Option<Cause>) -> bool {
         // An event of a cluster that has left must not reach the queue.
         if self.cluster.token().is_cancelled() {
-            return;
+            return true;
         }
         let (old, new) = (
             self.selected(change.old.as_ref()),
@@ -57,40 +74,19 @@ impl Sink for SourceSink {
             (Some(old), Some(new)) => predicate::Change::Updated { old, new },
             (None, Some(new)) => predicate::Change::Created(new),
             (Some(old), None) => predicate::Change::Deleted(old),
-            (None, None) => return,
+            (None, None) => return true,
         };
         if !self.watch.predicate.admits(&seen) {
-            return;
+            return true;
         }
-        let unchanged = old
-            .zip(new)
-            .is_some_and(|(old, new)| old.resource_version() == new.resource_version());
-        let priority = if change.initial || unchanged {
-            Add::LOW_PRIORITY
-        } else {
-            0
-        };
-        let cause = match (old, new) {
-            _ if change.initial => Cause::List,
-            (None, _) => Cause::Create,
-            (Some(_), Some(_)) => Cause::Update,
-            (Some(_), None) => Cause::Delete,
-        };
-        let add = Add {
-            priority,
-            after: None,
-            cause,
-        };
+        let add = how(change, old, new, cause);
         if let Some(mapped) = &self.mapped {
             let change = Change {
                 old: old.cloned(),
                 new: new.cloned(),
                 initial: change.initial,
             };
-            if !mapped.push(change, add) {
-                self.rescan.notify_one();
-            }
-            return;
+            return mapped.push(change, add);
         }
         let rule = Rule {
             enqueue: &self.watch.enqueue,
@@ -98,17 +94,23 @@ impl Sink for SourceSink {
             index: self.index.as_ref(),
             backend: &self.backend,
         };
+        let mut taken = true;
         for key in requests(&rule, old, new) {
             let request = Request::new(self.cluster.name().clone(), key);
             if !self.offer.offer(&request, add) {
-                let told_again = requests(&rule, None, new).contains(&request.key);
-                self.refused(request, add, told_again);
+                taken &= self.refused(request, add, |request| {
+                    requests(&rule, None, new).contains(&request.key)
+                });
             }
         }
+        taken
     }
-}
 
-impl SourceSink {
+    /// Whether something found no room, or was asked for, and has not been offered since.
+    pub(crate) fn owes(&self) -> bool {
+        self.rescan.is_owed() || !self.missed.lock().is_empty()
+    }
+
     /// The object if the watch may see it and asks for it: the store may hold more.
     fn selected<'a>(&self, object: Option<&'a Object>) -> Option<&'a Object> {
         let labels = self.watch.label_selector.as_ref();
@@ -131,22 +133,43 @@ impl SourceSink {
 
     /// Offers a request that the mapper made of an object that is there (or is not).
     pub(super) fn enqueue(&self, request: Request, add: Add, is_there: bool) {
-        if !self.offer.offer(&request, add) {
-            self.refused(request, add, is_there);
+        if request.cluster != *self.cluster.name() {
+            // Before it is offered: a cluster that comes in between hears of it one way or the other.
+            self.note_target(&request.cluster);
+        }
+        if !self.offer.offer(&request, add) && !self.refused(request, add, |_| is_there) {
+            self.rescan.ask(Cause::List);
         }
     }
 
-    /// There was no room for a request: the next rescan tells it again, or else it is kept by itself.
-    fn refused(&self, request: Request, add: Add, told_again: bool) {
-        if !told_again {
-            let mut missed = self.missed.lock();
-            if missed.len() < MAX_MISSED {
-                missed.insert(request, add);
-            } else {
-                tracing::error!(cluster = %self.cluster.name(), kind = %self.watch.kind, "too many deletions while the queue was full: one is not told");
-            }
+    /// Says that no event follows.
+    pub(crate) fn close(&self) {
+        if let Some(mapped) = &self.mapped {
+            mapped.close();
         }
-        self.rescan.notify_one();
+    }
+
+    fn note_target(&self, cluster: &ClusterName) {
+        let mut targets = self.targets.lock();
+        if targets.len() < MAX_TARGETS && !targets.contains(cluster) {
+            targets.insert(cluster.clone());
+        }
+    }
+
+    /// There was no room for a request. `false`: it is told again with its object; else it is kept by itself.
+    fn refused(&self, request: Request, add: Add, told_again: impl Fn(&Request) -> bool) -> bool {
+        if told_again(&request) {
+            return false;
+        }
+        let mut missed = self.missed.lock();
+        if missed.len() < MAX_MISSED {
+            missed.insert(request, add);
+        } else {
+            tracing::error!(cluster = %self.cluster.name(), kind = %self.watch.kind, "too many deletions while the queue was full: one is not told");
+        }
+        drop(missed);
+        self.rescan.wake();
+        true
     }
 
     /// Offers what was missed once more, until one is refused again. Returns whether all has been taken.
@@ -157,9 +180,26 @@ impl SourceSink {
             };
             if !self.offer.offer(&request, add) {
                 self.missed.lock().insert(request, add);
-                self.rescan.notify_one();
                 return false;
             }
         }
+    }
+}
+
+/// How a change is added: what is only told again, and what changes nothing, waits behind the rest.
+fn how(change: &Change, old: Option<&Object>, new: Option<&Object>, cause: Option<Cause>) -> Add {
+    let unchanged = old
+        .zip(new)
+        .is_some_and(|(old, new)| old.resource_version() == new.resource_version());
+    let cause = cause.unwrap_or(match (old, new) {
+        _ if change.initial => Cause::List,
+        (None, _) => Cause::Create,
+        (Some(_), Some(_)) => Cause::Update,
+        (Some(_), None) => Cause::Delete,
+    });
+    if change.initial || unchanged {
+        Add::low(cause)
+    } else {
+        Add::now(cause)
     }
 }

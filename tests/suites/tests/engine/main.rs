@@ -18,5 +18,6 @@ mod fixture;
 mod keys;
 mod locality;
 mod providers;
+mod shares;
 mod sources;
 mod stores;

@@ -230,6 +230,59 @@ async fn a_mapper_reaches_other_clusters_and_its_failures_lose_nothing() -> Resu
     fleet.stop().await
 }
 
+/// Sends every Secret of any cluster to an object of the same name in beta.
+struct AllToBeta;
+
+impl Mapper for AllToBeta {
+    fn map(
+        &self,
+        _: Arc<Cluster>,
+        _: GroupVersionKind,
+        objects: Vec<Json>,
+    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+        let requests = objects.iter().filter_map(|object| {
+            let object: Value = serde_json::from_slice(object).ok()?;
+            let wanted = object["metadata"]["name"].as_str()?;
+            Some(Request::new(name("beta"), key(wanted)))
+        });
+        let requests = Ok(requests.collect());
+        Box::pin(async { requests })
+    }
+}
+
+#[tokio::test]
+async fn a_mapper_goes_on_when_the_cluster_it_maps_from_or_to_comes_back() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let controller = logging(by(Enqueue::Mapped(Arc::new(AllToBeta))), &log);
+    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    fleet.engage("alpha").await?;
+    // There is nobody to tell of it yet.
+    fleet.apply("alpha", secret("early", "default"))?;
+    super::keys::wait_idle(&fleet).await?;
+    fleet.engage("beta").await?;
+    log.ran(&request("beta", "early"), 1).await?;
+    fleet.provider.remove(&name("beta"));
+    wait("beta's end", || {
+        Seen::of(fleet.handle.clusters().len(), |n| *n == 1)
+    })
+    .await?;
+    fleet.apply("alpha", secret("meanwhile", "default"))?;
+    super::keys::wait_idle(&fleet).await?;
+    assert_eq!(log.count(&request("beta", "meanwhile")), 0);
+    fleet.engage("beta").await?;
+    log.ran(&request("beta", "meanwhile"), 1).await?;
+    fleet.provider.remove(&name("alpha"));
+    wait("alpha's end", || {
+        Seen::of(fleet.handle.clusters().len(), |n| *n == 1)
+    })
+    .await?;
+    fleet.apply("alpha", secret("unseen", "default"))?;
+    fleet.engage("alpha").await?;
+    log.ran(&request("beta", "unseen"), 1).await?;
+    assert_eq!(log.count(&request("alpha", "early")), 0);
+    fleet.stop().await
+}
+
 #[tokio::test]
 async fn an_object_that_stops_matching_counts_as_deleted() -> Result<()> {
     let log = Arc::new(Log::default());

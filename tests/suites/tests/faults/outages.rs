@@ -111,6 +111,7 @@ fn start(
     let options = ControllerOptions {
         concurrency: 8,
         timeout: Duration::from_secs(10),
+        ..Default::default()
     };
     let bound = Manager::builder()
         .provider(provider)

@@ -77,6 +77,7 @@ impl Setup {
             controller: ControllerOptions {
                 concurrency: 32,
                 timeout: Duration::from_secs(5),
+                ..Default::default()
             },
         }
     }

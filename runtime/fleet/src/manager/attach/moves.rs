@@ -26,6 +26,9 @@ impl Task {
     pub(super) fn unsubscribe(&self) {
         if let Some(source) = self.source.upgrade() {
             let subscriptions = std::mem::take(&mut *source.subscriptions.lock());
+            for subscription in &subscriptions {
+                subscription.sink.close();
+            }
             drop(subscriptions);
         }
     }
