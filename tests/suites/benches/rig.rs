@@ -78,11 +78,14 @@ impl ServerProcess {
         })
     }
 
+    pub(crate) fn url(&self, cluster: &str) -> String {
+        format!("http://{}/clusters/{cluster}", self.address)
+    }
+
     pub(crate) fn spec(&self, cluster: &str) -> Result<ClusterSpec> {
-        let url = format!("http://{}/clusters/{cluster}", self.address);
         Ok(ClusterSpec::new(
             ClusterName::new(cluster)?,
-            ClusterConfig::from_url(&url)?,
+            ClusterConfig::from_url(&self.url(cluster))?,
         ))
     }
 }
@@ -143,6 +146,12 @@ impl Manager {
         server: &ServerProcess,
         clusters: &[&str],
     ) -> Result<Self> {
+        let specs: Result<Vec<_>> = clusters.iter().map(|name| server.spec(name)).collect();
+        Self::engage(builder, specs?).await
+    }
+
+    /// Starts a manager on clusters and waits until all are ready.
+    pub(crate) async fn engage(builder: Builder, clusters: Vec<ClusterSpec>) -> Result<Self> {
         let provider = Arc::new(Clusters::new("bench"));
         let bound = builder.provider(provider.clone()).build()?.bind();
         let (handle, stop) = (bound.handle(), CancellationToken::new());
@@ -150,8 +159,9 @@ impl Manager {
         let running = tokio::spawn(async move {
             let _ = bound.run(token).await;
         });
+        let count = clusters.len();
         for cluster in clusters {
-            provider.put(server.spec(cluster)?);
+            provider.put(cluster);
         }
         let this = Self {
             handle,
@@ -159,7 +169,7 @@ impl Manager {
             stop,
             running,
         };
-        this.ready(clusters.len()).await?;
+        this.ready(count).await?;
         Ok(this)
     }
 
