@@ -700,9 +700,9 @@ fn keys_of_a_held_controller_are_taken_in_and_run_when_it_is_let_go() {
     assert!(
         bench
             .queue
-            .done(bench.now, run.token, Outcome::RequeueAfter(MILLI))
+            .done(bench.now, run.token, Outcome::RequeueAfter(100 * MILLI))
     );
-    bench.pass(MILLI);
+    bench.pass(100 * MILLI);
     assert!(bench.get().is_none());
     bench.queue.hold_controller(bench.controller, false);
     let mut names: Vec<String> = std::iter::from_fn(|| bench.get())

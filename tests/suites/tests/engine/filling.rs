@@ -194,11 +194,12 @@ async fn an_object_twice_in_a_list_is_told_in_the_status_and_waited_out() -> Res
         })
     })
     .await?;
-    let stores = cluster.status().stores;
-    assert!(
-        stores.iter().any(|s| s.kind.contains("Secret") && s.synced),
-        "the other kind is in step: {stores:?}"
-    );
+    wait("the other kind to be in step", || {
+        Seen::of(cluster.status().stores, |stores| {
+            stores.iter().any(|s| s.kind.contains("Secret") && s.synced)
+        })
+    })
+    .await?;
     assert_eq!(log.total(), 0);
     faults.heal();
     log.ran(&request("alpha", "b"), 1).await?;

@@ -15,26 +15,52 @@ struct Recorder {
     refused: Mutex<BTreeSet<String>>,
 }
 
-impl Engage for Recorder {
+/// What the provider is given for one run: writes down, and as a manager does lets go of what only an earlier run has told of.
+struct Run {
+    recorder: Arc<Recorder>,
+    /// What this run has told of, until it has told of everything.
+    told: Mutex<Option<BTreeSet<String>>>,
+}
+
+impl Recorder {
+    fn run(self: &Arc<Self>) -> Arc<Run> {
+        Arc::new(Run {
+            recorder: self.clone(),
+            told: Mutex::new(Some(BTreeSet::new())),
+        })
+    }
+}
+
+impl Engage for Run {
     fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError> {
         let name = spec.name.to_string();
-        if self.refused.lock().contains(&name) {
+        if self.recorder.refused.lock().contains(&name) {
             return Err(EngageError::Duplicate {
                 name: spec.name,
                 by: "other".to_owned(),
             });
         }
-        self.log.lock().push(format!("+{name}"));
-        self.engaged.lock().insert(name, spec.config);
+        if let Some(told) = &mut *self.told.lock() {
+            told.insert(name.clone());
+        }
+        self.recorder.log.lock().push(format!("+{name}"));
+        self.recorder.engaged.lock().insert(name, spec.config);
         Ok(())
     }
 
     fn disengage(&self, name: &ClusterName) {
-        self.log.lock().push(format!("-{name}"));
-        self.engaged.lock().remove(name.as_str());
+        self.recorder.log.lock().push(format!("-{name}"));
+        self.recorder.engaged.lock().remove(name.as_str());
     }
 
-    fn listed(&self) {}
+    fn listed(&self) {
+        if let Some(told) = self.told.lock().take() {
+            self.recorder
+                .engaged
+                .lock()
+                .retain(|name, _| told.contains(name));
+        }
+    }
 }
 
 struct World {
@@ -74,7 +100,7 @@ impl World {
         let provider = Arc::new(KubeconfigFiles::new(options));
         let recorder = Arc::new(Recorder::default());
         let stop = CancellationToken::new();
-        let task = tokio::spawn(provider.clone().run(recorder.clone(), stop.clone()));
+        let task = tokio::spawn(provider.clone().run(recorder.run(), stop.clone()));
         Self {
             folder,
             recorder,
@@ -480,7 +506,7 @@ async fn a_run_after_a_run_finds_what_went_meanwhile() {
         world
             .provider
             .clone()
-            .run(world.recorder.clone(), stop.clone()),
+            .run(world.recorder.run(), stop.clone()),
     );
     let deadline = Instant::now() + Duration::from_secs(20);
     while !world.recorder.engaged.lock().is_empty() {
