@@ -2,7 +2,7 @@
 
 use crate::keeper::config_map;
 use crate::oracle;
-use crate::rig::{Rig, Setup, wait};
+use crate::rig::{Rig, Setup, name, wait};
 use anyhow::{Context as _, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,17 +109,16 @@ async fn a_server_that_is_later_than_the_deadline_is_given_up_and_joins_again() 
 async fn a_compressed_answer_is_refused_and_says_so() -> Result<()> {
     let faults = Arc::new(Faults::default());
     let rig = rig(&faults).await?;
+    rig.provider.remove(&name("alpha"));
     let bomb = faults.add(Rule::new(AnswerFault::Bomb { size: 1 << 30 }).cluster("alpha"));
-    // A past that is over makes the caches ask for a list.
-    rig.cluster("alpha").down(true);
     rig.put("alpha", "seed-0", "behind the bomb")?;
-    rig.cluster("alpha").compact();
-    rig.cluster("alpha").down(false);
+    rig.engage("alpha")?;
     wait("the reason in the status", || {
         let status = rig.status("alpha").map(|status| status.reason);
         Seen::of(status.unwrap_or_default(), |now| now.contains("compressed"))
     })
     .await?;
     faults.remove(bomb);
+    rig.reaches("alpha", "Ready").await?;
     rig.finish().await
 }
