@@ -110,6 +110,10 @@ async fn a_compressed_answer_is_refused_and_says_so() -> Result<()> {
     let faults = Arc::new(Faults::default());
     let rig = rig(&faults).await?;
     rig.provider.remove(&name("alpha"));
+    wait("alpha to leave", || {
+        Seen::of(rig.engaged("alpha").is_none(), |gone| *gone)
+    })
+    .await?;
     let bomb = faults.add(Rule::new(AnswerFault::Bomb { size: 1 << 30 }).cluster("alpha"));
     rig.put("alpha", "seed-0", "behind the bomb")?;
     rig.engage("alpha")?;

@@ -22,6 +22,7 @@ fn single(name: &str, kubeconfig: &str, context: &str) -> String {
     )
 }
 
+/// Waits until the clusters that are Ready have these names, but for the paths of their kubeconfigs.
 async fn clusters(project: &Project, address: &str, expected: &[&str]) -> Result<()> {
     let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
     eventually(SOON, &format!("the clusters {expected:?}"), || async {
@@ -30,7 +31,7 @@ async fn clusters(project: &Project, address: &str, expected: &[&str]) -> Result
         let state = |item: &Json| item["state"].as_str().unwrap_or_default().to_owned();
         let of = items.iter().filter(|item| state(item) == "Ready");
         let of: BTreeSet<String> = of
-            .filter_map(|item| item["name"].as_str().map(str::to_owned))
+            .filter_map(|item| Some(item["name"].as_str()?.rsplit('+').next()?.to_owned()))
             .collect();
         Ok(if of == expected {
             Seen::Yes(())

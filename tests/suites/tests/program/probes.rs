@@ -1,7 +1,7 @@
 //! Probes and metrics of a program that runs.
 
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, fleet, start};
+use crate::running::{Http, SOON, fleet, named, start};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use windlass_harness::eventually::{Seen, eventually};
@@ -98,7 +98,10 @@ async fn metrics_are_told_as_dashboards_for_controller_runtime_know_them() -> Re
     let http = Http { address };
     let (_, text) = eventually(SOON, "a reconcile", || async {
         Ok(Seen::of(http.get("/metrics").await?, |(_, text)| {
-            text.contains("cluster=\"alpha\",result=\"success\"} ")
+            text.contains(&format!(
+                "cluster=\"{}\",result=\"success\"}} ",
+                named("alpha")
+            ))
         }))
     })
     .await?;

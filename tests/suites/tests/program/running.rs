@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::time::Duration;
 use windlass_apiserver::Server;
+use windlass_fleet::{ClusterName, ObjectKey, Request};
 use windlass_harness::program::Program;
 
 /// More than anything here takes.
@@ -39,6 +40,20 @@ pub(crate) async fn start(project: &Project) -> Result<(Program, String)> {
     let line: Json = serde_json::from_str(&line)?;
     let address = line["address"].as_str().context("an address")?.to_owned();
     Ok((program, address))
+}
+
+/// The name of a cluster of [`fleet`], as the provider gives it.
+pub(crate) fn named(context: &str) -> String {
+    format!("clusters/fleet.kubeconfig+{context}")
+}
+
+/// A key in a cluster of [`fleet`], as it is printed.
+pub(crate) fn key(context: &str, object: &str) -> Result<String> {
+    let request = Request::new(
+        ClusterName::new(&named(context))?,
+        ObjectKey::namespaced("default", object),
+    );
+    Ok(request.to_string())
 }
 
 pub(crate) async fn ask(project: &Project, address: &str, args: &[&str]) -> Result<Json> {
