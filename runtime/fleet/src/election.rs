@@ -1,4 +1,4 @@
-//! One of several processes leads, by a Lease. Entry point: [`Election`]; options: [`ElectionOptions`].
+//! One of several processes leads, by a Lease. Entry point: `Election`; options: [`ElectionOptions`].
 //!
 //! As client-go's, and stricter: a lease is judged by observed time only, never by what a clock elsewhere has written into it; and
 //! a leader's writes pass a fence that closes in time by itself, so that no write of an old leader lands under a new one. The

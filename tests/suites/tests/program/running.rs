@@ -50,7 +50,7 @@ pub(crate) fn named(context: &str) -> String {
 /// A key in a cluster of [`fleet`], as it is printed.
 pub(crate) fn key(context: &str, object: &str) -> Result<String> {
     let request = Request::new(
-        ClusterName::new(&named(context))?,
+        ClusterName::new(named(context))?,
         ObjectKey::namespaced("default", object),
     );
     Ok(request.to_string())
