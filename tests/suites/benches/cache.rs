@@ -1,11 +1,20 @@
 //! What caches cost: resident memory per cached 5 KB pod and per idle cluster. Entry point: `main`.
 //!
+//! kube-rs's `Store<DynamicObject>` holds the same pods, without managedFields too, in a process of its own beside it.
+//!
 //! Bars: a cached object at most 1.15 times its JSON without managedFields; an idle cluster with one empty watched kind at most
 //! 100 KiB. The server is a process of its own, so that all that grows here is the cache.
 
 mod rig;
 
 use anyhow::Result;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::core::{ApiResource, DynamicObject};
+use kube_client::{Api, Client, Config};
+use kube_runtime::WatchStreamExt;
+use kube_runtime::reflector::{self, Store};
+use kube_runtime::watcher::{self, watcher};
 use rig::{Manager as Running, ServerProcess, config_map, resident, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -48,14 +57,72 @@ fn pods(cluster: &str) -> Vec<Value> {
     }
 }
 
+/// Has this program measure kube-rs's store.
+const PEER: &str = "--peer";
+
 fn main() -> Result<()> {
     if rig::serve_if_asked(pods)? {
         return Ok(());
     }
+    if std::env::args().nth(1).is_some_and(|arg| arg == PEER) {
+        return run(peer());
+    }
     run(async {
         objects().await?;
+        std::process::Command::new(std::env::current_exe()?)
+            .arg(PEER)
+            .status()?;
         clusters().await
     })
+}
+
+/// As [`objects`], in kube-rs's store.
+async fn peer() -> Result<()> {
+    let server = ServerProcess::start(&["warm", "pods"])?;
+    let _warm = Reflected::start(&server, "warm").await?;
+    let before = resident()?;
+    let pods = Reflected::start(&server, "pods").await?;
+    let grown = resident()?.saturating_sub(before);
+    let held = pods.store.state();
+    let mut json = 0;
+    for pod in &held {
+        json += serde_json::to_string(&**pod)?.len();
+    }
+    let (objects, json) = (held.len(), json as f64 / held.len() as f64);
+    let each = grown as f64 / objects as f64;
+    println!(
+        "  kube-rs's Store<DynamicObject>           JSON {json:7.0} B   resident {each:7.0} B   {:.2} times",
+        each / json
+    );
+    Ok(())
+}
+
+/// A store of kube-rs that a watch feeds.
+struct Reflected {
+    store: Store<DynamicObject>,
+    /// Ends with this value.
+    _watch: tokio::task::JoinSet<()>,
+}
+
+impl Reflected {
+    /// Returns once the first list is in.
+    async fn start(server: &ServerProcess, cluster: &str) -> Result<Self> {
+        let client = Client::try_from(Config::new(server.url(cluster).parse()?))?;
+        let kind = ApiResource::erase::<Pod>(&());
+        let api = Api::<DynamicObject>::all_with(client, &kind);
+        let writer = reflector::store::Writer::new(kind);
+        let store = writer.as_reader();
+        let events = watcher(api, watcher::Config::default())
+            .modify(|pod| pod.metadata.managed_fields = None)
+            .reflect(writer);
+        let mut watch = tokio::task::JoinSet::new();
+        watch.spawn(events.for_each(|_| std::future::ready(())));
+        store.wait_until_ready().await?;
+        Ok(Self {
+            store,
+            _watch: watch,
+        })
+    }
 }
 
 /// Waits until nothing is left to do.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Clusters are simulated by a process of its own, which also makes the load, and every row of a table is measured in a process of
-//! its own, so that memory and CPU time are those of the engine alone. Wherever there is a bar it is about a ratio within one
-//! run: a machine that others use changes both sides.
+//! its own, so that memory and CPU time are those of the engine alone. kube-rs's `Controller` does the same work beside it where it
+//! has a like. Wherever there is a bar it is about a ratio within one run: a machine that others use changes both sides.
 
 mod latency;
 mod rig;
@@ -20,6 +20,7 @@ mod fleet {
     pub(crate) mod dead;
     pub(crate) mod load;
     pub(crate) mod neighbour;
+    pub(crate) mod peer;
     pub(crate) mod replay;
     pub(crate) mod served;
     pub(crate) mod simulated;

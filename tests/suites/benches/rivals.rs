@@ -1,4 +1,5 @@
-//! The work of others on real API servers, by Windlass with a native reconciler and with a guest. Entry point: `main`.
+//! The work of others on real API servers, by Windlass with a native reconciler and with a guest, and by kube-rs. Entry point:
+//! `main`.
 //!
 //! ```text
 //! WINDLASS_REAL=1 cargo bench --bench rivals             all subjects, some minutes
@@ -20,6 +21,7 @@ mod usage;
 mod rivals {
     pub(crate) mod driver;
     pub(crate) mod echo;
+    pub(crate) mod peer;
     pub(crate) mod recorded;
     pub(crate) mod subject;
 }

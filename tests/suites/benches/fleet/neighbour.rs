@@ -1,6 +1,7 @@
 //! A noisy neighbour: one tenant with 10,000 keys that are always due, 99 tenants with a key that changes once a second. Entry
 //! point: [`measure`].
 
+use super::peer::{self, Peers, Work};
 use super::simulated::{Layout, Order, Simulated, now};
 use super::subject::{Sent, read, watching};
 use super::table::verdict;
@@ -17,7 +18,7 @@ use windlass_fleet::{Action, Context, Controller, Failure, TenantName};
 
 const HOT: usize = 10_000;
 const QUIET: usize = 99;
-/// Runs of the noisy tenant at once.
+/// Runs of the noisy tenant at once; with kube-rs, of all keys.
 const CONCURRENCY: usize = 16;
 /// A hot key asks to run again after this: ten times as often as it can.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -43,7 +44,12 @@ pub(crate) const WORKLOAD: Workload = Workload {
         "hot keys never run",
         "bar        ",
     ],
-    runs: &[&["windlass", "waits"], &["windlass", "computes"]],
+    runs: &[
+        &["windlass", "waits"],
+        &["kube-rs", "waits"],
+        &["windlass", "computes"],
+        &["kube-rs", "computes"],
+    ],
 };
 
 /// What the reconcilers of both sides share.
@@ -114,10 +120,19 @@ pub(crate) async fn measure(who: &str, hot_run: &str) -> Result<Vec<String>> {
             drop(manager);
             row
         }
+        "kube-rs" => {
+            let peers = Peers::start(&server, 1, CONCURRENCY, all(&noise))?;
+            peers.all_seen(HOT + QUIET).await?;
+            phases(&mut server, &noise).await?
+        }
         other => bail!("no subject {other:?}"),
     };
     let mut cells = vec![who.to_owned(), hot_run.to_owned()];
     cells.extend(row);
+    // The bar is ours.
+    if who != "windlass" {
+        cells.pop();
+    }
     Ok(cells)
 }
 
@@ -195,4 +210,23 @@ fn quiet(noise: &Arc<Noise>, n: usize) -> Result<Controller> {
     Ok(watching("quiet", Some(&selector), 1)?
         .tenant(TenantName::new(format!("quiet-{n}"))?)
         .build(Arc::new(reconcile))?)
+}
+
+/// Both sorts of keys in one controller: it knows no tenants.
+fn all(noise: &Arc<Noise>) -> Work {
+    let noise = noise.clone();
+    Arc::new(move |object| {
+        let noise = noise.clone();
+        Box::pin(async move {
+            let name = object.metadata.name.as_deref().unwrap_or_default();
+            if name.starts_with("quiet") {
+                noise.quiet(peer::sent(&object));
+                return peer::Action::await_change();
+            }
+            match noise.hot(name).await {
+                true => peer::Action::requeue(AGAIN),
+                false => peer::Action::await_change(),
+            }
+        })
+    })
 }

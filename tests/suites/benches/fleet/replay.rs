@@ -1,8 +1,9 @@
 //! Throughput: a flood of events that is there at once, and a reconciler that reads its object and finds nothing to do. Entry
 //! point: [`measure`].
 
-use super::simulated::{Layout, Order, Simulated, Told};
-use super::subject::{Sent, controller, read, settled, synced};
+use super::peer::{self, Peers, Work};
+use super::simulated::{Layout, Order, Simulated, Told, now};
+use super::subject::{CONCURRENCY, Sent, controller, read, settled, synced};
 use crate::Workload;
 use crate::latency::spread;
 use crate::rig::Manager;
@@ -30,7 +31,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
         "CPU us/event",
         "CPU us/reconcile",
     ],
-    runs: &[&["windlass"]],
+    runs: &[&["windlass"], &["kube-rs"]],
 };
 
 /// What one flood showed.
@@ -45,6 +46,7 @@ pub(crate) async fn measure(who: &str) -> Result<Vec<String>> {
     let server = Simulated::start(Layout::new(CLUSTERS, OBJECTS)).await?;
     let floods = match who {
         "windlass" => windlass(server).await?,
+        "kube-rs" => kube(server).await?,
         other => bail!("no subject {other:?}"),
     };
     let shown = |of: fn(&Flood) -> f64| {
@@ -97,6 +99,20 @@ async fn windlass(mut server: Simulated) -> Result<Vec<Flood>> {
         floods.push(flood.end(ran.load(Ordering::Relaxed))?);
     }
     manager.stop().await?;
+    Ok(floods)
+}
+
+async fn kube(mut server: Simulated) -> Result<Vec<Flood>> {
+    let nothing: Work = Arc::new(|_| Box::pin(async { peer::Action::await_change() }));
+    let peers = Peers::start(&server, CLUSTERS, CONCURRENCY / CLUSTERS, nothing)?;
+    peers.all_seen(CLUSTERS * OBJECTS).await?;
+    let mut floods = Vec::new();
+    for _ in 0..RUNS {
+        peers.expect(now());
+        let (_, flood) = Flood::begin(&mut server).await?;
+        peers.all_seen(CLUSTERS * OBJECTS).await?;
+        floods.push(flood.end(peers.ran())?);
+    }
     Ok(floods)
 }
 

@@ -139,6 +139,11 @@ impl Simulated {
         Ok(serde_json::from_str(&answer.context("the server ended")?)?)
     }
 
+    /// Of a cluster that is served without TLS.
+    pub(crate) fn url(&self, cluster: usize) -> String {
+        format!("http://{}/clusters/{}", self.address.host, name(cluster))
+    }
+
     /// How a manager reaches each cluster.
     pub(crate) fn specs(&self) -> Result<Vec<ClusterSpec>> {
         let contexts = every_context(&self.address.kubeconfig, None, Provenance::File)?;

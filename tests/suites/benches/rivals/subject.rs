@@ -1,6 +1,6 @@
 //! A subject in a process of its own. Entry points: [`Subject::start`] and [`run_if_asked`].
 
-use super::echo;
+use super::{echo, peer};
 use crate::usage::Usage;
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const SUBJECT: &str = "--subject";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What can be measured.
-pub(crate) const KINDS: [&str; 2] = ["native", "guest"];
+pub(crate) const KINDS: [&str; 3] = ["native", "guest", "kube-rs"];
 
 /// A running subject; it ends with this value.
 pub(crate) struct Subject {
@@ -95,6 +95,7 @@ pub(crate) async fn run_if_asked() -> Result<bool> {
     match kind.as_str() {
         "native" => echo::run(false, &kubeconfigs, Finished).await?,
         "guest" => echo::run(true, &kubeconfigs, Finished).await?,
+        "kube-rs" => peer::run(&kubeconfigs, Finished).await?,
         other => bail!("no subject {other:?}"),
     }
     Ok(true)
