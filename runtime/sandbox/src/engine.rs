@@ -3,9 +3,11 @@
 mod config;
 mod ticker;
 
+pub(crate) use config::compiling;
 pub(crate) use ticker::{Running, TICK};
 
 use crate::bindings::windlass::runtime::{client, clock, config as config_import, fleet, log};
+use crate::cache::{Cache, CacheError};
 use crate::call::Call;
 use crate::options::Options;
 use std::sync::Arc;
@@ -26,6 +28,9 @@ pub enum SandboxError {
     /// The thread that makes guests yield cannot be started.
     #[error("cannot start the thread that interrupts guests")]
     Thread(#[source] std::io::Error),
+    /// What was compiled cannot be kept where it should.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
 }
 
 /// One engine: compiles components, gives instances their memory and makes busy guests yield. Cheap to clone; several can live
@@ -45,6 +50,10 @@ struct Inner {
     ticker: Ticker,
     /// A permit for each instance that the pool has room for: a call beyond waits here instead of failing.
     instances: Semaphore,
+    /// What was compiled before.
+    cache: Option<Cache>,
+    /// Held while a component is compiled: one at a time, so that the limits of one are those of all.
+    compiling: Semaphore,
 }
 
 impl Sandbox {
@@ -52,9 +61,11 @@ impl Sandbox {
     /// in the log.
     ///
     /// # Errors
-    /// [`SandboxError`] when none can be made at all.
+    /// [`SandboxError`] when none can be made at all, or when [`Options::cache`] cannot be used.
     pub fn new(options: Options) -> Result<Self, SandboxError> {
         let (engine, instances) = config::engine(&options).map_err(SandboxError::Engine)?;
+        let open = |cache| Cache::open(cache, &config::fingerprint(&engine));
+        let cache = options.cache.as_ref().map(open).transpose()?;
         let plain = linker(&engine, false).map_err(SandboxError::Link)?;
         let with_fleet = linker(&engine, true).map_err(SandboxError::Link)?;
         let ticker = Ticker::start(&engine).map_err(SandboxError::Thread)?;
@@ -67,6 +78,8 @@ impl Sandbox {
                 with_fleet,
                 ticker,
                 instances,
+                cache,
+                compiling: Semaphore::new(1),
             }),
         })
     }
@@ -79,6 +92,15 @@ impl Sandbox {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.inner.engine
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.inner.cache.as_ref()
+    }
+
+    /// Waits until nothing else is compiled, and keeps it so.
+    pub(crate) async fn compiling(&self) -> Option<SemaphorePermit<'_>> {
+        self.inner.compiling.acquire().await.ok()
     }
 
     pub(crate) fn linker(&self, fleet: bool) -> &Linker<Call> {

@@ -1,9 +1,10 @@
 //! What a component needs and offers. Entry point: [`Revision::inspect`].
 
 use crate::description::{Description, EnqueueSpec, WatchSpec, needed_rules};
+use crate::digest::Digest;
 use crate::engine::Sandbox;
 use crate::instance::Code;
-use crate::revision::{Digest, LoadError, Revision};
+use crate::revision::{LoadError, Revision};
 use windlass_fleet::Rule;
 
 /// What a component needs and offers, for people.

@@ -29,9 +29,12 @@
 //! * A guest reaches a cluster only through the fleet's client, which checks the grant on every call. It has no files, no
 //!   environment, no sockets.
 //! * A guest that is busy yields every millisecond.
+//! * A component is compiled in a process of its own, within limits ([`Compiler`]), and the result is kept ([`CacheOptions`]).
 //! * A revision serves only after it was compiled, linked, described and checked against the grant.
 
 mod options;
+mod digest;
+mod cache;
 mod memory;
 mod kinds;
 mod handle;
@@ -40,6 +43,7 @@ mod journal;
 mod call;
 mod capability;
 mod engine;
+mod compiler;
 mod description;
 mod failure;
 mod revision;
@@ -48,11 +52,14 @@ mod inspection;
 mod guest;
 mod runtime;
 
+pub use cache::CacheError;
+pub use compiler::compile;
 pub use description::DescriptionError;
+pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
 pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Isolation};
 pub use inspection::Inspection;
 pub use memory::Tenant;
-pub use options::{Limits, Options, TenantLimits};
-pub use revision::{Digest, LoadError, Revision, Source};
+pub use options::{CacheOptions, Compiler, CompilerProcess, Limits, Options, TenantLimits};
+pub use revision::{LoadError, Revision, Source};
 pub use runtime::GuestRuntime;

@@ -1,6 +1,8 @@
 //! Bounds of the engine, of a guest and of a tenant, with defaults that are safe for a guest nobody knows. Entry points:
 //! [`Options`] and [`Limits`].
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
@@ -18,6 +20,10 @@ pub struct Options {
     /// Longest `describe()`, in time that it runs; on a machine that is busy with other things it may take longer by the clock.
     /// Default: 50 ms.
     pub describe_timeout: Duration,
+    /// Where components are compiled. Default: in this process.
+    pub compiler: Compiler,
+    /// Where what was compiled is kept. Default: nowhere.
+    pub cache: Option<CacheOptions>,
 }
 
 impl Default for Options {
@@ -27,6 +33,71 @@ impl Default for Options {
             max_memory: 256 * MIB,
             max_component: 64 * MIB,
             describe_timeout: Duration::from_millis(50),
+            compiler: Compiler::InProcess,
+            cache: None,
+        }
+    }
+}
+
+/// Where components are compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Compiler {
+    /// In this process, with no limit on memory and time: for tests, and for who compiles only what is his own. Default.
+    #[default]
+    InProcess,
+    /// In a process for each.
+    Process(CompilerProcess),
+}
+
+/// How a compiler is started, and what it may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilerProcess {
+    /// A program that calls [`crate::compile`] with its last two arguments.
+    pub program: PathBuf,
+    /// Arguments before these two, which are the bytes of [`Self::memory`] and the whole seconds of [`Self::time`].
+    pub arguments: Vec<OsString>,
+    /// Address space that it may have, in bytes. Default: 2 GiB.
+    pub memory: u64,
+    /// Time that it may compute, rounded up to whole seconds; by the clock, four times as long. Default: 60 s.
+    pub time: Duration,
+    /// Machine code that it may answer, in bytes. Default: 512 MiB.
+    pub code: usize,
+}
+
+impl CompilerProcess {
+    /// With the default limits.
+    #[must_use]
+    pub fn new(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments,
+            memory: 2 << 30,
+            time: Duration::from_secs(60),
+            code: 512 << 20,
+        }
+    }
+
+    pub(crate) fn seconds(&self) -> u64 {
+        self.time.as_secs() + u64::from(self.time.subsec_nanos() > 0)
+    }
+}
+
+/// Where compiled components are kept, and how many bytes of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Made if it is not there, readable by this user alone.
+    pub folder: PathBuf,
+    /// Those not used for longest leave first. Default: 1 GiB.
+    pub bytes: u64,
+}
+
+impl CacheOptions {
+    /// In this folder, with the default bound.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            bytes: 1 << 30,
         }
     }
 }

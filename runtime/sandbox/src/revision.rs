@@ -5,44 +5,14 @@ mod link;
 
 pub use error::LoadError;
 
+use crate::compiler::{self, CompileError};
+use crate::digest::Digest;
 use crate::engine::Sandbox;
-use sha2::{Digest as _, Sha256};
+use bytes::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasmtime::component::Component;
-
-/// What a component is called by everywhere: the SHA-256 of its bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 32]);
-
-impl Digest {
-    fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    /// The first 12 hexadecimal digits, for people.
-    #[must_use]
-    pub fn short(&self) -> String {
-        self.0[..6]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
 
 /// Where a component comes from.
 #[derive(Debug, Clone)]
@@ -90,42 +60,83 @@ struct Inner {
 }
 
 impl Sandbox {
-    /// Reads a component, compiles it and checks that it fits the contract. Nothing of it runs. Compiling takes up to a tenth of a
-    /// second for a Rust guest and seconds for a language that brings its engine; it happens off the caller's thread. Call it on a tokio
-    /// runtime.
+    /// Reads a component, compiles it unless that was done before, and checks that it fits the contract. Nothing of it runs.
+    /// Compiling takes up to a tenth of a second for a Rust guest and seconds for a language that brings its engine; it happens
+    /// off the caller's thread, one component at a time. Call it on a tokio runtime.
     ///
     /// # Errors
     /// [`LoadError`] names the component, what is wrong and what to do.
     ///
     /// # Cancellation
-    /// Dropping the future abandons the result; a compilation that has begun runs to its end.
+    /// Dropping the future abandons the result; a compiler in a process of its own is killed.
     pub async fn load(&self, source: impl Into<Source>) -> Result<Revision, LoadError> {
-        let (source, sandbox) = (source.into(), self.clone());
-        let compile = tokio::task::spawn_blocking(move || sandbox.load_blocking(source));
-        match compile.await {
-            Ok(revision) => revision,
-            Err(error) => Err(LoadError::Host {
-                problem: error.to_string(),
-            }),
-        }
+        let (source, most) = (source.into(), self.options().max_component);
+        let (name, bytes, digest) = aside(move || {
+            let (name, bytes) = read(source, most)?;
+            link::check_envelope(&name, &bytes)?;
+            let digest = Digest::of(&bytes);
+            Ok((name, Bytes::from(bytes), digest))
+        })
+        .await?;
+        let size = bytes.len();
+        let component = match self.cached(digest).await {
+            Some(component) => component,
+            None => self.compiled(&name, digest, bytes).await?,
+        };
+        let sandbox = self.clone();
+        aside(move || sandbox.check(&name, digest, size, component)).await
     }
 
-    /// As [`Self::load`], on the caller's thread.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
-    pub fn load_blocking(&self, source: impl Into<Source>) -> Result<Revision, LoadError> {
-        let (name, bytes) = read(source.into(), self.options().max_component)?;
-        link::check_envelope(&name, &bytes)?;
-        let component = Component::from_binary(self.engine(), &bytes)
-            .map_err(|error| link::not_compiled(&name, &error))?;
+    /// The component, if it was compiled before and that was kept.
+    async fn cached(&self, digest: Digest) -> Option<Component> {
+        self.cache()?;
+        let sandbox = self.clone();
+        let taken = aside(move || {
+            let code = sandbox.cache().and_then(|cache| cache.get(&digest));
+            Ok(code.and_then(|code| compiler::load(sandbox.engine(), &code).ok()))
+        });
+        taken.await.ok().flatten()
+    }
+
+    async fn compiled(
+        &self,
+        name: &str,
+        digest: Digest,
+        bytes: Bytes,
+    ) -> Result<Component, LoadError> {
+        let _alone = self.compiling().await;
+        if let Some(component) = self.cached(digest).await {
+            return Ok(component); // somebody else wanted the same, and was first
+        }
+        let code = compiler::run(&self.options().compiler, self.engine(), bytes)
+            .await
+            .map_err(|error| not_compiled(name, error))?;
+        let sandbox = self.clone();
+        aside(move || {
+            if let Some(cache) = sandbox.cache() {
+                cache.put(&digest, &code);
+            }
+            compiler::load(sandbox.engine(), &code).map_err(|error| LoadError::Host {
+                problem: format!("the compiler's answer is of no use: {error:#}"),
+            })
+        })
+        .await
+    }
+
+    fn check(
+        &self,
+        name: &str,
+        digest: Digest,
+        size: usize,
+        component: Component,
+    ) -> Result<Revision, LoadError> {
         let (imports, exports) = link::names(self.engine(), &component);
-        link::check_names(&name, &imports, &exports)?;
-        link::check_types(&name, self, &component)?;
+        link::check_names(name, &imports, &exports)?;
+        link::check_types(name, self, &component)?;
         let functions = link::cluster_functions(self.engine(), &component);
         let inner = Inner {
-            digest: Digest::of(&bytes),
-            size: bytes.len(),
+            digest,
+            size,
             component,
             imports,
             exports,
@@ -134,6 +145,37 @@ impl Sandbox {
         Ok(Revision {
             inner: Arc::new(inner),
         })
+    }
+}
+
+/// Runs what takes long off the caller's thread.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(LoadError::Host {
+            problem: error.to_string(),
+        }),
+    }
+}
+
+fn not_compiled(name: &str, error: CompileError) -> LoadError {
+    match error {
+        CompileError::Refused(problem) => link::not_compiled(name, &problem),
+        CompileError::Start { program, source } => LoadError::Host {
+            problem: format!(
+                "the compiler {} cannot be used: {source}",
+                program.display()
+            ),
+        },
+        CompileError::Memory(_)
+        | CompileError::Time(_)
+        | CompileError::Code(_)
+        | CompileError::Crashed { .. } => LoadError::NotCompiled {
+            name: name.to_owned(),
+            problem: error.to_string(),
+        },
     }
 }
 

@@ -32,6 +32,10 @@ pub(crate) struct Cli {
     /// How results are printed
     #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
+    /// Where compiled guests are kept, readable by this user alone; `none` keeps none [default: $XDG_CACHE_HOME/windlass, else
+    /// ~/.cache/windlass]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
 }
 
 /// How results are printed.
@@ -64,6 +68,18 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Ask a running manager to reconcile a key now
     Requeue(RequeueArgs),
+    /// Compile the component on standard input, within limits: what the other commands start for each guest
+    #[command(hide = true)]
+    CompileComponent(CompileArgs),
+}
+
+/// `compile-component`.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct CompileArgs {
+    /// Bytes of address space
+    pub(crate) memory: u64,
+    /// Seconds of computing
+    pub(crate) seconds: u64,
 }
 
 /// `run`.

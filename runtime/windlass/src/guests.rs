@@ -1,7 +1,8 @@
 //! Documents and components into controllers. Entry points: [`Guests::controller`] and [`inspect`].
 
+use crate::engine;
 use crate::kinds::{ReconcilerSpec, RuleSpec, TenantSpec};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -65,8 +66,8 @@ impl Guests {
     ///
     /// # Errors
     /// When the engine cannot be made on this machine.
-    pub(crate) fn new() -> Result<Self> {
-        let sandbox = Sandbox::new(Options::default()).context("start the sandbox")?;
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let sandbox = engine::start(options)?;
         Ok(Self {
             sandbox,
             tenants: BTreeMap::new(),
@@ -226,28 +227,27 @@ impl Guests {
 ///
 /// # Errors
 /// Why it is no guest, and what to do.
-pub(crate) async fn load(path: &Path) -> Result<Revision> {
-    load_into(&small_sandbox()?, path).await
+pub(crate) async fn load(options: Options, path: &Path) -> Result<Revision> {
+    load_into(&small_sandbox(options)?, path).await
 }
 
 /// What a component needs and offers, asked with this `config` (JSON).
 ///
 /// # Errors
 /// Why it is no guest, and what to do.
-pub(crate) async fn inspect(path: &Path, config: &str) -> Result<Inspection> {
-    let sandbox = small_sandbox()?;
+pub(crate) async fn inspect(options: Options, path: &Path, config: &str) -> Result<Inspection> {
+    let sandbox = small_sandbox(options)?;
     Ok(load_into(&sandbox, path)
         .await?
         .inspect(&sandbox, config)
         .await?)
 }
 
-fn small_sandbox() -> Result<Sandbox> {
-    Sandbox::new(Options {
+fn small_sandbox(options: Options) -> Result<Sandbox> {
+    engine::start(&Options {
         instances: 1,
-        ..Options::default()
+        ..options
     })
-    .context("start the sandbox")
 }
 
 async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {

@@ -19,6 +19,7 @@ mod heartbeat;
 mod host;
 mod clusters;
 mod guest_build;
+mod engine;
 mod guests;
 mod reconcilers;
 mod simulated;
@@ -34,6 +35,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Command::CompileComponent(limits) = cli.command {
+        // Before anything else is started: this process is for one component, and has little room.
+        return windlass_sandbox::compile(limits.memory, limits.seconds);
+    }
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
@@ -51,14 +56,16 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         .thread_name("windlass")
         .build()?;
     let format = cli.output;
+    let engine = engine::options(cli.cache);
     let result = runtime.block_on(async {
         match cli.command {
-            Command::Run(args) => command::run::execute(args, format).await,
-            Command::Dev(args) => command::dev::execute(args, format).await,
-            Command::Build(args) => command::build::execute(args, format).await,
-            Command::Check(args) => command::check::execute(args, format).await,
+            Command::Run(args) => command::run::execute(args, format, engine).await,
+            Command::Dev(args) => command::dev::execute(args, format, engine).await,
+            Command::Build(args) => command::build::execute(args, format, engine).await,
+            Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
+            Command::CompileComponent(_) => Ok(command::DONE), // done by `main`
         }
     });
     // What still runs has had its time in the drain.

@@ -35,7 +35,7 @@ use windlass_fleet::TenantName;
 use windlass_fleet::manager::{Builder, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::queue::TenantOptions;
-use windlass_sandbox::GuestRuntime;
+use windlass_sandbox::{GuestRuntime, Options};
 
 /// What to run and how.
 pub(crate) struct Session {
@@ -51,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) idle: IdleArgs,
     /// How results are printed.
     pub(crate) format: Format,
+    /// Where guests are compiled.
+    pub(crate) engine: Options,
 }
 
 /// Runs until a signal, or until idle if that is asked for, and drains.
@@ -90,7 +92,7 @@ impl Prepared {
         let limits = merged.configuration.manager_spec().metric_limits();
         manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
         let board = Arc::new(Board::default());
-        let mut reconcilers = Reconcilers::new(Guests::new()?, board.clone());
+        let mut reconcilers = Reconcilers::new(Guests::new(&session.engine)?, board.clone());
         for change in reconcilers.changes(&merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);

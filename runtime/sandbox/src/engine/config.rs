@@ -1,6 +1,8 @@
 //! How the engine is configured, and why. Entry point: [`engine`].
 
 use crate::options::Options;
+use sha2::{Digest, Sha256};
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, ModuleVersionStrategy,
@@ -42,6 +44,36 @@ pub(super) fn engine(options: &Options) -> wasmtime::Result<(Engine, u32)> {
                 return Ok((Engine::new(&base()?)?, wanted));
             }
         }
+    }
+}
+
+/// An engine that compiles for those of [`engine`] and runs nothing, so that it needs no room for instances.
+pub(crate) fn compiling() -> wasmtime::Result<Engine> {
+    Engine::new(&base()?)
+}
+
+/// What code must be made for to run in an engine: equal for engines that may share it. The exact version of the compiler,
+/// its settings, the features that are compiled in, the processor.
+pub(super) fn fingerprint(engine: &Engine) -> String {
+    let mut hasher = Fingerprint(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    let hash = hasher.0.finalize();
+    hash[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// What the engine hashes, by a hash that is the same in every build of this program.
+struct Fingerprint(Sha256);
+
+impl Hasher for Fingerprint {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        0 // never asked for: the hash is taken as a whole
     }
 }
 
@@ -107,6 +139,19 @@ mod tests {
     fn the_version_is_that_of_the_manifest() {
         let manifest = include_str!("../../../../Cargo.toml");
         assert!(manifest.contains(&format!("wasmtime = {{ version = \"={WASMTIME}\"")));
+    }
+
+    #[test]
+    fn code_of_the_engine_that_compiles_runs_in_the_one_that_runs() {
+        let pooled = engine(&Options {
+            instances: 4,
+            ..Options::default()
+        });
+        let fingerprints = [pooled.unwrap().0, compiling().unwrap()].map(|of| fingerprint(&of));
+        assert_eq!(fingerprints[0], fingerprints[1]);
+        let mut other = base().unwrap();
+        other.consume_fuel(true);
+        assert_ne!(fingerprint(&Engine::new(&other).unwrap()), fingerprints[0]);
     }
 
     #[test]

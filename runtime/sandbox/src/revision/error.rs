@@ -55,6 +55,16 @@ pub enum LoadError {
         /// What the compiler says.
         problem: String,
     },
+    /// Compiling it costs more than it may, or breaks the compiler.
+    #[error(
+        "{name} cannot be compiled: {problem}; a guest is compiled within limits, so make it smaller, or build it without what makes its functions huge"
+    )]
+    NotCompiled {
+        /// The component.
+        name: String,
+        /// The limit, or how the compiler ended.
+        problem: String,
+    },
     /// It exports no reconciler.
     #[error(
         "{name} is not a guest: it does not export windlass:runtime/reconciler@0.1.0 (it exports {}); build it against a world of wit/worlds.wit",

@@ -44,12 +44,7 @@ pub(super) fn check_envelope(name: &str, bytes: &[u8]) -> Result<(), LoadError> 
 }
 
 /// What the compiler's refusal means.
-pub(super) fn not_compiled(name: &str, error: &wasmtime::Error) -> LoadError {
-    let chain = error
-        .chain()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ");
+pub(super) fn not_compiled(name: &str, chain: &str) -> LoadError {
     let cut_off = [
         "unexpected end",
         "extends past end",

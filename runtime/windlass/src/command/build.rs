@@ -6,14 +6,19 @@ use crate::guests;
 use crate::output::{Tone, size};
 use serde_json::json;
 use std::process::ExitCode;
+use windlass_sandbox::Options;
 
 /// Builds, checks that the result is a component of our world, and tells where it is.
 ///
 /// # Errors
 /// When it does not build or is no guest.
-pub(crate) async fn execute(args: BuildArgs, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) async fn execute(
+    args: BuildArgs,
+    format: Format,
+    engine: Options,
+) -> anyhow::Result<ExitCode> {
     let path = guest_build::build(&args.folder).await?;
-    let component = guests::load(&path).await?;
+    let component = guests::load(engine, &path).await?;
     match format {
         Format::Json => {
             let built = json!({ "path": path, "bytes": component.size(), "digest": component.digest().to_string() });

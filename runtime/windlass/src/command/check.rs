@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-use windlass_sandbox::Inspection;
+use windlass_sandbox::{Inspection, Options};
 
 /// Asks the component to describe itself and prints that with the rules that it needs.
 ///
 /// # Errors
 /// Why it is no guest, and what to do.
-pub(crate) async fn execute(args: CheckArgs, format: Format) -> Result<ExitCode> {
+pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let path = match args.file.is_dir() {
         true => built(&args.file).with_context(|| {
             format!(
@@ -25,7 +25,7 @@ pub(crate) async fn execute(args: CheckArgs, format: Format) -> Result<ExitCode>
         })?,
         false => args.file,
     };
-    let told = guests::inspect(&path, &args.config).await?;
+    let told = guests::inspect(engine, &path, &args.config).await?;
     match format {
         Format::Json => {
             anstream::println!("{}", serde_json::to_string_pretty(&as_json(&path, &told))?)

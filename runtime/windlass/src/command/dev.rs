@@ -12,12 +12,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
+use windlass_sandbox::Options;
 
 /// Builds, starts and fills the clusters, and runs until a signal or until idle.
 ///
 /// # Errors
 /// When nothing can start.
-pub(crate) async fn execute(args: DevArgs, format: Format) -> Result<ExitCode> {
+pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let file = args.folder.join("windlass.yaml");
     if !file.exists() {
         bail!(
@@ -45,6 +46,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format) -> Result<ExitCode> {
         admin: args.admin,
         idle: args.idle,
         format,
+        engine,
     };
     session::run(session).await
 }

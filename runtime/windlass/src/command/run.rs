@@ -3,12 +3,17 @@
 use crate::cli::{Format, RunArgs};
 use crate::session::{self, Session};
 use std::process::ExitCode;
+use windlass_sandbox::Options;
 
 /// Runs until a signal or until idle.
 ///
 /// # Errors
 /// When nothing can start.
-pub(crate) async fn execute(args: RunArgs, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) async fn execute(
+    args: RunArgs,
+    format: Format,
+    engine: Options,
+) -> anyhow::Result<ExitCode> {
     session::run(Session {
         files: args.files,
         simulated: None,
@@ -16,6 +21,7 @@ pub(crate) async fn execute(args: RunArgs, format: Format) -> anyhow::Result<Exi
         admin: args.admin,
         idle: args.idle,
         format,
+        engine,
     })
     .await
 }

@@ -7,6 +7,7 @@
 )]
 
 mod calls;
+mod compiling;
 mod fixture;
 mod fleet;
 mod grants;

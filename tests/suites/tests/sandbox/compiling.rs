@@ -1,0 +1,231 @@
+//! Components are compiled in a process of their own, within limits, and what was compiled is kept and shared.
+
+use crate::fixture::DEADLINE;
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use windlass_harness::guests::guest;
+use windlass_harness::program::binary;
+use windlass_sandbox::{
+    CacheOptions, Compiler, CompilerProcess, LoadError, Options, Revision, Sandbox, Source,
+};
+
+/// The compiler that the program starts.
+fn compiler() -> Result<CompilerProcess> {
+    Ok(CompilerProcess::new(
+        binary()?,
+        vec!["compile-component".into()],
+    ))
+}
+
+fn sandbox(compiler: CompilerProcess, cache: Option<&Path>) -> Result<Sandbox> {
+    Ok(Sandbox::new(Options {
+        instances: 2,
+        compiler: Compiler::Process(compiler),
+        cache: cache.map(CacheOptions::new),
+        ..Options::default()
+    })?)
+}
+
+/// A compiler that cannot be started: what loads with it was compiled before.
+fn no_compiler() -> CompilerProcess {
+    CompilerProcess::new("/nowhere/compiler", Vec::new())
+}
+
+async fn hello(sandbox: &Sandbox) -> Result<Revision, LoadError> {
+    sandbox.load(guest("hello").as_path()).await
+}
+
+async fn works(sandbox: &Sandbox, revision: &Revision) -> Result<()> {
+    let inspection = revision.inspect(sandbox, "{}").await?;
+    assert_eq!(inspection.title, "greets whom ConfigMaps ask to greet");
+    Ok(())
+}
+
+fn unsigned(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+fn section(id: u8, body: &[u8]) -> Vec<u8> {
+    [&[id][..], &unsigned(body.len()), body].concat()
+}
+
+/// A component around a module of these sections.
+fn component(sections: &[Vec<u8>]) -> Vec<u8> {
+    let module = [b"\0asm\x01\0\0\0", &sections.concat()[..]].concat();
+    [&b"\0asm\x0d\0\x01\0"[..], &section(1, &module)].concat()
+}
+
+/// A module with one function, of millions of additions that cannot be folded: seven megabytes, of
+/// which a compiler makes more than a gigabyte on its way.
+fn bomb() -> Vec<u8> {
+    const STEP: &[u8] = &[
+        0x20, 0, 0x20, 1, 0x6a, 0x21, 0, 0x20, 1, 0x20, 0, 0x6c, 0x21, 1,
+    ]; // a += b; b *= a
+    let mut body = vec![0]; // no locals but the parameters
+    body.extend(STEP.repeat(500_000));
+    body.push(0x0b);
+    let code = [&unsigned(1)[..], &unsigned(body.len()), &body].concat();
+    component(&[
+        section(1, &[1, 0x60, 2, 0x7f, 0x7f, 0]),
+        section(3, &[1, 0]),
+        section(10, &code),
+    ])
+}
+
+async fn explode(compiler: CompilerProcess) -> Result<String> {
+    let sandbox = sandbox(compiler, None)?;
+    let loading = sandbox.load(Source::Bytes {
+        name: "bomb.wasm".into(),
+        bytes: bomb(),
+    });
+    let refused = loading.await.err().context("it is refused")?;
+    assert!(
+        matches!(refused, LoadError::NotCompiled { .. }),
+        "{refused}"
+    );
+    Ok(refused.to_string())
+}
+
+/// Bytes of memory that this process has now.
+fn resident() -> Result<usize> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(kib.context("VmRSS in kB")?.parse::<usize>()? << 10)
+}
+
+#[tokio::test]
+async fn a_guest_compiled_in_another_process_runs_here() -> Result<()> {
+    let sandbox = sandbox(compiler()?, None)?;
+    works(&sandbox, &hello(&sandbox).await?).await
+}
+
+#[tokio::test]
+async fn a_bomb_of_a_component_fails_with_its_limit_and_the_hosts_memory_flat() -> Result<()> {
+    let before = resident()?;
+    let small = CompilerProcess {
+        memory: 512 << 20,
+        ..compiler()?
+    };
+    let refused = explode(small).await?;
+    assert!(
+        refused.starts_with("bomb.wasm cannot be compiled: it needs more than 512 MiB"),
+        "{refused}"
+    );
+    let grown = resident()?.saturating_sub(before);
+    assert!(grown < 128 << 20, "the host grew by {grown} bytes");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_compilation_without_end_is_ended() -> Result<()> {
+    let quick = CompilerProcess {
+        time: Duration::from_secs(1),
+        memory: 16 << 30,
+        ..compiler()?
+    };
+    let begun = Instant::now();
+    let refused = explode(quick).await?;
+    assert!(
+        refused.starts_with("bomb.wasm cannot be compiled: it takes longer than 1s"),
+        "{refused}"
+    );
+    assert!(begun.elapsed() < DEADLINE);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_component_or_shares_memory_is_refused_in_the_compilers_words() -> Result<()> {
+    let sandbox = sandbox(compiler()?, None)?;
+    let mut cut = std::fs::read(guest("hello"))?;
+    cut.truncate(cut.len() / 2);
+    let load = |bytes| {
+        sandbox.load(Source::Bytes {
+            name: "a.wasm".into(),
+            bytes,
+        })
+    };
+    let refused = load(cut).await.err().context("it is refused")?;
+    assert!(matches!(refused, LoadError::Truncated { .. }), "{refused}");
+    let broken = [
+        &b"\0asm\x0d\0\x01\0"[..],
+        &section(1, b"\0asm\x01\0\0\0\x63\x01\0"),
+    ]
+    .concat();
+    let refused = load(broken).await.err().context("it is refused")?;
+    assert!(matches!(refused, LoadError::Invalid { .. }), "{refused}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_compiler_that_cannot_be_used_is_the_hosts_fault() -> Result<()> {
+    let refused = hello(&sandbox(no_compiler(), None)?).await.err();
+    let refused = refused.context("it is refused")?.to_string();
+    assert!(
+        refused.contains("the compiler /nowhere/compiler cannot be used"),
+        "{refused}"
+    );
+    let broken = CompilerProcess::new("/bin/false", Vec::new());
+    let refused = hello(&sandbox(broken, None)?).await.err();
+    let refused = refused.context("it is refused")?.to_string();
+    assert!(
+        refused.contains("the compiler ended with exit status: 1"),
+        "{refused}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_compiled_once_is_not_compiled_again() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    hello(&sandbox(compiler()?, Some(folder.path()))?).await?;
+    let later = sandbox(no_compiler(), Some(folder.path()))?;
+    works(&later, &hello(&later).await?).await
+}
+
+#[tokio::test]
+async fn code_that_somebody_changed_is_compiled_anew() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    hello(&sandbox(compiler()?, Some(folder.path()))?).await?;
+    let entry = walk(folder.path()).context("there is an entry")?;
+    let mut code = std::fs::read(&entry)?;
+    let good = code.clone();
+    let middle = code.len() / 2;
+    code[middle] ^= 0x40;
+    std::fs::write(&entry, code)?;
+    let refused = hello(&sandbox(no_compiler(), Some(folder.path()))?).await;
+    assert!(refused.is_err(), "changed code was run");
+    let sandbox = sandbox(compiler()?, Some(folder.path()))?;
+    works(&sandbox, &hello(&sandbox).await?).await?;
+    assert!(std::fs::read(&entry)? == good, "and is mended in the cache");
+    Ok(())
+}
+
+fn walk(folder: &Path) -> Option<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let folders = entries.filter_map(|folder| std::fs::read_dir(folder.path()).ok());
+    let mut files = folders.flatten().flatten().map(|file| file.path());
+    files.find(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "cwasm")
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_start_together_share_a_cache() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let starts = (0..4).map(|_| async {
+        let sandbox = sandbox(compiler()?, Some(folder.path()))?;
+        works(&sandbox, &hello(&sandbox).await?).await
+    });
+    futures::future::try_join_all(starts).await?;
+    let later = sandbox(no_compiler(), Some(folder.path()))?;
+    works(&later, &hello(&later).await?).await
+}
