@@ -61,6 +61,25 @@ pub struct Concurrency {
     pub global: usize,
     /// In one cluster, over all tenants. Default: no limit but each tenant's own, a quarter of its share.
     pub per_cluster: Option<usize>,
+    /// Beyond that, over everything: keys whose reconcilers wait for an API server, which do not hold up others meanwhile. A
+    /// controller that runs one key at a time has none of them. Default: 512.
+    pub aside: usize,
+}
+
+impl Default for Concurrency {
+    fn default() -> Self {
+        let Limits {
+            global,
+            per_cluster,
+            aside,
+            ..
+        } = Limits::default();
+        Self {
+            global,
+            per_cluster,
+            aside,
+        }
+    }
 }
 
 /// Options of a manager.
@@ -87,10 +106,7 @@ pub struct ManagerOptions {
 impl Default for ManagerOptions {
     fn default() -> Self {
         Self {
-            concurrency: Concurrency {
-                global: 64,
-                per_cluster: None,
-            },
+            concurrency: Concurrency::default(),
             keys_per_controller: Limits::default().keys_per_controller,
             storm: StormLimit::default(),
             drain_timeout: Duration::from_secs(30),

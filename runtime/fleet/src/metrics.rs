@@ -102,6 +102,8 @@ pub(crate) struct ControllerNow {
     pub(crate) metrics: Arc<ControllerMetrics>,
     pub(crate) concurrency: usize,
     pub(crate) counts: Counts,
+    /// Of its runs, those that have stepped aside.
+    pub(crate) aside: usize,
     pub(crate) totals: Totals,
     /// How long each run that has not ended lasts already.
     pub(crate) running: Vec<Duration>,

@@ -7,7 +7,11 @@
 //! been charged least slot time (from [`Queue::get`] to [`Queue::done`]) is next; tenants count by weight. A run is charged the
 //! class's moving average when it is handed out, which is corrected when it is done. Inside a controller priority comes first,
 //! and clusters take turns among equals.
+//!
+//! A run that waits for an API server steps aside ([`Queue::step_aside`]): others may have its slot meanwhile, so that clusters whose
+//! servers are slow or dead do not hold what the rest needs.
 
+mod aside;
 mod class;
 mod gate;
 mod heap;
@@ -346,6 +350,8 @@ impl Queue {
             gone: false,
             charged,
             started: at,
+            aside: None,
+            rested: 0,
         });
         self.count(key, -1);
         self.keys.begin(key, token.place());
@@ -383,8 +389,11 @@ impl Queue {
             return false;
         };
         let now = self.nanos(now);
+        if run.aside.is_some() {
+            self.classes.step_back(run.lane);
+        }
         self.classes
-            .finish(run.lane, run.charged, now.saturating_sub(run.started), now);
+            .finish(run.lane, run.charged, run.slot_time(now), now);
         if !self.classes.controllers[run.controller as usize].alive {
             self.forget(run.key);
             if self.classes.controllers[run.controller as usize]

@@ -71,6 +71,7 @@ impl Pressure {
         }
         Concurrency {
             global: (asked.global / SHED).max(1),
+            aside: asked.aside / SHED,
             ..asked
         }
     }
@@ -120,6 +121,7 @@ mod tests {
         let asked = |global| Concurrency {
             global,
             per_cluster: Some(3),
+            ..Concurrency::default()
         };
         let short = Pressure::default().after(usage(99));
         assert_eq!(short.bound(asked(64)).global, 16);

@@ -311,7 +311,10 @@ impl Driver {
         for n in 0..updates {
             for (i, name) in ["native", "guest"].into_iter().enumerate() {
                 let object = format!("asking-{}", n % OBJECTS);
-                times[i].push(self.update(name, &object, &format!("{updates}-{n}")).await?);
+                times[i].push(
+                    self.update(name, &object, &format!("{updates}-{n}"))
+                        .await?,
+                );
             }
         }
         times.iter_mut().for_each(|t| t.sort_by(f64::total_cmp));

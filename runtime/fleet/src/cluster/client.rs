@@ -93,7 +93,7 @@ impl Client {
         key: &ObjectKey,
         options: &GetOptions,
     ) -> Result<Option<Json>, ApiError> {
-        self.scope.note(self.read_object(kind, key, options).await)
+        self.scope.call(self.read_object(kind, key, options)).await
     }
 
     /// Lists objects, a page at a time.
@@ -105,7 +105,7 @@ impl Client {
         kind: &GroupVersionKind,
         options: &ListOptions,
     ) -> Result<ListPage, ApiError> {
-        self.scope.note(self.read_page(kind, options).await)
+        self.scope.call(self.read_page(kind, options)).await
     }
 
     /// Creates an object and returns it as the server keeps it.
@@ -119,7 +119,8 @@ impl Client {
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
         self.scope
-            .note(self.write_create(kind, object, options).await)
+            .call(self.write_create(kind, object, options))
+            .await
     }
 
     /// Replaces an object and returns it as the server keeps it.
@@ -133,7 +134,8 @@ impl Client {
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
         self.scope
-            .note(self.write_update(kind, object, options).await)
+            .call(self.write_update(kind, object, options))
+            .await
     }
 
     /// Patches an object and returns it as the server keeps it.
@@ -148,10 +150,9 @@ impl Client {
         patch: Json,
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
-        self.scope.note(
-            self.write_patch(kind, key, patch_type, patch, options)
-                .await,
-        )
+        self.scope
+            .call(self.write_patch(kind, key, patch_type, patch, options))
+            .await
     }
 
     /// Applies an object (server-side) under the caller's field manager and returns it as the server keeps it.
@@ -165,7 +166,8 @@ impl Client {
         options: &ApplyOptions,
     ) -> Result<Json, ApiError> {
         self.scope
-            .note(self.write_apply(kind, object, options).await)
+            .call(self.write_apply(kind, object, options))
+            .await
     }
 
     /// Deletes an object.
@@ -178,7 +180,7 @@ impl Client {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        self.scope.note(self.write_delete(kind, key, options).await)
+        self.scope.call(self.write_delete(kind, key, options)).await
     }
 
     /// Deletes a selection of objects.
@@ -192,7 +194,8 @@ impl Client {
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
         self.scope
-            .note(self.write_delete_collection(kind, selection, options).await)
+            .call(self.write_delete_collection(kind, selection, options))
+            .await
     }
 
     /// Records an event in the background. Never fails: it is allowed about objects that the caller may get, and what is

@@ -150,7 +150,7 @@ impl Writer {
             return false;
         }
         let fence = client.fence().cloned();
-        let scope = CallScope::fenced(caller.clone(), CancellationToken::new(), None, fence);
+        let scope = CallScope::of_run(caller.clone(), CancellationToken::new(), None, fence, None);
         let grant = Arc::new(Grant::all());
         let writer = Client::new(cluster.clone(), grant, scope, true);
         let outcome = self.publish(&writer, &caller, event).await;

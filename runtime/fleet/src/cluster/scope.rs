@@ -8,6 +8,7 @@ use crate::name::{ControllerName, TenantName};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -83,6 +84,33 @@ impl Caller {
     }
 }
 
+/// How long a run waits for an API server before others may have its slot. Servers that are well answer in less, as a rule.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// The slot that a run holds: see [`Queue::step_aside`](crate::queue::Queue::step_aside).
+pub(crate) trait Slot: Send + Sync {
+    /// The run waits.
+    fn step_aside(&self);
+    /// It goes on.
+    fn step_back(&self);
+}
+
+/// Stands aside until it is dropped.
+struct Aside<'a>(&'a dyn Slot);
+
+impl<'a> Aside<'a> {
+    fn step(slot: &'a dyn Slot) -> Self {
+        slot.step_aside();
+        Self(slot)
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        self.0.step_back();
+    }
+}
+
 /// One run's calls: until when, whether they are still wanted, and the writes that outlive them.
 pub(crate) struct CallScope {
     pub(crate) caller: Caller,
@@ -93,6 +121,8 @@ pub(crate) struct CallScope {
     pub(crate) writes: TaskTracker,
     /// Lets writes through only while this process leads. None: they are always let through.
     pub(crate) fence: Option<Arc<Fence>>,
+    /// What the run holds of its controller's concurrency. None outside of controllers.
+    slot: Option<Arc<dyn Slot>>,
     /// Largest Retry-After that an API server gave in this run, in milliseconds.
     retry_after: AtomicU64,
 }
@@ -103,15 +133,16 @@ impl CallScope {
         token: CancellationToken,
         deadline: Option<Instant>,
     ) -> Arc<Self> {
-        Self::fenced(caller, token, deadline, None)
+        Self::of_run(caller, token, deadline, None, None)
     }
 
-    /// As [`CallScope::new`], with writes let through by a fence.
-    pub(crate) fn fenced(
+    /// As [`CallScope::new`], of a run that holds a slot, with writes let through by a fence.
+    pub(crate) fn of_run(
         caller: Caller,
         token: CancellationToken,
         deadline: Option<Instant>,
         fence: Option<Arc<Fence>>,
+        slot: Option<Arc<dyn Slot>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             caller,
@@ -119,6 +150,7 @@ impl CallScope {
             deadline,
             writes: TaskTracker::new(),
             fence,
+            slot,
             retry_after: AtomicU64::new(0),
         })
     }
@@ -152,7 +184,34 @@ impl CallScope {
         })
     }
 
-    pub(crate) fn note<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
+    /// Makes a call. What the server says about when to try again is noted; a run that has to wait for it leaves its slot to others.
+    pub(crate) async fn call<T>(
+        &self,
+        work: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        // In memory of its own: as a part of the caller it would be there twice.
+        self.note(self.aside(Box::pin(work)).await)
+    }
+
+    /// Waits for something that an API server decides about, and leaves the slot to others if that takes long.
+    pub(crate) async fn aside<T>(&self, mut wait: impl Future<Output = T> + Unpin) -> T {
+        // Out of a cache, as most answers are.
+        if let Poll::Ready(answer) = futures::poll!(&mut wait) {
+            return answer;
+        }
+        let Some(slot) = self.slot.as_deref() else {
+            return wait.await;
+        };
+        tokio::select! {
+            biased;
+            answer = &mut wait => return answer,
+            () = tokio::time::sleep(PATIENCE) => {}
+        }
+        let _aside = Aside::step(slot);
+        wait.await
+    }
+
+    fn note<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
         if let Err(ApiError {
             retry_after: Some(after),
             ..

@@ -38,7 +38,8 @@ impl Attempt {
         // A write in flight is never abandoned: the key must not run again before it has landed. Each has its own deadline.
         self.context.scope.token.cancel();
         self.context.scope.writes.close();
-        self.context.scope.writes.wait().await;
+        let writes = std::pin::pin!(self.context.scope.writes.wait());
+        self.context.scope.aside(writes).await;
         self.judge(outcome)
     }
 

@@ -81,6 +81,7 @@ impl Core {
         let limits = Limits {
             global: options.concurrency.global,
             per_cluster: options.concurrency.per_cluster,
+            aside: options.concurrency.aside,
             keys_per_controller: options.keys_per_controller,
             storm: options.storm,
             ..Limits::default()
@@ -120,6 +121,7 @@ impl Core {
         let limits = Limits {
             global: concurrency.global,
             per_cluster: concurrency.per_cluster,
+            aside: concurrency.aside,
             ..queue.limits()
         };
         queue.set_limits(limits);

@@ -18,11 +18,13 @@ impl Observe for Core {
         let controllers = registered.iter().map(|registered| {
             let queue = self.queue.lock();
             let (counts, totals) = (queue.counts(registered.id), queue.totals(registered.id));
+            let aside = queue.aside(registered.id);
             drop(queue);
             ControllerNow {
                 metrics: registered.metrics.clone(),
                 concurrency: registered.controller().options.concurrency,
                 counts,
+                aside,
                 totals,
                 running: running.remove(&registered.id).unwrap_or_default(),
             }

@@ -295,6 +295,7 @@ impl Observe for Scripted {
                 metrics: self.0.clone(),
                 concurrency: 4,
                 counts,
+                aside: 1,
                 totals: Totals {
                     adds: 9,
                     ..Totals::default()
@@ -326,7 +327,8 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
             format!("workqueue_longest_running_processor_seconds{queue}}}"),
             "3.0",
         ),
-        (format!("controller_runtime_active_workers{workers}"), "2.0"),
+        (format!("controller_runtime_active_workers{workers}"), "1.0"),
+        (format!("windlass_reconciles_aside{workers}"), "1.0"),
         (
             format!("controller_runtime_max_concurrent_reconciles{workers}"),
             "4.0",

@@ -142,6 +142,8 @@ pub(super) struct Tenant {
     /// The virtual time of its controllers: that of the one whose turn came last.
     pub(super) turn: u64,
     pub(super) controllers: Heap<u64>,
+    /// Of its runs, those that have stepped aside.
+    pub(super) aside: u32,
 }
 
 /// How many keys do what.
@@ -219,6 +221,8 @@ pub(super) struct Controller {
     pub(super) refused: bool,
     /// None of its keys may be handed out.
     pub(super) held: bool,
+    /// Of its runs, those that have stepped aside.
+    pub(super) aside: u32,
 }
 
 /// Lanes take turns only among those with the same, highest priority.
@@ -239,6 +243,8 @@ pub(super) struct Lane {
     pub(super) keys: u32,
     /// The gate that it waits at, and the key that it waits there under.
     pub(super) parked: Option<(GateId, u64)>,
+    /// It has as many runs as its controller may have, some of which have stepped aside, and takes no turns before one has ended.
+    pub(super) stalled: bool,
 }
 
 impl Lane {

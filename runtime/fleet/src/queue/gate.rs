@@ -14,7 +14,10 @@ pub(super) type GateId = u32;
 #[repr(align(64))]
 pub(super) struct Gate {
     pub(super) limit: u32,
+    /// Those that have stepped aside included.
     pub(super) running: u32,
+    /// Of them, those that have stepped aside.
+    pub(super) aside: u32,
     /// Lanes that take turns and lead through this gate.
     pub(super) active: u32,
     /// Lanes that wait here, by the virtual time that they had when they came.
@@ -26,18 +29,21 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Runs that may still begin.
-    pub(super) fn room(&self) -> u32 {
+    /// Runs that may still begin. While places aside are short, none behind a gate of which a run has stepped aside.
+    pub(super) fn room(&self, crowded: bool) -> u32 {
+        if crowded && self.aside > 0 {
+            return 0;
+        }
         self.limit.saturating_sub(self.running)
     }
 
     /// Whether more could run than lanes stand ready for.
-    pub(super) fn wants_more(&self) -> bool {
-        !self.parked.is_empty() && self.active < self.room()
+    pub(super) fn wants_more(&self, crowded: bool) -> bool {
+        !self.parked.is_empty() && self.active < self.room(crowded)
     }
 
     /// Whether a parked lane could go through.
-    pub(super) fn has_slack(&self) -> bool {
-        !self.parked.is_empty() && self.room() > 0
+    pub(super) fn has_slack(&self, crowded: bool) -> bool {
+        !self.parked.is_empty() && self.room(crowded) > 0
     }
 }

@@ -33,9 +33,16 @@ enum Doing {
         started: Instant,
         token: Token,
         gone: bool,
+        aside: bool,
         again: Option<(Instant, i32)>,
     },
     Terminal,
+}
+
+impl Doing {
+    fn is_aside(&self) -> bool {
+        matches!(self, Self::Running { aside: true, .. })
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -111,6 +118,7 @@ impl Model {
 
     fn set_limits(&mut self) {
         self.limits.global = self.rng.usize(1..12);
+        self.limits.aside = self.rng.usize(0..10);
         self.limits.per_cluster = (self.gated && self.rng.bool()).then(|| self.rng.usize(1..5));
         self.queue.set_limits(self.limits);
     }
@@ -270,6 +278,51 @@ impl Model {
             .count()
     }
 
+    /// Runs that hold a slot.
+    fn working(&self, is: impl Fn(&Id) -> bool) -> usize {
+        self.running(&is) - self.aside(is)
+    }
+
+    fn aside(&self, is: impl Fn(&Id) -> bool) -> usize {
+        let aside = self.keys.iter().filter(|(_, key)| key.doing.is_aside());
+        aside.filter(|(id, _)| is(id)).count()
+    }
+
+    fn step_aside_or_back(&mut self) {
+        let running: Vec<(Id, Token, bool)> = self
+            .keys
+            .iter()
+            .filter_map(|(id, key)| match key.doing {
+                Doing::Running { token, aside, .. } => Some((id.clone(), token, aside)),
+                _ => None,
+            })
+            .collect();
+        let Some((id, token, was_aside)) = self.rng.choice(&running).cloned() else {
+            return;
+        };
+        if self.rng.bool() {
+            let may = !was_aside
+                && self.controllers[id.0].concurrency > 1
+                && self.aside(|_| true) < self.limits.aside;
+            assert_eq!(self.queue.step_aside(self.now, token), may, "{id:?}");
+            self.put_aside(&id, was_aside || may);
+        } else {
+            self.queue.step_back(self.now, token);
+            self.put_aside(&id, false);
+        }
+        if self.controllers[id.0].alive {
+            let aside = self.queue.aside(self.controllers[id.0].id);
+            assert_eq!(aside, self.aside(|of| of.0 == id.0));
+        }
+    }
+
+    fn put_aside(&mut self, id: &Id, now: bool) {
+        if let Some(Doing::Running { aside, .. }) = self.keys.get_mut(id).map(|key| &mut key.doing)
+        {
+            *aside = now;
+        }
+    }
+
     fn may_run(&self, id: &Id) -> bool {
         let (at, request) = id;
         let Controller {
@@ -293,9 +346,12 @@ impl Model {
             .unwrap_or(usize::MAX)
             .min(self.limits.global);
         let of_tenant = |id: &Id| self.controllers[id.0].tenant == tenant;
-        self.running(|_| true) < self.limits.global
-            && self.running(of_tenant) < options.concurrency.unwrap_or(usize::MAX)
-            && self.running(|id| id.0 == *at) < concurrency
+        let crowded = self.aside(|_| true) * 2 > self.limits.aside;
+        self.working(|_| true) < self.limits.global
+            && self.working(of_tenant) < options.concurrency.unwrap_or(usize::MAX)
+            && self.working(|id| id.0 == *at) < concurrency
+            && self.running(|id| id.0 == *at && id.1.cluster == request.cluster) < concurrency
+            && !(crowded && self.aside(|id| id.1.cluster == request.cluster) > 0)
             && self.running(|id| id.1.cluster == request.cluster) < cluster
             && self.running(|id| of_tenant(id) && id.1.cluster == request.cluster)
                 < options.per_cluster.unwrap_or((whole / 4).max(1))
@@ -354,6 +410,7 @@ impl Model {
             started: self.now,
             token: run.token,
             gone: false,
+            aside: false,
             again: None,
         };
         self.count_runs(&id, storm::RUN);
@@ -384,6 +441,7 @@ impl Model {
             token,
             gone,
             again,
+            ..
         }) = self.keys.get(&id).map(|key| key.doing)
         else {
             return;
@@ -554,8 +612,9 @@ impl Model {
         match self.rng.u32(0..1000) {
             0..340 => self.add(),
             340..350 => self.look_for_room(),
-            350..650 => self.get(),
-            650..900 => self.done(),
+            350..610 => self.get(),
+            610..700 => self.step_aside_or_back(),
+            700..900 => self.done(),
             900..960 => {
                 // Alarms take effect with the next get: with one right away both agree on what is ready.
                 self.now += self.rng.u32(0..40) * MILLI;

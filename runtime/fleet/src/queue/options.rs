@@ -10,6 +10,8 @@ pub struct Limits {
     pub global: usize,
     /// Most runs at once in one cluster, over all tenants. Default: no further limit.
     pub per_cluster: Option<usize>,
+    /// Most runs at once that have stepped aside, as they wait for an API server: see [`super::Queue::step_aside`]. Default: 512.
+    pub aside: usize,
     /// Most keys that a controller may have in the queue, running ones included and terminal ones not. Default: 1,000,000.
     pub keys_per_controller: usize,
     /// How often one key may run.
@@ -23,6 +25,7 @@ impl Default for Limits {
         Self {
             global: 64,
             per_cluster: None,
+            aside: 512,
             keys_per_controller: 1_000_000,
             storm: StormLimit::default(),
             failures_per_controller: 10_000,
@@ -76,7 +79,8 @@ impl Default for TenantOptions {
 /// What a controller gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerOptions {
-    /// Most runs at once, over all clusters. Default: 1, as in controller-runtime.
+    /// Most runs at once, over all clusters; of those that have stepped aside only as many in each cluster. 1 is one at a time, and
+    /// none steps aside. Default: 1, as in controller-runtime.
     pub concurrency: usize,
     /// Delays of failing keys, each key counting for itself. Default: 5 ms doubling to 1000 s.
     pub backoff: Backoff,

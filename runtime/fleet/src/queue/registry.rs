@@ -14,6 +14,8 @@ pub(super) struct Classes {
     pub(super) limits: Limits,
     /// Runs that have not ended.
     pub(super) running: usize,
+    /// Of them, those that have stepped aside.
+    pub(super) aside: usize,
     /// Tenants that take turns.
     pub(super) order: Heap<u64>,
     /// The virtual time of tenants: that of the one whose turn came last.
@@ -62,6 +64,7 @@ impl Classes {
                 share,
                 turn: 0,
                 controllers: Heap::default(),
+                aside: 0,
             };
             let tenant = place(&mut self.tenants, &mut self.free_tenants, made);
             self.tenant_ids.insert(name.clone(), tenant);
@@ -124,6 +127,7 @@ impl Classes {
             last_message: None,
             refused: false,
             held: false,
+            aside: 0,
         };
         place(
             &mut self.controllers,
@@ -142,6 +146,8 @@ impl Classes {
 
     pub(super) fn set_options(&mut self, controller: u32, options: ControllerOptions) {
         self.controllers[controller as usize].options = options;
+        let lanes = self.lanes_that(|lane| lane.controller == controller && lane.stalled);
+        lanes.into_iter().for_each(|lane| self.unstall(lane));
         self.settle_controller(controller);
     }
 
@@ -234,6 +240,7 @@ impl Classes {
             best: 0,
             gates,
             parked: None,
+            stalled: false,
             keys: 0,
         };
         let lane = place(&mut self.lanes, &mut self.free_lanes, made);

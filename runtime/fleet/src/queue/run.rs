@@ -103,6 +103,19 @@ pub(super) struct Running {
     /// Slot time charged in advance, in nanoseconds.
     pub(super) charged: u64,
     pub(super) started: u64,
+    /// Since when it has stepped aside.
+    pub(super) aside: Option<u64>,
+    /// How long it has been aside before, in nanoseconds.
+    pub(super) rested: u64,
+}
+
+impl Running {
+    /// How long it has held its slot.
+    pub(super) fn slot_time(&self, now: u64) -> u64 {
+        let aside = self.aside.map_or(0, |since| now.saturating_sub(since));
+        now.saturating_sub(self.started)
+            .saturating_sub(self.rested + aside)
+    }
 }
 
 /// The runs that have not ended: as many as the limits allow.
@@ -136,6 +149,14 @@ impl Runs {
             .1
     }
 
+    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut Running> {
+        self.slots
+            .get_mut(token.place as usize)
+            .filter(|slot| slot.0 == token.generation)?
+            .1
+            .as_mut()
+    }
+
     pub(super) fn end(&mut self, token: Token) -> Option<Running> {
         let run = self.get(token)?;
         self.slots[token.place as usize] = (token.generation.wrapping_add(1), None);
@@ -145,11 +166,7 @@ impl Runs {
 
     /// Makes how a run ends not matter, and forgets what has been asked for meanwhile.
     pub(super) fn abandon(&mut self, token: Token) {
-        let slot = self
-            .slots
-            .get_mut(token.place as usize)
-            .filter(|slot| slot.0 == token.generation);
-        if let Some((_, Some(run))) = slot {
+        if let Some(run) = self.get_mut(token) {
             (run.gone, run.again) = (true, None);
         }
     }

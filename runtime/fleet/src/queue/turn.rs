@@ -12,11 +12,12 @@ use super::registry::Classes;
 impl Classes {
     /// The lane whose turn it is, if any may have it now.
     pub(super) fn pick(&mut self) -> Option<u32> {
-        if self.running >= self.limits.global {
+        if self.running - self.aside >= self.limits.global {
             return None;
         }
         loop {
             match self.next() {
+                Some(lane) if self.has_all_it_may(lane) => self.stall(lane),
                 Some(lane) => match self.full_gate(lane) {
                     Some(gate) => self.park(lane, gate),
                     None => return Some(lane),
@@ -39,7 +40,7 @@ impl Classes {
         self.lanes[lane as usize]
             .gates
             .into_iter()
-            .find(|gate| self.gates[*gate as usize].room() == 0)
+            .find(|gate| self.gates[*gate as usize].room(self.is_crowded()) == 0)
     }
 
     /// A lane has a ready key and had none.
@@ -54,7 +55,9 @@ impl Classes {
             .share
             .begin_waiting(now, self.tenants[tenant].turn);
         self.tenants[tenant].share.begin_waiting(now, self.turn);
-        self.activate(lane);
+        if !self.lanes[lane as usize].stalled {
+            self.activate(lane);
+        }
     }
 
     /// The highest priority of a lane's ready keys has changed.
@@ -75,6 +78,7 @@ impl Classes {
         self.tenants[tenant as usize].share.end_waiting(now);
         match self.lanes[lane as usize].parked.take() {
             Some((gate, key)) => drop(self.gates[gate as usize].parked.remove(&(key, lane))),
+            None if self.lanes[lane as usize].stalled => {}
             None => self.deactivate(lane),
         }
         gates.into_iter().for_each(|gate| self.settle_gate(gate));
@@ -124,6 +128,7 @@ impl Classes {
             .share
             .correct(now, charged, slot_time);
         self.running -= 1;
+        self.unstall(lane);
         self.reorder_lane(lane);
         self.settle_controller(controller);
         for gate in self.lanes[lane as usize].gates {
@@ -133,7 +138,7 @@ impl Classes {
     }
 
     /// The virtual time that a lane joins its siblings at: with several priorities the one whose turn came last may be far ahead.
-    fn lane_turn(&self, controller: usize) -> u64 {
+    pub(super) fn lane_turn(&self, controller: usize) -> u64 {
         let controller = &self.controllers[controller];
         controller
             .lanes
@@ -143,7 +148,7 @@ impl Classes {
             })
     }
 
-    fn activate(&mut self, lane: u32) {
+    pub(super) fn activate(&mut self, lane: u32) {
         let active = &self.lanes[lane as usize];
         let (controller, gates, order) = (active.controller, active.gates, active.order());
         gates
@@ -155,7 +160,7 @@ impl Classes {
         self.settle_controller(controller);
     }
 
-    fn deactivate(&mut self, lane: u32) {
+    pub(super) fn deactivate(&mut self, lane: u32) {
         let active = &self.lanes[lane as usize];
         let (controller, gates, place) = (active.controller, active.gates, active.share.place);
         gates
@@ -185,7 +190,8 @@ impl Classes {
         let settled = &mut self.controllers[controller as usize];
         let runnable = !settled.held
             && !settled.lanes.is_empty()
-            && (settled.share.running as usize) < settled.options.concurrency.max(1);
+            && ((settled.share.running - settled.aside) as usize)
+                < settled.options.concurrency.max(1);
         let tenant = settled.tenant;
         let owner = &mut self.tenants[tenant as usize];
         match (runnable, settled.share.place) {
@@ -213,10 +219,9 @@ impl Classes {
     pub(super) fn settle_tenant(&mut self, tenant: u32) {
         let settled = &mut self.tenants[tenant as usize];
         let runnable = !settled.controllers.is_empty()
-            && settled
-                .options
-                .concurrency
-                .is_none_or(|limit| (settled.share.running as usize) < limit.max(1));
+            && settled.options.concurrency.is_none_or(|limit| {
+                ((settled.share.running - settled.aside) as usize) < limit.max(1)
+            });
         match (runnable, settled.share.place) {
             (true, NOWHERE) => {
                 settled.share.rejoin(self.turn);
@@ -289,14 +294,14 @@ impl Classes {
         if self.gates[gate as usize].parked.is_empty() && self.slack.is_empty() {
             return;
         }
-        while self.gates[gate as usize].wants_more() {
+        while self.gates[gate as usize].wants_more(self.is_crowded()) {
             self.wake(gate);
         }
         self.note_slack(gate);
     }
 
     fn note_slack(&mut self, gate: GateId) {
-        if self.gates[gate as usize].has_slack() {
+        if self.gates[gate as usize].has_slack(self.is_crowded()) {
             self.slack.insert(gate);
         } else if !self.slack.is_empty() {
             self.slack.remove(&gate);

@@ -52,6 +52,8 @@ pub(crate) struct ConcurrencySpec {
     pub(crate) global: Option<usize>,
     /// In one cluster. Default: a quarter of its tenant's, at least 1.
     pub(crate) per_cluster: Option<usize>,
+    /// Beyond that in the whole process, those that wait for an API server; up to 10000. Default: 512.
+    pub(crate) waiting: Option<usize>,
 }
 
 /// Where state, probes and metrics are served.
@@ -101,9 +103,11 @@ pub(crate) struct MetricsSpec {
 impl ManagerSpec {
     /// How much runs at once, the defaults filled in.
     pub(crate) fn concurrency(&self) -> Concurrency {
+        let default = Concurrency::default();
         Concurrency {
-            global: self.concurrency.global.unwrap_or(Self::DEFAULT_GLOBAL),
+            global: self.concurrency.global.unwrap_or(default.global),
             per_cluster: self.concurrency.per_cluster,
+            aside: self.concurrency.waiting.unwrap_or(default.aside),
         }
     }
 
@@ -141,8 +145,6 @@ impl ManagerSpec {
     pub(crate) const DEFAULT_ADMIN: &'static str = "127.0.0.1:8080";
     /// How long a stop waits when nothing else is said.
     pub(crate) const DEFAULT_DRAIN: Interval = Interval::seconds(30);
-    /// How many reconciles run at once when nothing else is said.
-    pub(crate) const DEFAULT_GLOBAL: usize = 64;
 
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
@@ -151,6 +153,14 @@ impl ManagerSpec {
         }
         at_least_one("spec.concurrency.global", self.concurrency.global)?;
         at_least_one("spec.concurrency.perCluster", self.concurrency.per_cluster)?;
+        if let Some(waiting) = self.concurrency.waiting
+            && waiting > 10_000
+        {
+            return Err(Refusal::new(
+                "spec.concurrency.waiting",
+                format!("expected up to 10000, found {waiting}"),
+            ));
+        }
         self.transport.check()?;
         self.metrics.check()?;
         if let Some(timeout) = self.drain_timeout {

@@ -175,6 +175,7 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
         let concurrency = Concurrency {
             global,
             per_cluster,
+            ..Concurrency::default()
         };
         fleet.handle.set_concurrency(&concurrency);
     };

@@ -74,6 +74,7 @@ async fn limits_hold_at_every_level_of_a_running_manager() -> Result<()> {
         concurrency: Concurrency {
             global: 9,
             per_cluster: Some(6),
+            ..Concurrency::default()
         },
         ..Default::default()
     };

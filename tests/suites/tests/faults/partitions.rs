@@ -1,13 +1,16 @@
 //! Networks that lose some of the clusters. Entry points: the tests.
 
-use crate::rig::{Rig, Setup, wait};
+use crate::rig::{DEADLINE, Rig, Setup, wait};
 use anyhow::Result;
 use std::sync::Arc;
-use std::time::Duration;
-use windlass_apiserver::{Faults, RequestFault, Rule};
+use std::time::{Duration, Instant};
+use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
 use windlass_fleet::cluster::TransportOptions;
+use windlass_fleet::manager::Concurrency;
 use windlass_harness::eventually::Seen;
 
+/// How long a write may take.
+const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 const CLUSTERS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
 /// Three of ten clusters answer nothing: the others go on as if there were no such clusters, over the same connections.
@@ -74,4 +77,43 @@ async fn clusters_that_fall_silent_hold_up_no_others_on_a_shared_connection() ->
 #[tokio::test]
 async fn clusters_that_cut_every_connection_hold_up_no_others() -> Result<()> {
     partition(false, RequestFault::Cut).await
+}
+
+/// More keys wait for silent servers than there are workers: who has work elsewhere does not notice, before the silence is found out.
+#[tokio::test]
+async fn work_that_waits_for_silent_clusters_takes_no_workers_from_others() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let mut setup = Setup::of(&CLUSTERS).hook(faults.clone());
+    setup.manager.concurrency = Concurrency::default();
+    setup.controller.concurrency = 2;
+    setup.controller.timeout = DEADLINE;
+    let rig = Rig::start(setup).await?;
+    let (lost, others) = CLUSTERS.split_at(7);
+    for name in lost {
+        let rule = Rule::new(RequestFault::Silence).cluster(*name);
+        faults.add(rule.verb(Verb::Patch));
+        for seed in ["seed-0", "seed-1", "seed-2"] {
+            rig.put(name, seed, "lost")?;
+        }
+    }
+    let (began, key) = (Instant::now(), "windlass_reconciles_aside");
+    wait("two runs of each to wait", || {
+        let aside = rig.metrics().ok().and_then(|text| series(&text, key));
+        Seen::of(aside, |aside| *aside == Some(14.0))
+    })
+    .await?;
+    for name in others {
+        rig.carried(name, "at once").await?;
+    }
+    assert!(
+        began.elapsed() < WRITE_DEADLINE,
+        "the writes were given up before: this shows nothing"
+    );
+    faults.clear();
+    rig.finish().await
+}
+
+fn series(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.rsplit(' ').next()?.parse().ok()
 }

@@ -71,6 +71,7 @@ impl Setup {
                 concurrency: Concurrency {
                     global: 32,
                     per_cluster: Some(4),
+                    ..Concurrency::default()
                 },
                 ..ManagerOptions::default()
             },

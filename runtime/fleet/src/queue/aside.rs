@@ -1,0 +1,126 @@
+//! Runs that wait for an API server, and hold no slot meanwhile. Entry points: [`Queue::step_aside`] and [`Queue::step_back`].
+//!
+//! A slot is for work. A server that does not answer holds a run for as long as its calls may take, and a few such clusters would hold
+//! every slot there is. So a run that waits gives its slot away and takes it back, limits or not, when it goes on. It still counts
+//! where its own cluster is concerned: at the cluster's gates, and among the runs that its controller may have there. There are
+//! as many places aside as [`super::Limits::aside`] says; once half of them are taken, a cluster of which a run stands there begins
+//! no other, so that no few clusters take the rest.
+
+use super::registry::Classes;
+use super::{ControllerId, Queue, Token};
+use std::time::Instant;
+
+impl Queue {
+    /// Gives a run's slot to others while it waits. False, and nothing changes, if the run has ended or stands aside, if no place
+    /// aside is free, or if its controller runs one key at a time.
+    pub fn step_aside(&mut self, now: Instant, token: Token) -> bool {
+        let now = self.nanos(now);
+        let Some(run) = self.runs.get_mut(token) else {
+            return false;
+        };
+        if run.aside.is_some() || !self.classes.may_step_aside(run.controller) {
+            return false;
+        }
+        run.aside = Some(now);
+        let lane = run.lane;
+        self.classes.step_aside(lane);
+        true
+    }
+
+    /// Ends that. Nothing changes if the run has ended or does not stand aside.
+    pub fn step_back(&mut self, now: Instant, token: Token) {
+        let now = self.nanos(now);
+        let Some(run) = self.runs.get_mut(token) else {
+            return;
+        };
+        let Some(since) = run.aside.take() else {
+            return;
+        };
+        run.rested += now.saturating_sub(since);
+        let lane = run.lane;
+        self.classes.step_back(lane);
+    }
+
+    /// How many runs of a controller stand aside.
+    #[must_use]
+    pub fn aside(&self, controller: ControllerId) -> usize {
+        self.controller(controller)
+            .map_or(0, |of| of.aside as usize)
+    }
+}
+
+impl Classes {
+    fn may_step_aside(&self, controller: u32) -> bool {
+        self.aside < self.limits.aside
+            && self.controllers[controller as usize].options.concurrency > 1
+    }
+
+    /// Whether places aside are short.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.aside * 2 > self.limits.aside
+    }
+
+    fn step_aside(&mut self, lane: u32) {
+        self.count_aside(lane, 1);
+    }
+
+    pub(super) fn step_back(&mut self, lane: u32) {
+        self.count_aside(lane, -1);
+    }
+
+    fn count_aside(&mut self, lane: u32, change: i32) {
+        let crowded = self.is_crowded();
+        let (controller, gates) = {
+            let of = &self.lanes[lane as usize];
+            (of.controller, of.gates)
+        };
+        let tenant = self.controllers[controller as usize].tenant;
+        self.aside = self.aside.saturating_add_signed(change as isize);
+        for count in [
+            &mut self.controllers[controller as usize].aside,
+            &mut self.tenants[tenant as usize].aside,
+        ] {
+            *count = count.saturating_add_signed(change);
+        }
+        for gate in gates {
+            let count = &mut self.gates[gate as usize].aside;
+            *count = count.saturating_add_signed(change);
+        }
+        if crowded == self.is_crowded() {
+            gates.into_iter().for_each(|gate| self.settle_gate(gate));
+        } else {
+            (0..self.gates.len() as u32).for_each(|gate| self.settle_gate(gate));
+        }
+        self.settle_controller(controller);
+    }
+
+    /// Whether a lane has as many runs as its controller may have, which can be while some of them stand aside.
+    pub(super) fn has_all_it_may(&self, lane: u32) -> bool {
+        let lane = &self.lanes[lane as usize];
+        let options = &self.controllers[lane.controller as usize].options;
+        lane.share.running as usize >= options.concurrency.max(1)
+    }
+
+    /// Takes such a lane out of the turns.
+    pub(super) fn stall(&mut self, lane: u32) {
+        self.deactivate(lane);
+        self.lanes[lane as usize].stalled = true;
+        for gate in self.lanes[lane as usize].gates {
+            self.settle_gate(gate);
+        }
+    }
+
+    /// Lets a lane take turns again if it has no longer all that it may.
+    pub(super) fn unstall(&mut self, lane: u32) {
+        if !self.lanes[lane as usize].stalled || self.has_all_it_may(lane) {
+            return;
+        }
+        let turn = self.lane_turn(self.lanes[lane as usize].controller as usize);
+        let stalled = &mut self.lanes[lane as usize];
+        stalled.stalled = false;
+        if stalled.share.waiting > 0 {
+            stalled.share.rejoin(turn);
+            self.activate(lane);
+        }
+    }
+}
