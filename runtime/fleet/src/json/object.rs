@@ -6,23 +6,32 @@ use crate::request::ObjectKey;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A named Kubernetes object as JSON text that has been checked from end to end. Cheap to clone: the text is shared.
 #[derive(Debug, Clone)]
-pub struct Object {
+pub struct Object(Arc<Inner>);
+
+/// In one place for all who hold the object: caches, requests that changed it, readers.
+#[derive(Debug)]
+struct Inner {
     json: Bytes,
     /// Made from `json`, so that every span is a range of it.
     head: Head,
 }
 
 impl Object {
+    fn new(json: Bytes, head: Head) -> Self {
+        Self(Arc::new(Inner { json, head }))
+    }
+
     /// Takes a text as it is, without a copy.
     ///
     /// # Errors
     /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
     pub fn parse(json: Bytes) -> Result<Self, JsonError> {
         let head = Head::scan(&json)?.named()?;
-        Ok(Self { json, head })
+        Ok(Self::new(json, head))
     }
 
     /// Copies a text into memory of its own, without `metadata.managedFields`, and with the `apiVersion` and `kind` given where it
@@ -55,31 +64,28 @@ impl Object {
         let mut head = head.moved(&cuts, at, prefix.len());
         head.api_version = api_version.unwrap_or(head.api_version);
         head.kind = kind.unwrap_or(head.kind);
-        Ok(Self {
-            json: edited(text, &cuts, at, &prefix),
-            head,
-        })
+        Ok(Self::new(edited(text, &cuts, at, &prefix), head))
     }
 
     /// The whole text.
     #[must_use]
     pub fn json(&self) -> &Bytes {
-        &self.json
+        &self.0.json
     }
 
     /// Where the fields of the head stand in [`Object::json`].
     #[must_use]
     pub fn head(&self) -> &Head {
-        &self.head
+        &self.0.head
     }
 
     fn text(&self) -> &str {
         // Checked by the scan that made the head.
-        std::str::from_utf8(&self.json).unwrap_or_default()
+        std::str::from_utf8(&self.0.json).unwrap_or_default()
     }
 
     fn raw(&self, span: Span) -> &[u8] {
-        &self.json[span.range()]
+        &self.0.json[span.range()]
     }
 
     fn string(&self, span: Span) -> Option<Cow<'_, str>> {
@@ -94,25 +100,25 @@ impl Object {
     /// `apiVersion`; empty when absent.
     #[must_use]
     pub fn api_version(&self) -> Cow<'_, str> {
-        self.string(self.head.api_version).unwrap_or_default()
+        self.string(self.0.head.api_version).unwrap_or_default()
     }
 
     /// `kind`; empty when absent.
     #[must_use]
     pub fn kind(&self) -> Cow<'_, str> {
-        self.string(self.head.kind).unwrap_or_default()
+        self.string(self.0.head.kind).unwrap_or_default()
     }
 
     /// `metadata.name`; never empty.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
-        self.string(self.head.name).unwrap_or_default()
+        self.string(self.0.head.name).unwrap_or_default()
     }
 
     /// `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<Cow<'_, str>> {
-        self.string(self.head.namespace)
+        self.string(self.0.head.namespace)
             .filter(|namespace| !namespace.is_empty())
     }
 
@@ -128,42 +134,43 @@ impl Object {
     /// `metadata.uid`; empty when absent.
     #[must_use]
     pub fn uid(&self) -> Cow<'_, str> {
-        self.string(self.head.uid).unwrap_or_default()
+        self.string(self.0.head.uid).unwrap_or_default()
     }
 
     /// `metadata.resourceVersion`; empty when absent.
     #[must_use]
     pub fn resource_version(&self) -> Cow<'_, str> {
-        self.string(self.head.resource_version).unwrap_or_default()
+        self.string(self.0.head.resource_version)
+            .unwrap_or_default()
     }
 
     /// `metadata.generation`, which not every kind has.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
-        (self.head.generation != 0).then_some(self.head.generation)
+        (self.0.head.generation != 0).then_some(self.0.head.generation)
     }
 
     /// Whether `metadata.deletionTimestamp` is set.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
-        self.head.deleting
+        self.0.head.deleting
     }
 
     /// `metadata.labels`.
     #[must_use]
     pub fn labels(&self) -> Labels<'_> {
-        Labels(std::str::from_utf8(self.raw(self.head.labels)).unwrap_or_default())
+        Labels(std::str::from_utf8(self.raw(self.0.head.labels)).unwrap_or_default())
     }
 
     /// `metadata.ownerReferences`; one without kind, name or uid is left out, no API server lets it in.
     #[must_use]
     pub fn owners(&self) -> Vec<OwnerReference<'_>> {
         let mut owners = Vec::new();
-        if self.head.owners.is_absent() {
+        if self.0.head.owners.is_absent() {
             return owners;
         }
         let mut scanner =
-            Scanner::of(std::str::from_utf8(self.raw(self.head.owners)).unwrap_or_default());
+            Scanner::of(std::str::from_utf8(self.raw(self.0.head.owners)).unwrap_or_default());
         // The text has been checked: an error can only be an element that is no object, and ends the list.
         let _ = scanner.array(|scanner| {
             owners.extend(OwnerReference::scan(scanner)?);
@@ -175,12 +182,12 @@ impl Object {
     /// `apiVersion`, `kind` and `metadata` alone, in memory of their own.
     #[must_use]
     pub fn metadata_only(&self) -> Self {
-        let mut json = Vec::with_capacity(self.head.metadata.range().len() + 64);
+        let mut json = Vec::with_capacity(self.0.head.metadata.range().len() + 64);
         json.push(b'{');
         for (key, span) in [
-            ("apiVersion", self.head.api_version),
-            ("kind", self.head.kind),
-            ("metadata", self.head.metadata),
+            ("apiVersion", self.0.head.api_version),
+            ("kind", self.0.head.kind),
+            ("metadata", self.0.head.metadata),
         ] {
             if span.is_absent() {
                 continue;
@@ -198,7 +205,7 @@ impl Object {
         let json = Bytes::from(json);
         // Parts of a text that has been checked make a text that scans.
         let head = Head::scan(&json).unwrap_or_default();
-        Self { json, head }
+        Self::new(json, head)
     }
 
     /// The metadata alone, under a kind that is given: servers send it as a PartialObjectMetadata.
@@ -208,7 +215,7 @@ impl Object {
         let mut json = words.to_string().into_bytes();
         json.pop();
         json.extend_from_slice(b",\"metadata\":");
-        json.extend_from_slice(self.raw(self.head.metadata));
+        json.extend_from_slice(self.raw(self.0.head.metadata));
         json.push(b'}');
         json.shrink_to_fit();
         // Parts of an object that has been checked make one again.
@@ -241,19 +248,19 @@ impl Object {
     /// Whether `metadata.labels` are the same, byte by byte as in [`Object::same_content`].
     #[must_use]
     pub fn same_labels(&self, other: &Self) -> bool {
-        self.part(self.head.labels) == other.part(other.head.labels)
+        self.part(self.0.head.labels) == other.part(other.0.head.labels)
     }
 
     /// Whether `metadata.annotations` are the same, byte by byte as in [`Object::same_content`].
     #[must_use]
     pub fn same_annotations(&self, other: &Self) -> bool {
-        self.part(self.head.annotations) == other.part(other.head.annotations)
+        self.part(self.0.head.annotations) == other.part(other.0.head.annotations)
     }
 
     /// Whether `status` is the same, byte by byte as in [`Object::same_content`].
     #[must_use]
     pub fn same_status(&self, other: &Self) -> bool {
-        self.part(self.head.status) == other.part(other.head.status)
+        self.part(self.0.head.status) == other.part(other.0.head.status)
     }
 
     /// The text of a part; none and the empty object are the same.

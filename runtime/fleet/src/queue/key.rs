@@ -5,6 +5,9 @@ use super::table::Table;
 use crate::request::ObjectKey;
 use std::hint::black_box;
 
+/// Places that an empty queue keeps for keys to come.
+const KEPT: usize = 4096;
+
 /// No key.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -185,7 +188,7 @@ impl Keys {
         let hash = entry.hash;
         self.table.remove(hash, key);
         self.free.push(key);
-        if self.table.len() == 0 && self.entries.len() > 65_536 {
+        if self.table.len() == 0 && self.entries.len() > KEPT {
             // After a flood: give the memory back.
             self.entries = Vec::new();
             self.free = Vec::new();
