@@ -10,6 +10,7 @@
 //! | `/api/v1/clusters`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
 //! | `/api/v1/election` | who leads |
 //! | `POST /api/v1/requeue` | reconciles a key now |
+//! | `POST /api/v1/rollback` | has a reconciler serve a revision that is kept |
 
 mod conditions;
 mod election;
@@ -18,6 +19,7 @@ mod listener;
 pub(crate) mod state;
 
 use crate::host::Host;
+use crate::rollback::Refusal;
 use anyhow::{Context, Result};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, RawQuery, State};
@@ -77,6 +79,7 @@ pub(crate) async fn serve(listener: TcpListener, host: Arc<Host>, stop: Cancella
         .route("/api/v1/keys", get(keys))
         .route("/api/v1/explain", get(explain))
         .route("/api/v1/requeue", post(requeue))
+        .route("/api/v1/rollback", post(rollback))
         .fallback(|| async {
             Refused(
                 StatusCode::NOT_FOUND,
@@ -207,4 +210,21 @@ async fn requeue(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Resp
             Refused(StatusCode::NOT_FOUND, message).into_response()
         }
     }
+}
+
+async fn rollback(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Response {
+    let request = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => {
+            let message = format!("not a rollback request: {error}");
+            return Refused(StatusCode::BAD_REQUEST, message).into_response();
+        }
+    };
+    let (status, message) = match host.rollbacks.ask(request).await {
+        Ok(reply) => return Json(reply).into_response(),
+        Err(Refusal::Unknown(message)) => (StatusCode::NOT_FOUND, message),
+        Err(Refusal::Impossible(message)) => (StatusCode::CONFLICT, message),
+        Err(Refusal::Busy(message)) => (StatusCode::SERVICE_UNAVAILABLE, message),
+    };
+    Refused(status, message).into_response()
 }

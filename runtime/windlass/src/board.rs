@@ -13,6 +13,10 @@ pub(crate) struct Entry {
     pub(crate) guest: PathBuf,
     /// The digest of the revision that serves, in hexadecimal; none when none does.
     pub(crate) revision: Option<String>,
+    /// The digest of the revision that served before it; none when this process has loaded no other.
+    pub(crate) previous: Option<String>,
+    /// Whether it serves because somebody rolled back to it, and not because the guest's file holds it.
+    pub(crate) rolled_back: bool,
     /// Why what the document asks for now is not in effect; none when it is.
     pub(crate) problem: Option<String>,
 }

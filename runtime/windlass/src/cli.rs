@@ -68,6 +68,11 @@ pub(crate) enum Command {
     Get(GetArgs),
     /// Ask a running manager to reconcile a key now
     Requeue(RequeueArgs),
+    /// Have a reconciler serve the revision before, until its guest's file changes
+    ///
+    /// The revision is kept compiled by the running manager, is asked again what it watches under today's rules, and serves at
+    /// once, also while the new one traps. A change of the file, `--undo` or a restart of the manager ends it.
+    Rollback(RollbackArgs),
     /// Compile the component on standard input, within limits: what the other commands start for each guest
     #[command(hide = true)]
     CompileComponent(CompileArgs),
@@ -216,6 +221,22 @@ pub(crate) struct RequeueArgs {
     /// Only for this reconciler [default: every one that knows the key]
     #[arg(long, value_name = "NAME")]
     pub(crate) reconciler: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+}
+
+/// `rollback`.
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArgs {
+    /// The reconciler
+    #[arg(value_name = "RECONCILER")]
+    pub(crate) reconciler: String,
+    /// The digest of the revision, or its beginning, as `get reconcilers` shows it [default: the one that served before]
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) to: Option<String>,
+    /// Serve what the guest's file holds again
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) undo: bool,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
 }

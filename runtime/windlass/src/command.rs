@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod dev;
 pub(crate) mod get;
 pub(crate) mod requeue;
+pub(crate) mod rollback;
 pub(crate) mod run;
 
 use std::process::ExitCode;

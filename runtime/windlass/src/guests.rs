@@ -27,6 +27,11 @@ impl Digest {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
+
+    /// Its beginning, enough for people to tell revisions apart.
+    pub(crate) fn short(self) -> String {
+        self.to_string().chars().take(12).collect()
+    }
 }
 
 impl fmt::Display for Digest {
@@ -45,8 +50,8 @@ pub(crate) struct Order<'a> {
     pub(crate) ceiling: Option<&'a [RuleSpec]>,
     /// Where the component was read, for messages.
     pub(crate) path: &'a Path,
-    /// The component.
-    pub(crate) bytes: Vec<u8>,
+    /// The component; none: one that was kept is meant.
+    pub(crate) bytes: Option<Vec<u8>>,
     /// Of the component.
     pub(crate) digest: Digest,
 }
@@ -153,12 +158,15 @@ impl Guests {
     async fn revision(
         &mut self,
         path: &Path,
-        bytes: Vec<u8>,
+        bytes: Option<Vec<u8>>,
         digest: Digest,
     ) -> Result<Revision, String> {
         if let Some(revision) = self.revisions.get(&digest) {
             return Ok(revision.clone());
         }
+        let Some(bytes) = bytes else {
+            return Err(format!("revision {} is not kept any more", digest.short()));
+        };
         let source = Source::Bytes {
             name: path.display().to_string(),
             bytes,

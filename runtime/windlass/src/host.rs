@@ -6,6 +6,7 @@ use crate::heartbeat::Heartbeat;
 use crate::kinds::ManagerSpec;
 use crate::load::Configuration;
 use crate::pressure::Pressure;
+use crate::rollback::Rollbacks;
 use crate::tally::Tally;
 use arc_swap::ArcSwap;
 use prometheus_client::metrics::gauge::Gauge;
@@ -33,6 +34,8 @@ pub(crate) struct Host {
     pub(crate) synced: AtomicBool,
     /// Of each runtime.
     pub(crate) heartbeats: Vec<Heartbeat>,
+    /// Where roll backs are asked for.
+    pub(crate) rollbacks: Rollbacks,
     problem_count: Gauge,
     registry: Registry,
 }
@@ -45,6 +48,7 @@ impl Host {
         configuration: Configuration,
         mut registry: Registry,
         heartbeats: Vec<Heartbeat>,
+        rollbacks: Rollbacks,
     ) -> Arc<Self> {
         let problem_count = Gauge::default();
         registry.register(
@@ -61,6 +65,7 @@ impl Host {
             pressure: ArcSwap::default(),
             synced: AtomicBool::new(false),
             heartbeats,
+            rollbacks,
             problem_count,
             registry,
         })

@@ -13,6 +13,7 @@ mod tables;
 mod client;
 mod tally;
 mod board;
+mod rollback;
 mod process;
 mod pressure;
 mod heartbeat;
@@ -65,6 +66,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
+            Command::Rollback(args) => command::rollback::execute(args, format).await,
             Command::CompileComponent(_) => Ok(command::DONE), // done by `main`
         }
     });

@@ -2,11 +2,16 @@
 //!
 //! Whatever cannot be brought in line keeps what ran before, and the board says why.
 
+mod pin;
+
 use crate::board::{Board, Entry};
 use crate::guest_build::{built, built_path};
 use crate::guests::{Digest, Guests, Order};
 use crate::kinds::{ReconcilerSpec, RuleSpec};
 use crate::load::{Configuration, Document};
+use crate::rollback::Refusal;
+use crate::view::{RollbackReply, RollbackRequest};
+use pin::{Choice, Pin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +32,10 @@ struct Recipe {
 struct Slot {
     /// What runs.
     running: Option<Recipe>,
+    /// The revision that served before the one that does. It is kept, compiled, to go back to.
+    previous: Option<Digest>,
+    /// The roll back that is in effect.
+    pin: Option<Pin>,
     /// What was tried last and failed, and why. It is not tried again until something changes.
     failed: Option<(Recipe, String)>,
     /// What is wrong now.
@@ -89,9 +98,7 @@ impl Reconcilers {
         }
         for (document, spec) in configuration.reconcilers() {
             let name = &document.identity.name;
-            let ceiling = configuration
-                .tenant(spec.tenant())
-                .and_then(|(_, tenant)| tenant.rules.clone());
+            let ceiling = ceiling(configuration, spec);
             let mut slot = self.slots.remove(name).unwrap_or_default();
             let outcome = slot.update(&mut self.guests, document, spec, ceiling).await;
             let problem = outcome.as_ref().err().cloned();
@@ -103,13 +110,55 @@ impl Reconcilers {
             self.slots.insert(name.clone(), slot);
             changes.extend(outcome.unwrap_or_default());
         }
-        let used = self
-            .slots
-            .values()
-            .filter_map(|slot| Some(slot.running.as_ref()?.guest))
-            .collect();
-        self.guests.keep(&used);
+        self.keep_used();
         changes
+    }
+
+    /// Goes back to a revision that is kept, or forward again, under the documents as they are now. Returns what serves then,
+    /// and what the manager has to do for it.
+    ///
+    /// # Errors
+    /// Why not: what served goes on.
+    pub(crate) async fn roll_back(
+        &mut self,
+        configuration: &Configuration,
+        request: &RollbackRequest,
+    ) -> Result<(RollbackReply, Vec<Change>), Refusal> {
+        let name = &request.reconciler;
+        let asked = configuration
+            .reconcilers()
+            .find(|(document, _)| document.identity.name == *name);
+        let (Some((document, spec)), Some(mut slot)) = (asked, self.slots.remove(name)) else {
+            let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
+            return Err(Refusal::Unknown(message));
+        };
+        let ceiling = ceiling(configuration, spec);
+        let guests = &mut self.guests;
+        let outcome = slot.roll_back(guests, document, spec, ceiling, request);
+        let outcome = outcome.await;
+        if outcome.is_ok() {
+            slot.problem = None;
+        }
+        self.board.set(name, slot.entry(document, spec));
+        let reply = slot.reply(name);
+        self.slots.insert(name.clone(), slot);
+        self.keep_used();
+        let changes = outcome
+            .map_err(|problem| Refusal::Impossible(format!("reconciler {name} {problem}")))?;
+        tracing::info!(
+            reconciler = name,
+            revision = reply.revision,
+            previous = reply.previous,
+            rolled_back = reply.rolled_back,
+            "another revision serves, as was asked for"
+        );
+        Ok((reply, changes))
+    }
+
+    /// Forgets compiled components that no reconciler runs or could go back to.
+    fn keep_used(&mut self) {
+        let used = self.slots.values().flat_map(Slot::used).collect();
+        self.guests.keep(&used);
     }
 
     /// Logs what became wrong since the last time, and what no longer is.
@@ -181,12 +230,18 @@ impl Slot {
         ceiling: Option<Vec<RuleSpec>>,
     ) -> Result<Vec<Change>, String> {
         let told = |message: String| document.problem(message).to_string();
-        let path = component(document, spec).map_err(told)?;
-        let bytes = read(&path).await.map_err(told)?;
+        let File { path, content } = File::read(document, spec).await;
+        let held = content.as_ref().ok().map(|bytes| Digest::of(bytes));
+        self.pin = self.pin.filter(|pin| pin.holds(held));
+        let (digest, bytes) = match (self.pin, content) {
+            (Some(pin), _) => (pin.to, None),
+            (None, Ok(bytes)) => (Digest::of(&bytes), Some(bytes)),
+            (None, Err(problem)) => return Err(told(problem)),
+        };
         let recipe = Recipe {
             spec: spec.clone(),
             ceiling,
-            guest: Digest::of(&bytes),
+            guest: digest,
         };
         if self.running.as_ref() == Some(&recipe) {
             self.failed = None;
@@ -217,6 +272,8 @@ impl Slot {
                     .into_iter()
                     .collect();
                 changes.push(Change::Put(Box::new(controller)));
+                let before = self.running.as_ref().map(|running| running.guest);
+                self.previous = before.filter(|before| *before != digest).or(self.previous);
                 (self.running, self.failed) = (Some(recipe), None);
                 Ok(changes)
             }
@@ -228,13 +285,84 @@ impl Slot {
         }
     }
 
+    /// Serves another revision that is kept, or what the file holds again.
+    async fn roll_back(
+        &mut self,
+        guests: &mut Guests,
+        document: &Document,
+        spec: &ReconcilerSpec,
+        ceiling: Option<Vec<RuleSpec>>,
+        request: &RollbackRequest,
+    ) -> Result<Vec<Change>, String> {
+        let content = File::read(document, spec).await.content;
+        let choice = Choice {
+            running: self.running.as_ref().map(|running| running.guest),
+            previous: self.previous,
+            file: content.ok().map(|bytes| Digest::of(&bytes)),
+            pin: self.pin,
+        };
+        let pin = choice.take(request)?;
+        let before = (self.pin, self.failed.take());
+        self.pin = pin;
+        let changes = self.update(guests, document, spec, ceiling).await;
+        changes.map_err(|problem| {
+            (self.pin, self.failed) = before;
+            format!(
+                "cannot serve that revision as things are, and goes on with what served: {problem}"
+            )
+        })
+    }
+
+    fn reply(&self, name: &str) -> RollbackReply {
+        let print = |digest: Option<Digest>| digest.map_or_else(String::new, |d| d.to_string());
+        RollbackReply {
+            reconciler: name.to_owned(),
+            revision: print(self.running.as_ref().map(|running| running.guest)),
+            previous: print(self.previous),
+            rolled_back: self.pin.is_some(),
+        }
+    }
+
+    /// The revisions that run or may be gone back to: two at most.
+    fn used(&self) -> impl Iterator<Item = Digest> {
+        let running = self.running.as_ref().map(|recipe| recipe.guest);
+        [running, self.previous].into_iter().flatten()
+    }
+
     fn entry(&self, document: &Document, spec: &ReconcilerSpec) -> Entry {
         Entry {
             tenant: spec.tenant().to_owned(),
             guest: document.resolve(&spec.guest.path),
             revision: self.running.as_ref().map(|recipe| recipe.guest.to_string()),
+            previous: self.previous.map(|digest| digest.to_string()),
+            rolled_back: self.pin.is_some(),
             problem: self.problem.clone(),
         }
+    }
+}
+
+/// The rules of a reconciler's tenant.
+fn ceiling(configuration: &Configuration, spec: &ReconcilerSpec) -> Option<Vec<RuleSpec>> {
+    let (_, tenant) = configuration.tenant(spec.tenant())?;
+    tenant.rules.clone()
+}
+
+/// What a guest is read from, and what was found there.
+struct File {
+    path: PathBuf,
+    content: Result<Vec<u8>, String>,
+}
+
+impl File {
+    async fn read(document: &Document, spec: &ReconcilerSpec) -> Self {
+        let (path, content) = match component(document, spec) {
+            Ok(path) => {
+                let content = read(&path).await;
+                (path, content)
+            }
+            Err(problem) => (document.resolve(&spec.guest.path), Err(problem)),
+        };
+        Self { path, content }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::kinds::{Kind, ManagerSpec, TenantSpec};
 use crate::load::{Configuration, Merged, load, merge};
 use crate::process::{ProcessMetrics, raise_descriptor_limit};
 use crate::reconcilers::{Change, Reconcilers};
+use crate::rollback;
 use crate::signals::stop_on_signals;
 use crate::simulated::Simulated;
 use anyhow::{Context, Result, bail};
@@ -130,19 +131,21 @@ impl Prepared {
             let configuration = &self.merged.configuration;
             problems.extend(providers.apply(&bound.handle(), configuration));
         }
+        let (rollbacks, asked) = rollback::channel();
         let host = Host::new(
             bound.handle(),
             self.board,
             self.merged.configuration,
             self.registry,
             self.heartbeats,
+            rollbacks,
         );
         host.tell_problems(&problems);
         tracing::info!(address = %listener.local_addr()?, "admin endpoints are served");
         // Served until the drain is over, so that it can be watched.
         let served = CancellationToken::new();
         let admin = tokio::spawn(admin::serve(listener, host.clone(), served.clone()));
-        let reload = Reload::start(&session, host.clone(), self.reconcilers, providers)
+        let reload = Reload::start(&session, host.clone(), self.reconcilers, providers, asked)
             .context("watch the configuration")?;
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let shed = tokio::spawn(shed::follow(host.clone()));

@@ -47,6 +47,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
         "RECONCILER",
         "STATE",
         "REVISION",
+        "PREVIOUS",
         "CLUSTERS",
         "ATTEMPTS",
         "FAILED",
@@ -59,6 +60,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
     let mut table = Table::new(&headings);
     for view in views {
         let (state, tone) = match (view.serves, view.problem.is_empty()) {
+            (true, true) if view.rolled_back => ("RolledBack", Tone::Warn),
             (true, true) => ("Serves", Tone::Good),
             (true, false) => ("Stale", Tone::Warn),
             (false, _) => ("Stopped", Tone::Bad),
@@ -72,6 +74,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
             Cell::text(&view.name),
             Cell::toned(state, tone),
             Cell::text(view.revision.chars().take(12).collect::<String>()),
+            Cell::text(view.previous.chars().take(12).collect::<String>()),
             Cell::number(view.clusters),
             Cell::number(view.attempts),
             Cell::bad_number(view.failed),

@@ -39,6 +39,12 @@ pub(crate) struct ReconcilerView {
     pub(crate) serves: bool,
     /// The digest of the revision that serves; empty when none does.
     pub(crate) revision: String,
+    /// The digest of the revision that served before it and can be gone back to; empty when there is none.
+    #[serde(default)]
+    pub(crate) previous: String,
+    /// Whether the revision serves because somebody rolled back to it: until the guest's file changes, or that is undone.
+    #[serde(default)]
+    pub(crate) rolled_back: bool,
     /// Where the component was read.
     pub(crate) guest: String,
     /// Why the newest guest or document is not in effect; empty when it is.
@@ -197,4 +203,32 @@ pub(crate) struct RequeueRequest {
 pub(crate) struct RequeueReply {
     /// The count.
     pub(crate) requeued: u64,
+}
+
+/// Asks for a reconciler to go back to a revision that is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RollbackRequest {
+    /// The reconciler.
+    pub(crate) reconciler: String,
+    /// The digest of the revision, or its beginning; none: the one that served before.
+    #[serde(default)]
+    pub(crate) to: Option<String>,
+    /// Serve what the guest's file holds again.
+    #[serde(default)]
+    pub(crate) undo: bool,
+}
+
+/// What serves after that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RollbackReply {
+    /// The reconciler.
+    pub(crate) reconciler: String,
+    /// The digest of the revision that serves.
+    pub(crate) revision: String,
+    /// The digest of the one that served before; empty when there is none.
+    pub(crate) previous: String,
+    /// Whether that is a roll back: until the guest's file changes, or it is undone.
+    pub(crate) rolled_back: bool,
 }

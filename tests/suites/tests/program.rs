@@ -22,6 +22,8 @@ mod probes;
 mod project;
 #[path = "program/real.rs"]
 mod real;
+#[path = "program/rollback.rs"]
+mod rollback;
 #[path = "program/run.rs"]
 mod run;
 #[path = "program/running.rs"]

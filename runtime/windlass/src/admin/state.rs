@@ -108,6 +108,8 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
             succeeded: counts.succeeded,
             failed: counts.failed,
             revision: entry.revision.unwrap_or_default(),
+            previous: entry.previous.unwrap_or_default(),
+            rolled_back: entry.rolled_back,
             guest: entry.guest.display().to_string(),
             problem: entry.problem.unwrap_or_default(),
             tenant: entry.tenant,

@@ -7,11 +7,13 @@ use crate::host::Host;
 use crate::kinds::ManagerSpec;
 use crate::load::{Configuration, Listing, load, merge};
 use crate::reconcilers::{Change, Reconcilers};
+use crate::rollback::Asked;
 use crate::watch::{Target, Watch, written_since};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
+use tokio::sync::mpsc;
 use windlass_fleet::TenantName;
 use windlass_fleet::queue::TenantOptions;
 
@@ -28,6 +30,8 @@ pub(super) struct Reload {
     /// The Manager that the process was started with.
     started: ManagerSpec,
     watch: Watch,
+    /// Roll backs that somebody waits for.
+    asked: mpsc::Receiver<Asked>,
 }
 
 impl Reload {
@@ -40,6 +44,7 @@ impl Reload {
         host: Arc<Host>,
         reconcilers: Reconcilers,
         providers: Providers,
+        asked: mpsc::Receiver<Asked>,
     ) -> notify::Result<Self> {
         Ok(Self {
             files: session.files.clone(),
@@ -50,6 +55,7 @@ impl Reload {
             reconcilers,
             providers,
             watch: Watch::start()?,
+            asked,
         })
     }
 
@@ -65,10 +71,24 @@ impl Reload {
         }
         loop {
             self.apply().await;
-            let changed = self.watch.changed().await;
+            let changed = self.changed().await;
             for target in &changed {
                 if let Target::Tree(folder) = target {
                     rebuild(folder).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until something has changed; rolls back meanwhile what is asked for.
+    async fn changed(&mut self) -> BTreeSet<Target> {
+        let changed = self.watch.changed();
+        tokio::pin!(changed); // not dropped half way: what it has noticed would be forgotten
+        loop {
+            tokio::select! {
+                changed = &mut changed => return changed,
+                Some(asked) = self.asked.recv() => {
+                    roll_back(&self.host, &mut self.reconcilers, asked).await;
                 }
             }
         }
@@ -91,30 +111,10 @@ impl Reload {
             .configuration
             .store(Arc::new(merged.configuration.clone()));
         for change in self.reconcilers.changes(&merged.configuration).await {
-            self.apply_change(change).await;
+            apply_change(&self.host, change).await;
         }
         self.reconcilers.tell();
         self.watch_all(&outcome.listing);
-    }
-
-    async fn apply_change(&self, change: Change) {
-        let manager = &self.host.manager;
-        match change {
-            Change::Put(controller) => {
-                let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
-                if let Err(error) = manager.put_controller(*controller) {
-                    tracing::warn!(reconciler = %name, %error, "the change came too late");
-                    return;
-                }
-                // Other code or configuration may mean something else for every object.
-                manager.resync(&tenant, &name);
-                tracing::info!(%tenant, reconciler = %name, "reconciler changed");
-            }
-            Change::Remove(tenant, name) => {
-                manager.remove_controller(&tenant, &name).await;
-                tracing::info!(%tenant, reconciler = %name, "reconciler removed");
-            }
-        }
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
@@ -182,6 +182,45 @@ impl Reload {
             targets.extend(source_folders(&configuration).into_iter().map(Target::Tree));
         }
         self.watch.set(targets);
+    }
+}
+
+/// Does what is asked for, unless nobody waits for it any more.
+async fn roll_back(host: &Host, reconcilers: &mut Reconcilers, asked: Asked) {
+    let Some(request) = asked.request() else {
+        return;
+    };
+    let configuration = host.configuration.load_full();
+    let outcome = reconcilers.roll_back(&configuration, request).await;
+    let answer = match outcome {
+        Ok((reply, changes)) => {
+            for change in changes {
+                apply_change(host, change).await;
+            }
+            Ok(reply)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    asked.answer(answer);
+}
+
+async fn apply_change(host: &Host, change: Change) {
+    let manager = &host.manager;
+    match change {
+        Change::Put(controller) => {
+            let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
+            if let Err(error) = manager.put_controller(*controller) {
+                tracing::warn!(reconciler = %name, %error, "the change came too late");
+                return;
+            }
+            // Other code or configuration may mean something else for every object.
+            manager.resync(&tenant, &name);
+            tracing::info!(%tenant, reconciler = %name, "reconciler changed");
+        }
+        Change::Remove(tenant, name) => {
+            manager.remove_controller(&tenant, &name).await;
+            tracing::info!(%tenant, reconciler = %name, "reconciler removed");
+        }
     }
 }
 

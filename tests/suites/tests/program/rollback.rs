@@ -1,0 +1,189 @@
+//! A reconciler goes back to the revision before, and stays there until its guest's file changes.
+
+use crate::project::{Project, reconciler};
+use crate::running::{SOON, ask, client_of, fleet, start};
+use anyhow::{Context, Result};
+use serde_json::Value as Json;
+use std::fs;
+use std::path::Path;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+use windlass_harness::program::Program;
+
+/// The one reconciler, as the running manager tells it, once `holds`.
+async fn told(
+    project: &Project,
+    address: &str,
+    what: &str,
+    holds: impl Fn(&Json) -> bool,
+) -> Result<Json> {
+    eventually(SOON, what, || async {
+        let answer = ask(project, address, &["get", "reconcilers"]).await?;
+        Ok(Seen::of(answer["items"][0].clone(), |told| holds(told)))
+    })
+    .await
+}
+
+fn text(told: &Json, field: &str) -> String {
+    told[field].as_str().unwrap_or_default().to_owned()
+}
+
+/// A guest in the place of another, as an atomic rename does it.
+fn replace(project: &Project, by: &Path) -> Result<()> {
+    let fresh = project.path().join("fresh.wasm");
+    fs::copy(by, &fresh)?;
+    Ok(fs::rename(fresh, project.path().join("guest.wasm"))?)
+}
+
+/// What `rollback` says when it is refused.
+async fn refused(project: &Project, address: &str, args: &[&str]) -> Result<String> {
+    let args = args.iter().copied().chain(["--admin", address]);
+    let finished = Program::run(project.path(), args, SOON).await?;
+    Ok(finished.expect_code(1)?.stderr)
+}
+
+#[tokio::test]
+async fn a_trapping_guest_is_rolled_back_until_its_file_changes() -> Result<()> {
+    let project = Project::new()?;
+    replace(&project, &guest("hello"))?;
+    let document = reconciler("hello", &project.path().join("guest.wasm"));
+    project.write_config(std::slice::from_ref(&document))?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let maps = client_of(&project, "alpha").await?;
+    let (_program, address) = start(&project).await?;
+    maps.ask("first", "world").await?;
+    maps.expect_greeted("first").await?;
+    let serves = |told: &Json| told["serves"] == true;
+    let good = text(
+        &told(&project, &address, "hello to serve", serves).await?,
+        "revision",
+    );
+
+    let error = refused(&project, &address, &["rollback", "hello"]).await?;
+    assert!(error.contains("has no revision before"), "{error}");
+    let error = refused(&project, &address, &["rollback", "nobody"]).await?;
+    assert!(
+        error.contains("there is no reconciler \"nobody\""),
+        "{error}"
+    );
+
+    // A guest that traps takes its place.
+    replace(&project, &guest("test-panic"))?;
+    let swapped =
+        |told: &Json| told["revision"] != good.as_str() && told["previous"] == good.as_str();
+    let bad = text(
+        &told(&project, &address, "the new guest", swapped).await?,
+        "revision",
+    );
+    maps.ask("second", "world").await?;
+    let traps = |told: &Json| told["failed"].as_u64().is_some_and(|failed| failed > 0);
+    told(&project, &address, "a trap", traps).await?;
+    assert_eq!(maps.greeting("second").await?, None);
+
+    // The one before serves again, as good as it was.
+    let reply = ask(&project, &address, &["rollback", "hello"]).await?;
+    assert_eq!(
+        (
+            reply["revision"].as_str(),
+            reply["previous"].as_str(),
+            &reply["rolledBack"]
+        ),
+        (Some(&*good), Some(&*bad), &Json::Bool(true))
+    );
+    maps.expect_greeted("second").await?;
+    let now = told(&project, &address, "the roll back in the status", |told| {
+        told["rolledBack"] == true
+    })
+    .await?;
+    assert_eq!(
+        (text(&now, "revision"), text(&now, "previous")),
+        (good.clone(), bad.clone())
+    );
+    let error = refused(&project, &address, &["rollback", "hello"]).await?;
+    assert!(error.contains("--undo"), "{error}");
+
+    // Another configuration is in effect for the revision that was gone back to; the same file, written again, changes nothing.
+    let other = document.replace("greeting: hello", "greeting: welcome");
+    project.write_config(std::slice::from_ref(&other))?;
+    maps.expect_greeting(
+        "first",
+        Some(&format!(
+            "welcome, world, from {}",
+            crate::running::named("alpha")
+        )),
+    )
+    .await?;
+    replace(&project, &guest("test-panic"))?;
+    maps.ask("third", "moon").await?;
+    maps.expect_greeting(
+        "third",
+        Some(&format!(
+            "welcome, moon, from {}",
+            crate::running::named("alpha")
+        )),
+    )
+    .await?;
+    let now = told(&project, &address, "the state after that", serves).await?;
+    assert_eq!(
+        (text(&now, "revision"), &now["rolledBack"]),
+        (good.clone(), &Json::Bool(true))
+    );
+
+    // Another file ends it.
+    replace(&project, &guest("echo"))?;
+    let now = told(&project, &address, "what the file holds", |told| {
+        told["rolledBack"] == false
+    })
+    .await?;
+    assert_ne!(text(&now, "revision"), good);
+    assert_eq!(text(&now, "previous"), good);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_roll_back_is_undone_and_a_revision_can_be_named() -> Result<()> {
+    let project = Project::new()?;
+    replace(&project, &guest("hello"))?;
+    project.write_config(&[reconciler("hello", &project.path().join("guest.wasm"))])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (_program, address) = start(&project).await?;
+    let serves = |told: &Json| told["serves"] == true;
+    let first = text(
+        &told(&project, &address, "hello to serve", serves).await?,
+        "revision",
+    );
+    replace(&project, &guest("echo"))?;
+    let swapped = |told: &Json| told["previous"] == first.as_str();
+    let second = text(
+        &told(&project, &address, "the new guest", swapped).await?,
+        "revision",
+    );
+
+    let error = refused(&project, &address, &["rollback", "hello", "--undo"]).await?;
+    assert!(error.contains("there is nothing to undo"), "{error}");
+    let short = first.get(..12).context("a digest")?;
+    let reply = ask(&project, &address, &["rollback", "hello", "--to", short]).await?;
+    assert_eq!(reply["revision"], first.as_str());
+    // The file is gone for a while, and what serves does not care.
+    fs::remove_file(project.path().join("guest.wasm"))?;
+    let error = refused(&project, &address, &["rollback", "hello", "--undo"]).await?;
+    assert!(
+        error.contains("no such file: check spec.guest.path")
+            && error.contains("goes on with what served"),
+        "{error}"
+    );
+    replace(&project, &guest("echo"))?;
+    let now = told(&project, &address, "the roll back to go on", serves).await?;
+    assert_eq!(
+        (text(&now, "revision"), &now["rolledBack"]),
+        (first, &Json::Bool(true))
+    );
+    assert_eq!(text(&now, "problem"), "");
+
+    let reply = ask(&project, &address, &["rollback", "hello", "--undo"]).await?;
+    assert_eq!(
+        (reply["revision"].as_str(), &reply["rolledBack"]),
+        (Some(&*second), &Json::Bool(false))
+    );
+    Ok(())
+}
