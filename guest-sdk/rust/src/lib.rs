@@ -135,7 +135,7 @@ pub trait Reconciler {
 /// A guest that also turns events into requests itself, for watches with [`Enqueue::Mapped`].
 pub trait Mapper {
     /// The requests, of any granted cluster, that these objects of `cluster` ask for; an update passes the old and the new
-    /// object. Reads come from the cache only.
+    /// object. Reads come from the cache only; [`fleet::clusters`] tells which clusters there are.
     ///
     /// # Errors
     /// Any: the event is mapped again with growing delay.

@@ -52,6 +52,10 @@ pub struct Call {
     pub content_type: String,
     /// `User-Agent` header.
     pub user_agent: String,
+    /// `Impersonate-User` header; empty where nobody is impersonated. Everything is allowed to everybody here.
+    pub impersonate_user: String,
+    /// `Impersonate-Group` headers.
+    pub impersonate_groups: Vec<String>,
 }
 
 impl Call {
@@ -70,6 +74,8 @@ impl Call {
             subresource: String::new(),
             content_type: String::new(),
             user_agent: String::new(),
+            impersonate_user: String::new(),
+            impersonate_groups: Vec::new(),
         };
         let decoded: Vec<String> = path
             .split('/')

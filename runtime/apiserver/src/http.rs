@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Either, Full, Limited, StreamBody};
 use hyper::body::Incoming;
@@ -106,6 +106,12 @@ pub(crate) async fn handle(
         .to_owned();
     call.content_type.clone_from(&media_type);
     call.user_agent = header(USER_AGENT);
+    call.impersonate_user = header(HeaderName::from_static("impersonate-user"));
+    let groups = request.headers().get_all("impersonate-group").iter();
+    call.impersonate_groups = groups
+        .filter_map(|group| group.to_str().ok())
+        .map(str::to_owned)
+        .collect();
     let call = Arc::new(call);
     cluster.record(&call);
     let mut as_of = u64::MAX;

@@ -4,11 +4,13 @@
 //! denied.
 
 mod denied;
+mod identity;
 mod rule;
 #[cfg(test)]
 mod tests;
 
 pub use denied::Denied;
+pub use identity::{Identity, IdentityError};
 pub use rule::{ClusterRule, Rule};
 
 use crate::name::ClusterName;
@@ -106,7 +108,7 @@ impl Namespaces {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, _) | (_, Self::None) => Self::None,
             (Self::All, some) | (some, Self::All) => some,
@@ -125,11 +127,14 @@ impl Namespaces {
     }
 }
 
-/// What a client may touch: everything, or what rules grant, and never more than a ceiling of further rules. Cheap to clone.
+/// What a client may touch, and as whom: everything, or what rules grant, and never more than a ceiling of further rules. Cheap to
+/// clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Every layer must allow a call; no layer at all allows every call. The ceiling comes last.
     layers: Arc<[Layer]>,
+    /// Whom calls that reach a server are made in the name of; none: whoever the cluster's credentials are of.
+    identity: Option<Identity>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +150,7 @@ impl Grant {
     pub fn all() -> Self {
         Self {
             layers: Arc::new([]),
+            identity: None,
         }
     }
 
@@ -162,6 +168,7 @@ impl Grant {
                 rules: rules.into_iter().collect(),
                 ceiling: false,
             }]),
+            identity: None,
         }
     }
 
@@ -174,7 +181,21 @@ impl Grant {
         };
         Self {
             layers: self.layers.iter().cloned().chain([ceiling]).collect(),
+            identity: self.identity.clone(),
         }
+    }
+
+    /// The same, in somebody's name: what reaches a server, every write and every read that no cache answers, is then subject to what
+    /// the server itself allows them. Reads from caches, and the watches that fill these, are not: the rules alone decide on them.
+    #[must_use]
+    pub fn in_the_name_of(self, identity: Option<Identity>) -> Self {
+        Self { identity, ..self }
+    }
+
+    /// Whom calls that reach a server are made in the name of; `None`: whoever the cluster's credentials are of.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// Whether a call is allowed.
@@ -189,8 +210,8 @@ impl Grant {
         missing.map_or(Ok(()), |layer| Err(Denied::new(access, layer.ceiling)))
     }
 
-    /// Where a verb is allowed on all objects of a resource: what a list or watch without a namespace is narrowed to. Rules with
-    /// resourceNames grant nothing here.
+    /// Where a verb is allowed on all objects of a resource, or on those of a name: what a list or watch without a namespace is
+    /// narrowed to. Without a name, rules with resourceNames grant nothing here.
     #[must_use]
     pub fn namespaces(
         &self,
@@ -198,11 +219,12 @@ impl Grant {
         group: &str,
         resource: &str,
         verb: Verb,
+        name: Option<&str>,
     ) -> Namespaces {
         self.layers
             .iter()
             .fold(Namespaces::All, |namespaces, layer| {
-                namespaces.and(layer.namespaces(cluster, group, resource, verb))
+                namespaces.and(layer.namespaces(cluster, group, resource, verb, name))
             })
     }
 
@@ -232,6 +254,16 @@ impl Grant {
             .iter()
             .all(|layer| layer.rules.iter().any(|rule| rule.covers_cluster(cluster)))
     }
+
+    /// Whether rules reach every cluster that has this name, whatever its labels are. Then it can be said that there is none; else
+    /// that would tell which names are taken.
+    #[must_use]
+    pub fn opens_by_name(&self, name: &ClusterName) -> bool {
+        self.layers.iter().all(|layer| {
+            let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
+            clusters.any(|clusters| clusters.covers_any_of(name))
+        })
+    }
 }
 
 impl Layer {
@@ -241,11 +273,11 @@ impl Layer {
         group: &str,
         resource: &str,
         verb: Verb,
+        name: Option<&str>,
     ) -> Namespaces {
         let mut names = BTreeSet::new();
         for rule in &*self.rules {
-            if !rule.resource_names.is_empty() || !rule.covers(cluster, group, resource, None, verb)
-            {
+            if !rule.names(name) || !rule.covers(cluster, group, resource, None, verb) {
                 continue;
             }
             if rule.namespaces.iter().any(|namespace| &**namespace == "*") {

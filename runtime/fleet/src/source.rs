@@ -8,7 +8,7 @@ mod sink;
 pub(crate) use sink::{Offer, SourceSink};
 
 use crate::api::{Json, Projection};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Fleet};
 use crate::kind::GroupVersionKind;
 use crate::name::NamePattern;
 use crate::path::FieldPath;
@@ -111,11 +111,12 @@ impl Enqueue {
 
 /// Code that turns changed objects into requests, of any cluster.
 pub trait Mapper: Send + Sync {
-    /// The requests that objects of one cluster ask for; an update passes the old and the new one. A failure is retried with
-    /// backoff: an event is never lost to it.
+    /// The requests that objects of one cluster ask for, in any cluster of the fleet; an update passes the old and the new one. A
+    /// failure is retried with backoff: an event is never lost to it.
     fn map(
         &self,
         cluster: Arc<Cluster>,
+        fleet: Fleet,
         kind: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>>;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-use windlass_fleet::{Context, ControllerName, Grant};
+use windlass_fleet::cluster::Fleet;
+use windlass_fleet::{Cluster, Context, ControllerName, Grant};
 
 /// What a guest is to the host: the same for all of its calls until its configuration changes.
 #[derive(Debug)]
@@ -28,7 +29,14 @@ pub(crate) enum Purpose {
     /// `reconcile`: the request's cluster, and others within the grant.
     Reconcile(Context),
     /// `map-objects`: cached reads of the cluster whose objects changed.
-    Map,
+    Map(Around),
+}
+
+/// The fleet as it is seen from one of its clusters.
+#[derive(Clone)]
+pub(crate) struct Around {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) fleet: Fleet,
 }
 
 /// How long a call may take.

@@ -5,7 +5,7 @@ mod status;
 
 pub use status::GuestStatus;
 
-use crate::call::Identity;
+use crate::call::{Around, Identity};
 use crate::description::Description;
 use crate::engine::Sandbox;
 use crate::instance::Code;
@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 use status::Counters;
 use std::sync::Arc;
 use windlass_fleet::api::Json;
+use windlass_fleet::cluster::Fleet;
 use windlass_fleet::grant::ClusterFacts;
 use windlass_fleet::source::{Index, Mapper, Watch};
 use windlass_fleet::{
@@ -161,18 +162,20 @@ impl Guest {
         self.counters
             .status(&current.revision, &current.description, &current.identity)
     }
+}
 
-    /// Whether a request that the guest's mapper asked for is of a cluster that it is granted.
-    fn may_ask_for(identity: &Identity, from: &Cluster, request: &Request) -> bool {
-        if request.cluster == *from.name() {
-            return true;
-        }
-        let labels = std::collections::BTreeMap::new();
-        identity.grant.opens(&ClusterFacts {
-            name: &request.cluster,
-            labels: &labels,
+/// Whether a request that a mapper asked for is of a cluster that it is granted. One that is not there may come.
+fn may_ask_for(grant: &Grant, from: &Cluster, fleet: &Fleet, request: &Request) -> bool {
+    if request.cluster == *from.name() {
+        return true;
+    }
+    match fleet.cluster(&request.cluster) {
+        Some(cluster) => grant.opens(&ClusterFacts {
+            name: cluster.name(),
+            labels: cluster.labels(),
             own: false,
-        })
+        }),
+        None => grant.opens_by_name(&request.cluster),
     }
 }
 
@@ -247,22 +250,28 @@ impl Mapper for Guest {
     fn map(
         &self,
         cluster: Arc<Cluster>,
+        fleet: Fleet,
         kind: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
         async move {
             let current = self.current.load_full();
             let client = cluster.client((*current.identity.grant).clone());
+            let around = Around {
+                cluster: cluster.clone(),
+                fleet: fleet.clone(),
+            };
             let Some(outcome) = current
                 .code
-                .map(current.identity.clone(), client, &kind, &objects)
+                .map(current.identity.clone(), client, around, &kind, &objects)
                 .await
             else {
                 return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
             };
             let mut requests = outcome?;
             let asked = requests.len();
-            requests.retain(|request| Self::may_ask_for(&current.identity, &cluster, request));
+            requests
+                .retain(|request| may_ask_for(&current.identity.grant, &cluster, &fleet, request));
             self.counters.requests_dropped(asked - requests.len());
             Ok(requests)
         }

@@ -6,6 +6,7 @@ use crate::engine::Sandbox;
 use crate::instance::Code;
 use crate::revision::{LoadError, Revision};
 use windlass_fleet::Rule;
+use windlass_fleet::source::WatchClusters;
 
 /// What a component needs and offers, for people.
 #[derive(Debug, Clone)]
@@ -28,6 +29,10 @@ pub struct Inspection {
     pub primary: Option<String>,
     /// A line for each watch: `v1/ConfigMap, enqueued by primary, where hello.windlass.dev/greet`.
     pub watches: Vec<String>,
+    /// Which clusters each watch engages.
+    pub scopes: Vec<WatchClusters>,
+    /// Whether a watch is mapped to requests by the guest's code, which may ask for other clusters.
+    pub maps: bool,
     /// A line for each index.
     pub indexes: Vec<String>,
     /// The rules that it would need, as far as that can be told.
@@ -56,6 +61,11 @@ impl Revision {
             rules: needed.rules,
             primary: description.primary.as_ref().map(ToString::to_string),
             watches: watches(&description),
+            scopes: description.watches.iter().map(|w| w.clusters).collect(),
+            maps: description
+                .watches
+                .iter()
+                .any(|watch| watch.enqueue == EnqueueSpec::Mapped),
             indexes: indexes(&description),
             title: description.title,
         })

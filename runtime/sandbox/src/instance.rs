@@ -5,7 +5,7 @@
 
 use crate::bindings::exports::windlass::runtime::{mapper, reconciler};
 use crate::bindings::windlass::runtime::types;
-use crate::call::{Call, Identity, Purpose, Time};
+use crate::call::{Around, Call, Identity, Purpose, Time};
 use crate::description::Description;
 use crate::engine::{Sandbox, TICK};
 use crate::failure::{self, OutOfTime};
@@ -154,6 +154,7 @@ impl Code {
         &self,
         identity: Arc<Identity>,
         client: Client,
+        around: Around,
         kind: &GroupVersionKind,
         objects: &[Json],
     ) -> Option<Result<Vec<Request>, String>> {
@@ -167,7 +168,7 @@ impl Code {
             .collect();
         let run = self.run(
             identity,
-            Purpose::Map,
+            Purpose::Map(around),
             Time::until(deadline),
             async |store, instance| {
                 let cluster = store

@@ -64,6 +64,11 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Tell what a component needs and offers
     Check(CheckArgs),
+    /// Print the RBAC that the manager's own credentials need for a configuration
+    ///
+    /// Prints a ClusterRole for the clusters of providers, and Roles where rules name namespaces, to pipe into `kubectl apply -f -`:
+    /// what the rules of all reconcilers grant, under their tenants' ceilings, and what the manager needs for itself.
+    Rbac(RbacArgs),
     /// Ask a running manager for its state
     Get(GetArgs),
     /// Ask a running manager to reconcile a key now
@@ -154,6 +159,23 @@ pub(crate) struct CheckArgs {
     /// The config that it is asked with, for guests that need one
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(crate) config: String,
+}
+
+/// `rbac`.
+#[derive(Debug, Args)]
+pub(crate) struct RbacArgs {
+    /// A file of documents, or a folder of .yaml and .yml files; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// For the local cluster, instead of those of providers
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// What the roles are called [default: windlass, and windlass-local with --local]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) bind: Option<crate::rbac::Subject>,
 }
 
 /// Which manager to ask.

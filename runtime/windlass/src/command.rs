@@ -4,6 +4,7 @@ pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod dev;
 pub(crate) mod get;
+pub(crate) mod rbac;
 pub(crate) mod requeue;
 pub(crate) mod rollback;
 pub(crate) mod run;

@@ -1,7 +1,7 @@
 //! Documents and components into controllers. Entry points: [`Guests::controller`] and [`inspect`].
 
 use crate::engine;
-use crate::kinds::{ReconcilerSpec, RuleSpec, TenantSpec};
+use crate::kinds::{Impersonate, ReconcilerSpec, RuleSpec, TenantSpec};
 use anyhow::Result;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,14 +40,33 @@ impl fmt::Display for Digest {
     }
 }
 
+/// What a tenant's document says of its reconcilers' grants.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Terms {
+    /// The rules that bound theirs; none: there is no bound.
+    pub(crate) ceiling: Option<Vec<RuleSpec>>,
+    /// Whom calls are made in the name of.
+    pub(crate) impersonate: Option<Impersonate>,
+}
+
+impl Terms {
+    /// Those of a tenant.
+    pub(crate) fn of(spec: &TenantSpec) -> Self {
+        Self {
+            ceiling: spec.rules.clone(),
+            impersonate: spec.impersonate.clone(),
+        }
+    }
+}
+
 /// What a reconciler is made of.
 pub(crate) struct Order<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     /// What its document asks for.
     pub(crate) spec: &'a ReconcilerSpec,
-    /// Its tenant's rules.
-    pub(crate) ceiling: Option<&'a [RuleSpec]>,
+    /// What its tenant's document says of its grant.
+    pub(crate) terms: &'a Terms,
     /// Where the component was read, for messages.
     pub(crate) path: &'a Path,
     /// The component; none: one that was kept is meant.
@@ -109,12 +128,12 @@ impl Guests {
         let Order {
             name,
             spec,
-            ceiling,
+            terms,
             path,
             bytes,
             digest,
         } = order;
-        let grant = Arc::new(grant(&spec.rules, ceiling).map_err(|error| error.to_string())?);
+        let grant = Arc::new(grant(&spec.rules, terms)?);
         let revision = self.revision(path, bytes, digest).await?;
         let options = self.options(name, spec, grant.clone())?;
         let tenant = options.tenant.name().clone();
@@ -196,10 +215,7 @@ impl Guests {
             tenant: tenant.clone(),
             name: ControllerName::new(name).map_err(|error| error.to_string())?,
             grant,
-            config: spec
-                .config
-                .as_ref()
-                .map_or_else(|| "{}".to_owned(), ToString::to_string),
+            config: spec.config_text(),
             limits: Limits {
                 memory: bytes(spec.memory().0),
                 timeout: spec.timeout().0,
@@ -244,14 +260,23 @@ pub(crate) async fn load(options: Options, path: &Path) -> Result<Revision> {
 /// # Errors
 /// Why it is no guest, and what to do.
 pub(crate) async fn inspect(options: Options, path: &Path, config: &str) -> Result<Inspection> {
-    let sandbox = small_sandbox(options)?;
-    Ok(load_into(&sandbox, path)
-        .await?
-        .inspect(&sandbox, config)
-        .await?)
+    inspect_in(&small_sandbox(options)?, path, config).await
 }
 
-fn small_sandbox(options: Options) -> Result<Sandbox> {
+/// As [`inspect`], for one of several components.
+///
+/// # Errors
+/// Why it is no guest, and what to do.
+pub(crate) async fn inspect_in(sandbox: &Sandbox, path: &Path, config: &str) -> Result<Inspection> {
+    let component = load_into(sandbox, path).await?;
+    Ok(component.inspect(sandbox, config).await?)
+}
+
+/// A sandbox for a call at a time.
+///
+/// # Errors
+/// When the engine cannot be made on this machine.
+pub(crate) fn small_sandbox(options: Options) -> Result<Sandbox> {
     engine::start(&Options {
         instances: 1,
         ..options
@@ -276,22 +301,22 @@ async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
         .await?)
 }
 
-/// The rules of a reconciler under those of its tenant.
-fn grant(
-    rules: &[RuleSpec],
-    ceiling: Option<&[RuleSpec]>,
-) -> Result<Grant, windlass_fleet::selector::SelectorError> {
+/// The rules of a reconciler under the terms of its tenant.
+fn grant(rules: &[RuleSpec], terms: &Terms) -> Result<Grant, String> {
     let convert = |rules: &[RuleSpec]| {
+        let rules = rules.iter().map(RuleSpec::to_rule);
         rules
-            .iter()
-            .map(RuleSpec::to_rule)
             .collect::<Result<Vec<Rule>, _>>()
+            .map_err(|error| error.to_string())
     };
     let grant = Grant::new(convert(rules)?);
-    Ok(match ceiling {
+    let grant = match &terms.ceiling {
         Some(ceiling) => grant.under(convert(ceiling)?),
         None => grant,
-    })
+    };
+    let identity = terms.impersonate.as_ref().map(Impersonate::identity);
+    let identity = identity.transpose().map_err(|error| error.to_string())?;
+    Ok(grant.in_the_name_of(identity))
 }
 
 /// Where a reconciler's watches engage.

@@ -18,7 +18,7 @@ pub(crate) use provider::{ProviderSpec, Source};
 pub(crate) use quantity::Bytes;
 pub(crate) use reconciler::ReconcilerSpec;
 pub(crate) use rules::RuleSpec;
-pub(crate) use tenant::TenantSpec;
+pub(crate) use tenant::{Impersonate, TenantSpec};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

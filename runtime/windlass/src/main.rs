@@ -23,6 +23,7 @@ mod guest_build;
 mod engine;
 mod guests;
 mod reconcilers;
+mod rbac;
 mod simulated;
 mod signals;
 mod admin;
@@ -64,6 +65,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Dev(args) => command::dev::execute(args, format, engine).await,
             Command::Build(args) => command::build::execute(args, format, engine).await,
             Command::Check(args) => command::check::execute(args, format, engine).await,
+            Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,

@@ -6,8 +6,8 @@ mod pin;
 
 use crate::board::{Board, Entry};
 use crate::guest_build::{built, built_path};
-use crate::guests::{Digest, Guests, Order};
-use crate::kinds::{ReconcilerSpec, RuleSpec};
+use crate::guests::{Digest, Guests, Order, Terms};
+use crate::kinds::ReconcilerSpec;
 use crate::load::{Configuration, Document};
 use crate::rollback::Refusal;
 use crate::view::{RollbackReply, RollbackRequest};
@@ -22,8 +22,7 @@ use windlass_fleet::{ControllerName, TenantName};
 #[derive(Debug, Clone, PartialEq)]
 struct Recipe {
     spec: ReconcilerSpec,
-    /// The tenant's rules.
-    ceiling: Option<Vec<RuleSpec>>,
+    terms: Terms,
     guest: Digest,
 }
 
@@ -98,9 +97,9 @@ impl Reconcilers {
         }
         for (document, spec) in configuration.reconcilers() {
             let name = &document.identity.name;
-            let ceiling = ceiling(configuration, spec);
+            let terms = terms(configuration, spec);
             let mut slot = self.slots.remove(name).unwrap_or_default();
-            let outcome = slot.update(&mut self.guests, document, spec, ceiling).await;
+            let outcome = slot.update(&mut self.guests, document, spec, terms).await;
             let problem = outcome.as_ref().err().cloned();
             if slot.problem != problem {
                 slot.problem = problem;
@@ -132,9 +131,9 @@ impl Reconcilers {
             let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
             return Err(Refusal::Unknown(message));
         };
-        let ceiling = ceiling(configuration, spec);
+        let terms = terms(configuration, spec);
         let guests = &mut self.guests;
-        let outcome = slot.roll_back(guests, document, spec, ceiling, request);
+        let outcome = slot.roll_back(guests, document, spec, terms, request);
         let outcome = outcome.await;
         if outcome.is_ok() {
             slot.problem = None;
@@ -227,7 +226,7 @@ impl Slot {
         guests: &mut Guests,
         document: &Document,
         spec: &ReconcilerSpec,
-        ceiling: Option<Vec<RuleSpec>>,
+        terms: Terms,
     ) -> Result<Vec<Change>, String> {
         let told = |message: String| document.problem(message).to_string();
         let File { path, content } = File::read(document, spec).await;
@@ -240,7 +239,7 @@ impl Slot {
         };
         let recipe = Recipe {
             spec: spec.clone(),
-            ceiling,
+            terms,
             guest: digest,
         };
         if self.running.as_ref() == Some(&recipe) {
@@ -256,7 +255,7 @@ impl Slot {
         let order = Order {
             name,
             spec,
-            ceiling: recipe.ceiling.as_deref(),
+            terms: &recipe.terms,
             path: &path,
             bytes,
             digest: recipe.guest,
@@ -291,7 +290,7 @@ impl Slot {
         guests: &mut Guests,
         document: &Document,
         spec: &ReconcilerSpec,
-        ceiling: Option<Vec<RuleSpec>>,
+        terms: Terms,
         request: &RollbackRequest,
     ) -> Result<Vec<Change>, String> {
         let content = File::read(document, spec).await.content;
@@ -304,7 +303,7 @@ impl Slot {
         let pin = choice.take(request)?;
         let before = (self.pin, self.failed.take());
         self.pin = pin;
-        let changes = self.update(guests, document, spec, ceiling).await;
+        let changes = self.update(guests, document, spec, terms).await;
         changes.map_err(|problem| {
             (self.pin, self.failed) = before;
             format!(
@@ -341,10 +340,10 @@ impl Slot {
     }
 }
 
-/// The rules of a reconciler's tenant.
-fn ceiling(configuration: &Configuration, spec: &ReconcilerSpec) -> Option<Vec<RuleSpec>> {
-    let (_, tenant) = configuration.tenant(spec.tenant())?;
-    tenant.rules.clone()
+/// What the document of a reconciler's tenant says, if there is one.
+fn terms(configuration: &Configuration, spec: &ReconcilerSpec) -> Terms {
+    let tenant = configuration.tenant(spec.tenant());
+    tenant.map_or_else(Terms::default, |(_, tenant)| Terms::of(tenant))
 }
 
 /// What a guest is read from, and what was found there.
@@ -375,7 +374,10 @@ fn removal(name: &str, recipe: &Recipe) -> Option<Change> {
 }
 
 /// The component that a document means: its file, or what was built in its folder.
-fn component(document: &Document, spec: &ReconcilerSpec) -> Result<PathBuf, String> {
+///
+/// # Errors
+/// When it was not built, with what to do.
+pub(crate) fn component(document: &Document, spec: &ReconcilerSpec) -> Result<PathBuf, String> {
     let path = document.resolve(&spec.guest.path);
     if !path.is_dir() {
         return Ok(path);

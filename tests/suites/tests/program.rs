@@ -8,6 +8,8 @@ mod check;
 mod crash;
 #[path = "program/dev.rs"]
 mod dev;
+#[path = "program/examples.rs"]
+mod examples;
 #[path = "program/leading.rs"]
 mod leading;
 #[path = "program/objects.rs"]

@@ -16,7 +16,7 @@ use crate::api::{
     ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
 };
-use crate::grant::{ClusterFacts, Grant};
+use crate::grant::{ClusterFacts, Grant, Identity};
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
 use crate::request::ObjectKey;
@@ -73,6 +73,10 @@ impl Client {
 
     pub(in crate::cluster) fn fence(&self) -> Option<&Arc<Fence>> {
         self.scope.fence.as_ref()
+    }
+
+    pub(in crate::cluster) fn identity(&self) -> Option<&Identity> {
+        self.grant.identity()
     }
 
     fn facts(&self) -> ClusterFacts<'_> {

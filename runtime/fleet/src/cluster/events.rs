@@ -151,7 +151,8 @@ impl Writer {
         }
         let fence = client.fence().cloned();
         let scope = CallScope::of_run(caller.clone(), CancellationToken::new(), None, fence, None);
-        let grant = Arc::new(Grant::all());
+        let grant = Grant::all().in_the_name_of(client.identity().cloned());
+        let grant = Arc::new(grant);
         let writer = Client::new(cluster.clone(), grant, scope, true);
         let outcome = self.publish(&writer, &caller, event).await;
         if let Err(error) = &outcome {

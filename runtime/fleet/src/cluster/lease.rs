@@ -106,5 +106,6 @@ fn call(method: Method, path: &str, lease: Json) -> Call {
         path: format!("{path}?fieldManager=windlass"),
         accept: JSON,
         body: Some((JSON, lease)),
+        identity: None,
     }
 }

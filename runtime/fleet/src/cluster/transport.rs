@@ -27,6 +27,7 @@ pub(crate) use body::Body;
 pub(crate) use connection::Connection;
 pub(crate) use registry::Transports;
 
+use crate::grant::Identity;
 use ::http::Method;
 use bytes::Bytes;
 use std::time::Duration;
@@ -137,6 +138,8 @@ pub(crate) struct Call {
     pub(crate) accept: &'static str,
     /// Content type and body.
     pub(crate) body: Option<(&'static str, Bytes)>,
+    /// Whom it is made in the name of; none: whoever the credentials are of.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Call {
@@ -146,6 +149,14 @@ impl Call {
             path,
             accept,
             body: None,
+            identity: None,
+        }
+    }
+
+    pub(crate) fn in_the_name_of(self, identity: Option<&Identity>) -> Self {
+        Self {
+            identity: identity.cloned(),
+            ..self
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A rule: what it names and whether it covers a call. Entry point: [`Rule`].
 
 use super::{Access, ClusterFacts, Verb};
-use crate::name::NamePattern;
+use crate::name::{ClusterName, NamePattern};
 use crate::selector::LabelSelector;
 use std::sync::Arc;
 
@@ -53,6 +53,18 @@ impl ClusterRule {
                 .is_none_or(|selector| selector.matches(cluster.labels))
     }
 
+    /// Whether it matches a cluster of this name, whatever its labels are.
+    pub(super) fn covers_any_of(&self, name: &ClusterName) -> bool {
+        if name.is_local() {
+            return self.local;
+        }
+        self.selector.is_none()
+            && self
+                .names
+                .iter()
+                .any(|pattern| pattern.matches(name.as_str()))
+    }
+
     /// Whether it can match any cluster at all.
     pub(super) fn opens_any(&self) -> bool {
         self.local || !self.names.is_empty() || self.selector.is_some()
@@ -65,11 +77,6 @@ fn names(list: &[Arc<str>], name: &str) -> bool {
 
 impl Rule {
     pub(super) fn allows(&self, access: &Access<'_>) -> bool {
-        let named = || {
-            access
-                .name
-                .is_some_and(|name| self.resource_names.iter().any(|entry| &**entry == name))
-        };
         let within = match access.namespace {
             Some(namespace) => names(&self.namespaces, namespace),
             None => self.namespaces.iter().any(|entry| &**entry == "*"),
@@ -82,7 +89,13 @@ impl Rule {
                 access.subresource,
                 access.verb,
             )
-            && (self.resource_names.is_empty() || named())
+            && self.names(access.name)
+    }
+
+    /// Whether it is about an object of this name; without a name, whether it is about all.
+    pub(super) fn names(&self, name: Option<&str>) -> bool {
+        let named = |name: &str| self.resource_names.iter().any(|entry| &**entry == name);
+        self.resource_names.is_empty() || name.is_some_and(named)
     }
 
     /// Whether all but namespaces and object names fits.

@@ -166,7 +166,7 @@ fn resource_names_restrict_as_in_rbac() {
             .is_err()
     );
     assert_eq!(
-        grant.namespaces(&world.facts(true), "", "pods", Verb::List),
+        grant.namespaces(&world.facts(true), "", "pods", Verb::List, None),
         Namespaces::None
     );
 }
@@ -243,23 +243,26 @@ fn a_ceiling_only_takes_away() {
     .under([rule("* * list b,c")]);
     let facts = world.facts(true);
     let only_b = Namespaces::Only(["b".into()].into());
-    assert_eq!(grant.namespaces(&facts, "", "pods", Verb::List), only_b);
     assert_eq!(
-        grant.namespaces(&facts, "", "pods", Verb::Get),
+        grant.namespaces(&facts, "", "pods", Verb::List, None),
+        only_b
+    );
+    assert_eq!(
+        grant.namespaces(&facts, "", "pods", Verb::Get, None),
         Namespaces::None
     );
     assert_eq!(
-        grant.namespaces(&facts, "apps", "deployments", Verb::List),
+        grant.namespaces(&facts, "apps", "deployments", Verb::List, None),
         Namespaces::Only(["b".into(), "c".into()].into())
     );
     assert_eq!(
-        grant.namespaces(&facts, "", "secrets", Verb::List),
+        grant.namespaces(&facts, "", "secrets", Verb::List, None),
         Namespaces::None
     );
     assert_eq!(
         Grant::all()
             .under([rule("* * list *")])
-            .namespaces(&facts, "", "pods", Verb::List),
+            .namespaces(&facts, "", "pods", Verb::List, None),
         Namespaces::All
     );
     assert!(only_b.contains(Some("b")) && !only_b.contains(Some("a")) && !only_b.contains(None));
@@ -291,6 +294,206 @@ fn a_ceiling_only_takes_away() {
             .check(&world.access(Verb::Get))
             .is_err()
     );
+}
+
+/// What is asked, as `verb resource[/subresource] namespace name`; `-` for none.
+fn asked<'a>(world: &'a World, text: &'a str) -> Access<'a> {
+    let parts: Vec<&str> = text.split(' ').collect();
+    let some = |part: &'a str| Some(part).filter(|part| *part != "-");
+    let (resource, subresource) = match parts[1].split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource)),
+        None => (parts[1], None),
+    };
+    let verbs = [
+        Verb::Get,
+        Verb::List,
+        Verb::Watch,
+        Verb::Create,
+        Verb::Update,
+        Verb::Patch,
+        Verb::Delete,
+        Verb::DeleteCollection,
+    ];
+    let verb = verbs.into_iter().find(|verb| verb.as_str() == parts[0]);
+    Access {
+        resource,
+        subresource,
+        namespace: some(parts[2]),
+        name: some(parts[3]),
+        ..world.access(verb.unwrap())
+    }
+}
+
+/// A rule as [`rule`] reads it, with names of objects as a fifth part.
+fn rule_of(text: &str) -> Rule {
+    let names = text.split(' ').nth(4).map(list);
+    Rule {
+        resource_names: names.unwrap_or_default(),
+        ..rule(text)
+    }
+}
+
+#[test]
+fn a_ceiling_and_a_rule_must_both_allow_the_very_call() {
+    let world = World::new("alpha");
+    // Own rules, ceiling, what is allowed, what is not.
+    type Case<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+    let cases: [Case<'_>; 7] = [
+        // By verb.
+        (
+            &["core pods * *"],
+            &["core pods get,list *"],
+            &["get pods ns a", "list pods - -"],
+            &["watch pods - -", "delete pods ns a", "get pods/log ns a"],
+        ),
+        // By resource: a subresource is one of its own on both sides.
+        (
+            &["core pods,pods/status get,patch ns"],
+            &["core */status,services get,patch ns"],
+            &["patch pods/status ns a"],
+            &[
+                "get pods ns a",
+                "get services ns a",
+                "get services/status ns a",
+            ],
+        ),
+        // By name: those in both lists.
+        (
+            &["core pods get ns a,b"],
+            &["core pods * ns b,c"],
+            &["get pods ns b"],
+            &["get pods ns a", "get pods ns c", "list pods ns -"],
+        ),
+        // By namespace.
+        (
+            &["core pods list x,y"],
+            &["core pods list y,z"],
+            &["list pods y -"],
+            &["list pods x -", "list pods z -", "list pods - -"],
+        ),
+        // Two halves of different rules make no whole.
+        (
+            &["core pods get x", "core secrets list x"],
+            &["* * * *"],
+            &["get pods x a", "list secrets x -"],
+            &["list pods x -", "get secrets x a"],
+        ),
+        // One ceiling that allows the verb and another that allows the namespace allow nothing together.
+        (
+            &["* * * *"],
+            &["core pods get x", "core pods delete y"],
+            &["get pods x a", "delete pods y a"],
+            &["delete pods x a", "get pods y a"],
+        ),
+        // An empty ceiling allows nothing.
+        (&["* * * *"], &[], &[], &["get pods ns a"]),
+    ];
+    for (own, ceiling, allowed, denied) in cases {
+        let rules = |texts: &[&str]| texts.iter().map(|text| rule_of(text)).collect::<Vec<_>>();
+        let grant = Grant::new(rules(own)).under(rules(ceiling));
+        for text in allowed {
+            assert!(
+                grant.check(&asked(&world, text)).is_ok(),
+                "{own:?} under {ceiling:?}: {text}"
+            );
+        }
+        for text in denied {
+            assert!(
+                grant.check(&asked(&world, text)).is_err(),
+                "{own:?} under {ceiling:?}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_ceiling_bounds_clusters_too() {
+    let (alpha, hub) = (World::new("alpha"), World::new(""));
+    let clusters = |names: &str| {
+        let names = vec![NamePattern::new(names)];
+        let clusters = ClusterRule {
+            names,
+            ..ClusterRule::default()
+        };
+        Rule {
+            clusters: Some(clusters),
+            ..rule("* * * *")
+        }
+    };
+    let own = rule("* * * *");
+    let check = |grant: &Grant, world: &World, own| {
+        let access = Access {
+            cluster: world.facts(own),
+            ..world.access(Verb::Get)
+        };
+        grant.check(&access).is_ok()
+    };
+    // A rule for the own cluster under a ceiling that names clusters: the own one, if it is named.
+    let grant = Grant::new([own.clone()]).under([clusters("a*")]);
+    assert!(
+        check(&grant, &alpha, true) && !check(&grant, &alpha, false) && !check(&grant, &hub, true)
+    );
+    // The other way around.
+    let grant = Grant::new([clusters("*")]).under([own]);
+    assert!(
+        check(&grant, &alpha, true) && !check(&grant, &alpha, false) && !check(&grant, &hub, false)
+    );
+    assert!(!grant.opens_other_clusters());
+}
+
+#[test]
+fn only_a_name_that_rules_open_by_itself_can_be_said_to_be_free() {
+    let with = |clusters: ClusterRule| Rule {
+        clusters: Some(clusters),
+        ..rule("* * * *")
+    };
+    let named = |pattern: &str| ClusterRule {
+        names: vec![NamePattern::new(pattern)],
+        ..ClusterRule::default()
+    };
+    let labelled = ClusterRule {
+        selector: Some(LabelSelector::parse("env!=dev").unwrap()),
+        ..named("*")
+    };
+    let local = ClusterRule {
+        local: true,
+        ..ClusterRule::default()
+    };
+    let free = |grant: &Grant, name: &str| grant.opens_by_name(&ClusterName::new(name).unwrap());
+    let grant = Grant::new([with(named("b*")), with(labelled.clone())]);
+    assert!(free(&grant, "beta") && !free(&grant, "alpha") && !free(&grant, ""));
+    assert!(!free(&grant.under([with(labelled)]), "beta"));
+    assert!(free(&Grant::new([with(local)]), ""));
+    assert!(!free(&Grant::new([rule("* * * *")]), "beta"));
+}
+
+#[test]
+fn one_object_is_listed_where_its_name_is_granted() {
+    let world = World::new("alpha");
+    let facts = world.facts(true);
+    let grant = Grant::new([
+        rule_of("core pods list,watch x a"),
+        rule_of("core pods list y"),
+    ]);
+    let list = |name| grant.namespaces(&facts, "", "pods", Verb::List, name);
+    let only = |names: &[&str]| Namespaces::Only(names.iter().map(|name| (*name).into()).collect());
+    assert_eq!(list(None), only(&["y"]));
+    assert_eq!(list(Some("a")), only(&["x", "y"]));
+    assert_eq!(list(Some("b")), only(&["y"]));
+    let watch = |name| grant.namespaces(&facts, "", "pods", Verb::Watch, name);
+    assert_eq!(
+        (watch(None), watch(Some("a"))),
+        (Namespaces::None, only(&["x"]))
+    );
+}
+
+#[test]
+fn whom_calls_are_made_for_stays_with_the_grant() {
+    let identity = Identity::new("a", &["b"]).unwrap();
+    let grant = Grant::new([rule("* * * *")]).in_the_name_of(Some(identity.clone()));
+    assert_eq!(grant.under([]).identity(), Some(&identity));
+    assert_eq!(Grant::all().identity(), None);
+    assert_ne!(grant, Grant::new([rule("* * * *")]));
 }
 
 #[test]

@@ -398,8 +398,11 @@ impl Task {
 
     /// Opens the stores of the watch and subscribes to each, but for those that it follows already.
     fn subscribe(&self, backend: &Arc<Backend>, resource: &Arc<Resource>) -> Result<(), NoStore> {
-        let (Some(registered), Some(source)) = (self.registered.upgrade(), self.source.upgrade())
-        else {
+        let (Some(core), Some(registered), Some(source)) = (
+            self.core.upgrade(),
+            self.registered.upgrade(),
+            self.source.upgrade(),
+        ) else {
             return Ok(());
         };
         let followed = self.sinks();
@@ -415,8 +418,10 @@ impl Task {
             let offer: Arc<dyn Offer> = registered.clone();
             let sink = Arc::new(SourceSink {
                 cluster: self.cluster.clone(),
+                fleet: core.fleet.clone(),
                 backend: backend.clone(),
                 watch: self.what.watch.clone(),
+                grant: self.what.grant.clone(),
                 namespace,
                 primary: self.what.primary.clone(),
                 index: self.what.index.clone(),
@@ -456,10 +461,14 @@ impl Task {
     /// Where the grant lets the watch look: everywhere at once, or in each namespace by itself.
     fn namespaces(&self, resource: &Resource) -> Result<Vec<Option<Arc<str>>>, NoStore> {
         let facts = self.cluster.facts(true);
+        // One object by its name can be granted alone.
+        let fields = self.what.watch.field_selector.as_ref();
+        let name = fields.and_then(|fields| fields.exact("metadata.name"));
         let granted = |verb| {
+            let (group, plural) = (&resource.kind.group, &resource.plural);
             self.what
                 .grant
-                .namespaces(&facts, &resource.kind.group, &resource.plural, verb)
+                .namespaces(&facts, group, plural, verb, name)
         };
         match (granted(Verb::List), granted(Verb::Watch)) {
             (Namespaces::All, Namespaces::All) => Ok(vec![None]),
@@ -533,19 +542,17 @@ impl Task {
                 .iter()
                 .all(|store| &*store.key.label_selector == labels)
         });
+        let has_provider = core.has_provider.load(Ordering::Acquire);
         let same_watches = core.controllers.read().by_name.values().all(|registered| {
             let controller = registered.controller();
-            let of_kind = controller
-                .watches
-                .iter()
-                .filter(|watch| watch.kind == *kind)
-                .cloned()
-                .collect::<Vec<_>>();
-            of_kind.iter().all(|watch| {
-                watch
-                    .label_selector
-                    .as_ref()
-                    .is_some_and(|selector| selector.to_string() == labels)
+            let here = |watch: &&Watch| {
+                let selection = &controller.selection;
+                watch.kind == *kind
+                    && selection.engages(watch.clusters, &self.cluster, has_provider)
+            };
+            controller.watches.iter().filter(here).all(|watch| {
+                let selector = watch.label_selector.as_ref();
+                selector.is_some_and(|selector| selector.to_string() == labels)
             })
         });
         same_stores && same_watches

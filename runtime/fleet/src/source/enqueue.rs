@@ -2,6 +2,7 @@
 
 use super::Enqueue;
 use crate::cluster::Backend;
+use crate::grant::{ClusterFacts, Grant, Namespaces, Verb};
 use crate::json::Object;
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
@@ -15,6 +16,24 @@ pub(super) struct Rule<'a> {
     /// The stores' name of the index of a `by-index` rule.
     pub(super) index: Option<&'a Arc<str>>,
     pub(super) backend: &'a Backend,
+    pub(super) grant: &'a Grant,
+    pub(super) cluster: ClusterFacts<'a>,
+}
+
+impl Rule<'_> {
+    /// Where the controller may see objects of the primary kind: stores, which it shares with others, hold more.
+    fn sight(&self, primary: &GroupVersionKind) -> Namespaces {
+        let resource = self.backend.discovery.get(primary);
+        let Some(resource) = resource else {
+            return Namespaces::None; // not known, and so not cached
+        };
+        let granted = |verb| {
+            let (group, plural) = (&primary.group, &resource.plural);
+            self.grant
+                .namespaces(&self.cluster, group, plural, verb, None)
+        };
+        granted(Verb::List).and(granted(Verb::Watch))
+    }
 }
 
 /// The primary objects that an object is about. Of an update both states count: what an object no longer refers to must hear of it.
@@ -96,6 +115,7 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
         return;
     };
     let key = object.key();
+    let sight = rule.sight(primary);
     for store in rule.backend.stores.of_kind(primary) {
         let same_namespace = store.by_index(index, &key.name).into_iter();
         keys.extend(
@@ -111,4 +131,5 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
             keys.extend(store.by_index(index, &format!("{namespace}/{}", key.name)));
         }
     }
+    keys.retain(|key| sight.contains(key.namespace.as_deref()));
 }

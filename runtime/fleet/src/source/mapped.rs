@@ -193,7 +193,8 @@ async fn map(
     let objects = [&event.old, &event.new].into_iter().flatten();
     let objects = objects.map(|object| object.json().clone()).collect();
     let (cluster, kind) = (sink.cluster.clone(), sink.watch.kind.clone());
-    let mapping = async { mapper.map(cluster, kind, objects).await };
+    let fleet = sink.fleet.clone();
+    let mapping = async { mapper.map(cluster, fleet, kind, objects).await };
     AssertUnwindSafe(mapping)
         .catch_unwind()
         .await

@@ -5,7 +5,8 @@ use super::enqueue::{Rule, requests};
 use super::mapped::MappedEvents;
 use super::rescan::Rescan;
 use crate::cluster::store::{Change, Sink};
-use crate::cluster::{Backend, Cluster};
+use crate::cluster::{Backend, Cluster, Fleet};
+use crate::grant::Grant;
 use crate::json::Object;
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
@@ -31,8 +32,12 @@ pub(crate) trait Offer: Send + Sync {
 /// One watch of one controller in one cluster.
 pub(crate) struct SourceSink {
     pub(crate) cluster: Arc<Cluster>,
+    /// For mappers.
+    pub(crate) fleet: Fleet,
     pub(crate) backend: Arc<Backend>,
     pub(crate) watch: Watch,
+    /// What the controller may see.
+    pub(crate) grant: Arc<Grant>,
     /// The one namespace that the watch may see, where its store holds more.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) primary: Option<GroupVersionKind>,
@@ -93,6 +98,8 @@ impl SourceSink {
             primary: self.primary.as_ref(),
             index: self.index.as_ref(),
             backend: &self.backend,
+            grant: &self.grant,
+            cluster: self.cluster.facts(true),
         };
         let mut taken = true;
         for key in requests(&rule, old, new) {

@@ -4,7 +4,7 @@ use super::response::Room;
 use crate::bindings::windlass::runtime::client::{Operation, Reply};
 use crate::bindings::windlass::runtime::fleet as wit;
 use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
-use crate::call::{Call, Purpose};
+use crate::call::{Around, Call, Purpose};
 use crate::handle::{ClusterHandle, Reach, Refused};
 use futures::StreamExt;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ impl wit::Host for Call {
         &mut self,
         label_selector: Option<String>,
     ) -> Result<Vec<wit::ClusterInfo>, Refused> {
-        let context = self.reconciling()?;
+        let around = self.around()?;
         let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default());
         let selector =
             selector.map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
-        let clusters = context.fleet().clusters();
-        let granted = clusters
-            .iter()
-            .filter(|cluster| self.opens(context, cluster) && selector.matches(cluster.labels()));
+        let clusters = around.fleet.clusters();
+        let granted = clusters.iter().filter(|cluster| {
+            self.opens(&around.cluster, cluster) && selector.matches(cluster.labels())
+        });
         Ok(granted.map(|cluster| info(cluster)).collect())
     }
 
@@ -70,6 +70,17 @@ async fn run(
 }
 
 impl Call {
+    /// The fleet, to look at: a mapper may, to tell which clusters it asks for.
+    fn around(&self) -> Result<Around, ApiError> {
+        match &self.purpose {
+            Purpose::Map(around) => Ok(around.clone()),
+            _ => self.reconciling().map(|context| Around {
+                cluster: context.cluster().clone(),
+                fleet: context.fleet().clone(),
+            }),
+        }
+    }
+
     fn reconciling(&self) -> Result<&Context, ApiError> {
         match &self.purpose {
             Purpose::Reconcile(context) => Ok(context),
@@ -77,15 +88,15 @@ impl Call {
                 ApiCode::Denied,
                 "describe reaches no cluster: do this in reconcile",
             )),
-            Purpose::Map => Err(ApiError::host(
+            Purpose::Map(_) => Err(ApiError::host(
                 ApiCode::Denied,
                 "a mapper reaches the cluster it is given alone: do this in reconcile",
             )),
         }
     }
 
-    fn opens(&self, context: &Context, cluster: &Arc<Cluster>) -> bool {
-        let own = Arc::ptr_eq(cluster, context.cluster());
+    fn opens(&self, from: &Arc<Cluster>, cluster: &Arc<Cluster>) -> bool {
+        let own = Arc::ptr_eq(cluster, from);
         self.identity.grant.opens(&ClusterFacts {
             name: cluster.name(),
             labels: cluster.labels(),
@@ -93,35 +104,23 @@ impl Call {
         })
     }
 
-    /// A client for a cluster by name. One that no rule opens is denied whether it exists or not.
+    /// A client for a cluster by name. One that no rule opens is denied whether it exists or not, in the same words.
     fn other(&self, name: &str) -> Result<Client, ApiError> {
         let context = self.reconciling()?;
-        let cluster = ClusterName::new(name)
-            .ok()
-            .and_then(|name| context.fleet().cluster(&name));
-        match cluster {
-            Some(cluster) if self.opens(context, &cluster) => {
-                Ok(context.client_for(&cluster, &self.identity.grant))
+        let grant = &self.identity.grant;
+        let Ok(known) = ClusterName::new(name) else {
+            return Err(denied(name));
+        };
+        match context.fleet().cluster(&known) {
+            Some(cluster) if self.opens(context.cluster(), &cluster) => {
+                Ok(context.client_for(&cluster, grant))
             }
-            Some(_) => Err(denied(name)),
-            None if self.opens_unknown(name) => Err(ApiError::host(
+            None if grant.opens_by_name(&known) => Err(ApiError::host(
                 ApiCode::ClusterGone,
                 format!("no cluster {name:?} is in the fleet"),
             )),
-            None => Err(denied(name)),
+            _ => Err(denied(name)),
         }
-    }
-
-    /// Whether a rule would open a cluster of this name, if there were one without labels.
-    fn opens_unknown(&self, name: &str) -> bool {
-        let labels = std::collections::BTreeMap::new();
-        ClusterName::new(name).is_ok_and(|name| {
-            self.identity.grant.opens(&ClusterFacts {
-                name: &name,
-                labels: &labels,
-                own: false,
-            })
-        })
     }
 }
 
@@ -132,7 +131,7 @@ fn denied(name: &str) -> ApiError {
         format!("names: [{name:?}]")
     };
     let message =
-        format!("no rule opens the cluster {name:?}: add clusters: {{{clusters}}} to a rule");
+        format!("no rule opens a cluster {name:?}: add clusters: {{{clusters}}} to a rule");
     ApiError::host(
         ApiCode::Denied,
         message.chars().take(1024).collect::<String>(),

@@ -102,7 +102,7 @@ fn denial(
     verb: Verb,
     name: Option<&str>,
 ) -> Option<Denied> {
-    if grant.namespaces(cluster, group, resource, verb) != Namespaces::None {
+    if grant.namespaces(cluster, group, resource, verb, name) != Namespaces::None {
         return None;
     }
     let access = Access {

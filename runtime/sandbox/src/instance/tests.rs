@@ -52,7 +52,11 @@ async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, typ
     let code = Code::bind(&sandbox, &revision, false).unwrap();
     let (cluster, _slot) = (cluster().await, sandbox.slot().await);
     let deadline = Instant::now() + Duration::from_secs(10);
-    let mut store = code.store(Call::new(identity(), Purpose::Map, Time::until(deadline)));
+    let mut store = code.store(Call::new(
+        identity(),
+        Purpose::Describe,
+        Time::until(deadline),
+    ));
     let instance = code.pre.instantiate_async(&mut store).await.unwrap();
     let mut outcomes = Vec::new();
     for name in names {

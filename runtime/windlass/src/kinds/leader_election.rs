@@ -49,13 +49,20 @@ impl LeaderElectionSpec {
         }
     }
 
+    /// Namespace and name of the Lease.
+    pub(crate) fn lease(&self) -> (&str, &str) {
+        (
+            self.namespace.as_deref().unwrap_or(Self::DEFAULT),
+            self.name.as_deref().unwrap_or(Self::DEFAULT),
+        )
+    }
+
     /// The election that is asked for, if one is. This process stands in it under the name of its machine, for people, and what no
     /// other process has.
     pub(crate) fn options(&self, machine: &str) -> Option<ElectionOptions> {
-        let or_default =
-            |name: &Option<String>| name.clone().unwrap_or_else(|| Self::DEFAULT.into());
+        let (namespace, name) = self.lease();
         self.enabled.then(|| {
-            let options = ElectionOptions::new(or_default(&self.namespace), or_default(&self.name));
+            let options = ElectionOptions::new(namespace, name);
             ElectionOptions {
                 identity: format!("{machine}_{}", options.identity),
                 timing: self.timing(),

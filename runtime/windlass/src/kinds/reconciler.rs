@@ -93,6 +93,13 @@ impl ReconcilerSpec {
         self.tenant.as_deref().unwrap_or("default")
     }
 
+    /// The guest's config as JSON text.
+    pub(crate) fn config_text(&self) -> String {
+        self.config
+            .as_ref()
+            .map_or_else(|| "{}".to_owned(), ToString::to_string)
+    }
+
     /// Memory of one call, the default filled in.
     pub(crate) fn memory(&self) -> Bytes {
         self.limits.memory.unwrap_or(Self::DEFAULT_MEMORY)

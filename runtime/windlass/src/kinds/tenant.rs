@@ -2,6 +2,7 @@
 
 use crate::kinds::{Bytes, Refusal, RuleSpec, at_least_one, rules};
 use serde::{Deserialize, Serialize};
+use windlass_fleet::grant::{Identity, IdentityError};
 
 /// A tenant's share and bounds. The tenant `default` exists without a document.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -13,6 +14,35 @@ pub(crate) struct TenantSpec {
     pub(crate) limits: TenantLimits,
     /// A ceiling for the rules of its reconcilers. Default: none, what a reconciler's rules grant is granted.
     pub(crate) rules: Option<Vec<RuleSpec>>,
+    /// Whom its reconcilers' calls that reach a server are made in the name of. Default: whoever a cluster's credentials are of.
+    pub(crate) impersonate: Option<Impersonate>,
+}
+
+/// A user of the clusters, by the header that kubectl's `--as` sends. What a cache answers, and the watches that fill caches, are
+/// not subject to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Impersonate {
+    /// The user's name.
+    pub(crate) user: String,
+    /// Groups, besides system:authenticated. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) groups: Vec<String>,
+}
+
+impl Impersonate {
+    /// The same in the engine's words.
+    ///
+    /// # Errors
+    /// When a name cannot be sent, which a checked document excludes.
+    pub(crate) fn identity(&self) -> Result<Identity, IdentityError> {
+        Identity::new(&self.user, &self.groups)
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let refused = |error: IdentityError| Refusal::new("spec.impersonate", error.to_string());
+        self.identity().map(drop).map_err(refused)
+    }
 }
 
 /// What a tenant's reconcilers may use together.
@@ -56,6 +86,34 @@ impl TenantSpec {
             ));
         }
         at_least_one("spec.limits.concurrency", self.limits.concurrency)?;
+        self.impersonate
+            .as_ref()
+            .map_or(Ok(()), Impersonate::check)?;
         rules::check(self.rules.as_deref().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(user: &str, groups: &[&str]) -> Result<(), Refusal> {
+        let impersonate = Impersonate {
+            user: user.to_owned(),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        };
+        let spec = TenantSpec {
+            impersonate: Some(impersonate),
+            ..TenantSpec::default()
+        };
+        spec.check()
+    }
+
+    #[test]
+    fn whom_no_server_could_be_told_of_is_refused() {
+        assert_eq!(check("system:serviceaccount:a:b", &["team:a"]), Ok(()));
+        for (user, groups) in [("", &[][..]), ("a", &["b\r\nImpersonate-Group: c"][..])] {
+            assert_eq!(check(user, groups).unwrap_err().path, "spec.impersonate");
+        }
     }
 }

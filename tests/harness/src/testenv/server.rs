@@ -23,6 +23,7 @@ const READY: Duration = Duration::from_secs(90);
 pub struct Spec {
     name: String,
     controllers: bool,
+    users: Vec<String>,
     args: Vec<String>,
 }
 
@@ -32,6 +33,7 @@ impl Spec {
         Self {
             name: name.into(),
             controllers: false,
+            users: Vec::new(),
             args: Vec::new(),
         }
     }
@@ -40,6 +42,13 @@ impl Spec {
     #[must_use]
     pub fn with_controllers(mut self) -> Self {
         self.controllers = true;
+        self
+    }
+
+    /// Adds a user, who may do what roles bound to that name allow, and see what is served. Letters, digits and dashes.
+    #[must_use]
+    pub fn with_user(mut self, name: impl Into<String>) -> Self {
+        self.users.push(name.into());
         self
     }
 
@@ -84,7 +93,11 @@ impl Server {
         };
         let home = server.home();
         std::fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
-        let tokens = format!("{},admin,admin,system:masters\n", server.token);
+        let mut tokens = format!("{},admin,admin,system:masters\n", server.token);
+        for user in &server.spec.users {
+            // Writing to a String cannot fail.
+            let _ = writeln!(tokens, "{},{user},{user}", server.token_of(user));
+        }
         std::fs::write(home.join("tokens.csv"), tokens).context("write the token file")?;
 
         let mut failure = None;
@@ -125,6 +138,15 @@ impl Server {
     /// A kubeconfig with one context, the current one, that needs no other file.
     pub fn kubeconfig(&self) -> String {
         kubeconfig(&self.spec.name, &self.url(), &self.ca, &self.token)
+    }
+
+    /// The kubeconfig of a user that the [`Spec`] has, its one context called after the server.
+    pub fn kubeconfig_of(&self, user: &str) -> String {
+        kubeconfig(&self.spec.name, &self.url(), &self.ca, &self.token_of(user))
+    }
+
+    fn token_of(&self, user: &str) -> String {
+        format!("{}-{user}", self.token)
     }
 
     /// Writes the kubeconfig to a file.

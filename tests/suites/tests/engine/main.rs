@@ -16,6 +16,7 @@ mod faults;
 mod engagement;
 mod fixture;
 mod keys;
+mod leaks;
 mod locality;
 mod providers;
 mod shares;

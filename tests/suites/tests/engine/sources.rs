@@ -182,6 +182,7 @@ impl Mapper for ToBeta {
     fn map(
         &self,
         cluster: Arc<Cluster>,
+        _: windlass_fleet::cluster::Fleet,
         kind: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
@@ -237,6 +238,7 @@ impl Mapper for AllToBeta {
     fn map(
         &self,
         _: Arc<Cluster>,
+        _: windlass_fleet::cluster::Fleet,
         _: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {

@@ -46,6 +46,46 @@ async fn the_example_ends_when_idle_and_tells_what_it_did_in_each_cluster() -> R
 }
 
 #[tokio::test]
+async fn the_hub_of_an_example_is_in_its_spokes_when_idle() -> Result<()> {
+    let repository = windlass_harness::repository();
+    let mut program = Program::start(
+        &repository,
+        ["dev", "examples/hub-and-spokes", "--admin", "127.0.0.1:0"],
+    )?;
+    program.line_with("admin endpoints", BUILD).await?;
+    let kubeconfig = repository.join("examples/hub-and-spokes/.windlass/kubeconfig");
+    for spoke in ["east", "west"] {
+        let maps = ConfigMaps::in_context(&kubeconfig, spoke).await?;
+        maps.expect_value("settings", "colour", Some("blue"))
+            .await?;
+        maps.expect_value("dropped", "text", None).await?;
+        maps.expect_value("private", "text", None).await?;
+    }
+    let hub = ConfigMaps::in_context(&kubeconfig, "local").await?;
+    hub.delete("settings").await?;
+    let west = ConfigMaps::in_context(&kubeconfig, "west").await?;
+    west.expect_value("settings", "colour", None).await?;
+    let east = ConfigMaps::in_context(&kubeconfig, "east").await?;
+    east.expect_value("own", "text", Some("mine")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_tenants_of_an_example_have_nothing_left_to_do() -> Result<()> {
+    let args = [
+        "dev",
+        "examples/two-tenants",
+        "--admin",
+        "127.0.0.1:0",
+        "--exit-when-idle",
+    ];
+    let repository = windlass_harness::repository();
+    let finished = Program::run(&repository, args, BUILD).await?;
+    finished.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_was_done_is_told_to_programs_too() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;

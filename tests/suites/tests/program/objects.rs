@@ -72,6 +72,26 @@ impl ConfigMaps {
         Ok(child.and_then(|child| child.data?.remove("greeting")))
     }
 
+    /// Waits until a ConfigMap holds this under `key`, or does not have it, or is absent.
+    pub(crate) async fn expect_value(
+        &self,
+        name: &str,
+        key: &str,
+        expected: Option<&str>,
+    ) -> Result<()> {
+        eventually(
+            SOON,
+            &format!("{key} of {name} to be {expected:?}"),
+            || async {
+                let map = self.api.get_opt(name).await?;
+                let value = map.and_then(|map| map.data?.remove(key));
+                Ok(Seen::of(value, |value| value.as_deref() == expected))
+            },
+        )
+        .await?;
+        Ok(())
+    }
+
     /// Waits until the world is greeted beside the ConfigMap `name`.
     pub(crate) async fn expect_greeted(&self, name: &str) -> Result<()> {
         eventually(SOON, &format!("the greeting of {name}"), || async {

@@ -90,6 +90,39 @@ async fn clusters_can_be_chosen_by_label() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whether_a_cluster_is_there_is_told_only_of_those_that_are_granted_by_name() -> Result<()> {
+    let stage = Stage::start(&["alpha", "beta"]).await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    let elsewhere = ClusterRule {
+        selector: Some(windlass_fleet::selector::LabelSelector::parse(
+            "name!=beta",
+        )?),
+        ..ClusterRule::default()
+    };
+    let maps = |verbs: &[&str]| rule("", &["configmaps"], verbs, "*");
+    let actor = stage
+        .guest("test-fleet")
+        .name("curious")
+        .config(json!({"open": ["beta", "nobody"]}))
+        .rules(vec![
+            maps(&["get", "list", "watch"]),
+            Rule {
+                clusters: Some(elsewhere),
+                ..maps(&["get"])
+            },
+        ])
+        .run()
+        .await?;
+    let answer = actor.answer("alpha", "a").await?;
+    let said = |name: &str| answer["opened"][name].to_string().replace(name, "NAME");
+    assert_eq!(said("beta"), said("nobody"), "{answer}");
+    assert_eq!(answer["opened"]["beta"]["code"], "denied");
+    let names = answer["clusters"].as_array().map_or(0, Vec::len);
+    assert_eq!(names, 1, "its own alone: {answer}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_description_reaches_no_cluster() -> Result<()> {
     let stage = Stage::start(&["beta"]).await?;
     let describing = stage

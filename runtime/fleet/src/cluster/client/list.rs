@@ -16,6 +16,7 @@ use crate::request::ObjectKey;
 use crate::selector::{FieldSelector, LabelSelector};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Items of a page where the caller does not say.
@@ -34,6 +35,8 @@ impl Client {
         check_namespace(resource, options.namespace.as_deref())?;
         let plan = self.plan(&target, options)?;
         match options.mode {
+            // Who may see one object has no part in a cache of all.
+            ReadMode::Cached if plan.by_name => self.list_live(&target, &plan, options).await,
             ReadMode::Cached => self.list_cached(&target, &plan, options).await,
             ReadMode::Live => self.list_live(&target, &plan, options).await,
         }
@@ -62,12 +65,12 @@ impl Client {
                 self.check(&target.resource, None, Verb::List, Some(namespace), name)?;
                 vec![Some(namespace.as_str().into())]
             }
-            None => match self.namespaces(&target.resource, Verb::List) {
+            None => match self.namespaces(&target.resource, Verb::List, name) {
                 Namespaces::All => vec![None],
                 Namespaces::Only(names) if target.resource.namespaced => {
                     names.into_iter().map(Some).collect()
                 }
-                // Says what is missing, or lets a rule with resourceNames through.
+                // Says what is missing.
                 _ => {
                     self.check(&target.resource, None, Verb::List, None, name)?;
                     vec![None]
@@ -79,12 +82,20 @@ impl Client {
         } else {
             options.limit.min(MAX_PAGE)
         };
-        Ok(Plan {
+        let whole = self.namespaces(&target.resource, Verb::List, None);
+        let by_name = namespaces
+            .iter()
+            .any(|namespace| !whole.contains(namespace.as_deref()));
+        let mut plan = Plan {
             labels,
             fields,
             namespaces,
+            by_name,
             limit: limit as usize,
-        })
+            seal: 0,
+        };
+        plan.seal = plan.sealed(&target.resource.kind, options.index.as_ref());
+        Ok(plan)
     }
 
     async fn list_cached(
@@ -117,7 +128,7 @@ impl Client {
             page.items.extend(part.items);
             page.resource_version = part.resource_version;
             if more {
-                page.continue_token = last.map(|last| format!("cached:{at}:{last}"));
+                page.continue_token = last.map(|last| plan.token(CACHED, at, &last.to_string()));
                 return Ok(page);
             }
             (at, after) = (at + 1, None);
@@ -125,7 +136,7 @@ impl Client {
                 return Ok(page);
             }
             if page.items.len() == plan.limit {
-                page.continue_token = Some(format!("cached:{at}:"));
+                page.continue_token = Some(plan.token(CACHED, at, ""));
                 return Ok(page);
             }
         }
@@ -253,8 +264,9 @@ impl Client {
         if let Some(labels) = &options.label_selector {
             let _ = write!(path, "&labelSelector={}", encode(labels));
         }
-        if let Some(fields) = &options.field_selector {
-            let _ = write!(path, "&fieldSelector={}", encode(fields));
+        // As it was understood when it was held against the grant.
+        if let Some(fields) = &plan.fields {
+            let _ = write!(path, "&fieldSelector={}", encode(&fields.to_string()));
         }
         if let Some(token) = server_token {
             let _ = write!(path, "&continue={}", encode(token));
@@ -276,8 +288,8 @@ impl Client {
             });
         }
         let next = match &list.continue_token {
-            Some(token) => Some(format!("live:{at}:{token}")),
-            None if at + 1 < plan.namespaces.len() => Some(format!("live:{}:", at + 1)),
+            Some(token) => Some(plan.token(LIVE, at, token)),
+            None if at + 1 < plan.namespaces.len() => Some(plan.token(LIVE, at + 1, "")),
             None => None,
         };
         Ok(ListPage {
@@ -297,7 +309,44 @@ struct Plan {
     fields: Option<FieldSelector>,
     /// Where to list, one after the other; `None` is all namespaces at once. Never empty.
     namespaces: Vec<Option<Arc<str>>>,
+    /// Whether some of it is granted for objects of one name only.
+    by_name: bool,
     limit: usize,
+    /// Stands for the list that is asked for and for where it is granted: its continue tokens serve no other.
+    seal: u64,
+}
+
+/// What continue tokens of cached and of live lists begin with.
+const CACHED: &str = "cached";
+const LIVE: &str = "live";
+
+impl Plan {
+    fn sealed(&self, kind: &GroupVersionKind, index: Option<&(String, String)>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (kind, &self.labels, &self.fields, &self.namespaces, index).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Where the list goes on: in which of the namespaces, behind what.
+    fn token(&self, how: &str, at: usize, behind: &str) -> String {
+        format!("{how}:{:016x}:{at}:{behind}", self.seal)
+    }
+
+    /// The namespace and what follows it in a token of this list.
+    fn position<'a>(&self, how: &str, token: &'a str) -> Result<(usize, &'a str), ApiError> {
+        let own = format!("{how}:{:016x}:", self.seal);
+        let found = token
+            .strip_prefix(&own)
+            .and_then(|rest| rest.split_once(':'));
+        let found = found.and_then(|(at, rest)| Some((at.parse::<usize>().ok()?, rest)));
+        match found {
+            Some((at, rest)) if at < self.namespaces.len() => Ok((at, rest)),
+            _ => Err(ApiError::host(
+                ApiCode::Expired,
+                "the continue token is not one of this list: list anew from the start",
+            )),
+        }
+    }
 }
 
 /// The value that the index must hold: from the index option, or from the field selector that stands for it.
@@ -319,7 +368,7 @@ fn within(part: &StoreKey, whole: &StoreKey) -> bool {
     whole.namespace.is_none() || whole.namespace == part.namespace
 }
 
-/// Where a cached list goes on: `cached:<index of the namespace>:<last key>`.
+/// Where a cached list goes on: behind the last key.
 fn cached_position(
     plan: &Plan,
     token: Option<&str>,
@@ -327,7 +376,7 @@ fn cached_position(
     let Some(token) = token else {
         return Ok((0, None));
     };
-    let (at, key) = position(plan, token, "cached:")?;
+    let (at, key) = plan.position(CACHED, token)?;
     let key = match (key, key.split_once('/')) {
         ("", _) => None,
         (_, Some((namespace, name))) => Some(ObjectKey::namespaced(namespace, name)),
@@ -336,7 +385,7 @@ fn cached_position(
     Ok((at, key))
 }
 
-/// Where a live list goes on: `live:<index of the namespace>:<the server's token>`.
+/// Where a live list goes on: at the server's token.
 fn live_position<'a>(
     plan: &Plan,
     token: Option<&'a str>,
@@ -344,20 +393,6 @@ fn live_position<'a>(
     let Some(token) = token else {
         return Ok((0, None));
     };
-    let (at, server) = position(plan, token, "live:")?;
+    let (at, server) = plan.position(LIVE, token)?;
     Ok((at, Some(server).filter(|server| !server.is_empty())))
-}
-
-fn position<'a>(plan: &Plan, token: &'a str, prefix: &str) -> Result<(usize, &'a str), ApiError> {
-    let found = token
-        .strip_prefix(prefix)
-        .and_then(|rest| rest.split_once(':'));
-    let found = found.and_then(|(at, rest)| Some((at.parse::<usize>().ok()?, rest)));
-    match found {
-        Some((at, rest)) if at < plan.namespaces.len() => Ok((at, rest)),
-        _ => Err(ApiError::host(
-            ApiCode::Expired,
-            "the continue token is not one of this list: list anew from the start",
-        )),
-    }
 }

@@ -112,8 +112,8 @@ impl Client {
     ) -> Result<Option<Arc<Store>>, ApiError> {
         let resource = &target.resource;
         let (list, watch) = (
-            self.namespaces(resource, Verb::List),
-            self.namespaces(resource, Verb::Watch),
+            self.namespaces(resource, Verb::List, None),
+            self.namespaces(resource, Verb::Watch, None),
         );
         let scope = match namespace {
             _ if list == Namespaces::All && watch == Namespaces::All => None,
@@ -161,6 +161,7 @@ impl Client {
 
     /// A live read.
     pub(super) async fn call(&self, target: &Target, call: Call) -> Result<Json, ApiError> {
+        let call = call.in_the_name_of(self.grant.identity());
         let connection = &target.backend.connection;
         let limit = connection.options().call_timeout;
         let answer = self

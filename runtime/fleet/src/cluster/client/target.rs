@@ -138,9 +138,16 @@ impl Client {
             .is_ok()
     }
 
-    pub(super) fn namespaces(&self, resource: &Resource, verb: Verb) -> Namespaces {
+    /// Where a verb is granted on all objects, or on those of a name.
+    pub(super) fn namespaces(
+        &self,
+        resource: &Resource,
+        verb: Verb,
+        name: Option<&str>,
+    ) -> Namespaces {
+        let (group, plural) = (&resource.kind.group, &resource.plural);
         self.grant
-            .namespaces(&self.facts(), &resource.kind.group, &resource.plural, verb)
+            .namespaces(&self.facts(), group, plural, verb, name)
     }
 }
 
@@ -154,6 +161,8 @@ pub(super) fn check_key(resource: &Resource, key: &ObjectKey) -> Result<(), ApiE
     if key.name.is_empty() {
         return invalid(format!("the name of the {} is empty", resource.kind.kind));
     }
+    check_segment(&key.name)?;
+    key.namespace.as_deref().map_or(Ok(()), check_segment)?;
     match (resource.namespaced, key.namespace.as_deref()) {
         (true, None | Some("")) => invalid(format!(
             "{} {:?} needs a namespace",
@@ -183,17 +192,33 @@ pub(super) fn check_namespace(
             ApiCode::Invalid,
             format!("{kind} is cluster-scoped: leave the namespace out"),
         )),
-        _ => Ok(()),
+        Some(namespace) => check_segment(namespace),
+        None => Ok(()),
     }
+}
+
+/// Checks that a name is one segment of a URL's path. kube-apiserver splits the path after decoding it, so that a slash reaches another
+/// resource, however it is written: the grant would be asked about one URL, and the server about another.
+pub(super) fn check_segment(name: &str) -> Result<(), ApiError> {
+    let fits = name != "." && name != ".." && !name.contains(['/', '%']);
+    if fits {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(80).collect();
+    Err(ApiError::host(
+        ApiCode::Invalid,
+        format!("{shown:?} is no name: it may not be \".\" or \"..\", nor hold \"/\" or \"%\""),
+    ))
 }
 
 /// Checks that a subresource is one segment of a URL: an empty one would stand for the object itself.
 pub(super) fn check_subresource(subresource: Option<&str>) -> Result<(), ApiError> {
     match subresource {
-        Some(name) if name.is_empty() || name.contains('/') => Err(ApiError::host(
+        Some("") => Err(ApiError::host(
             ApiCode::Invalid,
-            format!("{name:?} is not a subresource: give one such as \"status\", or leave it out"),
+            "the subresource is empty: give one such as \"status\", or leave it out",
         )),
-        _ => Ok(()),
+        Some(name) => check_segment(name),
+        None => Ok(()),
     }
 }

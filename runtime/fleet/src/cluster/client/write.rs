@@ -6,7 +6,7 @@
 
 use super::Client;
 use super::leaves::{Leaves, leaves};
-use super::target::{Target, check_key, check_namespace, check_subresource};
+use super::target::{Target, check_key, check_namespace, check_segment, check_subresource};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
 };
@@ -67,6 +67,7 @@ impl Client {
                 path,
                 accept: JSON,
                 body: Some((JSON, object)),
+                identity: None,
             },
             leaves,
         )
@@ -99,6 +100,7 @@ impl Client {
             path,
             accept: JSON,
             body: Some((JSON, object)),
+            identity: None,
         };
         self.write(&target, call, leaves(subresource, options.dry_run))
             .await
@@ -132,6 +134,7 @@ impl Client {
             path,
             accept: JSON,
             body: Some((patch_type.content_type(), patch)),
+            identity: None,
         };
         self.write(&target, call, leaves(subresource, options.dry_run))
             .await
@@ -177,6 +180,7 @@ impl Client {
             path,
             accept: JSON,
             body: Some((APPLY, object)),
+            identity: None,
         };
         self.write(&target, call, leaves(subresource, options.dry_run))
             .await
@@ -212,6 +216,7 @@ impl Client {
                 path,
                 accept: JSON,
                 body: Some((JSON, delete_body(options))),
+                identity: None,
             },
             leaves,
         )
@@ -237,7 +242,7 @@ impl Client {
         let namespaces: Vec<Option<Arc<str>>> = match &selection.namespace {
             Some(namespace) => vec![Some(namespace.as_str().into())],
             None if !resource.namespaced => vec![None],
-            None => match self.namespaces(resource, Verb::DeleteCollection) {
+            None => match self.namespaces(resource, Verb::DeleteCollection, None) {
                 Namespaces::Only(names) => names.into_iter().map(Some).collect(),
                 // The API has no call for all namespaces at once.
                 Namespaces::All => self.every_namespace().await?,
@@ -272,6 +277,7 @@ impl Client {
                 path,
                 accept: JSON,
                 body: Some((JSON, delete_body(options))),
+                identity: None,
             };
             let leaves = if options.dry_run {
                 Leaves::Nothing
@@ -283,7 +289,7 @@ impl Client {
         Ok(())
     }
 
-    /// Names of all namespaces, read live for a call that goes through them one by one.
+    /// Names of all namespaces, read live for a call that goes through them one by one. It is the host that asks, in nobody's name.
     async fn every_namespace(&self) -> Result<Vec<Option<Arc<str>>>, ApiError> {
         let namespaces = GroupVersionKind::new("", "v1", "Namespace");
         let program = Self::new(
@@ -325,6 +331,7 @@ impl Client {
 
     /// Sends a write and takes its outcome into the caches.
     async fn write(&self, target: &Target, call: Call, leaves: Leaves) -> Result<Json, ApiError> {
+        let call = call.in_the_name_of(self.grant.identity());
         // Taken before the check: a run that ends meanwhile waits for this write, or is over and the check says so.
         let _under_way = self.scope.writes.token();
         self.scope.check()?;
@@ -415,17 +422,23 @@ impl Named {
                     resource.kind.kind
                 ),
             )),
-            (_, namespace) => Ok(namespace),
+            (_, namespace) => {
+                namespace.map_or(Ok(()), check_segment)?;
+                Ok(namespace)
+            }
         }
     }
 
     fn key(&self, resource: &Resource) -> Result<ObjectKey, ApiError> {
         self.namespace(resource)?;
         match &self.name {
-            Some(name) => Ok(ObjectKey {
-                namespace: self.namespace.clone(),
-                name: name.clone(),
-            }),
+            Some(name) => {
+                check_segment(name)?;
+                Ok(ObjectKey {
+                    namespace: self.namespace.clone(),
+                    name: name.clone(),
+                })
+            }
             None => Err(ApiError::host(
                 ApiCode::Invalid,
                 format!("the {} has no metadata.name", resource.kind.kind),

@@ -9,6 +9,7 @@ use super::throttle::Bucket;
 use super::{Answer, Call, TransportError, TransportOptions, retry_after, root_cause};
 use crate::cluster::config::ClusterConfig;
 use crate::cluster::fence::Pass;
+use crate::grant::Identity;
 use crate::metrics::ClusterMetrics;
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
@@ -273,6 +274,9 @@ impl Connection {
             USER_AGENT,
             HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))),
         );
+        for (name, value) in call.identity.iter().flat_map(Identity::headers) {
+            headers.append(name, value.clone());
+        }
         let mut body = Bytes::new();
         if let Some((content_type, bytes)) = call.body {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

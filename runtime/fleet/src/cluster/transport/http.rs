@@ -11,6 +11,7 @@ use super::single::Single;
 use super::tally::{ConnectionCounts, Protocol, Tally};
 use super::{TransportError, TransportOptions};
 use crate::cluster::config::ClusterConfig;
+use crate::grant::Identity;
 use arc_swap::ArcSwapOption;
 use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
@@ -150,6 +151,12 @@ impl Http {
         over: &CancellationToken,
     ) -> Result<Response<Body>, LeaseError> {
         let mut outgoing = outgoing.clone();
+        if names_somebody(&session.headers) && names_somebody(&outgoing.headers) {
+            return Err(LeaseError::Transport(self.unusable(
+                "they impersonate a user already, and so no call can be made in the name of another: take `as` out of the kubeconfig"
+                    .to_owned(),
+            )));
+        }
         for (name, value) in &session.headers {
             outgoing.headers.append(name, value.clone());
         }
@@ -287,6 +294,11 @@ impl Http {
     fn unprepared(&self) -> TransportError {
         self.unusable("they could not be prepared: this process is ending".to_owned())
     }
+}
+
+/// Whether headers tell a server to take the caller for somebody else. Two such would be one, made of both.
+fn names_somebody(headers: &HeaderMap) -> bool {
+    headers.keys().any(Identity::is_told_by)
 }
 
 impl Drop for Http {

@@ -1,0 +1,87 @@
+//! `windlass rbac`: the roles that the manager's own credentials need. Entry point: [`execute`].
+
+use crate::cli::{Format, RbacArgs};
+use crate::guests::{inspect_in, small_sandbox};
+use crate::kinds::Kind;
+use crate::load::{Configuration, Document, load, merge};
+use crate::output::Tone;
+use crate::rbac::{Place, Told, Work, manifests, needed, yaml};
+use crate::reconcilers::component;
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::process::ExitCode;
+use windlass_sandbox::{Inspection, Options, Sandbox};
+
+/// Prints the roles. Guests are asked what they watch and call; one that cannot be asked is reckoned to do all that it might, and
+/// that is told.
+///
+/// # Errors
+/// When a document is not valid: roles for half a configuration would be taken for the whole.
+pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> Result<ExitCode> {
+    let merged = merge(&Configuration::default(), &load(&args.files));
+    let configuration = merged.configuration;
+    if !merged.problems.is_empty() {
+        let problems = merged.problems.iter();
+        let told: Vec<String> = problems.map(|problem| format!("\n  {problem}")).collect();
+        bail!("the configuration is not valid{}", told.concat());
+    }
+    if !configuration.has(Kind::Reconciler) {
+        bail!("there is no Reconciler: roles are made of what reconcilers are granted");
+    }
+    let sandbox = small_sandbox(engine)?;
+    let mut work = Vec::new();
+    for (document, spec) in configuration.reconcilers() {
+        let tenant = configuration.tenant(spec.tenant()).map(|(_, spec)| spec);
+        let told = ask(&sandbox, document, spec).await;
+        work.push(Work { spec, tenant, told });
+    }
+    let (place, usual) = match args.local {
+        true => (Place::Local, "windlass-local"),
+        false => (Place::Members, "windlass"),
+    };
+    let has_provider = configuration.has(Kind::Provider);
+    let needed = needed(place, &work, &configuration.manager_spec(), has_provider);
+    let name = args.name.as_deref().unwrap_or(usual);
+    let manifests = manifests(&needed, name, args.bind.as_ref());
+    match format {
+        Format::Json => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": manifests});
+            anstream::println!("{}", serde_json::to_string_pretty(&list)?);
+        }
+        Format::Text => anstream::print!("{}", yaml(&manifests)),
+    }
+    Ok(super::DONE)
+}
+
+/// What a guest says of itself, if it can be asked.
+async fn ask(
+    sandbox: &Sandbox,
+    document: &Document,
+    spec: &crate::kinds::ReconcilerSpec,
+) -> Option<Told> {
+    let asked = match component(document, spec) {
+        Ok(path) => inspect_in(sandbox, &path, &spec.config_text())
+            .await
+            .map_err(|error| format!("{error:#}")),
+        Err(problem) => Err(problem),
+    };
+    match asked {
+        Ok(inspection) => Some(told(inspection)),
+        Err(problem) => {
+            anstream::eprintln!(
+                "{} {}: its guest cannot be asked, and is reckoned to do all that its rules allow: {problem}",
+                Tone::Warn.paint("note:"),
+                document.identity
+            );
+            None
+        }
+    }
+}
+
+fn told(inspection: Inspection) -> Told {
+    Told {
+        scopes: inspection.scopes,
+        maps: inspection.maps,
+        functions: inspection.functions,
+    }
+}

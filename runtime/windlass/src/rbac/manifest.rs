@@ -1,0 +1,180 @@
+//! Permissions as objects that kubectl applies. Entry points: [`manifests`] and [`yaml`].
+
+use super::permission::{Permissions, PolicyRule};
+use serde_json::{Value as Json, json};
+use std::str::FromStr;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Whom roles are bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A user, or a group if that is set.
+    Named {
+        /// `User` or `Group`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A service account.
+    ServiceAccount {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.split_once(':').filter(|(_, name)| !name.is_empty());
+        let named = |kind, name: &str| Self::Named {
+            kind,
+            name: name.to_owned(),
+        };
+        let subject = match parts {
+            Some(("user", name)) => Some(named("User", name)),
+            Some(("group", name)) => Some(named("Group", name)),
+            Some(("serviceaccount", account)) => {
+                account
+                    .split_once('/')
+                    .map(|(namespace, name)| Self::ServiceAccount {
+                        namespace: namespace.to_owned(),
+                        name: name.to_owned(),
+                    })
+            }
+            _ => None,
+        };
+        subject.ok_or_else(|| {
+            "expected user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME".to_owned()
+        })
+    }
+}
+
+impl Subject {
+    fn manifest(&self) -> Json {
+        match self {
+            Self::Named { kind, name } => json!({"apiGroup": GROUP, "kind": kind, "name": name}),
+            Self::ServiceAccount { namespace, name } => {
+                json!({"kind": "ServiceAccount", "namespace": namespace, "name": name})
+            }
+        }
+    }
+}
+
+/// A ClusterRole for what is needed everywhere, a Role in each namespace for what is needed there alone, and their bindings if
+/// they are to be bound.
+pub(crate) fn manifests(
+    permissions: &Permissions,
+    name: &str,
+    bind: Option<&Subject>,
+) -> Vec<Json> {
+    let mut manifests = Vec::new();
+    for (namespace, rules) in permissions.rules() {
+        let kind = if namespace.is_some() {
+            "Role"
+        } else {
+            "ClusterRole"
+        };
+        let mut metadata = json!({"name": name});
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = namespace.into();
+        }
+        let rules: Vec<Json> = rules.iter().map(rule).collect();
+        manifests.push(json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": metadata, "rules": rules,
+        }));
+        if let Some(subject) = bind {
+            manifests.push(json!({
+                "apiVersion": format!("{GROUP}/v1"), "kind": format!("{kind}Binding"), "metadata": metadata,
+                "roleRef": {"apiGroup": GROUP, "kind": kind, "name": name},
+                "subjects": [subject.manifest()],
+            }));
+        }
+    }
+    manifests
+}
+
+fn rule(rule: &PolicyRule) -> Json {
+    let mut json = json!({
+        "apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs,
+    });
+    if !rule.names.is_empty() {
+        json["resourceNames"] = json!(rule.names);
+    }
+    json
+}
+
+/// Documents of YAML: a line for each field, rule and subject.
+pub(crate) fn yaml(manifests: &[Json]) -> String {
+    let documents: Vec<String> = manifests.iter().map(document).collect();
+    documents.join("---\n")
+}
+
+fn document(manifest: &Json) -> String {
+    let mut text = String::new();
+    for field in [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "roleRef",
+        "subjects",
+        "rules",
+    ] {
+        match &manifest[field] {
+            Json::Null => {}
+            Json::Array(items) => {
+                text.push_str(&format!("{field}:\n"));
+                for item in items {
+                    text.push_str(&format!("  - {}\n", flow(item)));
+                }
+            }
+            value => text.push_str(&format!("{field}: {}\n", flow(value))),
+        }
+    }
+    text
+}
+
+/// A value on one line.
+fn flow(value: &Json) -> String {
+    /// Words first that say what the rest is about.
+    const ORDER: [&str; 8] = [
+        "apiGroup",
+        "apiGroups",
+        "kind",
+        "namespace",
+        "name",
+        "resources",
+        "resourceNames",
+        "verbs",
+    ];
+    match value {
+        Json::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(key, _)| ORDER.iter().position(|first| first == key));
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|(key, value)| format!("{key}: {}", flow(value)))
+                .collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        Json::Array(items) => {
+            let items: Vec<String> = items.iter().map(flow).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Json::String(text) if is_plain(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether a text can be read as nothing else.
+fn is_plain(text: &str) -> bool {
+    let begins = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    let letters = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/');
+    let reserved = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    begins
+        && text.bytes().all(letters)
+        && !reserved.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
