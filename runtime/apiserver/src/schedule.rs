@@ -210,13 +210,13 @@ fn of_requests(rng: &mut Rng) -> Rule {
     }
 }
 
-/// Damage that shows. A forged uid under a true version is believed for as long as the object does not change, by any client.
 fn damage(rng: &mut Rng) -> Damage {
     let all = [
         Damage::Garbage,
         Damage::Other,
         Damage::BadUtf8,
         Damage::NoVersion,
+        Damage::SameUid,
     ];
     rng.choice(all).unwrap_or(Damage::Garbage)
 }

@@ -30,7 +30,7 @@ pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;
 pub use transport::{
-    ConnectionCount, ConnectionCounts, RateLimit, TransportError, TransportOptions,
+    ConnectionCount, ConnectionCounts, RateLimit, SocketUse, TransportError, TransportOptions,
 };
 pub use watch::CacheOptions;
 
@@ -142,6 +142,8 @@ pub struct StoreStatus {
     pub watching: bool,
     /// Objects held.
     pub objects: usize,
+    /// Paths of its field indexes; with ` in ` and the path of the namespace, where there is one.
+    pub indexes: Vec<String>,
     /// The resource version reached.
     pub version: String,
     /// Whether the server's versions are integers, so that the cache can promise not to go back in time.
@@ -349,6 +351,7 @@ fn store_status(store: &store::Store) -> StoreStatus {
         synced: progress.synced,
         watching: progress.watching,
         objects: store.size().0,
+        indexes: store.indexes(),
         version: store.version(),
         monotonic: store.is_monotonic(),
         repairs: store.repairs(),

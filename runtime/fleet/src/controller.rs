@@ -49,8 +49,9 @@ where
 /// Bounds of a controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControllerOptions {
-    /// Keys that run at once, over all clusters. Default: 4.
-    pub concurrency: usize,
+    /// Keys that run at once, over all clusters. Default: what the manager says for the controller's primary kind, else
+    /// [`ControllerOptions::CONCURRENCY`].
+    pub concurrency: Option<usize>,
     /// Longest run of one key. Default: 60 s.
     pub timeout: Duration,
     /// Delays of a failing key. Default: 5 ms doubling to 1000 s, with jitter.
@@ -63,12 +64,17 @@ pub struct ControllerOptions {
 impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
-            concurrency: 4,
+            concurrency: None,
             timeout: Duration::from_secs(60),
             backoff: QueueOptions::default().backoff,
             resync: None,
         }
     }
+}
+
+impl ControllerOptions {
+    /// Keys that run at once where nobody says otherwise.
+    pub const CONCURRENCY: usize = 4;
 }
 
 /// A controller, complete.
@@ -379,6 +385,9 @@ mod tests {
     fn refused(builder: Builder) -> ControllerError {
         build(builder).err().unwrap()
     }
+
+    // What the builder refuses: nothing to watch, two primaries, an owner rule or an index without what it needs. A name and a reconciler
+    // cannot be left out.
 
     #[test]
     fn a_controller_that_could_never_run_is_refused() {

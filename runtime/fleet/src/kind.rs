@@ -1,6 +1,7 @@
 //! Kinds of objects and the resources that serve them. Entry point: [`GroupVersionKind`].
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Group, version and kind, as in an object's `apiVersion` and `kind`.
@@ -71,6 +72,39 @@ pub struct GroupKind {
     pub group: Arc<str>,
     /// For example `Deployment`.
     pub kind: Arc<str>,
+}
+
+impl fmt::Display for GroupKind {
+    /// `ConfigMap`, `Deployment.apps`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        write!(f, ".{}", self.group)
+    }
+}
+
+/// A text that names no kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no kind: write it as Deployment.apps, or as ConfigMap for the core group")]
+pub struct GroupKindError(String);
+
+impl FromStr for GroupKind {
+    type Err = GroupKindError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
+        let no_group = text.contains('.') && group.is_empty();
+        let of_letters = kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if no_group || !of_letters || !kind.starts_with(|first: char| first.is_ascii_uppercase()) {
+            return Err(GroupKindError(text.to_owned()));
+        }
+        Ok(Self {
+            group: group.into(),
+            kind: kind.into(),
+        })
+    }
 }
 
 /// What discovery tells of a kind: the resource that serves it.

@@ -45,16 +45,21 @@ use crate::cluster::{CacheOptions, TransportOptions};
 use crate::controller::Controller;
 use crate::election::{Election, ElectionError, ElectionOptions};
 use crate::engage::ClusterSpec;
+use crate::kind::GroupKind;
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::provider::Provider;
 use crate::queue::{Limits, StormLimit, TenantOptions};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 /// How many keys run at once.
+///
+/// A controller's own limit is its [`ControllerOptions::concurrency`](crate::controller::ControllerOptions), as
+/// `MaxConcurrentReconciles` is in controller-runtime; `kinds` is what `GroupKindConcurrency` is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concurrency {
     /// Over everything. Default: 64.
@@ -64,6 +69,8 @@ pub struct Concurrency {
     /// Beyond that, over everything: keys whose reconcilers wait for an API server, which do not hold up others meanwhile. A
     /// controller that runs one key at a time has none of them. Default: 512.
     pub aside: usize,
+    /// Of each controller by its primary kind, where it has no limit of its own. Default: none.
+    pub kinds: BTreeMap<GroupKind, usize>,
 }
 
 impl Default for Concurrency {
@@ -78,6 +85,7 @@ impl Default for Concurrency {
             global,
             per_cluster,
             aside,
+            kinds: BTreeMap::new(),
         }
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// Which changes of an object count.
 ///
 /// The predicates about what changed ([`Predicate::Generation`] to [`Predicate::ResourceVersion`]) admit every creation, every
-/// deletion, and the change that sets a `deletionTimestamp`: an object that comes or goes is never missed.
+/// deletion, the change that sets a `deletionTimestamp`, and an update to an object of another uid: an object that comes or goes is
+/// never missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Predicate {
     /// `metadata.generation` changed: the spec, as a rule. Of objects without one: anything outside `metadata` and `status` changed.
@@ -132,7 +133,9 @@ impl<'a> Change<'a> {
     fn is(&self, counts: impl FnOnce(&Object, &Object) -> bool) -> bool {
         match self {
             Self::Updated { old, new } => {
-                new.is_deleting() && !old.is_deleting() || counts(old, new)
+                new.is_deleting() && !old.is_deleting()
+                    || old.uid() != new.uid()
+                    || counts(old, new)
             }
             Self::Created(_) | Self::Deleted(_) => true,
         }
@@ -223,6 +226,16 @@ mod tests {
             );
             assert!(predicate.admits(&Change::update(&old, &going)));
             assert!(!predicate.admits(&Change::update(&going, &going)));
+        }
+    }
+
+    #[test]
+    fn an_object_of_another_uid_is_another_object() {
+        let old = object(base());
+        let other = with("/metadata/uid", json!("other"));
+        for predicate in changes().into_iter().chain([Predicate::ResourceVersion]) {
+            assert!(predicate.admits(&Change::update(&old, &other)));
+            assert!(!predicate.admits(&Change::update(&other, &other)));
         }
     }
 

@@ -38,7 +38,7 @@ mod tests;
 
 pub use class::{Counts, Totals};
 pub use options::{
-    Add, Added, Cause, ClusterState, ControllerOptions, Limits, StormLimit, TenantOptions,
+    Add, Added, Cause, ClusterState, ControllerOptions, Limits, Origin, StormLimit, TenantOptions,
 };
 pub use run::{Outcome, Run, Token};
 pub use status::{KeyFilter, KeyState, KeyStatus, LastFailure, Page};

@@ -148,8 +148,9 @@ impl Guests {
             .grant(grant)
             .engage(selection(spec).map_err(|error| error.to_string())?)
             .options(ControllerOptions {
-                concurrency: spec.concurrency(),
+                concurrency: spec.limits.concurrency,
                 timeout: spec.timeout().0,
+                resync: spec.resync.map(|resync| resync.0),
                 ..ControllerOptions::default()
             });
         if let Some(primary) = parts.primary {

@@ -3,6 +3,7 @@
 //! Every field's default stands on the field. A field that is known but not in effect yet is refused by the kind's `check`,
 //! never ignored.
 
+mod caches;
 mod duration;
 mod leader_election;
 mod manager;

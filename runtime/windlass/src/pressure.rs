@@ -16,7 +16,7 @@ const SHED: usize = 4;
 pub(crate) struct Pressure {
     /// The last look.
     pub(crate) usage: Usage,
-    /// Open files and sockets are.
+    /// Open files and sockets are, or the connections that leave room for files.
     pub(crate) descriptors: bool,
     /// Memory is.
     pub(crate) memory: bool,
@@ -34,21 +34,31 @@ impl Pressure {
         };
         Self {
             usage,
-            descriptors: over(usage.descriptors, self.descriptors),
+            descriptors: over(usage.descriptors, self.descriptors)
+                || over(usage.sockets, self.descriptors)
+                || over(usage.watches, self.descriptors),
             memory: over(usage.memory, self.memory),
         }
     }
 
     /// How many descriptors are open, for people.
     pub(crate) fn describe_descriptors(&self) -> String {
-        match self.usage.descriptors {
-            None => "not known on this system".to_owned(),
-            Some(Share { used, limit }) if self.descriptors => format!(
-                "{used} of {limit} open files are used: raise the limit (ulimit -n, LimitNOFILE) or have fewer clusters; \
-                 clusters without a connection wait for one"
-            ),
-            Some(Share { used, limit }) => format!("{used} of {limit} open files are used"),
-        }
+        let Some(Share { used, limit }) = self.usage.descriptors else {
+            return "not known on this system".to_owned();
+        };
+        let of = |share: Option<Share>, what: &str| {
+            share.map_or_else(String::new, |Share { used, limit }| {
+                format!(", {used} of the {limit} connections {what}")
+            })
+        };
+        let sockets = of(self.usage.sockets, "to clusters that leave room for files");
+        let watches = of(self.usage.watches, "that watches may have");
+        let remedy = if self.descriptors {
+            ": raise the limit (ulimit -n, LimitNOFILE) or have fewer clusters; clusters without a connection wait for one"
+        } else {
+            ""
+        };
+        format!("{used} of {limit} open files are used{sockets}{watches}{remedy}")
     }
 
     /// How much memory is in use, for people.
@@ -85,8 +95,29 @@ mod tests {
         let share = Some(Share { used, limit: 100 });
         Usage {
             descriptors: share,
+            sockets: None,
+            watches: None,
             memory: share,
         }
+    }
+
+    #[test]
+    fn connections_that_are_used_up_are_pressure_though_files_can_be_opened() {
+        let sockets = Some(Share {
+            used: 32,
+            limit: 32,
+        });
+        let full = Pressure::default().after(Usage {
+            sockets,
+            ..usage(50)
+        });
+        assert!(full.descriptors && !full.memory);
+        assert_eq!(
+            full.describe_descriptors(),
+            "50 of 100 open files are used, 32 of the 32 connections to clusters that leave room for files: \
+             raise the limit (ulimit -n, LimitNOFILE) or have fewer clusters; clusters without a connection wait for one"
+        );
+        assert!(!full.after(usage(50)).descriptors);
     }
 
     #[test]

@@ -18,6 +18,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Where the control group of a container is seen from inside.
 const CONTROL_GROUP: &str = "/sys/fs/cgroup";
 
+/// Fewest descriptors that are kept free of connections.
+const LEAST_RESERVE: usize = 32;
+
 /// Something that there is so much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
@@ -32,15 +35,21 @@ pub(crate) struct Share {
 pub(crate) struct Usage {
     /// Open files and sockets. `None` where it cannot be told.
     pub(crate) descriptors: Option<Share>,
+    /// Connections to API servers, of those that leave room for files. `None` where there is no limit.
+    pub(crate) sockets: Option<Share>,
+    /// Those of them that watches may have for themselves.
+    pub(crate) watches: Option<Share>,
     /// Bytes of memory that cannot be had back by dropping caches. `None` where there is no limit.
     pub(crate) memory: Option<Share>,
 }
 
 impl Usage {
-    /// As it is now. Blocks for a moment.
+    /// As it is now, but for the sockets, which the manager counts. Blocks for a moment.
     pub(crate) fn read() -> Self {
         Self {
             descriptors: descriptors(),
+            sockets: None,
+            watches: None,
             memory: memory(Path::new(CONTROL_GROUP)),
         }
     }
@@ -58,6 +67,19 @@ pub(crate) fn raise_descriptor_limit() {
             tracing::debug!(%error, "the limit of open files stays as it is");
         }
     }
+}
+
+/// How many descriptors connections to API servers may take, so that there are always some for files, probes and compilers. `None`
+/// where there is no limit.
+pub(crate) fn socket_budget() -> Option<usize> {
+    let limit = usize::try_from(getrlimit(Resource::Nofile).current?).ok()?;
+    Some(budget_of(limit))
+}
+
+fn budget_of(limit: usize) -> usize {
+    let reserve = (limit / 8).max(LEAST_RESERVE);
+    // With next to nothing, half of it: without any connection the process is of no use.
+    limit.saturating_sub(reserve).max(limit / 2)
 }
 
 fn descriptors() -> Option<Share> {
@@ -180,6 +202,19 @@ mod tests {
             limit: 1000,
         };
         assert_eq!(memory(group.path()), Some(expected));
+    }
+
+    #[test]
+    fn connections_leave_an_eighth_of_the_descriptors_and_never_less_than_a_few() {
+        for (limit, budget) in [
+            (1 << 20, 917_504),
+            (1024, 896),
+            (256, 224),
+            (64, 32),
+            (20, 10),
+        ] {
+            assert_eq!(budget_of(limit), budget, "of {limit}");
+        }
     }
 
     #[cfg(target_os = "linux")]

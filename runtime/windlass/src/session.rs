@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::idle;
 use crate::kinds::{Kind, ManagerSpec, TenantSpec};
 use crate::load::{Configuration, Merged, load, merge};
-use crate::process::{ProcessMetrics, raise_descriptor_limit};
+use crate::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
 use crate::reconcilers::{Change, Reconcilers};
 use crate::rollback;
 use crate::signals::stop_on_signals;
@@ -33,6 +33,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
+use windlass_fleet::cluster::TransportOptions;
 use windlass_fleet::manager::{Builder, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::queue::TenantOptions;
@@ -220,7 +221,11 @@ fn build_manager(
         concurrency: spec.concurrency(),
         drain_timeout: spec.drain_timeout(),
         reconcile_runtime: Some(workers.handle().clone()),
-        transport: spec.transport.options(),
+        caches: spec.caches.options(),
+        transport: TransportOptions {
+            max_sockets: socket_budget(),
+            ..spec.transport.options()
+        },
         ..ManagerOptions::default()
     };
     let mut builder = Manager::builder().options(options);

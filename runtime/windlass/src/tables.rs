@@ -148,7 +148,7 @@ pub(crate) fn keys(views: &[KeyView]) -> Table {
             Cell::number(view.attempts),
             Cell::number(seconds(view.runs_in_seconds)),
             Cell::text(&view.blame),
-            Cell::text(&view.cause),
+            Cell::text(cause(&view.cause, &view.source)),
             Cell::text(&view.last_error),
         ]);
     }
@@ -180,13 +180,22 @@ pub(crate) fn explanations(views: &[ExplanationView]) -> Table {
             Cell::text(format!("{}/{}", view.tenant, view.reconciler)),
             Cell::toned(&view.state, tone_of_key(&view.state)),
             Cell::bad_number(view.attempts),
-            Cell::text(&view.cause),
+            Cell::text(cause(&view.cause, &view.source)),
             Cell::text(last),
             Cell::text(&view.blame),
             Cell::text(why),
         ]);
     }
     table
+}
+
+/// What enqueued a key: `update of v1/ConfigMap`, `retry (v1/ConfigMap)`, `operator`.
+fn cause(cause: &str, source: &str) -> String {
+    match cause {
+        _ if source.is_empty() => cause.to_owned(),
+        "retry" | "requeue" => format!("{cause} ({source})"),
+        _ => format!("{cause} of {source}"),
+    }
 }
 
 fn tone_of_key(state: &str) -> Tone {

@@ -123,6 +123,9 @@ pub(crate) struct KeyView {
     pub(crate) blame: String,
     /// What enqueued it.
     pub(crate) cause: String,
+    /// The kind of the object whose event that was, or that began what it is tried again for; empty for what no object is behind.
+    #[serde(default)]
+    pub(crate) source: String,
     /// Its priority.
     pub(crate) priority: i64,
 }
@@ -151,6 +154,9 @@ pub(crate) struct ExplanationView {
     pub(crate) blame: String,
     /// What enqueued it; empty when nothing did.
     pub(crate) cause: String,
+    /// The kind of the object whose event that was, or that began what it is tried again for; empty for what no object is behind.
+    #[serde(default)]
+    pub(crate) source: String,
     /// How its last run ended, if that was lately: success, requeue_after or error.
     pub(crate) last_result: String,
     /// How long ago that was.

@@ -40,6 +40,8 @@ pub struct Proxy {
     network: watch::Sender<Network>,
     /// Replaced with each break: the token of the connections that are open, told how they end.
     breaks: watch::Sender<Break>,
+    /// How often connections were stalled: those that were open then.
+    stalls: watch::Sender<u64>,
     shared: Arc<Shared>,
     _stop: DropGuard,
 }
@@ -69,10 +71,12 @@ impl Proxy {
         let address = listener.local_addr()?;
         let (network, stop) = (watch::channel(Network::Well).0, CancellationToken::new());
         let (breaks, shared) = (watch::Sender::default(), Arc::<Shared>::default());
+        let stalls = watch::Sender::default();
         let carry = Carry {
             target,
             network: network.subscribe(),
             breaks: breaks.subscribe(),
+            stalls: stalls.subscribe(),
             shared: shared.clone(),
             stop: stop.clone(),
         };
@@ -84,6 +88,7 @@ impl Proxy {
             address,
             network,
             breaks,
+            stalls,
             shared,
             _stop: stop.drop_guard(),
         })
@@ -97,6 +102,12 @@ impl Proxy {
     /// Makes the network behave like this from now on, for connections that are open too.
     pub fn set(&self, network: Network) {
         self.network.send_replace(network);
+    }
+
+    /// Lets nothing more through every open connection, for good, and breaks none of them, as a router does that has forgotten
+    /// them. New connections go through.
+    pub fn stall(&self) {
+        self.stalls.send_modify(|count| *count += 1);
     }
 
     /// Closes every open connection in both directions (FIN).
@@ -133,6 +144,7 @@ struct Carry {
     target: SocketAddr,
     network: watch::Receiver<Network>,
     breaks: watch::Receiver<Break>,
+    stalls: watch::Receiver<u64>,
     shared: Arc<Shared>,
     stop: CancellationToken,
 }
@@ -165,6 +177,7 @@ async fn accept(listener: TcpListener, carry: Carry) {
 
 async fn connection(client: TcpStream, mut carry: Carry) {
     carry.breaks.mark_unchanged();
+    carry.stalls.mark_unchanged();
     let Ok(server) = TcpStream::connect(carry.target).await else {
         return;
     };
@@ -184,6 +197,7 @@ async fn connection(client: TcpStream, mut carry: Carry) {
                 back.reset();
             }
         }
+        _ = carry.stalls.changed() => drop(carry.breaks.changed().await),
     }
 }
 
@@ -286,6 +300,21 @@ mod tests {
         proxy.set(Network::Well);
         tokio::time::timeout(Duration::from_secs(10), client.read_exact(&mut back)).await??;
         assert_eq!(&back, b"within");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_stalled_connection_stays_open_and_new_ones_go_through() -> Result<()> {
+        let (proxy, mut client) = echo().await?;
+        said(&mut client, b"before").await?;
+        proxy.stall();
+        client.write_all(b"within").await?;
+        let mut again = TcpStream::connect(proxy.address()).await?;
+        said(&mut again, b"new").await?;
+        let short = Duration::from_millis(100);
+        let silent = tokio::time::timeout(short, client.read(&mut [0])).await;
+        assert!(silent.is_err(), "{silent:?}");
+        assert_eq!(proxy.open(), 2);
         Ok(())
     }
 

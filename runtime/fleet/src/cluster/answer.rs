@@ -98,6 +98,7 @@ impl From<TransportError> for ApiError {
     fn from(error: TransportError) -> Self {
         let code = match error {
             TransportError::Unreachable { .. }
+            | TransportError::Crowded { .. }
             | TransportError::Credentials { .. }
             | TransportError::Encoded { .. } => ApiCode::Unavailable,
             TransportError::Timeout { .. } => ApiCode::Timeout,

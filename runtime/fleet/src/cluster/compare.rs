@@ -36,6 +36,8 @@ enum Suspect {
     Missing(ObjectKey, u64),
     /// The store holds this version, the server has none or an older one though it is further.
     Ghost(ObjectKey, u64),
+    /// Both have this version, and the server has it of an object with this uid: what the store holds was never on the server.
+    Forged(ObjectKey, u64, Box<str>),
     /// The server is not as far as the store.
     Behind,
 }
@@ -98,8 +100,16 @@ fn lasts(store: &Store, suspect: &Suspect) -> bool {
     match suspect {
         Suspect::Missing(key, version) => store.version_of(key).is_none_or(|held| held < *version),
         Suspect::Ghost(key, version) => store.version_of(key) == Some(*version),
+        Suspect::Forged(key, version, uid) => is_other(store, key, *version, uid),
         Suspect::Behind => true,
     }
+}
+
+/// Whether the store holds this version of an object under another uid.
+fn is_other(store: &Store, key: &ObjectKey, version: u64, uid: &str) -> bool {
+    store
+        .get(key)
+        .is_some_and(|(object, held)| held == version && object.uid() != uid)
 }
 
 /// A list as it is held against a store.
@@ -120,7 +130,12 @@ impl Comparison {
             return;
         };
         match store.version_of(&listed.key) {
-            Some(held) if held == version => {}
+            Some(held) if held == version => {
+                if is_other(store, &listed.key, version, &listed.uid) {
+                    let uid = listed.uid.as_ref().into();
+                    self.suspect(Suspect::Forged(listed.key.clone(), version, uid));
+                }
+            }
             Some(held) if held > version => {
                 if self.older.len() < MAX_SUSPECTS {
                     self.older.push((listed.key.clone(), held));
@@ -262,6 +277,21 @@ mod tests {
             compared(&store, &[("a", 5)], 12),
             [Suspect::Ghost(key("a"), 9)]
         );
+    }
+
+    #[test]
+    fn a_true_version_under_another_uid_is_suspect_until_a_list_has_put_it_right() {
+        let forged = text("a", 5).replace(r#""uid":"a""#, r#""uid":"forged""#);
+        let store = store(&[("b", 6)], 4);
+        store.apply(Object::parse(Bytes::from(forged)).unwrap());
+        let suspects = compared(&store, &[("a", 5), ("b", 6)], 12);
+        assert_eq!(suspects, [Suspect::Forged(key("a"), 5, "a".into())]);
+        assert!(lasts(&store, &suspects[0]));
+        let listed = [("a", 5), ("b", 6)]
+            .map(|(name, version)| store.ingest_listed(text(name, version).as_bytes()).unwrap());
+        store.replace(listed.into(), "12".into()).unwrap();
+        assert!(!lasts(&store, &suspects[0]));
+        assert_eq!(compared(&store, &[("a", 5), ("b", 6)], 12), []);
     }
 
     #[test]

@@ -400,6 +400,13 @@ impl Store {
         state.indexes.insert(name.into(), index);
     }
 
+    /// The indexes, for people.
+    pub(crate) fn indexes(&self) -> Vec<String> {
+        let state = self.state.read();
+        let indexes = state.indexes.values();
+        indexes.map(|index| index.path.to_string()).collect()
+    }
+
     pub(crate) fn remove_index(&self, name: &str) {
         self.state.write().indexes.remove(name);
     }

@@ -15,11 +15,12 @@ mod http;
 mod pool;
 mod registry;
 mod retry_after;
-
 mod single;
+mod sockets;
 mod tally;
 mod throttle;
 
+pub use sockets::SocketUse;
 pub use tally::{ConnectionCount, ConnectionCounts};
 pub use throttle::RateLimit;
 
@@ -53,6 +54,13 @@ pub struct TransportOptions {
     pub rate: Option<RateLimit>,
     /// Connections at once to one server as one identity; over HTTP/1.1 watches take at most four fifths. Default: 4,096.
     pub max_connections: usize,
+    /// Connections at once to all servers together; over HTTP/1.1 watches take at most four fifths. A call that needs one more waits
+    /// for it as long as a connection may take. Default: no limit but the system's.
+    pub max_sockets: Option<usize>,
+    /// How long a peer may be silent over HTTP/2 before it is asked for a sign of life. Default: 20 s.
+    pub ping_after: Duration,
+    /// How long it may take to give one before its connection counts as dead. Default: 15 s.
+    pub ping_grace: Duration,
     /// Time for a credential plugin. Default: 30 s.
     pub plugin_timeout: Duration,
     /// A Retry-After above this is cut to it. Default: 60 s.
@@ -70,6 +78,9 @@ impl Default for TransportOptions {
             watches: 512,
             rate: None,
             max_connections: 4096,
+            max_sockets: None,
+            ping_after: Duration::from_secs(20),
+            ping_grace: Duration::from_secs(15),
             plugin_timeout: Duration::from_secs(30),
             max_retry_after: Duration::from_secs(60),
         }
@@ -86,6 +97,16 @@ pub enum TransportError {
         server: String,
         /// What happened.
         reason: String,
+    },
+    /// All connections that the process may have are in use.
+    #[error(
+        "cannot connect to {server}: all {limit} connections that this process may have for this are in use: raise its limit of open files (ulimit -n, LimitNOFILE) or have fewer clusters"
+    )]
+    Crowded {
+        /// The server's URL.
+        server: String,
+        /// How many it may have.
+        limit: usize,
     },
     /// No answer in time.
     #[error("no answer from {server} within {after:?}")]

@@ -12,6 +12,7 @@ mod interrupted;
 mod lines;
 mod listing;
 mod options;
+mod pace;
 
 pub(super) use ask::Ask;
 pub(super) use habits::Habits;
@@ -20,11 +21,11 @@ pub use options::CacheOptions;
 use super::answer;
 use super::store::{Problem, Store, number};
 use super::transport::{Body, Call, Connection, TransportError};
-use crate::backoff::Backoff;
 use crate::json::{Frame, FrameType};
 use http::Response;
 use interrupted::Interrupted;
 use lines::{Broken, Lines};
+use pace::Pace;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,8 +34,6 @@ use tokio::time::Instant;
 
 /// How long after its own end a watch may still be open before its peer counts as dead.
 const GRACE: Duration = Duration::from_secs(4);
-/// How many watches in a row may end at once, or be told that their version is too old, before it is trouble.
-const SHORT_WATCHES: u32 = 4;
 /// A kind that its server does not serve for so long is gone, and its objects with it.
 const UNSERVED_FOR: Duration = Duration::from_secs(5);
 
@@ -44,7 +43,7 @@ pub(crate) struct Watcher {
     connection: Connection,
     options: Arc<CacheOptions>,
     habits: Arc<Habits>,
-    backoff: Backoff,
+    pace: Pace,
     rng: fastrand::Rng,
     /// When a list was first older than the store, while it stays so.
     stale_since: Option<Instant>,
@@ -74,14 +73,13 @@ impl Watcher {
         options: Arc<CacheOptions>,
         habits: Arc<Habits>,
     ) -> Self {
-        let backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         let filling = fill::Filling::new(&options);
         Self {
             store,
             connection,
             options,
             habits,
-            backoff,
+            pace: Pace::new(fastrand::Rng::new()),
             rng: fastrand::Rng::new(),
             stale_since: None,
             unserved_since: None,
@@ -98,13 +96,10 @@ impl Watcher {
             self.store.watch_closed();
             self.forget_if_unserved(&interrupted);
             // One list anew is what a 410 is for.
-            if !matches!(interrupted, Interrupted::Expired)
-                || self.backoff.attempt() >= SHORT_WATCHES
-            {
+            if !matches!(interrupted, Interrupted::Expired) || self.pace.is_stuck() {
                 self.report(&interrupted);
             }
-            let delay = self.backoff.next(&mut self.rng);
-            let delay = delay.max(interrupted.retry_after());
+            let delay = self.pace.wait(&interrupted);
             self.connection.pause(delay).await;
         }
     }
@@ -122,13 +117,11 @@ impl Watcher {
                 None => self.watch().await,
             };
             self.store.watch_closed();
+            if self.pace.is_progress(&interrupted, began.elapsed()) {
+                continue;
+            }
             match &interrupted {
-                Interrupted::Ended if began.elapsed() > Duration::from_secs(1) => {
-                    self.backoff.reset();
-                    continue;
-                }
-                // A server that ends watches at once is not making progress.
-                Interrupted::Ended if self.backoff.attempt() >= SHORT_WATCHES => {
+                Interrupted::Ended if self.pace.is_stuck() => {
                     self.report(&Interrupted::Garbage(
                         "watches that end as soon as they begin".into(),
                     ));
@@ -136,7 +129,7 @@ impl Watcher {
                 Interrupted::Ended => {}
                 Interrupted::Quiet => match self.probe().await {
                     Ok(()) => {
-                        self.backoff.reset();
+                        self.pace.progressed();
                         continue;
                     }
                     Err(interrupted) => return interrupted,
@@ -152,8 +145,7 @@ impl Watcher {
                 refused if refused.is_passing() => self.report(refused),
                 _ => return interrupted,
             }
-            let delay = self.backoff.next(&mut self.rng);
-            let delay = delay.max(interrupted.retry_after());
+            let delay = self.pace.wait(&interrupted);
             self.connection.pause(delay).await;
         }
     }
@@ -246,7 +238,7 @@ impl Watcher {
             open.heard = Some(Instant::now());
             match self.event(&line, from) {
                 // What has been there before is no progress: a server may send it, and fail, for ever.
-                Ok(true) => self.backoff.reset(),
+                Ok(true) => self.pace.progressed(),
                 Ok(false) => {}
                 Err(interrupted) => return interrupted,
             }

@@ -2,15 +2,14 @@
 
 mod moves;
 mod offers;
+mod what;
 
 use super::clusters::Engaged;
 use super::controllers::Registered;
 use super::core::Core;
 use crate::cluster::store::StoreKey;
-use crate::cluster::{Arrivals, Backend, Cluster, IndexUse, Pending, StoreUse, TooManyStores};
-use crate::controller::Controller;
-use crate::grant::{Grant, Namespaces, Verb};
-use crate::kind::{GroupVersionKind, Resource};
+use crate::cluster::{Arrivals, Backend, Cluster, IndexUse, Pending, StoreUse};
+use crate::kind::Resource;
 use crate::name::ClusterName;
 use crate::request::ObjectKey;
 use crate::source::mapped::MappedEvents;
@@ -22,7 +21,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use what::{NoStore, What};
 
 /// How long a watch that got no cache waits before it asks for one again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
@@ -37,6 +38,8 @@ pub(super) struct Source {
     subscriptions: Mutex<Vec<Subscription>>,
     /// Held as long as the watch lives; the indexes go with their last user.
     indexes: Mutex<Vec<IndexUse>>,
+    /// Told when its controller was replaced, which may declare other indexes.
+    replaced: Arc<Notify>,
     /// Why it does not run, while it does not.
     problem: Mutex<Option<String>>,
     _stop: DropGuard,
@@ -84,14 +87,12 @@ impl Sight {
     }
 }
 
-/// All that makes a source: two that are equal need not be exchanged.
-#[derive(Clone, PartialEq)]
-struct What {
-    watch: Watch,
-    grant: Arc<Grant>,
-    primary: Option<GroupVersionKind>,
-    /// The stores' name of the index of a `by-index` rule.
-    index: Option<Arc<str>>,
+/// What is held while a watch is being brought up.
+struct Start {
+    /// The cluster is not ready before the watch has its caches.
+    _pending: Pending,
+    /// Caches of the watch before, which it takes over rather than have them listed anew.
+    _caches: Vec<StoreUse>,
 }
 
 struct Subscription {
@@ -147,6 +148,15 @@ impl Source {
     /// Whether the watch is what brings in the controller's own objects.
     pub(super) fn is_primary(&self) -> bool {
         self.what.watch.enqueue == Enqueue::Primary
+    }
+
+    /// Holds on those of its caches that another watch in its place would use too.
+    fn caches_for(&self, what: &What) -> Vec<StoreUse> {
+        let subscriptions = self.subscriptions.lock();
+        let users = subscriptions.iter().map(|of| of.user.clone());
+        users
+            .filter(|user| what.would_use(&self.cluster, user.store()))
+            .collect()
     }
 }
 
@@ -215,13 +225,23 @@ impl Core {
             {
                 continue;
             }
-            let what = what(&controller, watch);
+            let what = What::of(&controller, watch);
             let kept = there
                 .iter()
                 .position(|source| source.what == what && Arc::ptr_eq(&source.cluster, cluster));
             sources.push(match kept {
-                Some(at) => there.swap_remove(at),
-                None => self.start_source(registered, cluster, what),
+                Some(at) => {
+                    let source = there.swap_remove(at);
+                    source.replaced.notify_one();
+                    source
+                }
+                None => {
+                    let before = there
+                        .iter()
+                        .filter(|source| Arc::ptr_eq(&source.cluster, cluster));
+                    let caches = before.flat_map(|source| source.caches_for(&what)).collect();
+                    self.start_source(registered, cluster, what, caches)
+                }
             });
         }
         if !sources.is_empty() {
@@ -237,6 +257,7 @@ impl Core {
         registered: &Arc<Registered>,
         cluster: &Arc<Cluster>,
         what: What,
+        caches: Vec<StoreUse>,
     ) -> Arc<Source> {
         let token = cluster.token().child_token();
         let source = Arc::new(Source {
@@ -244,6 +265,7 @@ impl Core {
             what,
             subscriptions: Mutex::default(),
             indexes: Mutex::default(),
+            replaced: Arc::default(),
             problem: Mutex::default(),
             _stop: token.clone().drop_guard(),
         });
@@ -252,41 +274,20 @@ impl Core {
             registered: Arc::downgrade(registered),
             source: Arc::downgrade(&source),
             cluster: cluster.clone(),
+            replaced: source.replaced.clone(),
             what: source.what.clone(),
             token: token.clone(),
         };
-        let pending = cluster.pending();
+        let start = Start {
+            _pending: cluster.pending(),
+            _caches: caches,
+        };
         cluster.tasks().spawn_on(
-            async move { token.run_until_cancelled(task.run(pending)).await },
+            async move { token.run_until_cancelled(task.run(start)).await },
             &self.host,
         );
         source
     }
-}
-
-fn what(controller: &Controller, watch: &Watch) -> What {
-    let index = match (&watch.enqueue, &controller.primary) {
-        (Enqueue::ByIndex(name), Some(primary)) => controller
-            .indexes
-            .get(&(primary.clone(), name.clone()))
-            .map(|index| index.id.clone()),
-        _ => None,
-    };
-    What {
-        watch: watch.clone(),
-        grant: controller.grant.clone(),
-        primary: controller.primary.clone(),
-        index,
-    }
-}
-
-/// Why a watch has no cache, or not one in every namespace.
-#[derive(Debug, thiserror::Error)]
-enum NoStore {
-    #[error("no rule grants list and watch on {0}")]
-    Denied(Arc<str>),
-    #[error(transparent)]
-    Crowded(TooManyStores),
 }
 
 /// The task of a source. Holds the source weakly: the source's end is what ends the task.
@@ -295,20 +296,21 @@ struct Task {
     registered: std::sync::Weak<Registered>,
     source: std::sync::Weak<Source>,
     cluster: Arc<Cluster>,
+    replaced: Arc<Notify>,
     what: What,
     token: CancellationToken,
 }
 
 impl Task {
-    async fn run(self, pending: Pending) {
+    async fn run(self, start: Start) {
         let Ok(backend) = self.cluster.connected().await else {
             return;
         };
-        let mut pending = Some(pending);
+        let mut start = Some(start);
         loop {
-            let resource = self.resolve(&backend, &mut pending).await;
+            let resource = self.resolve(&backend, &mut start).await;
             self.declare_indexes(&backend);
-            while self.follow(&backend, &resource, &mut pending).await {}
+            while self.follow(&backend, &resource, &mut start).await {}
             self.unsubscribe();
             backend.discovery.forget(&self.what.watch.kind);
         }
@@ -320,10 +322,10 @@ impl Task {
         &self,
         backend: &Arc<Backend>,
         resource: &Arc<Resource>,
-        pending: &mut Option<Pending>,
+        start: &mut Option<Start>,
     ) -> bool {
         let refused = self.subscribe(backend, resource).err();
-        *pending = None;
+        *start = None;
         let again = match &refused {
             Some(NoStore::Crowded(_)) => ASK_AGAIN,
             // What is not granted stays so for as long as the watch lives.
@@ -337,6 +339,10 @@ impl Task {
         loop {
             tokio::select! {
                 () = &mut serve => {}
+                () = self.replaced.notified() => {
+                    self.declare_indexes(backend);
+                    self.sinks().iter().for_each(|sink| sink.rescan.wake());
+                }
                 () = self.widen(backend, resource) => {}
                 () = &mut again => return true,
                 () = unserved(self.stores()) => return false,
@@ -345,11 +351,7 @@ impl Task {
     }
 
     /// Waits for the kind to be served.
-    async fn resolve(
-        &self,
-        backend: &Arc<Backend>,
-        pending: &mut Option<Pending>,
-    ) -> Arc<Resource> {
+    async fn resolve(&self, backend: &Arc<Backend>, start: &mut Option<Start>) -> Arc<Resource> {
         let kind = &self.what.watch.kind;
         let mut arrivals = None;
         loop {
@@ -358,7 +360,7 @@ impl Task {
                 Err(error) => self.set_problem(Some(error.message)),
             }
             // A kind that is not there yet must not keep the cluster's other keys waiting.
-            *pending = None;
+            *start = None;
             arrivals
                 .get_or_insert_with(|| Arrivals::new(backend, kind))
                 .wait()
@@ -381,7 +383,8 @@ impl Task {
     }
 
     fn declare_indexes(&self, backend: &Backend) {
-        let Some(registered) = self.registered.upgrade() else {
+        let (Some(registered), Some(source)) = (self.registered.upgrade(), self.source.upgrade())
+        else {
             return;
         };
         let controller = registered.controller();
@@ -389,11 +392,10 @@ impl Task {
             .indexes
             .iter()
             .map(|((kind, _), index)| backend.stores.declare_index(kind, &index.id, &index.path));
+        // Those that stay are declared once more before they are let go, and so are not filled anew.
         let uses: Vec<IndexUse> = declared.collect();
-        if let Some(source) = self.source.upgrade() {
-            let before = std::mem::replace(&mut *source.indexes.lock(), uses);
-            drop(before);
-        }
+        let before = std::mem::replace(&mut *source.indexes.lock(), uses);
+        drop(before);
     }
 
     /// Opens the stores of the watch and subscribes to each, but for those that it follows already.
@@ -406,7 +408,7 @@ impl Task {
             return Ok(());
         };
         let followed = self.sinks();
-        for namespace in self.namespaces(resource)? {
+        for namespace in self.what.namespaces(&self.cluster, resource)? {
             if followed.iter().any(|sink| sink.namespace == namespace) {
                 continue;
             }
@@ -426,6 +428,7 @@ impl Task {
                 primary: self.what.primary.clone(),
                 index: self.what.index.clone(),
                 offer,
+                origin: registered.origin(&self.what.watch.kind),
                 mapped: matches!(self.what.watch.enqueue, Enqueue::Mapped(_))
                     .then(MappedEvents::default),
                 rescan: Rescan::default(),
@@ -458,44 +461,6 @@ impl Task {
         sinks.collect()
     }
 
-    /// Where the grant lets the watch look: everywhere at once, or in each namespace by itself.
-    fn namespaces(&self, resource: &Resource) -> Result<Vec<Option<Arc<str>>>, NoStore> {
-        let facts = self.cluster.facts(true);
-        // One object by its name can be granted alone.
-        let fields = self.what.watch.field_selector.as_ref();
-        let name = fields.and_then(|fields| fields.exact("metadata.name"));
-        let granted = |verb| {
-            let (group, plural) = (&resource.kind.group, &resource.plural);
-            self.what
-                .grant
-                .namespaces(&facts, group, plural, verb, name)
-        };
-        match (granted(Verb::List), granted(Verb::Watch)) {
-            (Namespaces::All, Namespaces::All) => Ok(vec![None]),
-            (list, watch) if resource.namespaced => {
-                let both: Vec<_> = match (&list, &watch) {
-                    (Namespaces::Only(names), other) | (other, Namespaces::Only(names)) => names
-                        .iter()
-                        .filter(|name| other.contains(Some(name)))
-                        .cloned()
-                        .map(Some)
-                        .collect(),
-                    _ => Vec::new(),
-                };
-                if both.is_empty() {
-                    Err(self.missing(resource))
-                } else {
-                    Ok(both)
-                }
-            }
-            _ => Err(self.missing(resource)),
-        }
-    }
-
-    fn missing(&self, resource: &Resource) -> NoStore {
-        NoStore::Denied(resource.plural.clone())
-    }
-
     /// The store to use: one of everything if there is one, else one of the namespace. A watch's selector filters its source; it
     /// scopes the store too as long as nobody needs the rest of the kind.
     fn store_key(
@@ -504,12 +469,10 @@ impl Task {
         resource: &Resource,
         namespace: Option<Arc<str>>,
     ) -> StoreKey {
-        let watch = &self.what.watch;
-        let mut key = StoreKey::whole(resource.kind.clone(), None, watch.projection);
-        if let Some(fields) = &watch.field_selector {
-            // Only the server can tell fields.
-            key.field_selector = fields.to_string().into();
-        }
+        let (labels, fields) = self.what.selectors();
+        let mut key = StoreKey::whole(resource.kind.clone(), None, self.what.watch.projection);
+        // Only the server can tell fields.
+        key.field_selector = fields;
         let there = |key: &StoreKey| {
             backend.stores.with_kind(&resource.kind, |stores| {
                 stores.iter().any(|store| store.key == *key)
@@ -519,12 +482,6 @@ impl Task {
             return key;
         }
         key.namespace = namespace;
-        let labels: Arc<str> = watch
-            .label_selector
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default()
-            .into();
         if !labels.is_empty() && self.alone(backend, &labels) {
             key.label_selector = labels;
         }

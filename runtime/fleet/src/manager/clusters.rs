@@ -199,6 +199,7 @@ impl Core {
         self.queue
             .lock()
             .set_cluster(cluster.name(), queue::ClusterState::Held);
+        cluster.metrics().served_by(&cluster.config().host());
         self.fleet.insert(cluster.clone());
         let follow = self.clone().follow(cluster.clone());
         let stop = cluster.token().clone();

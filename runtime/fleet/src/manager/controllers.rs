@@ -4,9 +4,10 @@ use super::attach::Attachments;
 use super::core::{Core, END};
 use crate::cluster::Caller;
 use crate::controller::Controller;
+use crate::kind::GroupVersionKind;
 use crate::metrics::ControllerMetrics;
 use crate::name::{ControllerName, TenantName};
-use crate::queue::{Add, Added, ControllerId, ControllerOptions as QueueOptions, Token};
+use crate::queue::{Add, Added, ControllerId, Origin, Token};
 use crate::request::Request;
 use crate::source::Offer;
 use arc_swap::ArcSwap;
@@ -47,6 +48,8 @@ pub(super) struct Registered {
     core: Weak<Core>,
     /// Told when its share of the queue, which was full, has room.
     pub(super) drained: Notify,
+    /// Kinds of its watches so far, in the order of their [`Origin`]s from 1 on. At most [`u8::MAX`].
+    kinds: Mutex<Vec<GroupVersionKind>>,
     /// Cancelled when the controller has been removed and its runs have had their time. Another one when it is put again before that.
     removed: Mutex<CancellationToken>,
 }
@@ -64,6 +67,26 @@ impl Registered {
     /// Cancelled when what runs must end because the controller is no more.
     pub(super) fn removed(&self) -> CancellationToken {
         self.removed.lock().clone()
+    }
+
+    /// The number for a watched kind; none of its own beyond the 255th.
+    pub(super) fn origin(&self, kind: &GroupVersionKind) -> Origin {
+        let mut kinds = self.kinds.lock();
+        let there = kinds.iter().position(|there| there == kind);
+        let at = there.unwrap_or(kinds.len());
+        let Ok(number) = u8::try_from(at + 1) else {
+            return Origin::default();
+        };
+        if there.is_none() {
+            kinds.push(kind.clone());
+        }
+        Origin(number)
+    }
+
+    /// The kind of a number.
+    pub(super) fn kind(&self, origin: Origin) -> Option<GroupVersionKind> {
+        let at = usize::from(origin.0).checked_sub(1)?;
+        self.kinds.lock().get(at).cloned()
     }
 
     /// Waits until its share of the queue has room.
@@ -139,10 +162,7 @@ impl Core {
         let engaged = self.engaged.lock();
         let key = (controller.tenant.clone(), controller.name.clone());
         let held = self.leadership.holds(&controller);
-        let options = QueueOptions {
-            concurrency: controller.options.concurrency,
-            backoff: controller.options.backoff,
-        };
+        let options = self.queue_options(&controller);
         let there = self.controllers.read().by_name.get(&key).cloned();
         let registered = match there.or_else(|| self.revive(&key)) {
             Some(there) => {
@@ -166,6 +186,7 @@ impl Core {
                     attachments: Mutex::default(),
                     core: Arc::downgrade(self),
                     drained: Notify::new(),
+                    kinds: Mutex::default(),
                     removed: Mutex::default(),
                 });
                 let mut controllers = self.controllers.write();

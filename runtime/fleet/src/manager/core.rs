@@ -7,10 +7,12 @@ use super::providers::Providers;
 use super::recent::Recent;
 use super::{Concurrency, ManagerOptions};
 use crate::cluster::{CacheOptions, Fleet, Transports};
+use crate::controller::{Controller, ControllerOptions};
 use crate::election::Election;
+use crate::kind::GroupKind;
 use crate::metrics::{Metrics, Observe};
 use crate::name::{ClusterName, ControllerName, TenantName};
-use crate::queue::{ControllerId, Limits, Queue, TenantOptions};
+use crate::queue::{ControllerId, ControllerOptions as QueueOptions, Limits, Queue, TenantOptions};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
@@ -29,6 +31,8 @@ pub(crate) struct Core {
     pub(super) host: Handle,
     /// Reconcilers run here.
     pub(super) workers: Handle,
+    /// Limits of controllers that have none of their own, by primary kind. Taken before the queue.
+    kind_limits: Mutex<BTreeMap<GroupKind, usize>>,
     /// How long a drain waits for what runs.
     drain_timeout: Mutex<Duration>,
     pub(super) metrics: Metrics,
@@ -94,6 +98,7 @@ impl Core {
             transports: Arc::new(Transports::new(host.clone(), options.transport.clone())),
             caches: Arc::new(options.caches.clone()),
             host,
+            kind_limits: Mutex::new(options.concurrency.kinds),
             drain_timeout: Mutex::new(options.drain_timeout),
             metrics,
             fleet: Fleet::default(),
@@ -126,7 +131,32 @@ impl Core {
         };
         queue.set_limits(limits);
         drop(queue);
+        self.kind_limits.lock().clone_from(&concurrency.kinds);
+        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
+        for registered in registered {
+            let options = self.queue_options(&registered.controller());
+            self.queue.lock().set_controller(registered.id, options);
+        }
         self.wake.notify_one();
+    }
+
+    /// How many keys of a controller run at once.
+    pub(super) fn concurrency_of(&self, controller: &Controller) -> usize {
+        let of_kind = || {
+            let primary = controller.primary.as_ref()?;
+            self.kind_limits.lock().get(&primary.group_kind()).copied()
+        };
+        let own = controller.options.concurrency;
+        own.or_else(of_kind)
+            .unwrap_or(ControllerOptions::CONCURRENCY)
+    }
+
+    /// What the queue is told of a controller.
+    pub(super) fn queue_options(&self, controller: &Controller) -> QueueOptions {
+        QueueOptions {
+            concurrency: self.concurrency_of(controller),
+            backoff: controller.options.backoff,
+        }
     }
 
     pub(super) fn drain_timeout(&self) -> Duration {

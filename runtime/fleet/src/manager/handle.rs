@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::{Concurrency, ControllerStatus, Explanation, Idle, ManagerError, ProviderStatus};
-use crate::cluster::{ClusterStatus, Fleet};
+use crate::cluster::{ClusterStatus, Fleet, SocketUse};
 use crate::controller::Controller;
 use crate::election::ElectionStatus;
 use crate::name::{ClusterName, ControllerName, TenantName};
@@ -67,6 +67,9 @@ pub struct KeyStatus {
     pub since: Option<f64>,
     /// What enqueued it.
     pub cause: &'static str,
+    /// The kind of the object whose event that was, or that began what the key is tried again for; `None` for what nobody's event
+    /// is about.
+    pub source: Option<String>,
     /// Its last error, while it fails.
     pub last_error: Option<String>,
     /// Whose fault the last error is.
@@ -117,6 +120,12 @@ impl ManagerHandle {
     /// Changes how long a drain, and the removal of a controller, waits for what runs before it is cancelled.
     pub fn set_drain_timeout(&self, timeout: Duration) {
         self.core.set_drain_timeout(timeout);
+    }
+
+    /// How many sockets to API servers there are, where [`TransportOptions::max_sockets`](crate::cluster::TransportOptions) sets a cap.
+    #[must_use]
+    pub fn sockets(&self) -> Option<SocketUse> {
+        self.core.transports.sockets()
     }
 
     /// Every provider, sorted by name.
@@ -341,6 +350,7 @@ impl Core {
             runs_in: runs_in.map(|d| d.as_secs_f64()),
             since: since.map(|d| d.as_secs_f64()),
             cause: key.cause.as_str(),
+            source: registered.kind(key.origin).map(|kind| kind.to_string()),
             last_error: key
                 .last_failure
                 .as_ref()

@@ -22,7 +22,7 @@ impl Observe for Core {
             drop(queue);
             ControllerNow {
                 metrics: registered.metrics.clone(),
-                concurrency: registered.controller().options.concurrency,
+                concurrency: self.concurrency_of(&registered.controller()),
                 counts,
                 aside,
                 totals,

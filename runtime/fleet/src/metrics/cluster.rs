@@ -38,13 +38,14 @@ pub(crate) struct ClusterMetrics {
     /// Not reused; [`ClusterMetrics::OTHER_ID`] is what clusters without series of their own share.
     pub(super) id: u64,
     pub(super) cluster: Arc<str>,
-    /// The server's authority.
-    pub(super) host: Box<str>,
+    /// The server's authority: that of the one that serves now, where one has been replaced.
+    host: Mutex<Arc<str>>,
     /// Set when it leaves, and never again unset: no series of it may come after that.
     left: AtomicBool,
     /// At most [`MAX_ANSWERS`], and one more per method.
     requests: Mutex<BTreeMap<(&'static str, Code), u64>>,
     pub(super) relists: AtomicU64,
+    pub(super) repairs: AtomicU64,
     pub(super) watch_restarts: AtomicU64,
     pub(super) watch_failures: AtomicU64,
 }
@@ -56,10 +57,11 @@ impl ClusterMetrics {
         Self {
             id,
             cluster: cluster.into(),
-            host: host.into(),
+            host: Mutex::new(host.into()),
             left: AtomicBool::new(false),
             requests: Mutex::default(),
             relists: AtomicU64::new(0),
+            repairs: AtomicU64::new(0),
             watch_restarts: AtomicU64::new(0),
             watch_failures: AtomicU64::new(0),
         }
@@ -67,6 +69,17 @@ impl ClusterMetrics {
 
     pub(super) fn other() -> Self {
         Self::new(Self::OTHER_ID, OTHER, OTHER)
+    }
+
+    pub(super) fn host(&self) -> Arc<str> {
+        self.host.lock().clone()
+    }
+
+    /// Notes whose server answers from now on. Clusters that are counted together have no host of their own.
+    pub(crate) fn served_by(&self, host: &str) {
+        if self.id != Self::OTHER_ID {
+            *self.host.lock() = host.into();
+        }
     }
 
     pub(super) fn leave(&self) {
@@ -89,6 +102,11 @@ impl ClusterMetrics {
     /// A cache was filled anew.
     pub(crate) fn relisted(&self) {
         self.relists.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A cache was found to differ from its server, which never told of it.
+    pub(crate) fn repaired(&self) {
+        self.repairs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A watch was taken up again.

@@ -384,28 +384,35 @@ fn servers(writer: &mut Writer<'_>, clusters: &[Arc<ClusterMetrics>]) -> fmt::Re
     let requests: Vec<_> = clusters
         .iter()
         .flat_map(|cluster| {
-            let requests = cluster.requests().into_iter();
-            requests.map(move |(method, code, count)| (cluster, method, code.text(), count))
+            let (host, requests) = (cluster.host(), cluster.requests().into_iter());
+            requests.map(move |(method, code, count)| {
+                (cluster, host.clone(), method, code.text(), count)
+            })
         })
         .collect();
     writer.counters(
         "rest_client_requests",
         "Calls to API servers, by method, host and status.",
-        requests.iter().map(|(cluster, method, code, count)| {
+        requests.iter().map(|(cluster, host, method, code, count)| {
             let labels = [
                 ("code", code.as_str()),
                 ("method", *method),
-                ("host", &*cluster.host),
+                ("host", &**host),
                 ("cluster", &*cluster.cluster),
             ];
             (labels, *count)
         }),
     )?;
-    let families: [Counted<ClusterMetrics>; 3] = [
+    let families: [Counted<ClusterMetrics>; 4] = [
         (
             "windlass_cluster_relists",
             "Lists of what was cached before: the server's history was lost.",
             |c| &c.relists,
+        ),
+        (
+            "windlass_cluster_repairs",
+            "Caches that a comparison found to differ from their server, which had never told.",
+            |c| &c.repairs,
         ),
         (
             "windlass_cluster_watch_restarts",

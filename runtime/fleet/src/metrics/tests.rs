@@ -64,6 +64,24 @@ impl Rig {
 }
 
 #[test]
+fn calls_are_counted_under_the_host_that_serves_the_cluster_now() {
+    let rig = rig(MetricLimits::default());
+    let cluster = rig.metrics.cluster(&name(1), "old:6443");
+    rig.work(&cluster, End::Success);
+    let next = rig.metrics.cluster(&name(1), "new:6443");
+    let of = |host: &str| {
+        format!(
+            r#"rest_client_requests_total{{code="200",method="GET",host="{host}",cluster="cluster-1"}}"#
+        )
+    };
+    assert_eq!(value(&rig.registry, &of("old:6443")), "1");
+    next.served_by("new:6443");
+    rig.metrics.forget_cluster(&name(1), &cluster);
+    assert_eq!(value(&rig.registry, &of("new:6443")), "1");
+    assert!(!text(&rig.registry).contains("old:6443"));
+}
+
+#[test]
 fn ten_thousand_clusters_engaged_and_gone_leave_no_series() {
     let rig = rig(MetricLimits::default());
     let baseline = series(&rig.registry).len();

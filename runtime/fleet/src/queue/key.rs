@@ -1,6 +1,6 @@
 //! The keys of the queue: what is known of each, and the lists that they wait in. Entry point: [`Keys`].
 
-use super::options::{Add, Cause};
+use super::options::{Add, Cause, Origin};
 use super::table::Table;
 use crate::request::ObjectKey;
 use std::hint::black_box;
@@ -44,10 +44,12 @@ pub(super) struct Entry {
     next: u32,
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// Failures since the last success; no more are counted than fit.
-    pub(super) attempts: u16,
+    /// Failures since the last success; no more are counted than fit, which is long after the delay has stopped growing.
+    pub(super) attempts: u8,
     pub(super) state: State,
     pub(super) cause: Cause,
+    /// Stays while the key is tried again or asks for itself.
+    pub(super) origin: Origin,
 }
 
 const _: () = assert!(
@@ -165,6 +167,7 @@ impl Keys {
             attempts: 0,
             state: State::Running,
             cause: add.cause,
+            origin: add.origin,
         };
         let place = match self.free.pop() {
             Some(place) => {

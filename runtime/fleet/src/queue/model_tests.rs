@@ -201,6 +201,7 @@ impl Model {
                 priority,
                 after,
                 cause,
+                ..Add::default()
             },
         );
         let due = self.now + after.unwrap_or_default();

@@ -153,6 +153,10 @@ impl Cause {
     }
 }
 
+/// Which of its controller's sources enqueued a key, for status: a number that the controller gives, 0 where none did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Origin(pub u8);
+
 /// How a request is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Add {
@@ -162,6 +166,8 @@ pub struct Add {
     pub after: Option<Duration>,
     /// What enqueues it.
     pub cause: Cause,
+    /// Which source does.
+    pub origin: Origin,
 }
 
 impl Add {
@@ -185,6 +191,14 @@ impl Add {
             cause,
             ..Self::default()
         }
+    }
+}
+
+impl Add {
+    /// The same, by a source.
+    #[must_use]
+    pub fn by(self, origin: Origin) -> Self {
+        Self { origin, ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is running, and what becomes of a key when its run has ended. Entry point: [`Outcome`].
 
 use super::key::{Entry, State};
-use super::options::Cause;
+use super::options::{Cause, Origin};
 use super::status::LastFailure;
 use super::{ControllerId, Queue, nanos, storm};
 use crate::outcome::{Action, Disposition, Failure};
@@ -88,6 +88,7 @@ pub(super) struct Again {
     pub(super) due: u64,
     pub(super) priority: i32,
     pub(super) cause: Cause,
+    pub(super) origin: Origin,
 }
 
 /// What the queue keeps of a run.
@@ -249,7 +250,7 @@ impl Queue {
                 } else {
                     entry.priority.max(again.priority)
                 };
-                entry.cause = again.cause;
+                (entry.cause, entry.origin) = (again.cause, again.origin);
                 let put_off = run.again.is_some_and(|asked| asked.due < held);
                 let state = if put_off {
                     State::Throttled

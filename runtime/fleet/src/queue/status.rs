@@ -2,7 +2,7 @@
 
 use super::class::{Counts, Totals};
 use super::key::{Entry, State};
-use super::options::{Cause, ClusterState};
+use super::options::{Cause, ClusterState, Origin};
 use super::{ControllerId, Queue};
 use crate::name::ClusterName;
 use crate::outcome::{Blame, Disposition, Failure};
@@ -96,6 +96,8 @@ pub struct KeyStatus {
     pub priority: i32,
     /// What enqueued it.
     pub cause: Cause,
+    /// Which source did, or began what the key is tried again for.
+    pub origin: Origin,
     /// An event has asked for it while it runs.
     pub dirty: bool,
     /// `None` if its last run did not fail, or too many keys of its controller fail to keep all.
@@ -175,6 +177,7 @@ impl Queue {
             attempts,
             priority,
             cause,
+            origin,
             ..
         } = *entry;
         let request = self.request(place)?;
@@ -204,6 +207,7 @@ impl Queue {
             attempts: attempts.into(),
             priority,
             cause,
+            origin,
             dirty,
             last_failure,
         })

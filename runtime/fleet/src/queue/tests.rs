@@ -178,7 +178,8 @@ fn an_event_during_a_run_runs_the_key_again_whatever_the_outcome() {
                 Add {
                     priority: -7,
                     after: None,
-                    cause: Cause::Delete
+                    cause: Cause::Delete,
+                    ..Add::default()
                 }
             ),
             Added::MarkedDirty
@@ -243,6 +244,39 @@ fn a_new_event_overtakes_a_thousand_initial_ones() {
             "first come, first served"
         );
     }
+}
+
+#[test]
+fn what_enqueued_a_key_is_known_while_it_is_tried_again_and_asks_for_itself() {
+    let mut bench = Bench::new(Limits::default(), 1);
+    let why = |bench: &Bench| {
+        let key = bench.queue.key(bench.controller, &request("alpha", "a"));
+        key.map(|key| (key.cause, key.origin))
+    };
+    let _ = bench.add_with("a", Add::now(Cause::Update).by(Origin(7)));
+    assert_eq!(why(&bench), Some((Cause::Update, Origin(7))));
+    bench.run(Failure::retry("no"));
+    assert_eq!(why(&bench), Some((Cause::Retry, Origin(7))));
+    bench.wake();
+    bench.run(Outcome::RequeueAfter(Duration::from_secs(60)));
+    assert_eq!(why(&bench), Some((Cause::Requeue, Origin(7))));
+    let _ = bench.add_with("a", Add::now(Cause::Operator));
+    assert_eq!(why(&bench), Some((Cause::Operator, Origin(0))));
+    let (_, run) = bench.get().unwrap();
+    let _ = bench.add_with("a", Add::now(Cause::Create).by(Origin(2)));
+    assert!(bench.queue.done(bench.now, run.token, Outcome::Done));
+    assert_eq!(why(&bench), Some((Cause::Create, Origin(2))));
+}
+
+#[test]
+fn failures_are_counted_up_to_what_fits_and_go_on() {
+    let mut bench = Bench::new(Limits::default(), 1);
+    let _ = bench.add("a");
+    for _ in 0..300 {
+        bench.run(Failure::retry("no"));
+        bench.pass(Duration::from_secs(1001));
+    }
+    assert_eq!(bench.run(Failure::retry("no")).attempt, 256);
 }
 
 #[test]

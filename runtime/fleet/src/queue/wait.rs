@@ -51,7 +51,7 @@ impl Queue {
         } else {
             priority.max(add.priority)
         };
-        entry.cause = add.cause;
+        (entry.cause, entry.origin) = (add.cause, add.origin);
         let was_ready = entry.state == State::Ready;
         self.wait(now, key, due, state);
         if state == State::Throttled && (earlier || terminal) {
@@ -108,6 +108,7 @@ impl Queue {
             due: asked.0,
             priority: asked.1,
             cause: add.cause,
+            origin: add.origin,
         });
     }
 

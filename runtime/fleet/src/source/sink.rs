@@ -11,7 +11,7 @@ use crate::json::Object;
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
 use crate::predicate;
-use crate::queue::{Add, Cause};
+use crate::queue::{Add, Cause, Origin};
 use crate::request::Request;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +44,8 @@ pub(crate) struct SourceSink {
     /// The stores' name of the index of a `by-index` rule.
     pub(crate) index: Option<Arc<str>>,
     pub(crate) offer: Arc<dyn Offer>,
+    /// The controller's number for the watched kind.
+    pub(crate) origin: Origin,
     /// Where mapped events wait for their code.
     pub(crate) mapped: Option<MappedEvents>,
     /// What of the store is owed: requests were refused for want of room, or somebody asked for everything.
@@ -84,7 +86,7 @@ impl SourceSink {
         if !self.watch.predicate.admits(&seen) {
             return true;
         }
-        let add = how(change, old, new, cause);
+        let add = how(change, old, new, cause).by(self.origin);
         if let Some(mapped) = &self.mapped {
             let change = Change {
                 old: old.cloned(),
@@ -195,9 +197,9 @@ impl SourceSink {
 
 /// How a change is added: what is only told again, and what changes nothing, waits behind the rest.
 fn how(change: &Change, old: Option<&Object>, new: Option<&Object>, cause: Option<Cause>) -> Add {
-    let unchanged = old
-        .zip(new)
-        .is_some_and(|(old, new)| old.resource_version() == new.resource_version());
+    let unchanged = old.zip(new).is_some_and(|(old, new)| {
+        (old.resource_version(), old.uid()) == (new.resource_version(), new.uid())
+    });
     let cause = cause.unwrap_or(match (old, new) {
         _ if change.initial => Cause::List,
         (None, _) => Cause::Create,

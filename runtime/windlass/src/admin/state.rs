@@ -258,6 +258,7 @@ fn explanation_view(request: &Request, explanation: Explanation) -> ExplanationV
             last_error: key.last_error,
             blame: key.blame,
             cause: key.cause,
+            source: key.source,
             ..ExplanationView::default()
         })
     }
@@ -277,6 +278,7 @@ pub(crate) fn key_view(status: KeyStatus) -> KeyView {
         reason: status.reason.unwrap_or_default().to_owned(),
         blame: status.blame.unwrap_or_default().to_owned(),
         cause: status.cause.to_owned(),
+        source: status.source.unwrap_or_default(),
         priority: status.priority.into(),
     }
 }

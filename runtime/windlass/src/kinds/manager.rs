@@ -1,13 +1,16 @@
 //! Kind `Manager`: the process. Entry point: [`ManagerSpec`].
 
+use crate::kinds::caches::CachesSpec;
 use crate::kinds::leader_election::LeaderElectionSpec;
 use crate::kinds::{Bytes, Interval, Refusal, at_least_one};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
+use windlass_fleet::GroupKind;
 use windlass_fleet::cluster::{RateLimit, TransportOptions};
 use windlass_fleet::manager::Concurrency;
 use windlass_fleet::metrics::MetricLimits;
@@ -26,6 +29,8 @@ pub(crate) struct ManagerSpec {
     pub(crate) drain_timeout: Option<Interval>,
     /// Bounds on calls to API servers.
     pub(crate) transport: TransportSpec,
+    /// How caches follow their servers.
+    pub(crate) caches: CachesSpec,
     /// Bounds on metrics.
     pub(crate) metrics: MetricsSpec,
     /// One of several processes works, the others wait.
@@ -54,6 +59,9 @@ pub(crate) struct ConcurrencySpec {
     pub(crate) per_cluster: Option<usize>,
     /// Beyond that in the whole process, those that wait for an API server; up to 10000. Default: 512.
     pub(crate) waiting: Option<usize>,
+    /// Of each reconciler by its primary kind, as `Deployment.apps` or `ConfigMap`, where `spec.limits.concurrency` of the Reconciler
+    /// says nothing. Default: 4 for every kind.
+    pub(crate) kinds: BTreeMap<String, usize>,
 }
 
 /// Where state, probes and metrics are served.
@@ -108,6 +116,13 @@ impl ManagerSpec {
             global: self.concurrency.global.unwrap_or(default.global),
             per_cluster: self.concurrency.per_cluster,
             aside: self.concurrency.waiting.unwrap_or(default.aside),
+            // What is no kind has been refused.
+            kinds: self
+                .concurrency
+                .kinds
+                .iter()
+                .filter_map(|(kind, limit)| Some((kind.parse().ok()?, *limit)))
+                .collect(),
         }
     }
 
@@ -131,6 +146,7 @@ impl ManagerSpec {
             ("spec.local", self.local != other.local),
             ("spec.admin", self.admin != other.admin),
             ("spec.transport", self.transport != other.transport),
+            ("spec.caches", self.caches != other.caches),
             ("spec.metrics", self.metrics != other.metrics),
             (
                 "spec.leaderElection",
@@ -161,7 +177,14 @@ impl ManagerSpec {
                 format!("expected up to 10000, found {waiting}"),
             ));
         }
+        for (kind, limit) in &self.concurrency.kinds {
+            if let Err(error) = kind.parse::<GroupKind>() {
+                return Err(Refusal::new("spec.concurrency.kinds", error.to_string()));
+            }
+            at_least_one(&format!("spec.concurrency.kinds.{kind}"), Some(*limit))?;
+        }
         self.transport.check()?;
+        self.caches.check()?;
         self.metrics.check()?;
         if let Some(timeout) = self.drain_timeout {
             within(
@@ -221,6 +244,9 @@ impl TransportSpec {
             in_flight: self.requests_in_flight.unwrap_or(default.in_flight),
             watches: self.watches_in_flight.unwrap_or(default.watches),
             max_connections: self.max_connections.unwrap_or(default.max_connections),
+            max_sockets: default.max_sockets,
+            ping_after: default.ping_after,
+            ping_grace: default.ping_grace,
             plugin_timeout: time(self.plugin_timeout, default.plugin_timeout),
             rate: self.requests_per_second.map(|rate| RateLimit {
                 per_second: f64::from(rate),
@@ -285,7 +311,7 @@ impl MetricsSpec {
 }
 
 /// Refuses what is outside of a range, and names its ends.
-fn within<T: PartialOrd + fmt::Display>(
+pub(super) fn within<T: PartialOrd + fmt::Display>(
     path: &str,
     value: T,
     range: &RangeInclusive<T>,

@@ -31,6 +31,9 @@ pub(crate) struct ReconcilerSpec {
     /// What calls share. Default: fresh.
     #[serde(default)]
     pub(crate) isolation: Isolation,
+    /// How often every object is reconciled though nothing has changed, at least 10s; a tenth more or less. Default: never.
+    #[serde(default)]
+    pub(crate) resync: Option<Interval>,
 }
 
 /// Where the component is.
@@ -63,7 +66,7 @@ pub(crate) struct ReconcilerLimits {
     pub(crate) memory: Option<Bytes>,
     /// Time of one call, 100ms to 1h. Default: 10s.
     pub(crate) timeout: Option<Interval>,
-    /// Calls that run at once. Default: 4.
+    /// Calls that run at once. Default: what the Manager's `spec.concurrency.kinds` says for its primary kind, else 4.
     pub(crate) concurrency: Option<usize>,
 }
 
@@ -85,8 +88,8 @@ impl ReconcilerSpec {
     pub(crate) const MAX_MEMORY: Bytes = Bytes::mebibytes(256);
     /// Time of one call when nothing else is said.
     pub(crate) const DEFAULT_TIMEOUT: Interval = Interval::seconds(10);
-    /// Calls at once when nothing else is said.
-    pub(crate) const DEFAULT_CONCURRENCY: usize = 4;
+    /// The shortest time between two looks at everything.
+    pub(crate) const LEAST_RESYNC: Interval = Interval::seconds(10);
 
     /// The tenant's name, the default filled in.
     pub(crate) fn tenant(&self) -> &str {
@@ -110,11 +113,6 @@ impl ReconcilerSpec {
         self.limits.timeout.unwrap_or(Self::DEFAULT_TIMEOUT)
     }
 
-    /// Calls at once, the default filled in.
-    pub(crate) fn concurrency(&self) -> usize {
-        self.limits.concurrency.unwrap_or(Self::DEFAULT_CONCURRENCY)
-    }
-
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         rules::check(&self.rules)?;
@@ -129,6 +127,14 @@ impl ReconcilerSpec {
             return Err(Refusal::new(
                 "spec.limits.timeout",
                 format!("expected 100ms to 1h, found {}", self.timeout()),
+            ));
+        }
+        if let Some(resync) = self.resync
+            && resync < Self::LEAST_RESYNC
+        {
+            return Err(Refusal::new(
+                "spec.resync",
+                format!("expected {} or more, found {resync}", Self::LEAST_RESYNC),
             ));
         }
         if self.isolation == Isolation::Reuse {

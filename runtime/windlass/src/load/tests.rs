@@ -179,6 +179,16 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         ),
         (
             "Manager",
+            "{concurrency: {kinds: {deployment: 2}}}",
+            "4:29: spec.concurrency.kinds of Manager x: \"deployment\" is no kind: write it as Deployment.apps, or as ConfigMap for the core group",
+        ),
+        (
+            "Manager",
+            "{caches: {compareEvery: 1s}}",
+            "4:31: spec.caches.compareEvery of Manager x: expected 10s or more, or 0s for never, found 1s",
+        ),
+        (
+            "Manager",
             "{drainTimeout: 2h}",
             "4:22: spec.drainTimeout of Manager x: expected 0s to 1h, found 2h",
         ),
@@ -266,6 +276,11 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
             "Reconciler",
             "{guest: {path: x}, isolation: reuse}",
             "4:37: spec.isolation of Reconciler x: reuse is not supported yet: use fresh",
+        ),
+        (
+            "Reconciler",
+            "{guest: {path: x}, resync: 1s}",
+            "4:34: spec.resync of Reconciler x: expected 10s or more, found 1s",
         ),
         (
             "Reconciler",

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::pressure::Pressure;
-use crate::process::Usage;
+use crate::process::{Share, Usage};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -16,7 +16,17 @@ pub(super) async fn follow(host: Arc<Host>) {
         let before = **host.pressure.load();
         // Reading may block where memory is short.
         let usage = tokio::task::spawn_blocking(Usage::read).await;
-        let now = before.after(usage.unwrap_or(before.usage));
+        let share = |used: usize, limit: usize| Share {
+            used: used as u64,
+            limit: limit as u64,
+        };
+        let sockets = host.manager.sockets();
+        let usage = Usage {
+            sockets: sockets.map(|now| share(now.used, now.limit)),
+            watches: sockets.map(|now| share(now.watches, now.watch_limit)),
+            ..usage.unwrap_or(before.usage)
+        };
+        let now = before.after(usage);
         host.pressure.store(Arc::new(now));
         if now.memory != before.memory {
             host.apply_concurrency(&host.configuration.load().manager_spec());

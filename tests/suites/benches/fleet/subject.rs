@@ -20,7 +20,7 @@ pub(crate) fn watching(name: &str, selector: Option<&str>, concurrency: usize) -
     let mut watch = Watch::new(rig::config_map(), Enqueue::Primary);
     watch.label_selector = selector.map(str::parse).transpose()?;
     let options = ControllerOptions {
-        concurrency,
+        concurrency: Some(concurrency),
         ..ControllerOptions::default()
     };
     Ok(Controller::builder(ControllerName::new(name)?)

@@ -82,7 +82,7 @@ fn controller(reconciler: Arc<dyn Reconciler>) -> Result<Controller> {
     let mut watch = Watch::new(config_map(), Enqueue::Primary);
     watch.label_selector = Some("bench=in".parse()?);
     let options = ControllerOptions {
-        concurrency: CONCURRENCY,
+        concurrency: Some(CONCURRENCY),
         ..ControllerOptions::default()
     };
     Ok(Controller::builder(ControllerName::new("echo")?)

@@ -238,6 +238,8 @@ fn writing(log: &Arc<Log>, errors: &Arc<Mutex<Vec<ApiCode>>>) -> Controller {
     })
 }
 
+/// Leader election: followers discover and cache, and do not reconcile; controllers that need no lease do. On a real server:
+/// `program::leading`.
 #[tokio::test]
 async fn a_follower_keeps_its_caches_warm_and_runs_only_what_needs_no_lease_until_it_leads()
 -> Result<()> {
@@ -312,6 +314,7 @@ async fn a_follower_keeps_its_caches_warm_and_runs_only_what_needs_no_lease_unti
     Ok(())
 }
 
+/// Leader election: a lost lease stops what works under it.
 #[tokio::test]
 async fn a_leader_that_cannot_renew_cancels_what_runs_and_ends_and_another_takes_over() -> Result<()>
 {

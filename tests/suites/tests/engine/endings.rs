@@ -1,7 +1,8 @@
 //! How things end: runs, drains, removed controllers, clusters that come and go many times.
 
 use super::fixture::{
-    Fleet, Log, builder, config_map, controller, name, object, recording, request, wait,
+    Fleet, Log, builder, config_map, controller, controller_with, name, object, recording, request,
+    wait,
 };
 use super::keys::wait_idle;
 use anyhow::Result;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use windlass_fleet::controller::Reconciler;
+use windlass_fleet::controller::{ControllerOptions, Reconciler};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::{Action, Context, ControllerName, Failure, TenantName};
 use windlass_harness::eventually::Seen;
@@ -82,6 +83,67 @@ fn text(registry: &Registry) -> String {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, registry).expect("it encodes");
     text
+}
+
+/// Success, a time asked for, a retry, a terminal failure, a panic and an overrun deadline: what became of six objects in a running
+/// manager is what its metrics count.
+#[tokio::test]
+async fn every_end_of_a_run_is_counted_by_its_own_metric() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let mut registry = Registry::default();
+    let metrics = Metrics::new(&mut registry);
+    let options = ControllerOptions {
+        timeout: Duration::from_secs(1),
+        ..ControllerOptions::default()
+    };
+    let work = |context: Context| async move {
+        match (&*context.request.key.name, context.attempt()) {
+            ("later", _) => Ok(Action::RequeueAfter(Duration::from_secs(3600))),
+            ("retried", 1..=3) => Err(Failure::retry("not yet")),
+            ("terminal", _) => Err(Failure::terminal("never")),
+            ("panics", 1) => panic!("oh"),
+            ("overruns", 1) => std::future::pending().await,
+            _ => Ok(Action::Done),
+        }
+    };
+    let controller = controller_with(&log, options, work);
+    let fleet = Fleet::start(&["alpha"], |b| b.metrics(metrics).controller(controller)).await?;
+    fleet.engage("alpha").await?;
+    for object_name in ["done", "later", "retried", "terminal", "panics", "overruns"] {
+        fleet.apply("alpha", object(object_name, json!({})))?;
+    }
+    log.ran(&request("alpha", "overruns"), 2).await?;
+    log.ran(&request("alpha", "retried"), 4).await?;
+    wait_idle(&fleet).await?;
+    let text = text(&registry);
+    let of = r#"controller="test",tenant="default",reconciler="test""#;
+    let counted = |metric: &str, more: &str| -> Option<f64> {
+        let series = format!("{metric}{{{more}");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&series) && line.contains(of))?;
+        line.rsplit(' ').next()?.parse().ok()
+    };
+    let result = |result: &str| {
+        let more = format!(r#"{of},cluster="alpha",result="{result}""#);
+        counted("controller_runtime_reconcile_total", &more)
+    };
+    assert_eq!(result("success"), Some(4.0), "{text}");
+    assert_eq!(result("requeue_after"), Some(1.0), "{text}");
+    assert_eq!(result("error"), Some(6.0), "{text}");
+    for (metric, count) in [
+        ("controller_runtime_reconcile_errors_total", 6.0),
+        ("controller_runtime_terminal_reconcile_errors_total", 1.0),
+        ("controller_runtime_reconcile_panics_total", 1.0),
+        ("controller_runtime_reconcile_timeouts_total", 1.0),
+        ("workqueue_retries_total", 5.0),
+        ("windlass_queue_delayed", 1.0),
+        ("windlass_queue_terminal", 1.0),
+        ("windlass_queue_backoff", 0.0),
+    ] {
+        assert_eq!(counted(metric, ""), Some(count), "{metric} in {text}");
+    }
+    fleet.stop().await
 }
 
 #[tokio::test]

@@ -140,6 +140,8 @@ async fn another_server_under_the_same_name_replaces_the_cluster_and_no_event_is
     fleet.stop().await
 }
 
+/// One unreachable among several clusters: the others are engaged in their usual time, it is retried and reported, and is engaged
+/// without a restart once it returns. The same on real servers: `faults::real`.
 #[tokio::test]
 async fn a_cluster_that_is_down_costs_the_others_nothing_and_joins_when_it_is_back() -> Result<()> {
     let log = Arc::new(Log::default());

@@ -181,8 +181,8 @@ async fn a_list_of_several_pages_whose_token_expires_begins_again_once() -> Resu
     .await?;
     assert_eq!(
         faults.asked().0,
-        2 + 3,
-        "a page and a 410, then three pages"
+        2 + 1,
+        "a page and a 410, then one of four times as many"
     );
     log.ran(&request("alpha", "n1099"), 1).await?;
     fleet.stop().await

@@ -9,6 +9,7 @@ use anyhow::Result;
 use bytes::Bytes;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use windlass_apiserver::{FrameVerdict, RequestVerdict, Server, Verb};
 use windlass_fleet::api::ReadMode;
@@ -106,6 +107,99 @@ async fn a_server_that_takes_a_streamed_list_for_a_watch_is_asked_for_pages() ->
         (streams(&fleet, "configmaps"), pages(&fleet, "configmaps")),
         (1, 1)
     );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_stream_that_stalls_before_its_end_without_a_word_is_given_up_for_pages() -> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    faults.on_frame(|call, frame| {
+        let silent = call.asks_for_all() && frame.contains("second");
+        silent.then_some(FrameVerdict::Silence)
+    });
+    let patient = caches(CacheOptions {
+        stream_pause: Duration::from_millis(200),
+        ..CacheOptions::default()
+    });
+    let fleet = Fleet::start_with(faults, &["alpha"], |b| {
+        b.options(patient).controller(recording(&log))
+    })
+    .await?;
+    for name in ["first", "second"] {
+        fleet.apply("alpha", object(name, json!({})))?;
+    }
+    fleet.engage("alpha").await?;
+    for name in ["first", "second"] {
+        log.ran(&request("alpha", name), 1).await?;
+    }
+    assert_eq!(
+        (streams(&fleet, "configmaps"), pages(&fleet, "configmaps")),
+        (1, 1)
+    );
+    fleet.stop().await
+}
+
+/// Caches that are filled page by page, two objects at a time.
+fn pairs() -> windlass_fleet::manager::ManagerOptions {
+    caches(CacheOptions {
+        streaming_lists: false,
+        page: 2,
+        ..CacheOptions::default()
+    })
+}
+
+#[tokio::test]
+async fn a_list_whose_version_expires_between_two_pages_begins_anew_and_is_of_one_moment()
+-> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+        b.options(pairs()).controller(recording(&log))
+    })
+    .await?;
+    for name in ["a", "b", "c", "d"] {
+        fleet.apply("alpha", object(name, json!({})))?;
+    }
+    let (server, compacted) = (fleet.server("alpha"), AtomicBool::new(false));
+    faults.on_request(move |call| {
+        let goes_on = call.resource == "configmaps" && call.query.contains("continue=");
+        if goes_on && !compacted.swap(true, Ordering::SeqCst) {
+            // What has been listed already is gone, and so is the version that it was listed at.
+            let deleted = server.delete("v1", "ConfigMap", "default", "a");
+            assert!(deleted.is_ok(), "{deleted:?}");
+            server.compact();
+        }
+        None
+    });
+    let cluster = fleet.engage("alpha").await?;
+    for name in ["b", "c", "d"] {
+        log.ran(&request("alpha", name), 1).await?;
+    }
+    assert_eq!(log.count(&request("alpha", "a")), 0);
+    let held = get(&client(&cluster), "a", ReadMode::Cached).await?;
+    assert!(held.is_none(), "{held:?}");
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_list_whose_pages_always_expire_comes_to_its_end_in_ever_fewer_steps() -> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    faults.on_request(|call| {
+        let goes_on = call.resource == "configmaps" && call.query.contains("continue=");
+        goes_on.then(|| refusal(410, "Expired"))
+    });
+    let fleet = Fleet::start_with(faults, &["alpha"], |b| {
+        b.options(pairs()).controller(recording(&log))
+    })
+    .await?;
+    for at in 0..20 {
+        fleet.apply("alpha", object(&format!("o{at}"), json!({})))?;
+    }
+    fleet.engage("alpha").await?;
+    for at in 0..20 {
+        log.ran(&request("alpha", &format!("o{at}")), 1).await?;
+    }
+    // Two, then eight, each with a page that is refused, then all.
+    assert_eq!(pages(&fleet, "configmaps"), 5);
     fleet.stop().await
 }
 

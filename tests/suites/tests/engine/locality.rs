@@ -6,6 +6,7 @@ use serde_json::json;
 use std::sync::Arc;
 use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::name::NamePattern;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{Action, ClusterName, Context, Controller};
 use windlass_harness::eventually::Seen;
@@ -91,6 +92,31 @@ async fn local_and_provider_are_set_independently() -> Result<()> {
         ..Default::default()
     };
     assert_eq!(ran_where(nothing_of_the_provider, 0).await?, (false, false));
+    Ok(())
+}
+
+/// A filter of names or labels that leaves a cluster out keeps it from being engaged by that controller; the local cluster is engaged
+/// whatever the filter says.
+#[tokio::test]
+async fn a_cluster_filter_leaves_clusters_out_and_never_the_local_one() -> Result<()> {
+    let nobody = ClusterSelection {
+        local: Some(true),
+        names: vec![NamePattern::new("no-*")],
+        ..Default::default()
+    };
+    assert_eq!(ran_where(nobody, 1).await?, (true, false));
+    let by_name = ClusterSelection {
+        local: Some(true),
+        names: vec![NamePattern::new("al*")],
+        ..Default::default()
+    };
+    assert_eq!(ran_where(by_name, 2).await?, (true, true));
+    let by_label = ClusterSelection {
+        local: Some(true),
+        selector: Some("tier=gold".parse()?),
+        ..Default::default()
+    };
+    assert_eq!(ran_where(by_label, 1).await?, (true, false));
     Ok(())
 }
 

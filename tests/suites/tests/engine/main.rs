@@ -21,4 +21,5 @@ mod locality;
 mod providers;
 mod shares;
 mod sources;
+mod semantics;
 mod stores;

@@ -1,15 +1,20 @@
 //! Providers that are added, replaced and removed while the manager runs, and such as fail.
 
-use super::fixture::{Fleet, Log, name, object, recording, request, wait};
+use super::fixture::{
+    Fleet, Log, builder_of, controller, logged, name, object, recording, request, wait,
+};
 use super::keys::wait_idle;
 use anyhow::Result;
 use futures::future::BoxFuture;
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
+use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::{ClusterSpec, Engage};
-use windlass_fleet::manager::Concurrency;
+use windlass_fleet::manager::{Concurrency, ManagerOptions};
+use windlass_fleet::metrics::Metrics;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::{Provider, ProviderError};
 use windlass_harness::eventually::Seen;
@@ -157,8 +162,8 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
     let held = gate.clone();
     let controller = super::fixture::controller_with(
         &log,
-        windlass_fleet::controller::ControllerOptions {
-            concurrency: 100,
+        ControllerOptions {
+            concurrency: Some(100),
             ..Default::default()
         },
         move |_| {
@@ -171,10 +176,8 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
     );
     let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
     let set = |global| {
-        let per_cluster = None;
         let concurrency = Concurrency {
             global,
-            per_cluster,
             ..Concurrency::default()
         };
         fleet.handle.set_concurrency(&concurrency);
@@ -201,5 +204,96 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
     gate.add_permits(100);
     wait_idle(&fleet).await?;
     assert_eq!((log.total(), log.most()), (20, 5));
+    fleet.stop().await
+}
+
+/// A controller's own limit counts; else that of its primary kind, whatever the version; else the default. A change of the kinds'
+/// limits holds at once.
+#[tokio::test]
+async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let mut registry = Registry::default();
+    let metrics = Metrics::new(&mut registry);
+    let of = |name: &str, kind: &str, concurrency: Option<usize>| {
+        let options = ControllerOptions {
+            concurrency,
+            ..ControllerOptions::default()
+        };
+        let builder = builder_of(name, kind).options(options);
+        logged(builder, &log, |_| async {
+            Ok(windlass_fleet::Action::Done)
+        })
+    };
+    let of_kinds = |limits: &[(&str, usize)]| Concurrency {
+        kinds: limits
+            .iter()
+            .map(|(kind, limit)| (kind.parse().expect("a kind"), *limit))
+            .collect(),
+        ..Concurrency::default()
+    };
+    let options = ManagerOptions {
+        concurrency: of_kinds(&[("Secret", 7), ("ConfigMap.example.com", 9)]),
+        ..ManagerOptions::default()
+    };
+    let fleet = Fleet::start(&[], |b| {
+        b.options(options)
+            .metrics(metrics)
+            .controller(of("own", "Secret", Some(3)))
+            .controller(of("of-its-kind", "Secret", None))
+            .controller(of("of-no-kind", "ConfigMap", None))
+    })
+    .await?;
+    let limits = || -> Vec<String> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("it encodes");
+        ["own", "of-its-kind", "of-no-kind"]
+            .iter()
+            .map(|name| {
+                let series =
+                    format!("controller_runtime_max_concurrent_reconciles{{controller=\"{name}\",");
+                let line = text.lines().find(|line| line.starts_with(&series));
+                let value = line.and_then(|line| line.rsplit(' ').next());
+                value.unwrap_or_default().to_owned()
+            })
+            .collect()
+    };
+    assert_eq!(limits(), ["3.0", "7.0", "4.0"]);
+    fleet.handle.set_concurrency(&of_kinds(&[("ConfigMap", 2)]));
+    assert_eq!(limits(), ["3.0", "4.0", "2.0"]);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn as_many_keys_of_a_kind_run_at_once_as_its_limit_says() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let options = ManagerOptions {
+        concurrency: Concurrency {
+            kinds: [("ConfigMap".parse()?, 2)].into(),
+            ..Concurrency::default()
+        },
+        ..ManagerOptions::default()
+    };
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let held = gate.clone();
+    let waiting = controller(&log, move |_| {
+        let gate = held.clone();
+        async move {
+            let _ = gate.acquire().await;
+            Ok(windlass_fleet::Action::Done)
+        }
+    });
+    let fleet = Fleet::start(&["alpha"], |b| b.options(options).controller(waiting)).await?;
+    for n in 0..10 {
+        fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
+    }
+    fleet.engage("alpha").await?;
+    wait("all keys in line", || {
+        let status = fleet.handle.controllers()[0].clone();
+        Seen::of(status, |now| (now.running, now.ready) == (2, 8))
+    })
+    .await?;
+    gate.add_permits(10);
+    log.ended(10).await?;
+    assert_eq!(log.most(), 2);
     fleet.stop().await
 }

@@ -1,8 +1,8 @@
 //! Who gets the slots and the room: limits at every level, priorities, failing neighbours, a full queue.
 
 use super::fixture::{
-    DEADLINE, Fleet, Log, builder, bytes, client, config_map, controller_with, key, logged, name,
-    object, recording, request, wait,
+    DEADLINE, Fleet, Log, asked, builder, bytes, client, config_map, controller_with, key, logged,
+    name, object, recording, request, wait,
 };
 use super::keys::wait_idle;
 use anyhow::Result;
@@ -64,7 +64,7 @@ async fn limits_hold_at_every_level_of_a_running_manager() -> Result<()> {
             .tenant(TenantName::new(tenant).expect("a valid name"))
             .for_kind(config_map())
             .options(ControllerOptions {
-                concurrency,
+                concurrency: Some(concurrency),
                 ..Default::default()
             })
             .build(Arc::new(reconcile))
@@ -135,7 +135,7 @@ fn one_at_a_time(
     outcome: fn(&Context) -> Result<Action, Failure>,
 ) -> Controller {
     let options = ControllerOptions {
-        concurrency: 1,
+        concurrency: Some(1),
         ..Default::default()
     };
     let gate = gate.clone();
@@ -156,6 +156,7 @@ async fn in_line(fleet: &Fleet, ready: usize) -> Result<()> {
     .map(drop)
 }
 
+/// Low priority for the initial list.
 #[tokio::test]
 async fn a_new_event_overtakes_a_thousand_objects_of_the_first_list() -> Result<()> {
     let (log, gate) = (Arc::new(Log::default()), Arc::new(Semaphore::new(0)));
@@ -188,6 +189,7 @@ async fn a_new_event_overtakes_a_thousand_objects_of_the_first_list() -> Result<
     fleet.stop().await
 }
 
+/// Fairness and backoff by cluster: a reconciler that fails for every object of one cluster leaves the latency of another bounded.
 #[tokio::test]
 async fn failing_keys_of_one_cluster_delay_no_other_cluster() -> Result<()> {
     let (log, gate) = (Arc::new(Log::default()), Arc::new(Semaphore::new(0)));
@@ -306,6 +308,12 @@ async fn objects_are_looked_at_again_in_every_resync_period_where_there_is_one()
     for log in &logs[1..] {
         assert_eq!(log.total(), 600, "the first list, and no resync");
     }
+    // A period holds from when the controller is given one, on watches that go on.
+    let lists = asked(&fleet, "configmaps");
+    let given = of(2, period, Predicate::always());
+    fleet.handle.put_controller(given)?;
+    logs[2].ran(&request("alpha", "n599"), 3).await?;
+    assert_eq!(asked(&fleet, "configmaps"), lists);
     fleet.stop().await
 }
 
@@ -382,7 +390,7 @@ async fn a_disengaged_cluster_leaves_no_event_no_key_and_no_watch() -> Result<()
     let (log, cancelled) = (Arc::new(Log::default()), Arc::new(Semaphore::new(0)));
     let told = cancelled.clone();
     let options = ControllerOptions {
-        concurrency: 2,
+        concurrency: Some(2),
         ..Default::default()
     };
     let controller = controller_with(&log, options, move |context| {

@@ -111,6 +111,7 @@ async fn by_index_finds_primary_objects_anywhere_that_name_a_cluster_scoped_obje
     fleet.stop().await
 }
 
+/// Owned objects enqueue their controlling owner, or every owner where that is asked for. The same on real servers: `semantics`.
 #[tokio::test]
 async fn any_owner_enqueues_all_owners_and_controller_owner_the_controller_alone() -> Result<()> {
     let (any, controlling) = (Arc::new(Log::default()), Arc::new(Log::default()));
@@ -205,6 +206,7 @@ impl Mapper for ToBeta {
     }
 }
 
+/// A map function across clusters: an event in one enqueues requests of another. The same on real servers: `semantics`.
 #[tokio::test]
 async fn a_mapper_reaches_other_clusters_and_its_failures_lose_nothing() -> Result<()> {
     let (log, mapper) = (Arc::new(Log::default()), Arc::new(ToBeta::default()));

@@ -1,6 +1,9 @@
 //! Which caches there are, for how long, and who shares them.
 
-use super::fixture::{Fleet, Log, asked, caches, client, config_map, get, object, request, wait};
+use super::clients::rule;
+use super::fixture::{
+    Fleet, Log, asked, caches, client, config_map, get, logged, object, request, wait,
+};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -183,7 +186,7 @@ async fn with_get_alone_a_cached_read_asks_the_server_and_caches_nothing() -> Re
     let fleet = Fleet::start(&["alpha"], |b| b).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
-    let rule = super::clients::rule(&["configmaps"], &["get"], &["*"]);
+    let rule = rule(&["configmaps"], &["get"], &["*"]);
     let client = cluster.client(Grant::new([rule]));
     assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
     assert!(get(&client, "absent", ReadMode::Cached).await?.is_none());
@@ -234,6 +237,7 @@ async fn cached_lists_come_in_pages_that_neither_lose_nor_repeat() -> Result<()>
     fleet.stop().await
 }
 
+/// Indexes that are declared before a cluster is engaged, twice, and by a controller that comes later.
 #[tokio::test]
 async fn an_index_holds_for_clusters_engaged_later_and_goes_with_its_controller() -> Result<()> {
     let log = Arc::new(Log::default());
@@ -284,6 +288,84 @@ async fn an_index_holds_for_clusters_engaged_later_and_goes_with_its_controller(
     fleet.apply("alpha", object("d", json!({})))?;
     log.ran(&request("alpha", "d"), 1).await?;
     super::keys::wait_idle(&fleet).await?;
+    fleet.stop().await
+}
+
+/// A controller of ConfigMaps with this grant and an index on each of these paths.
+fn replaced_by(log: &Arc<Log>, grant: Grant, paths: &[&str]) -> Result<Controller> {
+    let mut builder = super::fixture::builder().grant(Arc::new(grant));
+    for path in paths {
+        builder = builder.index(Index {
+            kind: config_map(),
+            name: (*path).to_owned(),
+            path: path.parse()?,
+            namespace_path: None,
+        });
+    }
+    Ok(logged(builder, log, |_| async { Ok(Action::Done) }))
+}
+
+/// Waits until the only cache has indexes on these paths and no others.
+async fn indexed_by(cluster: &Cluster, paths: &[&str]) -> Result<()> {
+    wait("the indexes", || {
+        let stores = cluster.status().stores;
+        let indexes: Vec<Vec<String>> = stores.into_iter().map(|store| store.indexes).collect();
+        Seen::of(indexes, |all| all.len() == 1 && all[0] == paths)
+    })
+    .await
+    .map(drop)
+}
+
+#[tokio::test]
+async fn a_controller_replaced_with_other_indexes_has_them_filled_on_watches_that_stay()
+-> Result<()> {
+    let log = Arc::new(Log::default());
+    let first = replaced_by(&log, Grant::all(), &["data.target"])?;
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(first)).await?;
+    fleet.apply("alpha", object("a", json!({"target": "there"})))?;
+    let cluster = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    indexed_by(&cluster, &["data.target"]).await?;
+    let before = asked(&fleet, "configmaps");
+    for paths in [&["data.target", "data.via"][..], &["data.via"], &[]] {
+        let next = replaced_by(&log, Grant::all(), paths)?;
+        fleet.handle.put_controller(next)?;
+        indexed_by(&cluster, paths).await?;
+    }
+    assert_eq!(asked(&fleet, "configmaps"), before, "the watch stayed");
+    assert_eq!(log.total(), 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_controller_replaced_under_another_grant_keeps_its_caches_as_far_as_it_may() -> Result<()>
+{
+    let log = Arc::new(Log::default());
+    let rule = |verbs: &[&str], namespaces: &[&str]| {
+        Grant::new([rule(&["configmaps"], verbs, namespaces)])
+    };
+    let first = replaced_by(&log, rule(&["list", "watch"], &["*"]), &[])?;
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(first)).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let cluster = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "a"), 1).await?;
+    let before = asked(&fleet, "configmaps");
+    for (runs, verbs) in [(2, &["list", "watch", "get"][..]), (3, &["list", "watch"])] {
+        let next = replaced_by(&log, rule(verbs, &["*"]), &[])?;
+        fleet.handle.put_controller(next)?;
+        // What another grant may make of an object is looked at anew.
+        log.ran(&request("alpha", "a"), runs).await?;
+    }
+    assert_eq!(asked(&fleet, "configmaps"), before, "nothing was asked for");
+
+    // Of a narrower one the wide cache would be more than it may need: a server may refuse it by now.
+    let next = replaced_by(&log, rule(&["list", "watch"], &["default"]), &[])?;
+    fleet.handle.put_controller(next)?;
+    log.ran(&request("alpha", "a"), 4).await?;
+    let status = cluster.status();
+    let namespaces: Vec<_> = status.stores.iter().map(|store| &store.namespace).collect();
+    assert_eq!(namespaces, [&Some("default".to_owned())]);
+    assert_eq!(asked(&fleet, "configmaps").0, before.0 + 1);
     fleet.stop().await
 }
 

@@ -109,7 +109,7 @@ fn start(
     provider: Arc<Clusters>,
 ) -> Result<(ManagerHandle, CancellationToken)> {
     let options = ControllerOptions {
-        concurrency: 8,
+        concurrency: Some(8),
         timeout: Duration::from_secs(10),
         ..Default::default()
     };

@@ -5,9 +5,10 @@ use anyhow::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
-use windlass_fleet::cluster::TransportOptions;
+use windlass_fleet::cluster::{ClusterStatus, Provenance, TransportOptions};
 use windlass_fleet::manager::Concurrency;
 use windlass_harness::eventually::Seen;
+use windlass_harness::proxy::Proxy;
 
 /// How long a write may take.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
@@ -69,6 +70,62 @@ async fn partition(tls: bool, fault: RequestFault) -> Result<()> {
     rig.finish().await
 }
 
+/// The peer is there for TCP, and nothing goes through: no watch ends, and none is due to for minutes. Only PING tells.
+#[tokio::test]
+async fn a_stalled_http2_connection_is_found_by_ping_and_its_watches_resume_on_another()
+-> Result<()> {
+    let mut setup = Setup::of(&["alpha", "beta"]);
+    setup.tls = true;
+    setup.manager.transport = TransportOptions {
+        ping_after: Duration::from_millis(300),
+        ping_grace: Duration::from_millis(200),
+        ..TransportOptions::default()
+    };
+    let rig = Rig::start(setup).await?;
+    let proxy = Proxy::start(rig.server.address()).await?;
+    let (direct, proxied) = (rig.server.address(), proxy.address());
+    let through = rig
+        .server
+        .kubeconfig()
+        .replace(&direct.to_string(), &proxied.to_string());
+    rig.engage_with("alpha", &through, Provenance::Program)?;
+    let is_through = |status: &ClusterStatus| status.server.contains(&proxied.to_string());
+    wait("alpha to be reached through the proxy", || {
+        match rig.status("alpha") {
+            Ok(status) if is_through(&status) && status.state.as_str() == "Ready" => Seen::Yes(()),
+            seen => Seen::NotYet(format!("{seen:?}")),
+        }
+    })
+    .await?;
+    rig.carried("alpha", "before").await?;
+    let lists = rig.asked("alpha").0;
+
+    proxy.stall();
+    rig.delete("alpha", "seed-1")?;
+    rig.put("alpha", "made", "unheard")?;
+    rig.carried("alpha", "heard on another connection").await?;
+    let counts = rig.status("alpha")?.connections;
+    assert_eq!((counts.http2.made, counts.http1.made), (2, 0), "{counts:?}");
+    assert_eq!(rig.asked("alpha").0, lists, "nothing was listed anew");
+    rig.engage("alpha")?;
+    wait("alpha to be reached directly", || {
+        match rig.status("alpha") {
+            Ok(status) if !is_through(&status) && status.state.as_str() == "Ready" => Seen::Yes(()),
+            seen => Seen::NotYet(format!("{seen:?}")),
+        }
+    })
+    .await?;
+    drop(proxy);
+    rig.finish().await
+}
+
+#[test]
+fn a_stalled_http2_connection_is_found_within_a_minute_by_default() {
+    let transport = TransportOptions::default();
+    assert_eq!(transport.ping_after, Duration::from_secs(20));
+    assert_eq!(transport.ping_grace, Duration::from_secs(15));
+}
+
 #[tokio::test]
 async fn clusters_that_fall_silent_hold_up_no_others_on_a_shared_connection() -> Result<()> {
     partition(true, RequestFault::Silence).await
@@ -85,7 +142,7 @@ async fn work_that_waits_for_silent_clusters_takes_no_workers_from_others() -> R
     let faults = Arc::new(Faults::default());
     let mut setup = Setup::of(&CLUSTERS).hook(faults.clone());
     setup.manager.concurrency = Concurrency::default();
-    setup.controller.concurrency = 2;
+    setup.controller.concurrency = Some(2);
     setup.controller.timeout = DEADLINE;
     let rig = Rig::start(setup).await?;
     let (lost, others) = CLUSTERS.split_at(7);

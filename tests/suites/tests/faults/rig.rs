@@ -76,7 +76,7 @@ impl Setup {
                 ..ManagerOptions::default()
             },
             controller: ControllerOptions {
-                concurrency: 32,
+                concurrency: Some(32),
                 timeout: Duration::from_secs(5),
                 ..Default::default()
             },

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use windlass_apiserver::{EventFault, Faults, RequestFault, Rule, Verb};
+use windlass_apiserver::{Damage, EventFault, Faults, RequestFault, Rule, Verb};
 use windlass_fleet::Grant;
 use windlass_fleet::ObjectKey;
 use windlass_fleet::api::GetOptions;
@@ -139,6 +139,26 @@ async fn an_event_that_is_never_sent_is_made_good_within_the_time_between_compar
     .await?;
     // Half as much again at most, and the comparison itself, which asks twice.
     assert!(began.elapsed() < every * 10, "{:?}", began.elapsed());
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn an_object_that_was_told_under_a_forged_uid_is_put_right_by_a_comparison() -> Result<()> {
+    let (rig, faults) = pair(|caches| caches.compare_every = Duration::from_secs(1)).await?;
+    let forge = Rule::new(EventFault::Damaged(Damage::SameUid)).cluster("alpha");
+    let forged = faults.add(forge.resource("configmaps").times(1));
+    rig.put("alpha", "made", "under a forged uid")?;
+    wait("the event to be forged", || {
+        Seen::of(faults.struck(forged), |n| *n >= 1)
+    })
+    .await?;
+    wait("the comparison to find it", || {
+        let status = rig.status("alpha").map(|status| status.stores);
+        let repairs = status.map_or(0, |stores| stores.iter().map(|store| store.repairs).sum());
+        Seen::of(repairs, |repairs: &u64| *repairs >= 1)
+    })
+    .await?;
+    // Its child ends with the true owner.
     rig.finish().await
 }
 

@@ -39,7 +39,7 @@ async fn with_too_few_descriptors_it_says_so_and_recovers() -> Result<()> {
     let names: Vec<String> = (0..80).map(|number| format!("c{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let many = fleet(&project, &names).await?;
-    let (program, http) = start_after(&project, "ulimit -n 64").await?;
+    let (mut program, http) = start_after(&project, "ulimit -n 64").await?;
     let (_, text) = eventually(SOON, "the descriptors to be used up", || async {
         Ok(Seen::of(http.get("/readyz").await?, |(status, text)| {
             *status == 503 && text.contains("[-] descriptors: ")
@@ -47,7 +47,9 @@ async fn with_too_few_descriptors_it_says_so_and_recovers() -> Result<()> {
     })
     .await?;
     assert!(
-        text.contains("of 64 open files are used: raise the limit"),
+        text.contains(
+            "of the 32 connections to clusters that leave room for files, 26 of the 26 connections that watches may have: raise the limit"
+        ),
         "{text}"
     );
     // Those that are left out wait, and say what for; the process lives on.
@@ -56,7 +58,7 @@ async fn with_too_few_descriptors_it_says_so_and_recovers() -> Result<()> {
         let items = clusters["items"].as_array().cloned().unwrap_or_default();
         let out = items.iter().any(|item| {
             let reason = item["reason"].as_str().unwrap_or_default();
-            reason.contains("Too many open files")
+            reason.contains("all 26 connections that this process may have for this are in use")
         });
         Ok(if out {
             Seen::Yes(())
@@ -66,6 +68,31 @@ async fn with_too_few_descriptors_it_says_so_and_recovers() -> Result<()> {
     })
     .await?;
     assert_eq!(http.get("/livez").await?.0, 200);
+    // Those that have a connection are served, by calls too.
+    let served = eventually(SOON, "a cluster that is served", || async {
+        let clusters = ask(&project, &http.address, &["get", "clusters"]).await?;
+        let items = clusters["items"].as_array().cloned().unwrap_or_default();
+        let ready = items.iter().find(|item| item["state"] == "Ready");
+        Ok(match ready.and_then(|item| item["name"].as_str()) {
+            Some(name) => Seen::Yes(name.to_owned()),
+            None => Seen::NotYet(clusters.to_string()),
+        })
+    })
+    .await?;
+    let context = served.rsplit('+').next().unwrap_or_default();
+    let served = client_of(&project, context).await?;
+    served.ask("a", "world").await?;
+    eventually(SOON, "the greeting at the cap", || async {
+        Ok(Seen::of(served.greeting("a").await?, Option::is_some))
+    })
+    .await?;
+    // Files can be read: a changed configuration is in effect.
+    let manager = "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {name: m}\nspec: {drainTimeout: 7s}\n";
+    project.write_config(&[reconciler("hello", &guest("hello")), manager.to_owned()])?;
+    program
+        .line_with("the changed Manager is in effect", SOON)
+        .await?;
+    assert_eq!(http.get("/readyz").await?.0, 503, "still at the cap");
 
     // The servers go, and a fleet that fits takes their place.
     drop(many);

@@ -4,6 +4,7 @@ use crate::json::Object;
 use crate::path::FieldPath;
 use crate::request::ObjectKey;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 /// Most values that one object contributes to one index.
 const MAX_VALUES: usize = 1000;
@@ -14,6 +15,16 @@ pub(crate) struct IndexPath {
     pub(crate) path: FieldPath,
     /// Where the namespace of the referred object stands; values are then `namespace/name`.
     pub(crate) namespace_path: Option<FieldPath>,
+}
+
+impl fmt::Display for IndexPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path)?;
+        match &self.namespace_path {
+            Some(namespace) => write!(f, " in {namespace}"),
+            None => Ok(()),
+        }
+    }
 }
 
 pub(crate) struct Index {

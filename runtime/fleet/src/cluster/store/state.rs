@@ -75,7 +75,14 @@ impl State {
         }
         let key = self.shared(object.key());
         let old = match self.objects.get(&key) {
-            Some(held) if held.version == version && version != 0 => return None,
+            // A version is of one object: where a list has it under another uid, what is held was garbled on its way.
+            Some(held)
+                if held.version == version
+                    && version != 0
+                    && (list.is_none() || held.object.uid() == object.uid()) =>
+            {
+                return None;
+            }
             // A list that is newer than the state held, and has an older one, tells that this state was taken back: the server's
             // past was restored from before it.
             Some(held)

@@ -87,6 +87,7 @@ async fn check(stores: &Stores, store: &Store) {
         Ok(false) => {}
         Ok(true) => {
             tracing::warn!(server, %kind, namespace = store.key.namespace.as_deref(), "cache differs from its server, which never told: listed anew");
+            stores.connection.metrics().repaired();
             store.ask_relist();
         }
         Err(error) => {

@@ -1,6 +1,7 @@
 //! Makes connections: TCP, TLS, and the HTTP version that both sides speak. Entry point: [`Dialer::dial`].
 
 use super::content::Content;
+use super::sockets::Sockets;
 use super::{OnHost, TransportError, TransportOptions, root_cause};
 use futures::FutureExt as _;
 use http::Uri;
@@ -16,12 +17,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceExt};
 
-/// How long a peer may be silent before it is asked for a sign of life, and how long it may take to give one.
-const PING_AFTER: Duration = Duration::from_secs(20);
-const PING_GRACE: Duration = Duration::from_secs(15);
 /// Bytes that a server may send ahead of what was read: of one answer, and of all on a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
@@ -30,10 +29,25 @@ type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Connector = BoxCloneSyncService<Uri, Io, BoxError>;
 type Driver = futures::future::BoxFuture<'static, Result<(), hyper::Error>>;
 
-/// A connection that was just made. The driver must run for anything to happen.
+/// A connection that was just made. The driver must run for anything to happen, and holds the room for the socket.
 pub(super) enum Dialed {
     Http1(http1::SendRequest<Content>, Driver),
     Http2(http2::SendRequest<Content>, Streams, Driver),
+}
+
+impl Dialed {
+    fn holding(self, room: OwnedSemaphorePermit) -> Self {
+        let hold = |driver: Driver| -> Driver {
+            Box::pin(async move {
+                let _room = room;
+                driver.await
+            })
+        };
+        match self {
+            Self::Http1(send, driver) => Self::Http1(send, hold(driver)),
+            Self::Http2(send, streams, driver) => Self::Http2(send, streams, hold(driver)),
+        }
+    }
 }
 
 /// How many streams the peer of an HTTP/2 connection allows at once, as it last said.
@@ -54,6 +68,9 @@ pub(super) struct Dialer {
     server: String,
     host: Handle,
     timeout: Duration,
+    ping_after: Duration,
+    ping_grace: Duration,
+    sockets: Sockets,
 }
 
 impl Dialer {
@@ -64,6 +81,7 @@ impl Dialer {
         tls: ClientConfig,
         host: &Handle,
         options: &TransportOptions,
+        sockets: Sockets,
     ) -> Result<Self, String> {
         // Not passed over in silence: what is meant to go through a proxy may not be meant to go any other way.
         if config.proxy_url.is_some() {
@@ -81,6 +99,9 @@ impl Dialer {
             server: url.to_string(),
             host: host.clone(),
             timeout: options.connect_timeout,
+            ping_after: options.ping_after,
+            ping_grace: options.ping_grace,
+            sockets,
         })
     }
 
@@ -92,13 +113,18 @@ impl Dialer {
         &self.server
     }
 
-    /// Connects, within the connect timeout.
+    pub(super) fn sockets(&self) -> &Sockets {
+        &self.sockets
+    }
+
+    /// Connects, within the connect timeout; waits as long for room for a socket.
     ///
     /// # Errors
-    /// [`TransportError::Unreachable`] and [`TransportError::Timeout`].
+    /// [`TransportError::Unreachable`], [`TransportError::Timeout`] and [`TransportError::Crowded`].
     pub(super) async fn dial(&self) -> Result<Dialed, TransportError> {
+        let room = self.sockets.take(&self.server).await?;
         match tokio::time::timeout(self.timeout, self.connect()).await {
-            Ok(Ok(dialed)) => Ok(dialed),
+            Ok(Ok(dialed)) => Ok(dialed.holding(room)),
             Ok(Err(error)) => Err(TransportError::Unreachable {
                 server: self.server.clone(),
                 reason: root_cause(&*error),
@@ -116,8 +142,8 @@ impl Dialer {
             let mut builder = http2::Builder::new(OnHost(self.host.clone()));
             builder
                 .timer(TokioTimer::new())
-                .keep_alive_interval(PING_AFTER)
-                .keep_alive_timeout(PING_GRACE)
+                .keep_alive_interval(self.ping_after)
+                .keep_alive_timeout(self.ping_grace)
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(STREAM_WINDOW)
                 .initial_connection_window_size(CONNECTION_WINDOW);

@@ -8,6 +8,7 @@ use super::credentials::{Prepared, is_renewable, prepare};
 use super::dial::Dialer;
 use super::pool::{Broken, LeaseError, Outgoing, Pool, Use};
 use super::single::Single;
+use super::sockets::Sockets;
 use super::tally::{ConnectionCounts, Protocol, Tally};
 use super::{TransportError, TransportOptions};
 use crate::cluster::config::ClusterConfig;
@@ -37,6 +38,7 @@ pub(super) struct Http {
     options: TransportOptions,
     /// Permits for credential plugins, of all servers together.
     plugins: Arc<Semaphore>,
+    sockets: Sockets,
     tally: Arc<Tally>,
     /// Clusters that use this.
     pub(super) users: AtomicUsize,
@@ -77,12 +79,14 @@ impl Http {
         host: &Handle,
         options: &TransportOptions,
         plugins: Arc<Semaphore>,
+        sockets: Sockets,
     ) -> Arc<Self> {
         Arc::new(Self {
             config,
             host: host.clone(),
             options: options.clone(),
             plugins,
+            sockets,
             tally: Arc::default(),
             users: AtomicUsize::new(0),
             session: ArcSwapOption::empty(),
@@ -239,7 +243,8 @@ impl Http {
             Some(old) => old.pool.clone(),
             None => {
                 let config = self.config.kube();
-                let dialer = Dialer::new(config, prepared.tls, &self.host, &self.options)?;
+                let sockets = self.sockets.clone();
+                let dialer = Dialer::new(config, prepared.tls, &self.host, &self.options, sockets)?;
                 Pool::new(dialer, &self.host, &self.options, self.tally.clone())
             }
         };

@@ -38,7 +38,7 @@ pub(super) enum Use {
 }
 
 /// The part of `limit` that is taken before more is made: four fifths.
-fn most(limit: usize) -> usize {
+pub(super) fn most(limit: usize) -> usize {
     (limit - limit / 5).max(1)
 }
 
@@ -155,9 +155,15 @@ impl Pool {
     /// # Errors
     /// When no connection can be made, or the pool was given up.
     pub(super) async fn lease(self: &Arc<Self>, wanted: Use) -> Result<Lease, LeaseError> {
+        let mut room = None;
         loop {
             if self.over.is_cancelled() {
                 return Err(LeaseError::GivenUp);
+            }
+            let alone = wanted == Use::Watch && self.protocol() == Some(Protocol::Http1);
+            if alone && room.is_none() {
+                let sockets = self.dialer.sockets();
+                room = Some(sockets.take_watch(self.dialer.server()).await?);
             }
             // Registered before the look: what is freed in between is not missed.
             let freed = self.freed.notified();
@@ -165,14 +171,15 @@ impl Pool {
             freed.as_mut().enable();
             let plan = self.plan(wanted);
             match plan {
-                Plan::Go(sender) => return Ok(Lease::new(self, sender, wanted, true)),
+                Plan::Go(sender) => return Ok(Lease::new(self, sender, wanted, true).with(room)),
                 Plan::DialAlone => {
                     let mut busy = Busy::new(self, wanted);
                     match Box::pin(self.dialer.dial()).await? {
                         Dialed::Http1(send, driver) => {
                             self.drive(Protocol::Http1, driver, None);
                             busy.keep();
-                            return Ok(Lease::new(self, Sender::Http1(send), wanted, false));
+                            let lease = Lease::new(self, Sender::Http1(send), wanted, false);
+                            return Ok(lease.with(room));
                         }
                         // The server has learned to speak HTTP/2.
                         http2 @ Dialed::Http2(..) => {
@@ -359,7 +366,8 @@ impl Pool {
     fn put_back(&self, send: http1::SendRequest<Content>) {
         let mut state = self.state.lock();
         // Looked at under the lock, under which a pool that is given up is emptied.
-        if self.over.is_cancelled() || state.idle.len() >= MAX_IDLE {
+        let unwanted = state.idle.len() >= MAX_IDLE || self.dialer.sockets().are_used_up();
+        if self.over.is_cancelled() || unwanted {
             return;
         }
         let since = Instant::now();

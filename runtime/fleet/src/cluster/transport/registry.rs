@@ -3,6 +3,7 @@
 use super::TransportOptions;
 use super::connection::Connection;
 use super::http::Http;
+use super::sockets::{SocketUse, Sockets};
 use crate::cluster::config::ClusterConfig;
 use crate::metrics::ClusterMetrics;
 use parking_lot::Mutex;
@@ -19,6 +20,7 @@ pub(crate) struct Transports {
     host: Handle,
     options: TransportOptions,
     plugins: Arc<Semaphore>,
+    sockets: Sockets,
     /// Holds no connection alive: each user holds its own `Arc`. Dead entries are dropped whenever one is added.
     shared: Mutex<HashMap<[u8; 32], Weak<Http>>>,
 }
@@ -27,6 +29,7 @@ impl Transports {
     pub(crate) fn new(host: Handle, options: TransportOptions) -> Self {
         Self {
             host,
+            sockets: Sockets::new(&options),
             options,
             plugins: Arc::new(Semaphore::new(PLUGINS)),
             shared: Mutex::default(),
@@ -54,6 +57,11 @@ impl Transports {
         connection.exchange(self.http(config));
     }
 
+    /// How many sockets there are, where there is a cap.
+    pub(crate) fn sockets(&self) -> Option<SocketUse> {
+        self.sockets.now()
+    }
+
     fn http(&self, config: &ClusterConfig) -> Arc<Http> {
         let digest = config.connection_digest();
         let mut shared = self.shared.lock();
@@ -66,6 +74,7 @@ impl Transports {
             &self.host,
             &self.options,
             self.plugins.clone(),
+            self.sockets.clone(),
         );
         shared.insert(digest, Arc::downgrade(&http));
         http

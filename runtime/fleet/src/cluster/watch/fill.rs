@@ -13,8 +13,8 @@ use crate::json::{Frame, FrameType, List};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A streamed list that stops for so long before its end is not one: the server takes it for a watch.
-const STREAM_PAUSE: Duration = Duration::from_secs(10);
+/// Most objects per page where pages expire before a list has come to its end, by the configured number.
+const LARGER_PAGES: usize = 64;
 /// How many streamed lists in a row may break before a paged one is tried.
 const BROKEN_STREAMS: u32 = 3;
 /// Most pages without an item in one list.
@@ -24,7 +24,7 @@ const MAX_STREAM: Duration = Duration::from_secs(600);
 
 /// What a watcher has learnt of the lists of its kind.
 pub(super) struct Filling {
-    /// Objects per page: less than configured once a page was too large.
+    /// Objects per page: less than configured once a page was too large, more once the next one had expired before it was asked for.
     page: usize,
     /// Streamed lists in a row that broke before their end.
     broken_streams: u32,
@@ -102,7 +102,7 @@ impl Watcher {
         tracing::warn!(server = self.connection.server(), kind = %self.store.key.kind, list = stale.list, held = stale.held, "store rebuilt: the server lost its history");
         self.store.reset();
         self.stale_since = None;
-        self.backoff.reset();
+        self.pace.progressed();
         Interrupted::Expired
     }
 
@@ -129,6 +129,12 @@ impl Watcher {
                 {
                     self.filling.page = (self.filling.page / 4).max(1);
                     continue;
+                }
+                // A list that takes longer than its server keeps a version can only begin anew, in fewer steps.
+                Err(Interrupted::Expired) if token.is_some() => {
+                    let most = self.options.page.max(1).saturating_mul(LARGER_PAGES);
+                    self.filling.page = self.filling.page.saturating_mul(4).min(most);
+                    return Err(Interrupted::Expired);
                 }
                 page => page?,
             };
@@ -180,7 +186,7 @@ impl Watcher {
         let store = self.store.clone();
         loop {
             let line = tokio::select! {
-                line = tokio::time::timeout(STREAM_PAUSE, open.lines.next()) => line,
+                line = tokio::time::timeout(self.options.stream_pause, open.lines.next()) => line,
                 () = store.relist_asked() => return Err(Interrupted::Expired),
             };
             let line = match line {

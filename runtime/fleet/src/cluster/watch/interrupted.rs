@@ -68,6 +68,7 @@ impl Interrupted {
             Self::Transport(error) => matches!(
                 error,
                 TransportError::Unreachable { .. }
+                    | TransportError::Crowded { .. }
                     | TransportError::Timeout { .. }
                     | TransportError::Credentials { .. }
             ),

@@ -7,7 +7,11 @@ use std::time::Duration;
 pub struct CacheOptions {
     /// Whether a cache is filled by a streaming list where the server has it, else by a paged one. Default: true.
     pub streaming_lists: bool,
-    /// Objects per page of a paged list; fewer once a page was larger than a body may be. Default: 500.
+    /// A streamed list that says nothing for so long before its end is given up for a paged one: some servers take it for a watch, and
+    /// never say that it has ended. Default: 10 s.
+    pub stream_pause: Duration,
+    /// Objects per page of a paged list; fewer once a page was larger than a body may be, more once a list took longer than
+    /// its server keeps a version. Default: 500.
     pub page: usize,
     /// Largest cache, in bytes of its objects' texts. A kind that is larger is not cached, and its cluster's status says so.
     /// Default: 4 GiB.
@@ -34,6 +38,7 @@ impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             streaming_lists: true,
+            stream_pause: Duration::from_secs(10),
             page: 500,
             max_bytes: 4 << 30,
             watch_timeout: Duration::from_secs(50),

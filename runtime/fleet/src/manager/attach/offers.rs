@@ -23,20 +23,22 @@ impl Task {
             return std::future::pending().await;
         }
         let each = sinks.into_iter().map(|sink| async move {
-            let mut resync = self
-                .resync_period()
-                .map(|period| Instant::now() + jitter(period));
+            let next = |period: Option<Duration>| Some(Instant::now() + jitter(period?));
+            let mut period = self.resync_period();
+            let mut resync = next(period);
             loop {
                 if !sink.owes() {
                     tokio::select! {
-                        () = sink.rescan.asked() => {}
-                        () = until(resync) => {
-                            // The period may have been changed, or given up, meanwhile.
-                            let period = self.resync_period();
-                            resync = period.map(|period| Instant::now() + jitter(period));
-                            if period.is_some() {
-                                sink.rescan.ask(Cause::Resync);
+                        // Also when the controller was replaced, maybe by one of another period.
+                        () = sink.rescan.asked() => {
+                            let now = self.resync_period();
+                            if now != period {
+                                (period, resync) = (now, next(now));
                             }
+                        }
+                        () = until(resync) => {
+                            resync = next(period);
+                            sink.rescan.ask(Cause::Resync);
                         }
                     }
                     continue;

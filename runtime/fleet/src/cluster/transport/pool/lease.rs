@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Why there is no place for a request.
 pub(in crate::cluster::transport) enum LeaseError {
@@ -45,6 +46,8 @@ pub(in crate::cluster::transport) struct Lease {
     sender: Option<Sender>,
     wanted: Use,
     reused: bool,
+    /// The share of the process's sockets that a watch on a connection of its own takes.
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Lease {
@@ -55,7 +58,14 @@ impl Lease {
             sender: Some(sender),
             wanted,
             reused,
+            _room: None,
         }
+    }
+
+    /// Holds room for a watch as long as it lasts.
+    pub(super) fn with(mut self, room: Option<OwnedSemaphorePermit>) -> Self {
+        self._room = room;
+        self
     }
 
     /// Whether others have used the connection before: it may have been closed without our knowing.

@@ -1,0 +1,105 @@
+//! What a watch watches, and which caches it takes for that. Entry point: [`What::of`].
+
+use crate::cluster::store::Store;
+use crate::cluster::{Cluster, TooManyStores};
+use crate::controller::Controller;
+use crate::grant::{Grant, Namespaces, Verb};
+use crate::kind::{GroupVersionKind, Resource};
+use crate::source::{Enqueue, Watch};
+use std::sync::Arc;
+
+/// All that makes a source: two that are equal need not be exchanged.
+#[derive(Clone, PartialEq)]
+pub(super) struct What {
+    pub(super) watch: Watch,
+    pub(super) grant: Arc<Grant>,
+    pub(super) primary: Option<GroupVersionKind>,
+    /// The stores' name of the index of a `by-index` rule.
+    pub(super) index: Option<Arc<str>>,
+}
+
+impl What {
+    /// A watch as its controller has it now.
+    pub(super) fn of(controller: &Controller, watch: &Watch) -> Self {
+        let index = match (&watch.enqueue, &controller.primary) {
+            (Enqueue::ByIndex(name), Some(primary)) => controller
+                .indexes
+                .get(&(primary.clone(), name.clone()))
+                .map(|index| index.id.clone()),
+            _ => None,
+        };
+        Self {
+            watch: watch.clone(),
+            grant: controller.grant.clone(),
+            primary: controller.primary.clone(),
+            index,
+        }
+    }
+
+    /// Where the grant lets the watch look: everywhere at once, or in each namespace by itself.
+    pub(super) fn namespaces(
+        &self,
+        cluster: &Cluster,
+        resource: &Resource,
+    ) -> Result<Vec<Option<Arc<str>>>, NoStore> {
+        let facts = cluster.facts(true);
+        // One object by its name can be granted alone.
+        let fields = self.watch.field_selector.as_ref();
+        let name = fields.and_then(|fields| fields.exact("metadata.name"));
+        let granted = |verb| {
+            let (group, plural) = (&resource.kind.group, &resource.plural);
+            self.grant.namespaces(&facts, group, plural, verb, name)
+        };
+        let denied = || NoStore::Denied(resource.plural.clone());
+        match (granted(Verb::List), granted(Verb::Watch)) {
+            (Namespaces::All, Namespaces::All) => Ok(vec![None]),
+            (list, watch) if resource.namespaced => {
+                let both: Vec<_> = match (&list, &watch) {
+                    (Namespaces::Only(names), other) | (other, Namespaces::Only(names)) => names
+                        .iter()
+                        .filter(|name| other.contains(Some(name)))
+                        .cloned()
+                        .map(Some)
+                        .collect(),
+                    _ => Vec::new(),
+                };
+                if both.is_empty() {
+                    Err(denied())
+                } else {
+                    Ok(both)
+                }
+            }
+            _ => Err(denied()),
+        }
+    }
+
+    /// The selectors of its stores, as the server takes them: of labels, and of fields.
+    pub(super) fn selectors(&self) -> (Arc<str>, Arc<str>) {
+        let labels = self.watch.label_selector.as_ref();
+        let fields = self.watch.field_selector.as_ref();
+        (
+            labels.map(ToString::to_string).unwrap_or_default().into(),
+            fields.map(ToString::to_string).unwrap_or_default().into(),
+        )
+    }
+
+    /// Whether a store is one that the watch would open if it were alone.
+    pub(super) fn would_use(&self, cluster: &Cluster, store: &Store) -> bool {
+        let (key, (labels, fields)) = (&store.key, self.selectors());
+        key.kind == self.watch.kind
+            && key.projection == self.watch.projection
+            && (&key.label_selector, &key.field_selector) == (&labels, &fields)
+            && self
+                .namespaces(cluster, &store.resource)
+                .is_ok_and(|namespaces| namespaces.contains(&key.namespace))
+    }
+}
+
+/// Why a watch has no cache, or not one in every namespace.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoStore {
+    #[error("no rule grants list and watch on {0}")]
+    Denied(Arc<str>),
+    #[error(transparent)]
+    Crowded(TooManyStores),
+}
