@@ -194,6 +194,9 @@ pub(crate) struct GetArgs {
     pub(crate) what: What,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
+    /// Go on and print what changes, until interrupted
+    #[arg(long, short)]
+    pub(crate) watch: bool,
     /// With keys: this one alone, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,

@@ -107,6 +107,33 @@ impl Table {
         }
     }
 
+    /// How wide each column must be for what it holds, and not less than it was before.
+    pub(crate) fn widen(&self, widths: &mut Vec<usize>) {
+        widths.resize(self.headings.len(), 0);
+        for (column, width) in widths.iter_mut().enumerate() {
+            let cells = self.rows.iter().map(|row| row[column].text.chars().count());
+            let heading = self.headings[column].chars().count();
+            *width = cells.fold(heading.max(*width), usize::max);
+        }
+    }
+
+    /// The rows, in columns of a width.
+    pub(crate) fn lines<'a>(&'a self, widths: &'a [usize]) -> impl Iterator<Item = String> + 'a {
+        self.rows.iter().map(|row| line(row, widths))
+    }
+
+    /// The headings, in columns of a width.
+    pub(crate) fn heading(&self, widths: &[usize]) -> String {
+        let first = self.rows.first();
+        let cells = self.headings.iter().enumerate();
+        let cells = cells.map(|(column, heading)| Cell {
+            text: (*heading).to_owned(),
+            tone: Tone::Dim,
+            right: first.is_some_and(|row| row[column].right),
+        });
+        line(&cells.collect::<Vec<_>>(), widths)
+    }
+
     /// Adds a row; cells that are missing stay empty, those too many are left out.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().take(self.headings.len()).collect();
@@ -117,26 +144,11 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].text.chars().count());
-            cells
-                .chain([self.headings[column].chars().count()])
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.headings.len()).map(width).collect();
-        let headings: Vec<Cell> = self
-            .headings
-            .iter()
-            .enumerate()
-            .map(|(column, heading)| Cell {
-                text: (*heading).to_owned(),
-                tone: Tone::Dim,
-                right: self.rows.first().is_some_and(|row| row[column].right),
-            })
-            .collect();
-        for row in [&headings].into_iter().chain(&self.rows) {
-            writeln!(f, "{}", line(row, &widths))?;
+        let mut widths = Vec::new();
+        self.widen(&mut widths);
+        writeln!(f, "{}", self.heading(&widths))?;
+        for line in self.lines(&widths) {
+            writeln!(f, "{line}")?;
         }
         Ok(())
     }

@@ -8,6 +8,8 @@ mod check;
 mod crash;
 #[path = "program/dev.rs"]
 mod dev;
+#[path = "program/get.rs"]
+mod get;
 #[path = "program/examples.rs"]
 mod examples;
 #[path = "program/leading.rs"]

@@ -1,15 +1,22 @@
 //! `windlass get`: what a running manager knows. Entry point: [`execute`].
 
+mod changes;
+
 use crate::cli::{Format, GetArgs, What};
 use crate::client::{Client, query};
 use crate::output::Table;
 use crate::tables::{clusters, explanations, keys, reconcilers, tenants};
 use crate::view::Items;
+use changes::{Change, Changes};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// Prints what was asked for.
+/// How often what is watched is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Prints what was asked for, and with `--watch` what changes of it, until the process is interrupted.
 ///
 /// # Errors
 /// When no manager answers.
@@ -20,15 +27,20 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
             "a name goes with keys alone: windlass get keys cluster://CLUSTER/NAMESPACE/NAME"
         );
     }
+    let get = Get {
+        client: &client,
+        format,
+        watch: args.watch,
+    };
     match args.what {
-        What::Clusters => show(&client, "/api/v1/clusters", format, clusters).await?,
-        What::Reconcilers => show(&client, "/api/v1/reconcilers", format, reconcilers).await?,
-        What::Tenants => show(&client, "/api/v1/tenants", format, tenants).await?,
+        What::Clusters => get.show("/api/v1/clusters", clusters).await?,
+        What::Reconcilers => get.show("/api/v1/reconcilers", reconcilers).await?,
+        What::Tenants => get.show("/api/v1/tenants", tenants).await?,
         What::Keys => match args.key {
             Some(key) => {
                 let asked = query([("key", Some(key)), ("reconciler", args.reconciler)]);
-                let path = format!("/api/v1/explain{asked}");
-                show(&client, &path, format, explanations).await?;
+                get.show(&format!("/api/v1/explain{asked}"), explanations)
+                    .await?;
             }
             None => {
                 let filter = query([
@@ -39,35 +51,97 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
                     ("limit", Some(args.limit.to_string())),
                     ("continue", args.next),
                 ]);
-                show(&client, &format!("/api/v1/keys{filter}"), format, keys).await?;
+                get.show(&format!("/api/v1/keys{filter}"), keys).await?;
             }
         },
     }
     Ok(super::DONE)
 }
 
-async fn show<T: DeserializeOwned>(
-    client: &Client,
-    path: &str,
+/// How something is to be shown.
+struct Get<'a> {
+    client: &'a Client,
     format: Format,
+    watch: bool,
+}
+
+impl Get<'_> {
+    async fn show<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        table: fn(&[T]) -> Table,
+    ) -> anyhow::Result<()> {
+        if self.watch {
+            return self.follow(path, table).await;
+        }
+        match self.format {
+            Format::Json => {
+                let answer: Json = self.client.get(path).await?;
+                anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
+            }
+            Format::Text => {
+                let answer: Items<T> = self.client.get(path).await?;
+                if answer.items.is_empty() {
+                    anstream::eprintln!("none");
+                } else {
+                    anstream::print!("{}", table(&answer.items));
+                }
+                if let Some(next) = answer.next {
+                    anstream::eprintln!("there are more: add --continue {next}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints everything, then what changes. Ends with an error alone.
+    async fn follow<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        table: fn(&[T]) -> Table,
+    ) -> anyhow::Result<()> {
+        let (mut changes, mut widths) = (Changes::default(), Vec::new());
+        loop {
+            let answer: Items<Json> = self.client.get(path).await?;
+            let news = changes.between(answer.items);
+            match self.format {
+                Format::Json => {
+                    for change in news {
+                        anstream::println!("{}", change.to_json());
+                    }
+                }
+                Format::Text => print(news, &mut widths, table)?,
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Prints what has changed as rows under a heading that is printed once.
+fn print<T: DeserializeOwned>(
+    news: Vec<Change>,
+    widths: &mut Vec<usize>,
     table: fn(&[T]) -> Table,
 ) -> anyhow::Result<()> {
-    match format {
-        Format::Json => {
-            let answer: Json = client.get(path).await?;
-            anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
+    let (mut there, mut gone) = (Vec::new(), Vec::new());
+    for change in news {
+        match change {
+            Change::Now(item) => there.push(serde_json::from_value(item)?),
+            Change::Gone(item) => gone.push(changes::name(&item)),
         }
-        Format::Text => {
-            let answer: Items<T> = client.get(path).await?;
-            if answer.items.is_empty() {
-                anstream::eprintln!("none");
-            } else {
-                anstream::print!("{}", table(&answer.items));
-            }
-            if let Some(next) = answer.next {
-                anstream::eprintln!("there are more: add --continue {next}");
-            }
+    }
+    if !there.is_empty() {
+        let (rows, first) = (table(&there), widths.is_empty());
+        rows.widen(widths);
+        if first {
+            anstream::println!("{}", rows.heading(widths));
         }
+        for line in rows.lines(widths) {
+            anstream::println!("{line}");
+        }
+    }
+    for name in gone {
+        anstream::println!("gone: {name}");
     }
     Ok(())
 }

@@ -1,0 +1,100 @@
+//! What is new between two answers of a manager. Entry point: [`Changes::between`].
+
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+
+/// Fields that name an item, in the order in which they are printed.
+const NAMES: [&str; 4] = ["key", "tenant", "reconciler", "name"];
+/// Fields that tell how long something lasts change all the time, and are no news.
+const TIMES: &str = "Seconds";
+
+/// Something that is new.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Change {
+    /// An item that has come, or is another than before.
+    Now(Json),
+    /// An item that has left, as it was last.
+    Gone(Json),
+}
+
+impl Change {
+    /// One line for programs.
+    pub(super) fn to_json(&self) -> Json {
+        let (what, item) = match self {
+            Self::Now(item) => ("now", item),
+            Self::Gone(item) => ("gone", item),
+        };
+        json!({"change": what, "item": item})
+    }
+}
+
+/// The last answer.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// By name.
+    last: BTreeMap<String, Json>,
+}
+
+impl Changes {
+    /// What another answer says that the last one did not.
+    pub(super) fn between(&mut self, items: Vec<Json>) -> Vec<Change> {
+        let mut before = std::mem::take(&mut self.last);
+        let mut news = Vec::new();
+        for item in items {
+            let name = name(&item);
+            let same = before
+                .remove(&name)
+                .is_some_and(|before| lasting(&before) == lasting(&item));
+            if !same {
+                news.push(Change::Now(item.clone()));
+            }
+            self.last.insert(name, item);
+        }
+        news.extend(before.into_values().map(Change::Gone));
+        news
+    }
+}
+
+/// What an item is called.
+pub(super) fn name(item: &Json) -> String {
+    let parts = NAMES.iter().filter_map(|field| item[*field].as_str());
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+/// An item without what changes by itself.
+fn lasting(item: &Json) -> BTreeMap<&str, &Json> {
+    let fields = item.as_object().into_iter().flatten();
+    fields
+        .filter(|(field, _)| !field.ends_with(TIMES))
+        .map(|(field, value)| (field.as_str(), value))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_changes_and_leaves_is_news_and_the_passing_of_time_is_none() {
+        let item = |name: &str, state: &str, seconds: u64| json!({"name": name, "state": state, "sinceSeconds": seconds});
+        let mut changes = Changes::default();
+        let (a, b) = (item("a", "Ready", 1), item("b", "Syncing", 1));
+        let first = changes.between(vec![a.clone(), b.clone()]);
+        assert_eq!(first, [Change::Now(a), Change::Now(b)]);
+        let later = vec![item("a", "Ready", 2), item("b", "Syncing", 2)];
+        assert_eq!(changes.between(later), []);
+        let ready = item("b", "Ready", 0);
+        let news = changes.between(vec![ready.clone()]);
+        let gone = Change::Gone(item("a", "Ready", 2));
+        assert_eq!(news, [Change::Now(ready), gone.clone()]);
+        assert_eq!(gone.to_json()["change"], "gone");
+    }
+
+    #[test]
+    fn equal_keys_of_two_reconcilers_are_two_items() {
+        let key = |reconciler: &str| json!({"key": "cluster://a/b/c", "tenant": "t", "reconciler": reconciler});
+        let mut changes = Changes::default();
+        assert_eq!(changes.between(vec![key("x"), key("y")]).len(), 2);
+        assert_eq!(name(&key("x")), "cluster://a/b/c t x");
+    }
+}

@@ -1,0 +1,111 @@
+//! What `windlass get` tells of keys, once and for as long as it is let.
+
+use crate::project::{Project, reconciler};
+use crate::running::{SOON, ask, client_of, fleet, key, start};
+use anyhow::{Context, Result};
+use serde_json::Value as Json;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+use windlass_harness::program::Program;
+
+/// A reconciler whose writes are denied, so that its keys fail.
+fn denied() -> String {
+    reconciler("hello", &guest("hello"))
+        .replace("[get, list, watch, create, patch]", "[get, list, watch]")
+}
+
+#[tokio::test]
+async fn a_key_says_which_kinds_event_enqueued_it() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[denied()])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let alpha = client_of(&project, "alpha").await?;
+    alpha.ask("a", "world").await?;
+    let (_program, address) = start(&project).await?;
+    let failing = ["get", "keys", "--state", "failing"];
+    let item = eventually(SOON, "a key that is tried again", || async {
+        let keys = ask(&project, &address, &failing).await?;
+        let item = keys["items"][0].clone();
+        Ok(Seen::of(item, |item| item["cause"] == "retry"))
+    })
+    .await?;
+    assert_eq!(item["source"], "v1/ConfigMap");
+    let of_key = key("alpha", "a")?;
+    let args = ["get", "keys", &of_key, "--admin", &address];
+    let text = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(0)?
+        .stdout;
+    assert!(text.contains("retry (v1/ConfigMap)"), "{text}");
+    Ok(())
+}
+
+/// The shortest period that a configuration may ask for, and one look.
+#[tokio::test]
+async fn a_reconciler_with_a_resync_period_looks_at_what_has_not_changed() -> Result<()> {
+    let project = Project::new()?;
+    let hello = reconciler("hello", &guest("hello"));
+    project.write_config(std::slice::from_ref(&hello))?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let alpha = client_of(&project, "alpha").await?;
+    alpha.ask("a", "world").await?;
+    let (mut program, address) = start(&project).await?;
+    alpha.expect_greeted("a").await?;
+    let attempts = async || -> Result<u64> {
+        let answer = ask(&project, &address, &["get", "reconcilers"]).await?;
+        Ok(answer["items"][0]["attempts"].as_u64().unwrap_or_default())
+    };
+    project.write_config(&[format!("{hello}  resync: 10s\n")])?;
+    program.line_with("reconciler changed", SOON).await?;
+    // What a reload looks at comes first.
+    let busy = ["get", "keys"];
+    eventually(SOON, "the reload to be done with", || async {
+        let keys = ask(&project, &address, &busy).await?;
+        Ok(Seen::of(keys["items"].as_array().map(Vec::len), |left| {
+            *left == Some(0)
+        }))
+    })
+    .await?;
+    let before = attempts().await?;
+    eventually(SOON, "another look", || async {
+        Ok(Seen::of(attempts().await?, |now| *now > before))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn get_goes_on_to_print_what_changes_until_it_is_interrupted() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[denied()])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let alpha = client_of(&project, "alpha").await?;
+    let (_program, address) = start(&project).await?;
+    let failing = ["get", "keys", "--state", "failing", "--watch"];
+    let json = ["--admin", &address, "-o", "json"];
+    let mut lines = Program::start(project.path(), failing.iter().chain(&json))?;
+    let text = ["--admin", &address];
+    let mut rows = Program::start(project.path(), failing.iter().chain(&text))?;
+
+    alpha.ask("a", "world").await?;
+    let line = lines.line_with("\"change\":\"now\"", SOON).await?;
+    let line: Json = serde_json::from_str(&line)?;
+    let named = line["item"]["key"].as_str().context("a key")?;
+    assert_eq!(named, key("alpha", "a")?);
+    rows.line_with("LAST ERROR", SOON).await?;
+    rows.line_with(named, SOON).await?;
+
+    // A rule that lets it write: the key fails no more.
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    lines.line_with("\"change\":\"gone\"", SOON).await?;
+    rows.line_with(&format!("gone: {named}"), SOON).await?;
+    for watching in [lines, rows] {
+        watching.signal("INT")?;
+        let ended = watching.wait(SOON).await?;
+        assert!(
+            ended.status.code().is_none(),
+            "ended by the signal: {ended:?}"
+        );
+    }
+    Ok(())
+}
