@@ -2,13 +2,14 @@
 
 mod moves;
 mod offers;
+mod start;
 mod what;
 
 use super::clusters::Engaged;
 use super::controllers::Registered;
 use super::core::Core;
 use crate::cluster::store::StoreKey;
-use crate::cluster::{Arrivals, Backend, Cluster, IndexUse, Pending, StoreUse};
+use crate::cluster::{Arrivals, Backend, Cluster, IndexUse, StoreUse};
 use crate::kind::Resource;
 use crate::name::ClusterName;
 use crate::request::ObjectKey;
@@ -17,6 +18,7 @@ use crate::source::rescan::Rescan;
 use crate::source::{Enqueue, Offer, SourceSink, Watch};
 use moves::unserved;
 use parking_lot::Mutex;
+use start::Start;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,6 +40,8 @@ pub(super) struct Source {
     subscriptions: Mutex<Vec<Subscription>>,
     /// Held as long as the watch lives; the indexes go with their last user.
     indexes: Mutex<Vec<IndexUse>>,
+    /// What it holds until it has its caches.
+    start: Mutex<Start>,
     /// Told when its controller was replaced, which may declare other indexes.
     replaced: Arc<Notify>,
     /// Why it does not run, while it does not.
@@ -85,14 +89,6 @@ impl Sight {
             ),
         }
     }
-}
-
-/// What is held while a watch is being brought up.
-struct Start {
-    /// The cluster is not ready before the watch has its caches.
-    _pending: Pending,
-    /// Caches of the watch before, which it takes over rather than have them listed anew.
-    _caches: Vec<StoreUse>,
 }
 
 struct Subscription {
@@ -157,6 +153,13 @@ impl Source {
         users
             .filter(|user| what.would_use(&self.cluster, user.store()))
             .collect()
+    }
+
+    /// Whether it sees what another watch in its place would see, and no more.
+    fn is_like(&self, what: &What) -> bool {
+        let all = self.subscriptions.lock();
+        let would_use = |of: &Subscription| what.would_use(&self.cluster, of.user.store());
+        !all.is_empty() && all.iter().all(would_use)
     }
 }
 
@@ -236,11 +239,13 @@ impl Core {
                     source
                 }
                 None => {
-                    let before = there
-                        .iter()
-                        .filter(|source| Arc::ptr_eq(&source.cluster, cluster));
-                    let caches = before.flat_map(|source| source.caches_for(&what)).collect();
-                    self.start_source(registered, cluster, what, caches)
+                    let mut start = Start::new(cluster);
+                    for before in &there {
+                        if Arc::ptr_eq(&before.cluster, cluster) {
+                            start.follow(before, &what);
+                        }
+                    }
+                    self.start_source(registered, cluster, what, start)
                 }
             });
         }
@@ -257,7 +262,7 @@ impl Core {
         registered: &Arc<Registered>,
         cluster: &Arc<Cluster>,
         what: What,
-        caches: Vec<StoreUse>,
+        start: Start,
     ) -> Arc<Source> {
         let token = cluster.token().child_token();
         let source = Arc::new(Source {
@@ -265,6 +270,7 @@ impl Core {
             what,
             subscriptions: Mutex::default(),
             indexes: Mutex::default(),
+            start: Mutex::new(start),
             replaced: Arc::default(),
             problem: Mutex::default(),
             _stop: token.clone().drop_guard(),
@@ -278,12 +284,8 @@ impl Core {
             what: source.what.clone(),
             token: token.clone(),
         };
-        let start = Start {
-            _pending: cluster.pending(),
-            _caches: caches,
-        };
         cluster.tasks().spawn_on(
-            async move { token.run_until_cancelled(task.run(start)).await },
+            async move { token.run_until_cancelled(task.run()).await },
             &self.host,
         );
         source
@@ -302,15 +304,14 @@ struct Task {
 }
 
 impl Task {
-    async fn run(self, start: Start) {
+    async fn run(self) {
         let Ok(backend) = self.cluster.connected().await else {
             return;
         };
-        let mut start = Some(start);
         loop {
-            let resource = self.resolve(&backend, &mut start).await;
+            let resource = self.resolve(&backend).await;
             self.declare_indexes(&backend);
-            while self.follow(&backend, &resource, &mut start).await {}
+            while self.follow(&backend, &resource).await {}
             self.unsubscribe();
             backend.discovery.forget(&self.what.watch.kind);
         }
@@ -318,14 +319,9 @@ impl Task {
 
     /// Follows the stores of the watch. Returns whether to go on, with such stores as were refused; if not, the kind is not served
     /// any more.
-    async fn follow(
-        &self,
-        backend: &Arc<Backend>,
-        resource: &Arc<Resource>,
-        start: &mut Option<Start>,
-    ) -> bool {
+    async fn follow(&self, backend: &Arc<Backend>, resource: &Arc<Resource>) -> bool {
         let refused = self.subscribe(backend, resource).err();
-        *start = None;
+        self.succeed();
         let again = match &refused {
             Some(NoStore::Crowded(_)) => ASK_AGAIN,
             // What is not granted stays so for as long as the watch lives.
@@ -351,7 +347,7 @@ impl Task {
     }
 
     /// Waits for the kind to be served.
-    async fn resolve(&self, backend: &Arc<Backend>, start: &mut Option<Start>) -> Arc<Resource> {
+    async fn resolve(&self, backend: &Arc<Backend>) -> Arc<Resource> {
         let kind = &self.what.watch.kind;
         let mut arrivals = None;
         loop {
@@ -360,7 +356,9 @@ impl Task {
                 Err(error) => self.set_problem(Some(error.message)),
             }
             // A kind that is not there yet must not keep the cluster's other keys waiting.
-            *start = None;
+            if let Some(source) = self.source.upgrade() {
+                source.start.lock().let_go();
+            }
             arrivals
                 .get_or_insert_with(|| Arrivals::new(backend, kind))
                 .wait()
@@ -449,6 +447,23 @@ impl Task {
                 .push(Subscription { user, id, sink });
         }
         Ok(())
+    }
+
+    /// The watch has its caches: the ones before it end, and what they were to tell still is told here.
+    fn succeed(&self) {
+        let Some(source) = self.source.upgrade() else {
+            return;
+        };
+        let start = std::mem::take(&mut *source.start.lock());
+        let sinks = self.sinks();
+        for left in &start.left {
+            let of_namespace = sinks.iter().find(|sink| sink.namespace == left.namespace);
+            if let Some(heir) = of_namespace.or(sinks.first()) {
+                heir.inherit(left);
+            }
+        }
+        // Only now: what came in between was told to both.
+        drop(start);
     }
 
     /// Where the watch's events go now: a sink for each store.

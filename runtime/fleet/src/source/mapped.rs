@@ -33,8 +33,8 @@ pub(crate) struct MappedEvents {
 #[derive(Default)]
 struct Waiting {
     events: BTreeMap<ObjectKey, Event>,
-    /// Whether the mapper has one that is not done with.
-    mapping: bool,
+    /// What the mapper has been given last, as long as it may not be done with it.
+    mapping: Option<(ObjectKey, Event)>,
     /// Whether no more will come.
     closed: bool,
 }
@@ -81,7 +81,7 @@ impl Waiting {
             Some(key) => self.events.remove_entry(&key),
             None => self.events.pop_first(),
         };
-        self.mapping = next.is_some();
+        self.mapping.clone_from(&next);
         next
     }
 }
@@ -105,7 +105,21 @@ impl MappedEvents {
     /// Whether nothing waits and nothing is being mapped.
     pub(crate) fn is_idle(&self) -> bool {
         let waiting = self.waiting.lock();
-        waiting.events.is_empty() && !waiting.mapping
+        waiting.events.is_empty() && waiting.mapping.is_none()
+    }
+
+    /// Takes out everything that has not been mapped, for who goes on with it.
+    pub(super) fn leave(&self) -> Vec<Change> {
+        let mut waiting = self.waiting.lock();
+        let mapping = waiting.mapping.take();
+        let events = std::mem::take(&mut waiting.events).into_iter();
+        let left = mapping.into_iter().chain(events);
+        left.map(|(_, event)| Change {
+            old: event.old,
+            new: event.new,
+            initial: false,
+        })
+        .collect()
     }
 
     /// Waits until there is room enough to offer the store again.
@@ -247,6 +261,26 @@ mod tests {
         let (again, _) = events.waiting.lock().pop_after(Some(&second)).unwrap();
         assert_eq!(again, first);
         assert!(events.waiting.lock().pop_after(Some(&again)).is_none());
+        assert!(events.is_idle());
+    }
+
+    #[test]
+    fn what_is_left_to_be_mapped_is_all_that_no_mapper_is_done_with() {
+        let events = MappedEvents::default();
+        for name in ["a", "b"] {
+            events.push(change(Some(object(name, 1)), None), add());
+        }
+        let (first, _) = events.waiting.lock().pop_after(None).unwrap();
+        assert_eq!(&*first.name, "a", "its mapper is cut off");
+        let left = events.leave();
+        let names: Vec<_> = left
+            .iter()
+            .map(|change| change.old.as_ref().unwrap().key().name)
+            .collect();
+        assert_eq!(
+            names.iter().map(|name| &**name).collect::<Vec<_>>(),
+            ["a", "b"]
+        );
         assert!(events.is_idle());
     }
 

@@ -151,6 +151,19 @@ impl SourceSink {
         }
     }
 
+    /// Tells what another sink of the watch was to tell still: the watch goes on here.
+    pub(crate) fn inherit(&self, other: &Self) {
+        let left = other.mapped.as_ref().map(MappedEvents::leave);
+        for change in left.unwrap_or_default() {
+            self.changed(&change);
+        }
+        let missed = std::mem::take(&mut *other.missed.lock());
+        if !missed.is_empty() {
+            self.missed.lock().extend(missed);
+            self.rescan.wake();
+        }
+    }
+
     /// Says that no event follows.
     pub(crate) fn close(&self) {
         if let Some(mapped) = &self.mapped {

@@ -1,22 +1,24 @@
 //! How things end: runs, drains, removed controllers, clusters that come and go many times.
 
 use super::fixture::{
-    Fleet, Log, builder, config_map, controller, controller_with, name, object, recording, request,
-    wait,
+    Fleet, Log, builder, config_map, controller, controller_with, get, name, object, recording,
+    request, wait,
 };
 use super::keys::wait_idle;
 use anyhow::Result;
 use futures::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use windlass_fleet::api::ReadMode;
 use windlass_fleet::controller::{ControllerOptions, Reconciler};
 use windlass_fleet::metrics::Metrics;
-use windlass_fleet::{Action, Context, ControllerName, Failure, TenantName};
+use windlass_fleet::{Action, Context, ControllerName, Failure, Grant, TenantName};
 use windlass_harness::eventually::Seen;
 
 /// Panics before there is a future, the first time.
@@ -272,6 +274,57 @@ async fn clusters_that_come_and_go_leave_nothing_behind() -> Result<()> {
     fleet.apply("beta", object("b", json!({"still": "here"})))?;
     log.ran(&request("beta", "b"), 2).await?;
     assert_eq!(config_map().kind.as_ref(), "ConfigMap");
+    fleet.stop().await
+}
+
+/// What is deleted while one watch takes another's place is in no list that the other gets, and is told all the same.
+#[tokio::test]
+async fn a_deletion_while_a_controller_is_replaced_under_another_grant_is_not_missed() -> Result<()>
+{
+    let gone = Arc::new(parking_lot::Mutex::new(BTreeSet::new()));
+    let with = |verbs: &[&str]| {
+        let gone = gone.clone();
+        let rule = super::clients::rule(&["configmaps"], verbs, &["*"]);
+        let grant = Arc::new(Grant::new([rule]));
+        let reader = grant.clone();
+        let reconcile = move |context: Context| {
+            let (gone, reader) = (gone.clone(), reader.clone());
+            async move {
+                let name = context.request.key.name.to_string();
+                let client = context.client(&reader);
+                if get(&client, &name, ReadMode::Cached)
+                    .await
+                    .is_ok_and(|object| object.is_none())
+                {
+                    gone.lock().insert(name);
+                }
+                Ok(Action::Done)
+            }
+        };
+        builder().grant(grant).build(Arc::new(reconcile))
+    };
+    let (one, other) = (["get", "list", "watch"], ["get", "list", "watch", "patch"]);
+    let first = with(&one)?;
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(first)).await?;
+    const OBJECTS: usize = 60;
+    for n in 0..OBJECTS {
+        fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
+    }
+    fleet.engage("alpha").await?;
+    wait_idle(&fleet).await?;
+    for n in 0..OBJECTS {
+        let deleted = fleet
+            .server("alpha")
+            .delete("v1", "ConfigMap", "default", &format!("n{n}"));
+        assert!(deleted.is_ok(), "{deleted:?}");
+        let verbs: &[&str] = if n % 2 == 0 { &other } else { &one };
+        fleet.handle.put_controller(with(verbs)?)?;
+        tokio::task::yield_now().await;
+    }
+    wait("every deletion to be seen", || {
+        Seen::of(gone.lock().len(), |gone| *gone == OBJECTS)
+    })
+    .await?;
     fleet.stop().await
 }
 

@@ -5,12 +5,12 @@ use anyhow::{Context as _, Result};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use windlass_fleet::api::Json;
 use windlass_fleet::controller::Builder;
 use windlass_fleet::source::{Enqueue, Index, Mapper, Watch};
 use windlass_fleet::{
-    Action, Cluster, Context, Controller, ControllerName, GroupVersionKind, Request,
+    Action, Cluster, Context, Controller, ControllerName, Grant, GroupVersionKind, Request,
 };
 use windlass_harness::eventually::Seen;
 
@@ -284,6 +284,67 @@ async fn a_mapper_goes_on_when_the_cluster_it_maps_from_or_to_comes_back() -> Re
     fleet.engage("alpha").await?;
     log.ran(&request("beta", "unseen"), 1).await?;
     assert_eq!(log.count(&request("alpha", "early")), 0);
+    fleet.stop().await
+}
+
+/// Maps every Secret to the object of its name in the same cluster, as soon as it is let.
+struct Gated(AtomicBool);
+
+impl Mapper for Gated {
+    fn map(
+        &self,
+        cluster: Arc<Cluster>,
+        _: windlass_fleet::cluster::Fleet,
+        _: GroupVersionKind,
+        objects: Vec<Json>,
+    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+        if !self.0.load(Ordering::SeqCst) {
+            return Box::pin(async { Err("not yet".into()) });
+        }
+        let requests = objects.iter().filter_map(|object| {
+            let object: Value = serde_json::from_slice(object).ok()?;
+            let wanted = object["metadata"]["name"].as_str()?;
+            Some(Request::new(cluster.name().clone(), key(wanted)))
+        });
+        let requests = Ok(requests.collect());
+        Box::pin(async { requests })
+    }
+}
+
+/// No list tells of what is gone: a deletion that waits for code that fails outlives the replacement of that code, and of the grant.
+#[tokio::test]
+async fn a_deletion_that_waits_for_its_mapper_outlives_the_replacement_of_its_controller()
+-> Result<()> {
+    let log = Arc::new(Log::default());
+    let with = |mapper: &Arc<Gated>, verbs: &[&str]| {
+        let resources = ["configmaps", "secrets"];
+        let grant = Grant::new([super::clients::rule(&resources, verbs, &["*"])]);
+        let builder = by(Enqueue::Mapped(mapper.clone())).grant(Arc::new(grant));
+        logging(builder, &log)
+    };
+    let first = Arc::new(Gated(AtomicBool::new(true)));
+    let controller = with(&first, &["list", "watch"]);
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    fleet.apply("alpha", secret("s", "default"))?;
+    fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "s"), 1).await?;
+    super::keys::wait_idle(&fleet).await?;
+    first.0.store(false, Ordering::SeqCst);
+    delete(&fleet, "Secret", "default", "s")?;
+    wait("the deletion to wait", || {
+        let busy = fleet.handle.clusters()[0].objects;
+        Seen::of(busy, |left| *left == 0)
+    })
+    .await?;
+    for verbs in [&["list", "watch", "get"][..], &["list", "watch"]] {
+        let closed = Arc::new(Gated(AtomicBool::new(false)));
+        fleet.handle.put_controller(with(&closed, verbs))?;
+    }
+    let open = Arc::new(Gated(AtomicBool::new(true)));
+    fleet
+        .handle
+        .put_controller(with(&open, &["list", "watch", "get"]))?;
+    log.ran(&request("alpha", "s"), 2).await?;
     fleet.stop().await
 }
 
