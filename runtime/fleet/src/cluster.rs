@@ -22,6 +22,7 @@ pub(crate) mod store;
 mod stores;
 mod succession;
 mod transport;
+mod warden;
 mod watch;
 
 pub use client::Client;
@@ -30,8 +31,10 @@ pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;
 pub use transport::{
-    ConnectionCount, ConnectionCounts, RateLimit, SocketUse, TransportError, TransportOptions,
+    Bucket, ConnectionCount, ConnectionCounts, RateLimit, SocketUse, TransportError,
+    TransportOptions,
 };
+pub use warden::{Admission, Warden};
 pub use watch::CacheOptions;
 
 pub(crate) use arrivals::Arrivals;

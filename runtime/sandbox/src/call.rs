@@ -1,26 +1,17 @@
 //! What the host knows during one call of a guest; the data of its store. Entry point: [`Call`].
 
 use crate::handle::ClusterHandle;
+use crate::identity::Identity;
 use crate::journal::{Journal, Stdio};
-use crate::memory::{Meter, Tenant};
-use crate::options::Limits;
+use crate::limit::Limit;
+use crate::memory::Meter;
 use std::sync::Arc;
 use tokio::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use windlass_fleet::api::{ApiCode, ApiError};
 use windlass_fleet::cluster::Fleet;
-use windlass_fleet::{Cluster, Context, ControllerName, Grant};
-
-/// What a guest is to the host: the same for all of its calls until its configuration changes.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) tenant: Arc<Tenant>,
-    pub(crate) name: ControllerName,
-    pub(crate) grant: Arc<Grant>,
-    /// JSON.
-    pub(crate) config: Arc<str>,
-    pub(crate) limits: Limits,
-}
+use windlass_fleet::{Cluster, Context};
 
 /// What the guest was called for, which decides what it may reach.
 pub(crate) enum Purpose {
@@ -30,6 +21,8 @@ pub(crate) enum Purpose {
     Reconcile(Context),
     /// `map-objects`: cached reads of the cluster whose objects changed.
     Map(Around),
+    /// None: the instance waits for another call.
+    Nothing,
 }
 
 /// The fleet as it is seen from one of its clusters.
@@ -65,7 +58,7 @@ impl Time {
     }
 }
 
-/// One call. Lives as long as its store.
+/// One call. Lives as long as its store, which may serve several, one after the other.
 pub(crate) struct Call {
     pub(crate) identity: Arc<Identity>,
     pub(crate) purpose: Purpose,
@@ -73,11 +66,21 @@ pub(crate) struct Call {
     pub(crate) table: ResourceTable,
     pub(crate) meter: Meter,
     pub(crate) journal: Journal,
+    /// Calls of cluster functions that it may still make.
+    host_calls: u32,
     /// Handles given out by this call. Each is revoked when the call ends, and deleted only when the guest drops it: the table
     /// would reuse its index, and a guest that kept it would reach into another cluster.
     given: Vec<u32>,
+    /// Handles of earlier calls that the guest has kept. They reach nothing.
+    kept: Vec<u32>,
     /// Made when the guest first uses WASI; most never do.
-    wasi: Option<WasiCtx>,
+    wasi: Option<Wasi>,
+}
+
+/// WASI as guests have it, and its two streams.
+struct Wasi {
+    context: WasiCtx,
+    streams: [Stdio; 2],
 }
 
 impl Call {
@@ -85,22 +88,39 @@ impl Call {
         let limits = &identity.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
-        let meter = Meter::new(
-            identity.tenant.clone(),
-            limits.memory,
-            limits.table_elements,
-        );
-        let journal = Journal::new(limits.log_bytes);
+        let journal = Journal::new(limits.log_bytes, identity.log.clone());
         Self {
-            identity,
             purpose,
             time,
             table,
-            meter,
+            meter: Meter::new(identity.clone()),
             journal,
+            host_calls: limits.host_calls,
             given: Vec::new(),
+            kept: Vec::new(),
             wasi: None,
+            identity,
         }
+    }
+
+    /// Begins another call in the same instance, with everything that a call has anew.
+    pub(crate) fn begin(&mut self, purpose: Purpose, time: Time) {
+        let limits = &self.identity.limits;
+        (self.purpose, self.time) = (purpose, time);
+        self.host_calls = limits.host_calls;
+        self.journal.begin(limits.log_bytes);
+        self.meter.begin();
+        self.table.set_max_capacity(self.most_handles());
+    }
+
+    /// Handles that there may be: those of one call, and what the guest has kept of earlier ones.
+    pub(crate) fn most_handles(&self) -> usize {
+        self.identity.limits.handles + self.kept.len()
+    }
+
+    /// How many handles of ended calls the guest has kept.
+    pub(crate) fn kept_handles(&self) -> usize {
+        self.kept.len()
     }
 
     /// Gives the guest a cluster for the rest of the call.
@@ -113,14 +133,33 @@ impl Call {
         Ok(resource)
     }
 
-    /// Ends the call: what the guest still holds no longer reaches anything.
-    pub(crate) fn revoke(&mut self) {
+    /// Ends the call: what the guest still holds no longer reaches anything, and what it wrote is in the log. Returns the last
+    /// error that it wrote there.
+    pub(crate) fn end(&mut self) -> Option<String> {
+        self.revoke();
+        self.purpose = Purpose::Nothing;
+        if let Some(wasi) = &self.wasi {
+            wasi.streams.iter().for_each(Stdio::flush_rest);
+        }
+        let told = self.journal.finish();
+        for (over, limit) in [
+            (told.over_budget, Limit::LogBytes),
+            (told.over_rate, Limit::LogRate),
+        ] {
+            if over {
+                self.identity.hit(limit);
+            }
+        }
+        self.identity.ledger().had(self.meter.memory());
+        told.last_error
+    }
+
+    fn revoke(&mut self) {
         for rep in self.given.drain(..) {
-            if let Ok(handle) = self
-                .table
-                .get_mut(&Resource::<ClusterHandle>::new_borrow(rep))
-            {
+            let handle = Resource::<ClusterHandle>::new_borrow(rep);
+            if let Ok(handle) = self.table.get_mut(&handle) {
                 handle.revoke();
+                self.kept.push(rep);
             }
         }
     }
@@ -128,27 +167,50 @@ impl Call {
     /// Forgets a handle that the guest dropped: its index may be given out again.
     pub(crate) fn forget(&mut self, rep: u32) {
         self.given.retain(|given| *given != rep);
+        self.kept.retain(|kept| *kept != rep);
+    }
+
+    /// Takes so many calls of cluster functions from the call's budget.
+    pub(crate) fn spend(&mut self, calls: usize) -> Result<(), ApiError> {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        if let Some(left) = self.host_calls.checked_sub(calls) {
+            self.host_calls = left;
+            return Ok(());
+        }
+        self.identity.hit(Limit::HostCalls);
+        let most = self.identity.limits.host_calls;
+        let message = format!(
+            "more than {most} calls in one run: do less per run, or raise limits.hostCalls"
+        );
+        Err(ApiError::host(ApiCode::LimitExceeded, message))
     }
 }
 
 impl WasiView for Call {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let journal = &self.journal;
-        let ctx = self.wasi.get_or_insert_with(|| empty_context(journal));
+        let wasi = self.wasi.get_or_insert_with(|| Wasi::new(journal));
         WasiCtxView {
-            ctx,
+            ctx: &mut wasi.context,
             table: &mut self.table,
         }
     }
 }
 
-/// No files, no environment, no arguments, no sockets; clocks and random work, output goes to the log.
-fn empty_context(journal: &Journal) -> WasiCtx {
-    WasiCtx::builder()
-        .allow_tcp(false)
-        .allow_udp(false)
-        .max_random_size(64 << 10)
-        .stdout(Stdio::output(journal.clone()))
-        .stderr(Stdio::errors(journal.clone()))
-        .build()
+impl Wasi {
+    /// No files, no environment, no arguments, no sockets; clocks and random work, output goes to the log.
+    fn new(journal: &Journal) -> Self {
+        let streams = [
+            Stdio::output(journal.clone()),
+            Stdio::errors(journal.clone()),
+        ];
+        let context = WasiCtx::builder()
+            .allow_tcp(false)
+            .allow_udp(false)
+            .max_random_size(64 << 10)
+            .stdout(streams[0].clone())
+            .stderr(streams[1].clone())
+            .build();
+        Self { context, streams }
+    }
 }

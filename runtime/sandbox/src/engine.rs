@@ -4,17 +4,26 @@ mod config;
 mod ticker;
 
 pub(crate) use config::compiling;
-pub(crate) use ticker::{Running, TICK};
+pub(crate) use ticker::Running;
 
 use crate::bindings::windlass::runtime::{client, clock, config as config_import, fleet, log};
 use crate::cache::{Cache, CacheError};
 use crate::call::Call;
 use crate::options::Options;
-use std::sync::Arc;
+use crate::pool::{Place, Pool};
+use crate::share::Processors;
+use crate::spare::Spares;
+use crate::tenant::Tenant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 use ticker::Ticker;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
+
+/// How often idle instances are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// The engine could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +57,13 @@ struct Inner {
     /// Every capability.
     with_fleet: Linker<Call>,
     ticker: Ticker,
-    /// A permit for each instance that the pool has room for: a call beyond waits here instead of failing.
-    instances: Semaphore,
+    /// Places for the instances that the engine has room for: a call beyond waits here instead of failing.
+    pool: Arc<Pool>,
+    processors: Arc<Processors>,
+    /// Idle instances of all guests.
+    spares: Spares,
+    /// Whether a task looks after idle instances.
+    sweeping: AtomicBool,
     /// What was compiled before.
     cache: Option<Cache>,
     /// Held while a component is compiled: one at a time, so that the limits of one are those of all.
@@ -68,8 +82,10 @@ impl Sandbox {
         let cache = options.cache.as_ref().map(open).transpose()?;
         let plain = linker(&engine, false).map_err(SandboxError::Link)?;
         let with_fleet = linker(&engine, true).map_err(SandboxError::Link)?;
-        let ticker = Ticker::start(&engine).map_err(SandboxError::Thread)?;
-        let instances = Semaphore::new(instances as usize);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = Processors::new(options.processors.unwrap_or_else(cores));
+        let processors = Arc::new(processors);
+        let ticker = Ticker::start(&engine, processors.clone()).map_err(SandboxError::Thread)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 options,
@@ -77,7 +93,10 @@ impl Sandbox {
                 plain,
                 with_fleet,
                 ticker,
-                instances,
+                pool: Pool::new(instances as usize),
+                processors,
+                spares: Spares::default(),
+                sweeping: AtomicBool::new(false),
                 cache,
                 compiling: Semaphore::new(1),
             }),
@@ -111,21 +130,74 @@ impl Sandbox {
         }
     }
 
-    /// Waits for room in the pool, and keeps the ticker awake while the slot is held.
-    pub(crate) async fn slot(&self) -> Slot<'_> {
-        // The semaphore is never closed; were it, the pool itself would still refuse what does not fit.
-        let permit = self.inner.instances.acquire().await.ok();
-        Slot {
-            _permit: permit,
-            _running: self.inner.ticker.running(),
+    pub(crate) fn processors(&self) -> &Arc<Processors> {
+        &self.inner.processors
+    }
+
+    /// Keeps the ticker awake until what it returns is dropped.
+    pub(crate) fn running(&self) -> Running<'_> {
+        self.inner.ticker.running()
+    }
+
+    /// Waits for room for an instance; idle ones make room. `loading`: of a guest that is loaded, which comes before calls.
+    pub(crate) async fn place(&self, tenant: &Tenant, loading: bool) -> Place {
+        let pool = &self.inner.pool;
+        if let Some(place) = pool.try_place(tenant.name(), loading) {
+            return place;
         }
+        if pool.is_at_ceiling(tenant.name()) {
+            tenant.spares().give_up_one();
+        } else {
+            self.inner.spares.give_up_one();
+        }
+        pool.wait(tenant.name(), loading).await
+    }
+
+    /// Whether there is room for idle instances.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.inner.pool.is_wanted()
+    }
+
+    /// The idle instances of all guests.
+    pub(crate) fn spares(&self) -> &Spares {
+        &self.inner.spares
+    }
+
+    /// Looks after idle instances from now on until there are none, in one task for all of them. Call it on a tokio runtime.
+    pub(crate) fn sweep(&self) {
+        if self.inner.sweeping.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let sweeper = Sweeper(Arc::downgrade(&self.inner));
+        tokio::spawn(async move {
+            while sweeper.0.upgrade().is_some_and(|inner| inner.sweep()) {
+                tokio::time::sleep(SWEEP).await;
+            }
+        });
     }
 }
 
-/// Room for one instance. Dropped after the instance.
-pub(crate) struct Slot<'a> {
-    _permit: Option<SemaphorePermit<'a>>,
-    _running: Running<'a>,
+impl Inner {
+    /// Gives up what is too old. Returns whether somebody has to look again.
+    fn sweep(&self) -> bool {
+        if self.spares.give_up_old(Instant::now()) {
+            return true;
+        }
+        self.sweeping.store(false, Ordering::SeqCst);
+        // One that was kept just before that is still this task's.
+        self.spares.give_up_old(Instant::now()) && !self.sweeping.swap(true, Ordering::SeqCst)
+    }
+}
+
+/// Says that nobody looks after idle instances any more, also when the runtime ends.
+struct Sweeper(Weak<Inner>);
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.sweeping.store(false, Ordering::SeqCst);
+        }
+    }
 }
 
 fn linker(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<Call>> {

@@ -2,8 +2,10 @@
 
 use crate::call::Call;
 use crate::handle::StaleHandle;
+use crate::limit::Limit;
 use crate::memory::Size;
 use std::fmt;
+use std::time::Duration;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use windlass_fleet::Failure;
@@ -20,8 +22,7 @@ const NAME: usize = 100;
 pub(crate) struct OutOfTime;
 
 /// The failure that a call ended with.
-pub(crate) fn explain(error: &wasmtime::Error, call: &Call) -> Failure {
-    let last_words = call.journal.finish();
+pub(crate) fn explain(error: &wasmtime::Error, call: &Call, last_words: Option<&str>) -> Failure {
     let place = Place::of(error);
     if error.is::<OutOfTime>() {
         return timed_out(call, &place);
@@ -30,6 +31,9 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call) -> Failure {
         return trapped("handle", format!("{stale}{place}"));
     }
     if let Some(table) = error.downcast_ref::<ResourceTableError>() {
+        if matches!(table, ResourceTableError::Full) {
+            call.identity.hit(Limit::Handles);
+        }
         return trapped(
             "handle",
             format!(
@@ -39,10 +43,7 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call) -> Failure {
         );
     }
     if error.is::<PoolConcurrencyLimitError>() {
-        let message = "the pool of instances is exhausted: the host runs more guests than it reserved room for";
-        return Failure::retry(message)
-            .blame(Blame::Host)
-            .reason("capacity");
+        return no_room();
     }
     if let Some(refusal) = call.meter.refusal() {
         return trapped(
@@ -64,7 +65,7 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call) -> Failure {
             format!(
                 "the guest trapped: {}{place}{}",
                 cause(error),
-                Said(last_words.as_deref())
+                Said(last_words)
             ),
         ),
         None if cause(error).contains("fuel") => {
@@ -82,11 +83,27 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call) -> Failure {
 }
 
 /// The failure of a call that was waiting for the host when its time was up.
-pub(crate) fn timed_out_waiting(call_timeout: std::time::Duration) -> Failure {
+pub(crate) fn timed_out_waiting(call_timeout: Duration) -> Failure {
     let message = format!(
         "no result within {call_timeout:?}; it was waiting for a call to a cluster: do less per run, or raise limits.timeout"
     );
     Failure::retry(message).reason("timeout")
+}
+
+/// The failure of a call that could have gone on when its time was up, and waited for others that computed.
+pub(crate) fn timed_out_in_line(call_timeout: Duration) -> Failure {
+    let message = format!(
+        "no result within {call_timeout:?}; it was waiting for its tenant's share of the processors: do less per run, or raise the tenant's weight or limits.cpu"
+    );
+    Failure::retry(message).reason("timeout")
+}
+
+/// The failure of a call for which there was no instance.
+pub(crate) fn no_room() -> Failure {
+    let message = "there was no room for another instance: the host runs as many guests as it has reserved room for";
+    Failure::retry(message)
+        .blame(Blame::Host)
+        .reason("capacity")
 }
 
 fn timed_out(call: &Call, place: &Place) -> Failure {

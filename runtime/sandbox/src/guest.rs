@@ -3,20 +3,22 @@
 
 mod status;
 
-pub use status::GuestStatus;
+pub use status::{GuestStatus, Reload};
 
-use crate::call::{Around, Identity};
+use crate::call::Around;
 use crate::description::Description;
 use crate::engine::Sandbox;
+use crate::identity::{History, Identity};
 use crate::instance::Code;
-use crate::memory::Tenant;
-use crate::options::Limits;
+use crate::options::{Isolation, Limits};
 use crate::revision::{LoadError, Revision};
+use crate::tenant::Tenant;
 use arc_swap::ArcSwap;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use status::Counters;
+use status::{Counters, Now};
 use std::sync::Arc;
+use std::time::Instant;
 use windlass_fleet::api::Json;
 use windlass_fleet::cluster::Fleet;
 use windlass_fleet::grant::ClusterFacts;
@@ -24,14 +26,6 @@ use windlass_fleet::source::{Index, Mapper, Watch};
 use windlass_fleet::{
     Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler, Request,
 };
-
-/// How instances are kept apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Isolation {
-    /// A new instance for every call. Nothing of a guest outlives a call. Default.
-    #[default]
-    Fresh,
-}
 
 /// What a guest is given.
 #[derive(Debug, Clone)]
@@ -44,7 +38,7 @@ pub struct GuestOptions {
     pub grant: Arc<Grant>,
     /// Its `config`, JSON text. `{}` where there is none.
     pub config: String,
-    /// Bounds of each call.
+    /// Bounds of its calls.
     pub limits: Limits,
     /// How instances are kept apart.
     pub isolation: Isolation,
@@ -76,6 +70,7 @@ struct Current {
     revision: Revision,
     code: Code,
     identity: Arc<Identity>,
+    isolation: Isolation,
     description: Description,
 }
 
@@ -89,8 +84,9 @@ impl Guest {
         options: GuestOptions,
         revision: Revision,
     ) -> Result<Arc<Self>, LoadError> {
-        let current = Current::prepare(sandbox, options, revision).await?;
-        let counters = Counters::new();
+        let history = History::default();
+        let current = Current::prepare(sandbox, options, revision, history).await?;
+        let counters = Counters::new(current.revision.digest());
         Ok(Arc::new(Self {
             sandbox: sandbox.clone(),
             current: ArcSwap::from_pointee(current),
@@ -119,14 +115,17 @@ impl Guest {
         revision: Revision,
     ) -> Result<(), LoadError> {
         let _alone = self.swapping.lock().await;
-        match Current::prepare(&self.sandbox, options, revision).await {
+        let history = self.current.load().identity.history.clone();
+        let began = Instant::now();
+        match Current::prepare(&self.sandbox, options, revision, history).await {
             Ok(current) => {
+                let digest = current.revision.digest();
                 self.current.store(Arc::new(current));
-                self.counters.loaded();
+                self.counters.loaded(digest, began.elapsed());
                 Ok(())
             }
             Err(error) => {
-                self.counters.refused(&error);
+                self.counters.refused(&error, began.elapsed());
                 Err(error)
             }
         }
@@ -159,8 +158,12 @@ impl Guest {
     #[must_use]
     pub fn status(&self) -> GuestStatus {
         let current = self.current.load();
-        self.counters
-            .status(&current.revision, &current.description, &current.identity)
+        self.counters.status(&Now {
+            revision: &current.revision,
+            description: &current.description,
+            identity: &current.identity,
+            idle: current.code.idle(),
+        })
     }
 }
 
@@ -184,6 +187,7 @@ impl Current {
         sandbox: &Sandbox,
         options: GuestOptions,
         revision: Revision,
+        history: History,
     ) -> Result<Self, LoadError> {
         serde_json::from_str::<serde::de::IgnoredAny>(&options.config).map_err(|error| {
             LoadError::Config {
@@ -196,16 +200,11 @@ impl Current {
             grant,
             config,
             limits,
-            isolation: Isolation::Fresh,
+            isolation,
         } = options;
         let code = Code::bind(sandbox, &revision, grant.opens_other_clusters())?;
-        let identity = Arc::new(Identity {
-            tenant,
-            name,
-            grant,
-            config: config.into(),
-            limits,
-        });
+        let code = code.isolated(isolation, &tenant);
+        let identity = Identity::new(tenant, name, grant, config.into(), limits, history);
         let span = tracing::info_span!("describe", tenant = %identity.tenant.name(), reconciler = %identity.name);
         let described = tracing::Instrument::instrument(code.describe(identity.clone()), span);
         let description = described.await?;
@@ -214,6 +213,7 @@ impl Current {
             revision,
             code,
             identity,
+            isolation,
             description,
         })
     }
@@ -226,7 +226,7 @@ impl Current {
             grant: identity.grant.clone(),
             config: identity.config.to_string(),
             limits: identity.limits.clone(),
-            isolation: Isolation::Fresh,
+            isolation: self.isolation,
         }
     }
 }
@@ -235,11 +235,9 @@ impl Reconciler for Guest {
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
         async move {
             let current = self.current.load_full();
-            let (outcome, usage) = current
-                .code
-                .reconcile(current.identity.clone(), context)
-                .await;
-            self.counters.called(&outcome, usage);
+            let call = current.code.reconcile(current.identity.clone(), context);
+            let outcome = call.await;
+            self.counters.called(&outcome);
             outcome
         }
         .boxed()

@@ -1,18 +1,23 @@
-//! Instances of a component: made, called once, thrown away. Entry point: [`Code`].
+//! Instances of a component: made, called, thrown away. Entry point: [`Code`].
 //!
-//! Every call has a store and an instance of its own, so that nothing of a guest outlives a call: no state that leaks from one
-//! cluster to another, no memory that only grows, nothing broken by a trap.
+//! Unless its operator says otherwise, every call has a store and an instance of its own, so that nothing of a guest outlives a
+//! call: no state that leaks from one cluster to another, no memory that only grows, nothing broken by a trap.
 
 use crate::bindings::exports::windlass::runtime::{mapper, reconciler};
 use crate::bindings::windlass::runtime::types;
-use crate::call::{Around, Call, Identity, Purpose, Time};
+use crate::call::{Around, Call, Purpose, Time};
 use crate::description::Description;
-use crate::engine::{Sandbox, TICK};
+use crate::engine::Sandbox;
 use crate::failure::{self, OutOfTime};
 use crate::handle::{ClusterHandle, Reach};
-use crate::memory::Tenant;
-use crate::options::{Limits, TenantLimits};
+use crate::identity::{History, Identity};
+use crate::limit::Limit;
+use crate::options::{Isolation, Limits, TenantLimits};
 use crate::revision::{LoadError, Revision};
+use crate::session::{Session, Shelf};
+use crate::share::{TICK, Turn};
+use crate::spare::Spare;
+use crate::tenant::Tenant;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,19 +36,17 @@ const DESCRIBE_PATIENCE: u32 = 40;
 /// is preferred, as it shows where the guest was.
 const WAITING: Duration = Duration::from_millis(5);
 
+/// Longest wait for room for the instance of a guest that is loaded.
+const ROOM_TO_LOAD: Duration = Duration::from_secs(30);
+
 /// A revision linked with the capabilities that one guest is given. Cheap to call.
 pub(crate) struct Code {
     sandbox: Sandbox,
     pre: InstancePre<Call>,
     reconciler: reconciler::GuestIndices,
     mapper: Option<mapper::GuestIndices>,
-}
-
-/// What a call did to its bounds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Usage {
-    /// Linear memory at the end, in bytes.
-    pub(crate) memory: usize,
+    /// Instances that wait for another call of `reconcile`, where the operator allows it.
+    shelf: Option<Arc<Shelf>>,
 }
 
 impl Code {
@@ -74,28 +77,51 @@ impl Code {
             pre,
             reconciler,
             mapper,
+            shelf: None,
         })
+    }
+
+    /// The same code, whose instances are kept apart in this way. They are the tenant's and the engine's to give up.
+    pub(crate) fn isolated(self, isolation: Isolation, tenant: &Tenant) -> Self {
+        let shelf = match isolation {
+            Isolation::Fresh => None,
+            Isolation::Reuse(bounds) => Some(Arc::new(Shelf::new(bounds))),
+        };
+        if let Some(shelf) = &shelf {
+            let shelf: Arc<dyn Spare> = shelf.clone();
+            tenant.spares().add(Arc::downgrade(&shelf));
+            self.sandbox.spares().add(Arc::downgrade(&shelf));
+        }
+        Self { shelf, ..self }
+    }
+
+    /// Instances that wait for another call.
+    pub(crate) fn idle(&self) -> usize {
+        self.shelf.as_ref().map_or(0, |shelf| shelf.len())
     }
 
     /// Asks the guest what it wants, with every call to a cluster denied. The answer is checked by itself, not against a grant.
     pub(crate) async fn describe(&self, identity: Arc<Identity>) -> Result<Description, LoadError> {
         let timeout = self.sandbox.options().describe_timeout;
-        let _slot = self.sandbox.slot().await;
-        let run = self.run(
-            identity,
-            Purpose::Describe,
-            Time {
-                deadline: Instant::now() + DESCRIBE_PATIENCE * timeout,
-                ticks: ticks(timeout),
-            },
-            async |store, instance| {
-                self.reconciler
-                    .load(&mut *store, instance)?
-                    .call_describe(store)
-                    .await
-            },
-        );
-        let (outcome, _) = run.await;
+        let place = self.sandbox.place(&identity.tenant, true);
+        let Ok(place) = tokio::time::timeout(ROOM_TO_LOAD, place).await else {
+            let problem = format!(
+                "there was no room for an instance within {ROOM_TO_LOAD:?}: the pool is full of calls that run"
+            );
+            return Err(LoadError::Host { problem });
+        };
+        let time = Time {
+            deadline: Instant::now() + DESCRIBE_PATIENCE * timeout,
+            ticks: ticks(timeout),
+        };
+        let store = self.store(Call::new(identity, Purpose::Describe, time));
+        let run = self.run(Session::new(store, place), async |store, instance| {
+            self.reconciler
+                .load(&mut *store, instance)?
+                .call_describe(store)
+                .await
+        });
+        let outcome = run.await.map(|(answer, _)| answer);
         let described = outcome.map_err(|failure| LoadError::DescribeFailed {
             problem: describe_problem(failure, timeout),
         })?;
@@ -110,43 +136,71 @@ impl Code {
         let name = ControllerName::new("check").map_err(|error| LoadError::Host {
             problem: error.to_string(),
         })?;
-        let identity = Identity {
-            tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
+        let identity = Identity::new(
+            Tenant::new(TenantName::default(), &TenantLimits::default()),
             name,
-            grant: Arc::new(Grant::none()),
-            config: config.into(),
-            limits: Limits::default(),
-        };
-        self.describe(Arc::new(identity)).await
+            Arc::new(Grant::none()),
+            config.into(),
+            Limits::default(),
+            History::default(),
+        );
+        self.describe(identity).await
     }
 
-    /// Runs `reconcile` in an instance of its own.
+    /// Runs `reconcile`, in an instance of its own or in one that waited for another call.
     pub(crate) async fn reconcile(
         &self,
         identity: Arc<Identity>,
         context: Context,
-    ) -> (Result<Action, Failure>, Usage) {
-        let _slot = self.sandbox.slot().await;
-        let deadline = deadline(identity.limits.timeout, context.deadline());
-        let client = context.client(&identity.grant);
+    ) -> Result<Action, Failure> {
+        let time = Time::until(deadline(identity.limits.timeout, context.deadline()));
+        let client = context.client(&identity.grant).under(identity.clone());
         let request = types::Request::from(&context.request);
-        let run = self.run(
-            identity,
-            Purpose::Reconcile(context),
-            Time::until(deadline),
-            async |store, instance| {
-                let cluster = store
-                    .data_mut()
-                    .give(ClusterHandle::new(client, Reach::Everything))?;
-                self.reconciler
-                    .load(&mut *store, instance)?
-                    .call_reconcile(store, &request, cluster)
-                    .await
-            },
-        );
-        let (outcome, usage) = run.await;
-        let outcome = outcome.and_then(|answer| answer.map(Action::from).map_err(Failure::from));
-        (outcome, usage)
+        let session = self
+            .session(&identity, Purpose::Reconcile(context), time)
+            .await?;
+        let run = self.run(session, async |store, instance| {
+            let cluster = store
+                .data_mut()
+                .give(ClusterHandle::new(client, Reach::Everything))?;
+            self.reconciler
+                .load(&mut *store, instance)?
+                .call_reconcile(store, &request, cluster)
+                .await
+        });
+        let (answer, session) = run.await?;
+        self.keep(session);
+        answer.map(Action::from).map_err(Failure::from)
+    }
+
+    /// Where a call runs: in an instance that waited for it, or in a new one.
+    async fn session(
+        &self,
+        identity: &Arc<Identity>,
+        purpose: Purpose,
+        time: Time,
+    ) -> Result<Session, Failure> {
+        if let Some(mut session) = self.shelf.as_ref().and_then(|shelf| shelf.take()) {
+            let call = session.store.data_mut();
+            call.begin(purpose, time);
+            let handles = call.most_handles();
+            session.store.set_max_component_handles(handles);
+            return Ok(session);
+        }
+        let place = self.sandbox.place(&identity.tenant, false);
+        let Ok(place) = tokio::time::timeout_at(time.deadline, place).await else {
+            return Err(failure::no_room());
+        };
+        let store = self.store(Call::new(identity.clone(), purpose, time));
+        Ok(Session::new(store, place))
+    }
+
+    /// Keeps an instance for another call, if it may serve one and nobody else needs its place.
+    fn keep(&self, session: Session) {
+        let Some(shelf) = &self.shelf else { return };
+        if self.sandbox.has_room() && shelf.keep(session) {
+            self.sandbox.sweep();
+        }
     }
 
     /// Runs `map-objects` in an instance of its own. `None`: the guest has no mapper.
@@ -159,66 +213,72 @@ impl Code {
         objects: &[Json],
     ) -> Option<Result<Vec<Request>, String>> {
         let mapper = self.mapper.as_ref()?;
-        let _slot = self.sandbox.slot().await;
-        let deadline = deadline(identity.limits.timeout, None);
+        let time = Time::until(deadline(identity.limits.timeout, None));
         let kind = types::GroupVersionKind::from(kind);
         let objects: Vec<String> = objects
             .iter()
             .map(|object| String::from_utf8_lossy(object).into_owned())
             .collect();
-        let run = self.run(
-            identity,
-            Purpose::Map(around),
-            Time::until(deadline),
-            async |store, instance| {
-                let cluster = store
-                    .data_mut()
-                    .give(ClusterHandle::new(client, Reach::CachedReads))?;
-                mapper
-                    .load(&mut *store, instance)?
-                    .call_map_objects(store, cluster, &kind, &objects)
-                    .await
-            },
-        );
-        let (outcome, _) = run.await;
-        Some(match outcome {
-            Ok(Ok(requests)) => requests.into_iter().map(request).collect(),
-            Ok(Err(problem)) => Err(problem),
+        let client = client.under(identity.clone());
+        // Events come from everywhere: what a guest remembers between them would be nobody's.
+        let place = self.sandbox.place(&identity.tenant, false);
+        let Ok(place) = tokio::time::timeout_at(time.deadline, place).await else {
+            return Some(Err(failure::no_room().message));
+        };
+        let store = self.store(Call::new(identity, Purpose::Map(around), time));
+        let run = self.run(Session::new(store, place), async |store, instance| {
+            let cluster = store
+                .data_mut()
+                .give(ClusterHandle::new(client, Reach::CachedReads))?;
+            mapper
+                .load(&mut *store, instance)?
+                .call_map_objects(store, cluster, &kind, &objects)
+                .await
+        });
+        Some(match run.await {
+            Ok((Ok(requests), _)) => requests.into_iter().map(request).collect(),
+            Ok((Err(problem), _)) => Err(problem),
             Err(failure) => Err(failure.message),
         })
     }
 
-    /// One call, from a fresh store to its end. What the guest did wrong is a failure; the store is gone either way.
+    /// One call, to its end. What the guest did wrong is a failure, and its instance is gone then.
     async fn run<T>(
         &self,
-        identity: Arc<Identity>,
-        purpose: Purpose,
-        time: Time,
+        mut session: Session,
         call: impl AsyncFnOnce(&mut Store<Call>, &Instance) -> wasmtime::Result<T>,
-    ) -> (Result<T, Failure>, Usage) {
-        let timeout = identity.limits.timeout;
-        let mut store = self.store(Call::new(identity, purpose, time));
-        let outcome = tokio::time::timeout_at(time.deadline + WAITING, async {
-            let instance = self.pre.instantiate_async(&mut store).await?;
-            call(&mut store, &instance).await
+    ) -> Result<(T, Session), Failure> {
+        let (identity, deadline, loading) = {
+            let call = session.store.data();
+            let loading = matches!(call.purpose, Purpose::Describe);
+            (call.identity.clone(), call.time.deadline, loading)
+        };
+        let _running = self.sandbox.running();
+        let mut turn = Turn::new(self.sandbox.processors().clone(), identity.clone(), loading);
+        let work = turn.of(async {
+            let store = &mut session.store;
+            store.set_epoch_deadline(1);
+            let instance = match session.instance {
+                Some(instance) => instance,
+                None => *session
+                    .instance
+                    .insert(self.pre.instantiate_async(&mut *store).await?),
+            };
+            call(store, &instance).await
         });
-        let outcome = outcome.await;
-        store.data_mut().revoke();
-        let usage = Usage {
-            memory: store.data().meter.memory(),
+        let outcome = tokio::time::timeout_at(deadline + WAITING, work).await;
+        let last_words = session.store.data_mut().end();
+        let failure = match outcome {
+            Ok(Ok(value)) => return Ok((value, session)),
+            Ok(Err(error)) => failure::explain(&error, session.store.data(), last_words.as_deref()),
+            Err(_) if turn.is_waiting() => failure::timed_out_in_line(identity.limits.timeout),
+            Err(_) => failure::timed_out_waiting(identity.limits.timeout),
         };
-        let result = match outcome {
-            Ok(Ok(value)) => {
-                store.data().journal.finish();
-                Ok(value)
-            }
-            Ok(Err(error)) => Err(failure::explain(&error, store.data())),
-            Err(_) => {
-                store.data().journal.finish();
-                Err(failure::timed_out_waiting(timeout))
-            }
-        };
-        (result, usage)
+        if let Some(limit) = hit(failure.reason) {
+            identity.hit(limit);
+        }
+        tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
+        Err(failure)
     }
 
     fn store(&self, call: Call) -> Store<Call> {
@@ -230,7 +290,6 @@ impl Code {
         store.limiter(|call| &mut call.meter);
         store.set_hostcall_fuel(host_call_bytes);
         store.set_max_component_handles(handles);
-        store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut context| {
             if context.data_mut().time.tick() {
                 Ok(UpdateDeadline::Yield(1))
@@ -239,6 +298,16 @@ impl Code {
             }
         });
         store
+    }
+}
+
+/// The limit that a failure stands for. Memory and tables are counted where they are refused.
+fn hit(reason: &str) -> Option<Limit> {
+    match reason {
+        "timeout" => Some(Limit::Timeout),
+        "stack" => Some(Limit::Stack),
+        "host-call" => Some(Limit::HostCallBytes),
+        _ => None,
     }
 }
 

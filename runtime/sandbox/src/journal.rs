@@ -1,14 +1,17 @@
 //! The lines that a call of a guest writes, within its budget: by the interface `log`, and by standard output and error. Entry point:
 //! [`Journal`].
 
+mod rate;
 mod stdio;
 
+pub(crate) use rate::LogRate;
 pub(crate) use stdio::Stdio;
 
 use crate::bindings::windlass::runtime::log::Level;
 use parking_lot::Mutex;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Longest message, in bytes.
 const MESSAGE: usize = 4096;
@@ -21,9 +24,12 @@ const FIELD_VALUE: usize = 1024;
 /// What a line costs besides its text, so that empty lines are not free.
 const LINE: usize = 32;
 
-/// The lines of one call, within its budget. Clones share it.
+/// The lines of one call, within its budget and within the rate of all calls of its guest. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Journal(Arc<Mutex<State>>);
+pub(crate) struct Journal {
+    state: Arc<Mutex<State>>,
+    rate: Option<Arc<LogRate>>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -31,24 +37,52 @@ struct State {
     left: usize,
     /// Lines that were over the budget.
     dropped: u64,
+    /// Lines that were over the rate.
+    hasty: u64,
     /// The last line of level error: what a guest says before it traps.
     last_error: Option<String>,
 }
 
-impl Journal {
-    pub(crate) fn new(budget: usize) -> Self {
-        Self(Arc::new(Mutex::new(State {
+/// What became of a call's lines.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The last line of level error.
+    pub(crate) last_error: Option<String>,
+    /// Whether some were over the call's budget.
+    pub(crate) over_budget: bool,
+    /// Whether some were over the guest's rate.
+    pub(crate) over_rate: bool,
+}
+
+impl State {
+    fn new(budget: usize) -> Self {
+        Self {
             left: budget,
             dropped: 0,
+            hasty: 0,
             last_error: None,
-        })))
+        }
+    }
+}
+
+impl Journal {
+    pub(crate) fn new(budget: usize, rate: Option<Arc<LogRate>>) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State::new(budget))),
+            rate,
+        }
+    }
+
+    /// Another call begins, with a budget of its own.
+    pub(crate) fn begin(&self, budget: usize) {
+        *self.state.lock() = State::new(budget);
     }
 
     /// Writes a line to the host's log. The span around it says whose it is.
     pub(crate) fn write(&self, level: Level, message: &str, fields: &[(String, String)]) {
         let message = clean(message, MESSAGE);
         let fields = join(fields);
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let cost = message.len() + fields.len() + LINE;
         if state.left < cost {
             state.left = 0;
@@ -63,23 +97,37 @@ impl Journal {
                 format!("{message} {fields}")
             });
         }
+        let allowed = |rate: &Arc<LogRate>| rate.allows(cost, Instant::now());
+        if !self.rate.as_ref().is_none_or(allowed) {
+            state.hasty += 1;
+            return;
+        }
         drop(state);
         emit(level, &message, &fields);
     }
 
-    /// Says how many lines the budget cost, and hands out the last error.
-    pub(crate) fn finish(&self) -> Option<String> {
-        let mut state = self.0.lock();
+    /// Ends the call: says how many lines the limits cost.
+    pub(crate) fn finish(&self) -> Told {
+        let mut state = self.state.lock();
         if state.dropped > 0 {
             tracing::warn!(target: "guest", lines = state.dropped, "the rest of this call's log was dropped: it is over limits.logBytes");
-            state.dropped = 0;
         }
-        state.last_error.take()
+        let lines = self.rate.as_ref().filter(|_| state.hasty > 0);
+        if let Some(lines) = lines.and_then(|rate| rate.to_tell(Instant::now())) {
+            tracing::warn!(target: "guest", lines, "lines of the log were dropped: they are over limits.logBytesPerSecond");
+        }
+        let told = Told {
+            last_error: state.last_error.take(),
+            over_budget: state.dropped > 0,
+            over_rate: state.hasty > 0,
+        };
+        (state.dropped, state.hasty) = (0, 0);
+        told
     }
 
     #[cfg(test)]
     pub(crate) fn dropped(&self) -> u64 {
-        self.0.lock().dropped
+        self.state.lock().dropped
     }
 }
 
@@ -157,12 +205,31 @@ mod tests {
 
     #[test]
     fn what_is_over_the_budget_is_dropped_and_counted() {
-        let journal = Journal::new(100);
+        let journal = Journal::new(100, None);
         journal.write(Level::Error, "first", &[]);
         journal.write(Level::Info, &"x".repeat(100), &[]);
         journal.write(Level::Info, "after the end nothing is written", &[]);
         assert_eq!(journal.dropped(), 2);
-        assert_eq!(journal.finish().as_deref(), Some("first"));
-        assert_eq!(journal.dropped(), 0);
+        let told = journal.finish();
+        assert_eq!(told.last_error.as_deref(), Some("first"));
+        assert!(told.over_budget && !told.over_rate);
+        assert_eq!(journal.finish(), Told::default());
+        journal.begin(100);
+        journal.write(Level::Error, "the next call has its own", &[]);
+        assert!(!journal.finish().over_budget);
+    }
+
+    #[test]
+    fn what_is_over_the_rate_is_dropped_and_its_words_are_kept_for_a_trap() {
+        let limit = windlass_fleet::cluster::RateLimit {
+            per_second: 1.0,
+            burst: 1,
+        };
+        let rate = Arc::new(LogRate::new(limit, Instant::now()));
+        let journal = Journal::new(1000, Some(rate));
+        journal.write(Level::Error, "why it trapped", &[]);
+        let told = journal.finish();
+        assert_eq!(told.last_error.as_deref(), Some("why it trapped"));
+        assert!(told.over_rate && !told.over_budget);
     }
 }

@@ -24,8 +24,9 @@
 //! ```
 //!
 //! # Guarantees
-//! * Every call runs in an instance of its own, with bounds on memory, time, tables, handles, bytes in and out, and log; what
-//!   hits one ends that call and nothing else. See [`Limits`].
+//! * Every call runs in an instance of its own, unless its operator allows that it serves several ([`Isolation`]), with bounds on
+//!   memory, time, tables, handles, calls, bytes in and out, and log; what hits one ends that call and nothing else. See [`Limits`].
+//! * Tenants share the processors by weight, whatever their guests do. See [`TenantLimits`].
 //! * A guest reaches a cluster only through the fleet's client, which checks the grant on every call. It has no files, no
 //!   environment, no sockets.
 //! * A guest that is busy yields every millisecond.
@@ -35,13 +36,21 @@
 mod options;
 mod digest;
 mod cache;
-mod memory;
 mod kinds;
 mod handle;
 mod bindings;
 mod journal;
+mod limit;
+mod denial;
+mod spare;
+mod pool;
+mod tenant;
+mod identity;
+mod memory;
+mod share;
 mod call;
 mod capability;
+mod session;
 mod engine;
 mod compiler;
 mod description;
@@ -57,9 +66,12 @@ pub use compiler::compile;
 pub use description::DescriptionError;
 pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
-pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Isolation};
+pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Reload};
 pub use inspection::Inspection;
-pub use memory::Tenant;
-pub use options::{CacheOptions, Compiler, CompilerProcess, Limits, Options, TenantLimits};
+pub use limit::limits;
+pub use options::{
+    CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,
+};
 pub use revision::{LoadError, Revision, Source};
 pub use runtime::GuestRuntime;
+pub use tenant::Tenant;

@@ -1,62 +1,9 @@
-//! What guests may allocate: each instance by itself, and all instances of a tenant from one account. Entry points:
-//! [`Tenant`] and [`Meter`].
+//! What guests may allocate: each instance by itself, and all instances of a tenant from one account. Entry point: [`Meter`].
 
-use crate::options::TenantLimits;
+use crate::identity::Identity;
+use crate::limit::Limit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use wasmtime::ResourceLimiter;
-use windlass_fleet::TenantName;
-
-/// A tenant, as far as guests know it: a name and an account that all of its instances draw from.
-#[derive(Debug)]
-pub struct Tenant {
-    name: TenantName,
-    /// In bytes.
-    limit: AtomicUsize,
-    /// Sum of what the meters of live instances have charged, in bytes.
-    used: AtomicUsize,
-}
-
-impl Tenant {
-    /// A tenant without instances.
-    #[must_use]
-    pub fn new(name: TenantName, limits: &TenantLimits) -> Arc<Self> {
-        Arc::new(Self {
-            name,
-            limit: AtomicUsize::new(limits.memory),
-            used: AtomicUsize::new(0),
-        })
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &TenantName {
-        &self.name
-    }
-
-    /// Memory of its live instances, in bytes.
-    #[must_use]
-    pub fn memory_used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// Changes its limits. Instances that live above a smaller one keep what they have and get no more.
-    pub fn set_limits(&self, limits: &TenantLimits) {
-        self.limit.store(limits.memory, Ordering::Relaxed);
-    }
-
-    fn charge(&self, bytes: usize) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
-        self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
-            .is_ok()
-    }
-
-    fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
 
 /// Which limit refused an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +17,14 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
+    fn limit(self) -> Limit {
+        match self {
+            Self::Instance(_) => Limit::Memory,
+            Self::Tenant => Limit::TenantMemory,
+            Self::Table(_) => Limit::Tables,
+        }
+    }
+
     /// For a failure's message.
     pub(crate) fn describe(self) -> String {
         match self {
@@ -83,23 +38,19 @@ impl Refusal {
 /// Counts what one instance allocates, and gives it back to the tenant when dropped.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    tenant: Arc<Tenant>,
-    memory_limit: usize,
-    table_limit: usize,
-    /// Bytes of all memories; charged to `tenant`.
+    identity: Arc<Identity>,
+    /// Bytes of all memories; charged to the tenant.
     memory: usize,
     /// Elements of all tables.
     elements: usize,
-    /// The last allocation that was refused. The guest may live on; if it traps, this is why.
+    /// The last allocation that was refused in this call. The guest may live on; if it traps, this is why.
     refusal: Option<Refusal>,
 }
 
 impl Meter {
-    pub(crate) fn new(tenant: Arc<Tenant>, memory_limit: usize, table_limit: usize) -> Self {
+    pub(crate) fn new(identity: Arc<Identity>) -> Self {
         Self {
-            tenant,
-            memory_limit,
-            table_limit,
+            identity,
             memory: 0,
             elements: 0,
             refusal: None,
@@ -115,11 +66,16 @@ impl Meter {
         self.refusal
     }
 
+    /// Another call begins in the same instance: what was refused before is not its doing.
+    pub(crate) fn begin(&mut self) {
+        self.refusal = None;
+    }
+
     fn grow_memory(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.memory.saturating_add(more) > self.memory_limit {
-            return Err(Refusal::Instance(self.memory_limit));
+        if self.memory.saturating_add(more) > self.identity.limits.memory {
+            return Err(Refusal::Instance(self.identity.limits.memory));
         }
-        if !self.tenant.charge(more) {
+        if !self.identity.tenant.charge(more) {
             return Err(Refusal::Tenant);
         }
         self.memory += more;
@@ -127,16 +83,20 @@ impl Meter {
     }
 
     fn grow_table(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.elements.saturating_add(more) > self.table_limit {
-            return Err(Refusal::Table(self.table_limit));
+        if self.elements.saturating_add(more) > self.identity.limits.table_elements {
+            return Err(Refusal::Table(self.identity.limits.table_elements));
         }
         self.elements += more;
         Ok(())
     }
 
     fn answer(&mut self, outcome: Result<(), Refusal>) -> bool {
-        self.refusal = outcome.err().or(self.refusal);
-        outcome.is_ok()
+        let Err(refusal) = outcome else { return true };
+        if self.refusal.is_none() {
+            self.identity.hit(refusal.limit());
+        }
+        self.refusal = Some(refusal);
+        false
     }
 }
 
@@ -164,7 +124,8 @@ impl ResourceLimiter for Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.tenant.release(self.memory);
+        self.identity.ledger().had(self.memory);
+        self.identity.tenant.release(self.memory);
     }
 }
 
@@ -191,15 +152,39 @@ impl std::fmt::Display for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::History;
+    use crate::options::{Limits, TenantLimits};
+    use crate::tenant::Tenant;
+    use windlass_fleet::{ControllerName, Grant, TenantName};
 
     fn tenant(memory: usize) -> Arc<Tenant> {
-        Tenant::new(TenantName::default(), &TenantLimits { memory })
+        let limits = TenantLimits {
+            memory,
+            ..TenantLimits::default()
+        };
+        Tenant::new(TenantName::default(), &limits)
+    }
+
+    fn meter(tenant: &Arc<Tenant>) -> Meter {
+        let limits = Limits {
+            memory: 100,
+            table_elements: 10,
+            ..Limits::default()
+        };
+        Meter::new(Identity::new(
+            tenant.clone(),
+            ControllerName::new("eater").unwrap(),
+            Arc::new(Grant::none()),
+            "{}".into(),
+            limits,
+            History::default(),
+        ))
     }
 
     #[test]
     fn an_instance_stops_at_its_own_limit() {
         let tenant = tenant(1000);
-        let mut meter = Meter::new(tenant.clone(), 100, 10);
+        let mut meter = meter(&tenant);
         assert!(meter.memory_growing(0, 60, None).unwrap());
         assert!(!meter.memory_growing(60, 101, None).unwrap());
         assert_eq!(
@@ -208,13 +193,13 @@ mod tests {
         );
         assert!(!meter.table_growing(0, 11, None).unwrap());
         assert_eq!(tenant.memory_used(), 60);
+        assert_eq!(meter.identity.ledger().hits()["memory"], 1);
     }
 
     #[test]
     fn instances_of_a_tenant_share_an_account_and_give_back() {
         let tenant = tenant(100);
-        let mut first = Meter::new(tenant.clone(), 100, 10);
-        let mut second = Meter::new(tenant.clone(), 100, 10);
+        let (mut first, mut second) = (meter(&tenant), meter(&tenant));
         assert!(first.memory_growing(0, 80, None).unwrap());
         assert!(!second.memory_growing(0, 30, None).unwrap());
         assert_eq!(second.refusal(), Some(Refusal::Tenant));

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use windlass_fleet::cluster::RateLimit;
 
 const MIB: usize = 1 << 20;
 
@@ -20,6 +21,8 @@ pub struct Options {
     /// Longest `describe()`, in time that it runs; on a machine that is busy with other things it may take longer by the clock.
     /// Default: 50 ms.
     pub describe_timeout: Duration,
+    /// Calls that compute at once. Default: one per processor of the machine, as guests have threads.
+    pub processors: Option<usize>,
     /// Where components are compiled. Default: in this process.
     pub compiler: Compiler,
     /// Where what was compiled is kept. Default: nowhere.
@@ -33,6 +36,7 @@ impl Default for Options {
             max_memory: 256 * MIB,
             max_component: 64 * MIB,
             describe_timeout: Duration::from_millis(50),
+            processors: None,
             compiler: Compiler::InProcess,
             cache: None,
         }
@@ -121,8 +125,45 @@ pub struct Limits {
     pub response_bytes: usize,
     /// Operations in a batch. Default: 1000.
     pub batch_operations: usize,
+    /// Objects in a page of a list; a guest that asks for more is given this many. Default: 5000.
+    pub list_items: u32,
+    /// Calls of cluster functions in one call of the guest, each operation of a batch counted. Default: 10 000.
+    pub host_calls: u32,
+    /// Calls to API servers that begin per second, of all calls of the guest together. What a cache answers is none. Default:
+    /// no limit.
+    pub requests_per_second: Option<Rate>,
     /// Bytes of log lines, standard output and standard error included. Default: 64 KiB.
     pub log_bytes: usize,
+    /// Bytes of log lines per second, of all calls of the guest together. Default: 256 KiB.
+    pub log_bytes_per_second: Option<Rate>,
+}
+
+/// So much per second; after a pause, as much at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// At least one.
+    pub per_second: u32,
+}
+
+impl Rate {
+    pub(crate) fn limit(self) -> RateLimit {
+        RateLimit {
+            per_second: f64::from(self.per_second.max(1)),
+            burst: self.per_second.max(1),
+        }
+    }
+}
+
+impl Limits {
+    /// The rate of log lines. After a pause at least the lines of one call fit.
+    pub(crate) fn log_rate(&self) -> Option<RateLimit> {
+        let limit = self.log_bytes_per_second?.limit();
+        let call = u32::try_from(self.log_bytes).unwrap_or(u32::MAX);
+        Some(RateLimit {
+            burst: limit.burst.max(call),
+            ..limit
+        })
+    }
 }
 
 impl Default for Limits {
@@ -136,7 +177,49 @@ impl Default for Limits {
             object_bytes: 4 * MIB,
             response_bytes: 16 * MIB,
             batch_operations: 1000,
+            list_items: 5000,
+            host_calls: 10_000,
+            requests_per_second: None,
             log_bytes: 64 << 10,
+            log_bytes_per_second: Some(Rate {
+                per_second: 256 << 10,
+            }),
+        }
+    }
+}
+
+/// How instances are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// A new instance for every call. Nothing of a guest outlives a call. Default.
+    #[default]
+    Fresh,
+    /// An instance serves several calls of `reconcile`, one after the other: what the guest keeps in its memory is there in the
+    /// next call, whatever request and cluster that is of. Never across guests, tenants, grants, revisions or configurations, and
+    /// never after a call that trapped, timed out or was cancelled.
+    Reuse(Reuse),
+}
+
+/// Bounds of what an instance may serve. Whichever is reached first ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reuse {
+    /// Calls. Default: 100.
+    pub calls: u32,
+    /// Time since it was made. Default: 1 min.
+    pub age: Duration,
+    /// Linear memory that it has after a call, in bytes. Default: 32 MiB.
+    pub memory: usize,
+    /// Instances that wait for a call at once. They count in the tenant's memory, and are given up when that is short. Default: 4.
+    pub idle: u32,
+}
+
+impl Default for Reuse {
+    fn default() -> Self {
+        Self {
+            calls: 100,
+            age: Duration::from_secs(60),
+            memory: 32 * MIB,
+            idle: 4,
         }
     }
 }
@@ -146,10 +229,24 @@ impl Default for Limits {
 pub struct TenantLimits {
     /// Linear memory of all live instances together, in bytes. Default: 512 MiB.
     pub memory: usize,
+    /// Its share of the processors beside other tenants. Default: 1.
+    pub weight: u32,
+    /// Thousandths of a processor that its guests may use together, even while others use nothing. Default: no limit.
+    pub cpu_millis: Option<u32>,
+    /// Calls to API servers under way at once, of all of its guests. Default: 64.
+    pub requests_in_flight: usize,
+    /// Calls to API servers that begin per second, of all of its guests. Default: no limit.
+    pub requests_per_second: Option<Rate>,
 }
 
 impl Default for TenantLimits {
     fn default() -> Self {
-        Self { memory: 512 * MIB }
+        Self {
+            memory: 512 * MIB,
+            weight: 1,
+            cpu_millis: None,
+            requests_in_flight: 64,
+            requests_per_second: None,
+        }
     }
 }

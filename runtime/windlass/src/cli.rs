@@ -43,6 +43,8 @@ pub(crate) struct Cli {
 pub(crate) enum Format {
     /// For people.
     Text,
+    /// For people with wide terminals: `get reconcilers` and `get tenants` show more.
+    Wide,
     /// For programs.
     Json,
 }

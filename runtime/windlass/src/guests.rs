@@ -1,7 +1,8 @@
 //! Documents and components into controllers. Entry points: [`Guests::controller`] and [`inspect`].
 
 use crate::engine;
-use crate::kinds::{Impersonate, ReconcilerSpec, RuleSpec, TenantSpec};
+use crate::kinds::{Ceiling, Effective, Impersonate, ReconcilerSpec, RuleSpec, TenantSpec};
+use crate::roster::Roster;
 use anyhow::Result;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +15,7 @@ use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    Guest, GuestOptions, Inspection, Isolation, Limits, Options, Revision, Sandbox, Source, Tenant,
-    TenantLimits,
+    Guest, GuestOptions, Inspection, Limits, Options, Revision, Sandbox, Source, Tenant,
 };
 
 /// The SHA-256 of a component, printed in hexadecimal.
@@ -40,13 +40,15 @@ impl fmt::Display for Digest {
     }
 }
 
-/// What a tenant's document says of its reconcilers' grants.
+/// What a tenant's document says of its reconcilers' grants and limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Terms {
     /// The rules that bound theirs; none: there is no bound.
     pub(crate) ceiling: Option<Vec<RuleSpec>>,
     /// Whom calls are made in the name of.
     pub(crate) impersonate: Option<Impersonate>,
+    /// What bounds their limits.
+    pub(crate) limits: Ceiling,
 }
 
 impl Terms {
@@ -55,6 +57,7 @@ impl Terms {
         Self {
             ceiling: spec.rules.clone(),
             impersonate: spec.impersonate.clone(),
+            limits: spec.limits.per_reconciler.clone(),
         }
     }
 }
@@ -65,7 +68,7 @@ pub(crate) struct Order<'a> {
     pub(crate) name: &'a str,
     /// What its document asks for.
     pub(crate) spec: &'a ReconcilerSpec,
-    /// What its tenant's document says of its grant.
+    /// What its tenant's document says of its grant and limits.
     pub(crate) terms: &'a Terms,
     /// Where the component was read, for messages.
     pub(crate) path: &'a Path,
@@ -78,9 +81,8 @@ pub(crate) struct Order<'a> {
 /// The guests of this process.
 pub(crate) struct Guests {
     sandbox: Sandbox,
-    tenants: BTreeMap<String, Arc<Tenant>>,
-    /// By reconciler.
-    guests: BTreeMap<String, Arc<Guest>>,
+    /// Those that serve, and their tenants.
+    roster: Arc<Roster>,
     /// Compiled components, shared by reconcilers of the same one.
     revisions: BTreeMap<Digest, Revision>,
 }
@@ -90,12 +92,11 @@ impl Guests {
     ///
     /// # Errors
     /// When the engine cannot be made on this machine.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
+    pub(crate) fn new(options: &Options, roster: Arc<Roster>) -> Result<Self> {
         let sandbox = engine::start(options)?;
         Ok(Self {
             sandbox,
-            tenants: BTreeMap::new(),
-            guests: BTreeMap::new(),
+            roster,
             revisions: BTreeMap::new(),
         })
     }
@@ -105,15 +106,12 @@ impl Guests {
     /// # Errors
     /// When the name is none of a tenant.
     pub(crate) fn set_tenant(&mut self, name: &str, spec: &TenantSpec) -> Result<(), String> {
-        let limits = TenantLimits {
-            memory: bytes(spec.memory().0),
-        };
-        match self.tenants.get(name) {
+        let limits = spec.guests();
+        match self.roster.tenant(name) {
             Some(tenant) => tenant.set_limits(&limits),
             None => {
                 let tenant = TenantName::new(name).map_err(|error| error.to_string())?;
-                self.tenants
-                    .insert(name.to_owned(), Tenant::new(tenant, &limits));
+                self.roster.put_tenant(Tenant::new(tenant, &limits));
             }
         }
         Ok(())
@@ -135,7 +133,12 @@ impl Guests {
         } = order;
         let grant = Arc::new(grant(&spec.rules, terms)?);
         let revision = self.revision(path, bytes, digest).await?;
-        let options = self.options(name, spec, grant.clone())?;
+        let Effective {
+            limits,
+            concurrency,
+        } = spec.limits.under(&terms.limits);
+        let timeout = limits.timeout;
+        let options = self.options(name, spec, grant.clone(), limits)?;
         let tenant = options.tenant.name().clone();
         let guest = self
             .guest(name, options, revision)
@@ -148,8 +151,8 @@ impl Guests {
             .grant(grant)
             .engage(selection(spec).map_err(|error| error.to_string())?)
             .options(ControllerOptions {
-                concurrency: spec.limits.concurrency,
-                timeout: spec.timeout().0,
+                concurrency,
+                timeout,
                 resync: spec.resync.map(|resync| resync.0),
                 ..ControllerOptions::default()
             });
@@ -167,7 +170,17 @@ impl Guests {
 
     /// Forgets a reconciler.
     pub(crate) fn remove(&mut self, name: &str) {
-        self.guests.remove(name);
+        self.roster.remove(name);
+    }
+
+    /// Forgets tenants that have neither a document nor a reconciler, and has those without a document back at the defaults.
+    pub(crate) fn keep_tenants(&mut self, documents: &BTreeSet<&str>, used: &BTreeSet<&str>) {
+        self.roster.keep_tenants(&(documents | used));
+        for tenant in self.roster.tenants() {
+            if !documents.contains(tenant.name().as_str()) {
+                tenant.set_limits(&TenantSpec::default().guests());
+            }
+        }
     }
 
     /// Forgets compiled components that none of these is.
@@ -205,24 +218,21 @@ impl Guests {
         name: &str,
         spec: &ReconcilerSpec,
         grant: Arc<Grant>,
+        limits: Limits,
     ) -> Result<GuestOptions, String> {
-        if !self.tenants.contains_key(spec.tenant()) {
+        if self.roster.tenant(spec.tenant()).is_none() {
             self.set_tenant(spec.tenant(), &TenantSpec::default())?;
         }
-        let Some(tenant) = self.tenants.get(spec.tenant()) else {
+        let Some(tenant) = self.roster.tenant(spec.tenant()) else {
             return Err(format!("tenant {:?} is not known", spec.tenant()));
         };
         Ok(GuestOptions {
-            tenant: tenant.clone(),
+            tenant,
             name: ControllerName::new(name).map_err(|error| error.to_string())?,
             grant,
             config: spec.config_text(),
-            limits: Limits {
-                memory: bytes(spec.memory().0),
-                timeout: spec.timeout().0,
-                ..Limits::default()
-            },
-            isolation: Isolation::Fresh,
+            limits,
+            isolation: spec.isolation.guests(),
         })
     }
 
@@ -234,16 +244,13 @@ impl Guests {
         revision: Revision,
     ) -> Result<Arc<Guest>, windlass_sandbox::LoadError> {
         let tenant = options.tenant.name().to_string();
-        if let Some(guest) = self
-            .guests
-            .get(name)
-            .filter(|guest| guest.status().tenant == tenant)
-        {
+        let there = self.roster.guest(name);
+        if let Some(guest) = there.filter(|guest| guest.status().tenant == tenant) {
             guest.reconfigure(options, revision).await?;
-            return Ok(guest.clone());
+            return Ok(guest);
         }
         let guest = Guest::new(&self.sandbox, options, revision).await?;
-        self.guests.insert(name.to_owned(), guest.clone());
+        self.roster.put(name, guest.clone());
         Ok(guest)
     }
 }
@@ -349,9 +356,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// Limits beyond the address space are no limits.
-fn bytes(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
 }

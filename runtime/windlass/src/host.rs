@@ -7,6 +7,7 @@ use crate::kinds::ManagerSpec;
 use crate::load::Configuration;
 use crate::pressure::Pressure;
 use crate::rollback::Rollbacks;
+use crate::roster::Roster;
 use crate::tally::Tally;
 use arc_swap::ArcSwap;
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,6 +23,8 @@ pub(crate) struct Host {
     pub(crate) manager: ManagerHandle,
     /// What became of each reconciler.
     pub(crate) board: Arc<Board>,
+    /// The guests that serve, and their tenants.
+    pub(crate) roster: Arc<Roster>,
     /// The documents in effect.
     pub(crate) configuration: ArcSwap<Configuration>,
     /// What is wrong with documents as they are now.
@@ -45,6 +48,7 @@ impl Host {
     pub(crate) fn new(
         manager: ManagerHandle,
         board: Arc<Board>,
+        roster: Arc<Roster>,
         configuration: Configuration,
         mut registry: Registry,
         heartbeats: Vec<Heartbeat>,
@@ -59,6 +63,7 @@ impl Host {
         Arc::new(Self {
             manager,
             board,
+            roster,
             configuration: ArcSwap::from_pointee(configuration),
             problems: ArcSwap::default(),
             needs_restart: ArcSwap::default(),

@@ -143,7 +143,7 @@ impl Report {
     pub(crate) fn print(&self, format: Format) -> serde_json::Result<()> {
         match format {
             Format::Json => anstream::println!("{}", serde_json::to_string_pretty(self)?),
-            Format::Text => self.print_text(),
+            Format::Text | Format::Wide => self.print_text(),
         }
         Ok(())
     }

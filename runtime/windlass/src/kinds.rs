@@ -5,7 +5,9 @@
 
 mod caches;
 mod duration;
+mod isolation;
 mod leader_election;
+mod limits;
 mod manager;
 mod provider;
 mod quantity;
@@ -14,9 +16,11 @@ mod rules;
 mod tenant;
 
 pub(crate) use duration::Interval;
+pub(crate) use isolation::IsolationSpec;
+pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{ProviderSpec, Source};
-pub(crate) use quantity::Bytes;
+pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::ReconcilerSpec;
 pub(crate) use rules::RuleSpec;
 pub(crate) use tenant::{Impersonate, TenantSpec};
@@ -24,6 +28,7 @@ pub(crate) use tenant::{Impersonate, TenantSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// The `apiVersion` of every document.
 pub(crate) const API_VERSION: &str = "windlass.dev/v1alpha1";
@@ -140,4 +145,18 @@ fn at_least_one(path: &str, value: Option<usize>) -> Result<(), Refusal> {
         Some(0) => Err(Refusal::new(path, "expected 1 or more, found 0")),
         _ => Ok(()),
     }
+}
+
+/// Refuses what is outside of a range, and names its ends.
+fn within<T: PartialOrd + fmt::Display>(
+    path: &str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<(), Refusal> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = (range.start(), range.end());
+    let message = format!("expected {least} to {most}, found {value}");
+    Err(Refusal::new(path, message))
 }

@@ -17,6 +17,8 @@ mod rollback;
 mod process;
 mod pressure;
 mod heartbeat;
+mod roster;
+mod accounts;
 mod host;
 mod clusters;
 mod guest_build;

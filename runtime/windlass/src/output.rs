@@ -191,6 +191,16 @@ pub(crate) fn age(seconds: u64) -> String {
     }
 }
 
+/// Time of a processor for people: `80ms`, `1.5s`, `2m`, `3h0m`.
+pub(crate) fn spent(seconds: f64) -> String {
+    match seconds {
+        0.0 => "0".to_owned(),
+        seconds if seconds < 1.0 => format!("{}ms", (seconds * 1000.0).ceil()),
+        seconds if seconds < 60.0 => format!("{seconds:.1}s"),
+        seconds => age(seconds as u64),
+    }
+}
+
 /// `1 cluster`, `3 clusters`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
@@ -239,6 +249,10 @@ mod tests {
         assert_eq!(
             [age(8), age(200), age(7500), age(400_000)],
             ["8s", "3m", "2h5m", "4d"]
+        );
+        assert_eq!(
+            [spent(0.0), spent(0.0123), spent(1.46), spent(200.0)],
+            ["0", "13ms", "1.5s", "3m"]
         );
         assert_eq!(
             [count(1, "cluster"), count(3, "cluster")],

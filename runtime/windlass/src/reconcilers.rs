@@ -110,6 +110,11 @@ impl Reconcilers {
             changes.extend(outcome.unwrap_or_default());
         }
         self.keep_used();
+        let documents = configuration.tenants();
+        let documents = documents.map(|(document, _)| document.identity.name.as_str());
+        let used = configuration.reconcilers().map(|(_, spec)| spec.tenant());
+        self.guests
+            .keep_tenants(&documents.collect(), &used.collect());
         changes
     }
 

@@ -4,6 +4,7 @@ mod providers;
 mod reload;
 mod shed;
 
+use crate::accounts::Accounts;
 use crate::admin;
 use crate::board::Board;
 use crate::cli::{Format, IdleArgs};
@@ -17,6 +18,7 @@ use crate::load::{Configuration, Merged, load, merge};
 use crate::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
 use crate::reconcilers::{Change, Reconcilers};
 use crate::rollback;
+use crate::roster::Roster;
 use crate::signals::stop_on_signals;
 use crate::simulated::Simulated;
 use anyhow::{Context, Result, bail};
@@ -76,6 +78,7 @@ struct Prepared {
     manager: Builder,
     registry: Registry,
     board: Arc<Board>,
+    roster: Arc<Roster>,
     reconcilers: Reconcilers,
     merged: Merged,
     heartbeats: Vec<Heartbeat>,
@@ -94,7 +97,10 @@ impl Prepared {
         let limits = merged.configuration.manager_spec().metric_limits();
         manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
         let board = Arc::new(Board::default());
-        let mut reconcilers = Reconcilers::new(Guests::new(&session.engine)?, board.clone());
+        let roster = Arc::new(Roster::default());
+        registry.register_collector(Box::new(Accounts(roster.clone())));
+        let guests = Guests::new(&session.engine, roster.clone())?;
+        let mut reconcilers = Reconcilers::new(guests, board.clone());
         for change in reconcilers.changes(&merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);
@@ -109,6 +115,7 @@ impl Prepared {
             manager,
             registry,
             board,
+            roster,
             reconcilers,
             merged,
             heartbeats: vec![
@@ -136,6 +143,7 @@ impl Prepared {
         let host = Host::new(
             bound.handle(),
             self.board,
+            self.roster,
             self.merged.configuration,
             self.registry,
             self.heartbeats,

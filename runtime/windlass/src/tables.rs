@@ -1,7 +1,7 @@
 //! Views as tables for people. Entry points: one function for each view.
 
-use crate::output::{Cell, Table, Tone, age, size};
-use crate::view::{ClusterView, ExplanationView, KeyView, ReconcilerView, TenantView};
+use crate::output::{Cell, Table, Tone, age, size, spent};
+use crate::view::{ClusterView, ExplanationView, KeyView, ReconcilerView, TenantView, UsageView};
 
 /// The local cluster has no name of its own to print.
 pub(crate) fn cluster_name(name: &str) -> &str {
@@ -42,12 +42,11 @@ pub(crate) fn clusters(views: &[ClusterView]) -> Table {
 
 /// Reconcilers: what they did, what waits, what is wrong.
 pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
-    let headings = [
+    let mut table = Table::new(&[
         "TENANT",
         "RECONCILER",
         "STATE",
         "REVISION",
-        "PREVIOUS",
         "CLUSTERS",
         "ATTEMPTS",
         "FAILED",
@@ -55,26 +54,16 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
         "WAITING",
         "BACKOFF",
         "TERMINAL",
+        "CPU",
+        "LIMITS HIT",
         "PROBLEM",
-    ];
-    let mut table = Table::new(&headings);
+    ]);
     for view in views {
-        let (state, tone) = match (view.serves, view.problem.is_empty()) {
-            (true, true) if view.rolled_back => ("RolledBack", Tone::Warn),
-            (true, true) => ("Serves", Tone::Good),
-            (true, false) => ("Stale", Tone::Warn),
-            (false, _) => ("Stopped", Tone::Bad),
-        };
-        let problems = [&view.problem, &view.last_error]
-            .into_iter()
-            .chain(&view.watch_problems);
-        let problem = problems.into_iter().find(|problem| !problem.is_empty());
         table.row([
             Cell::text(&view.tenant),
             Cell::text(&view.name),
-            Cell::toned(state, tone),
-            Cell::text(view.revision.chars().take(12).collect::<String>()),
-            Cell::text(view.previous.chars().take(12).collect::<String>()),
+            state_of(view),
+            Cell::text(short(&view.revision)),
             Cell::number(view.clusters),
             Cell::number(view.attempts),
             Cell::bad_number(view.failed),
@@ -82,10 +71,122 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
             Cell::number(view.waiting),
             Cell::bad_number(view.backoff),
             Cell::bad_number(view.terminal),
-            Cell::text(problem.map_or("", String::as_str)),
+            Cell::number(spent(view.usage.cpu_seconds)),
+            hits(&view.usage),
+            problem_of(view),
         ]);
     }
     table
+}
+
+/// Reconcilers: what they cost and hit, what they were denied, how their last reload went.
+pub(crate) fn reconcilers_wide(views: &[ReconcilerView]) -> Table {
+    let mut table = Table::new(&[
+        "TENANT",
+        "RECONCILER",
+        "STATE",
+        "REVISION",
+        "PREVIOUS",
+        "RELOAD",
+        "CLUSTERS",
+        "ATTEMPTS",
+        "FAILED BY GUEST",
+        "HOST",
+        "API",
+        "RUNNING",
+        "WAITING",
+        "BACKOFF",
+        "TERMINAL",
+        "CPU",
+        "CPU WAITED",
+        "MEMORY PEAK",
+        "IDLE",
+        "LIMITS HIT",
+        "DENIED",
+        "MISSING RULE",
+        "PROBLEM",
+    ]);
+    for view in views {
+        let usage = &view.usage;
+        let missing = view.missing_rules.first();
+        table.row([
+            Cell::text(&view.tenant),
+            Cell::text(&view.name),
+            state_of(view),
+            Cell::text(short(&view.revision)),
+            Cell::text(short(&view.previous)),
+            reload_of(view),
+            Cell::number(view.clusters),
+            Cell::number(view.attempts),
+            Cell::bad_number(usage.failed_by.guest),
+            Cell::bad_number(usage.failed_by.host),
+            Cell::bad_number(usage.failed_by.api),
+            Cell::number(view.running),
+            Cell::number(view.waiting),
+            Cell::bad_number(view.backoff),
+            Cell::bad_number(view.terminal),
+            Cell::number(spent(usage.cpu_seconds)),
+            Cell::number(spent(usage.cpu_waited_seconds)),
+            Cell::number(size(usage.memory_peak)),
+            Cell::number(usage.idle_instances),
+            hits(usage),
+            Cell::bad_number(usage.denials),
+            Cell::text(missing.map_or("", String::as_str)),
+            problem_of(view),
+        ]);
+    }
+    table
+}
+
+fn state_of(view: &ReconcilerView) -> Cell {
+    let (state, tone) = match (view.serves, view.problem.is_empty()) {
+        (true, true) if view.rolled_back => ("RolledBack", Tone::Warn),
+        (true, true) => ("Serves", Tone::Good),
+        (true, false) => ("Stale", Tone::Warn),
+        (false, _) => ("Stopped", Tone::Bad),
+    };
+    Cell::toned(state, tone)
+}
+
+fn problem_of(view: &ReconcilerView) -> Cell {
+    let problems = [&view.problem, &view.last_error]
+        .into_iter()
+        .chain(&view.watch_problems);
+    let problem = problems.into_iter().find(|problem| !problem.is_empty());
+    Cell::text(problem.map_or("", String::as_str))
+}
+
+fn reload_of(view: &ReconcilerView) -> Cell {
+    match &view.reload {
+        None => Cell::text(""),
+        Some(reload) if reload.in_effect => {
+            Cell::toned(format!("{} ago", age(reload.ago_seconds)), Tone::Good)
+        }
+        Some(reload) => Cell::toned(
+            format!("refused {} ago", age(reload.ago_seconds)),
+            Tone::Bad,
+        ),
+    }
+}
+
+/// The limits that were hit, the most often hit first.
+fn hits(usage: &UsageView) -> Cell {
+    /// As many as fit a column.
+    const SHOWN: usize = 2;
+    let mut hits: Vec<_> = usage.limit_hits.iter().collect();
+    hits.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let more = hits.len().saturating_sub(SHOWN);
+    let mut words: Vec<String> = hits
+        .iter()
+        .take(SHOWN)
+        .map(|(limit, count)| format!("{limit} {count}"))
+        .collect();
+    words.extend((more > 0).then(|| format!("{more} more")));
+    Cell::toned(words.join(", "), Tone::Warn)
+}
+
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
 }
 
 /// Tenants: their share and what they use of it.
@@ -100,25 +201,86 @@ pub(crate) fn tenants(views: &[TenantView]) -> Table {
         "RUNNING",
         "ATTEMPTS",
         "FAILED",
+        "CPU",
+        "LIMITS HIT",
     ];
     let mut table = Table::new(&headings);
     for view in views {
         table.row([
             Cell::text(&view.name),
             Cell::number(view.weight),
-            Cell::number(
-                view.concurrency
-                    .map_or("-".to_owned(), |limit| limit.to_string()),
-            ),
-            Cell::number(size(view.memory)),
+            Cell::number(or_dash(view.concurrency)),
+            memory_of(view),
             Cell::text(if view.ceiling { "yes" } else { "no" }),
             Cell::number(view.reconcilers),
             Cell::number(view.running),
             Cell::number(view.attempts),
             Cell::bad_number(view.failed),
+            Cell::number(spent(view.usage.cpu_seconds)),
+            hits(&view.usage),
         ]);
     }
     table
+}
+
+/// Tenants: as [`tenants`], with what bounds them and whose fault their failures were.
+pub(crate) fn tenants_wide(views: &[TenantView]) -> Table {
+    let headings = [
+        "TENANT",
+        "WEIGHT",
+        "CONCURRENCY",
+        "MEMORY",
+        "MEMORY PEAK",
+        "IDLE",
+        "CPU LIMIT",
+        "CEILING",
+        "RECONCILERS",
+        "RUNNING",
+        "REQUESTS",
+        "ATTEMPTS",
+        "FAILED BY GUEST",
+        "HOST",
+        "API",
+        "CPU",
+        "CPU WAITED",
+        "LIMITS HIT",
+        "DENIED",
+    ];
+    let mut table = Table::new(&headings);
+    for view in views {
+        let usage = &view.usage;
+        table.row([
+            Cell::text(&view.name),
+            Cell::number(view.weight),
+            Cell::number(or_dash(view.concurrency)),
+            memory_of(view),
+            Cell::number(size(usage.memory_peak)),
+            Cell::number(usage.idle_instances),
+            Cell::number(or_dash(view.cpu)),
+            Cell::text(if view.ceiling { "yes" } else { "no" }),
+            Cell::number(view.reconcilers),
+            Cell::number(view.running),
+            Cell::number(view.requests_in_flight),
+            Cell::number(view.attempts),
+            Cell::bad_number(usage.failed_by.guest),
+            Cell::bad_number(usage.failed_by.host),
+            Cell::bad_number(usage.failed_by.api),
+            Cell::number(spent(usage.cpu_seconds)),
+            Cell::number(spent(usage.cpu_waited_seconds)),
+            hits(usage),
+            Cell::bad_number(usage.denials),
+        ]);
+    }
+    table
+}
+
+fn memory_of(view: &TenantView) -> Cell {
+    let (used, most) = (size(view.memory_used), size(view.memory));
+    Cell::number(format!("{used} of {most}"))
+}
+
+fn or_dash(limit: Option<impl ToString>) -> String {
+    limit.map_or("-".to_owned(), |limit| limit.to_string())
 }
 
 /// Keys: what they do and why.

@@ -1,6 +1,10 @@
 //! What was done, read from the metrics that were counted anyway. Entry point: [`Tally::of`].
 
+use crate::view::BlameView;
 use std::collections::BTreeMap;
+
+/// The metric of failures by whose fault they were, as it is exposed.
+const FAILURES: &str = "windlass_reconcile_failures_total";
 
 /// The metric of finished attempts, as it is exposed.
 const RECONCILES: &str = "controller_runtime_reconcile_total";
@@ -38,6 +42,8 @@ struct Owner {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tally {
     counts: BTreeMap<Owner, Counts>,
+    /// By tenant and reconciler.
+    blamed: BTreeMap<(String, String), BlameView>,
 }
 
 impl Tally {
@@ -45,21 +51,12 @@ impl Tally {
     pub(crate) fn of(exposition: &str) -> Self {
         let mut tally = Self::default();
         for line in exposition.lines() {
-            let Some(series) = line
-                .strip_prefix(RECONCILES)
-                .and_then(|rest| rest.strip_prefix('{'))
-            else {
+            if let Some((labels, value)) = series_of(line, FAILURES) {
+                tally.blame(&labels, value);
+            }
+            let Some((labels, value)) = series_of(line, RECONCILES) else {
                 continue;
             };
-            let Some((labels, value)) = series.rsplit_once("} ") else {
-                continue;
-            };
-            let value = value
-                .split(' ')
-                .next()
-                .and_then(|value| value.parse::<f64>().ok())
-                .unwrap_or_default();
-            let labels = labels_of(labels);
             let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
             let owner = Owner {
                 tenant: label("tenant"),
@@ -68,11 +65,28 @@ impl Tally {
             };
             let counts = tally.counts.entry(owner).or_default();
             match label("result").as_str() {
-                "error" | "terminal" => counts.failed += value as u64,
-                _ => counts.succeeded += value as u64,
+                "error" | "terminal" => counts.failed += value,
+                _ => counts.succeeded += value,
             }
         }
         tally
+    }
+
+    fn blame(&mut self, labels: &BTreeMap<&str, String>, value: u64) {
+        let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
+        let owner = (label("tenant"), label("reconciler"));
+        let blamed = self.blamed.entry(owner).or_default();
+        match label("blame").as_str() {
+            "guest" => blamed.guest += value,
+            "host" => blamed.host += value,
+            _ => blamed.api += value,
+        }
+    }
+
+    /// Failures of one reconciler, in all clusters, by whose fault they were.
+    pub(crate) fn blamed(&self, tenant: &str, reconciler: &str) -> BlameView {
+        let owner = (tenant.to_owned(), reconciler.to_owned());
+        self.blamed.get(&owner).copied().unwrap_or_default()
     }
 
     /// Of one reconciler, in all clusters.
@@ -93,6 +107,14 @@ impl Tally {
             .for_each(|(_, counts)| sum.add(*counts));
         sum
     }
+}
+
+/// The labels and the value of a line, if it is of this metric.
+fn series_of<'a>(line: &'a str, metric: &str) -> Option<(BTreeMap<&'a str, String>, u64)> {
+    let series = line.strip_prefix(metric)?.strip_prefix('{')?;
+    let (labels, value) = series.rsplit_once("} ")?;
+    let value = value.split(' ').next()?.parse::<f64>().unwrap_or_default();
+    Some((labels_of(labels), value as u64))
 }
 
 /// Reads `a="x",b="y"`.
@@ -135,6 +157,9 @@ controller_runtime_reconcile_total{tenant=\"t\",reconciler=\"r\",cluster=\"alpha
 controller_runtime_reconcile_total{tenant=\"t\",reconciler=\"r\",cluster=\"alpha\",result=\"requeue_after\"} 1
 controller_runtime_reconcile_total{tenant=\"t\",reconciler=\"r\",cluster=\"b\\\"eta}\",result=\"error\"} 2
 controller_runtime_reconcile_total{tenant=\"t\",reconciler=\"s\",cluster=\"alpha\",result=\"terminal\"} 1
+windlass_reconcile_failures_total{controller=\"r\",tenant=\"t\",reconciler=\"r\",blame=\"guest\",reason=\"trap\"} 2
+windlass_reconcile_failures_total{controller=\"r\",tenant=\"t\",reconciler=\"r\",blame=\"guest\",reason=\"error\"} 1
+windlass_reconcile_failures_total{controller=\"r\",tenant=\"t\",reconciler=\"r\",blame=\"api\",reason=\"error\"} 4
 controller_runtime_reconcile_time_seconds_sum{tenant=\"t\",reconciler=\"r\"} 7
 # EOF
 ";
@@ -155,5 +180,12 @@ controller_runtime_reconcile_time_seconds_sum{tenant=\"t\",reconciler=\"r\"} 7
         );
         assert_eq!(tally.in_cluster("b\"eta}").attempts(), 2);
         assert_eq!(tally.in_cluster("gone"), Counts::default());
+        let blamed = BlameView {
+            guest: 3,
+            host: 0,
+            api: 4,
+        };
+        assert_eq!(tally.blamed("t", "r"), blamed);
+        assert_eq!(tally.blamed("t", "s"), BlameView::default());
     }
 }

@@ -1,6 +1,7 @@
 //! What the admin endpoints tell, as both sides of them see it. Entry points: the four views.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// An engaged cluster, or what a provider cannot make one of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -71,6 +72,18 @@ pub(crate) struct ReconcilerView {
     pub(crate) failed: u64,
     /// Why some key of it fails now; empty when none does.
     pub(crate) last_error: String,
+    /// What its calls used and hit.
+    #[serde(default)]
+    pub(crate) usage: UsageView,
+    /// Rules that were missing for calls that were denied, as YAML list items: the first that differ.
+    #[serde(default)]
+    pub(crate) missing_rules: Vec<String>,
+    /// For how long the revision and configuration that serve have.
+    #[serde(default)]
+    pub(crate) serves_seconds: u64,
+    /// How the last reload went; none if there was none.
+    #[serde(default)]
+    pub(crate) reload: Option<ReloadView>,
 }
 
 /// A tenant.
@@ -83,8 +96,20 @@ pub(crate) struct TenantView {
     pub(crate) weight: u32,
     /// How many of its reconciles run at once; none: as the manager allows.
     pub(crate) concurrency: Option<u64>,
-    /// Bytes that its running calls may have together.
+    /// Bytes that its instances may have together.
     pub(crate) memory: u64,
+    /// Bytes that they have.
+    #[serde(default)]
+    pub(crate) memory_used: u64,
+    /// Processors that its calls may use together; none: its share, and what others leave.
+    #[serde(default)]
+    pub(crate) cpu: Option<f64>,
+    /// Calls to API servers under way.
+    #[serde(default)]
+    pub(crate) requests_in_flight: u64,
+    /// What its reconcilers' calls used and hit, all together; of those that serve now.
+    #[serde(default)]
+    pub(crate) usage: UsageView,
     /// Whether a ceiling bounds its reconcilers' rules.
     pub(crate) ceiling: bool,
     /// How many reconcilers it has.
@@ -191,6 +216,67 @@ impl<T> Items<T> {
     pub(crate) fn all(items: Vec<T>) -> Self {
         Self { items, next: None }
     }
+}
+
+/// What calls used and hit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct UsageView {
+    /// Time that they had a processor.
+    pub(crate) cpu_seconds: f64,
+    /// Time that they could have computed and waited for their tenant's turn.
+    pub(crate) cpu_waited_seconds: f64,
+    /// Most bytes of memory that an instance had.
+    pub(crate) memory_peak: u64,
+    /// Instances that wait for another call.
+    pub(crate) idle_instances: u64,
+    /// Limits that were hit, and how often; each named as the field that sets it.
+    pub(crate) limit_hits: BTreeMap<String, u64>,
+    /// Calls that no rule grants.
+    pub(crate) denials: u64,
+    /// Reconciles that failed, by whose fault it was.
+    pub(crate) failed_by: BlameView,
+}
+
+/// Failures by whose fault they were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BlameView {
+    /// The guest's: it answered an error, trapped, or hit a limit.
+    pub(crate) guest: u64,
+    /// This process's.
+    pub(crate) host: u64,
+    /// An API server's.
+    pub(crate) api: u64,
+}
+
+impl UsageView {
+    /// Adds what other calls used.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.cpu_seconds += other.cpu_seconds;
+        self.cpu_waited_seconds += other.cpu_waited_seconds;
+        self.memory_peak = self.memory_peak.max(other.memory_peak);
+        self.idle_instances += other.idle_instances;
+        self.denials += other.denials;
+        self.failed_by.guest += other.failed_by.guest;
+        self.failed_by.host += other.failed_by.host;
+        self.failed_by.api += other.failed_by.api;
+        for (limit, count) in &other.limit_hits {
+            *self.limit_hits.entry(limit.clone()).or_default() += count;
+        }
+    }
+}
+
+/// How the last reload of a reconciler went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReloadView {
+    /// How long ago.
+    pub(crate) ago_seconds: u64,
+    /// How long the guest took to be linked and to describe itself.
+    pub(crate) took_seconds: f64,
+    /// Whether it took effect.
+    pub(crate) in_effect: bool,
 }
 
 /// Asks for a key to be reconciled now.

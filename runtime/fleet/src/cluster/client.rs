@@ -12,6 +12,7 @@ mod write;
 use super::Cluster;
 use super::fence::Fence;
 use super::scope::{CallScope, Caller};
+use super::warden::{Admission, Warden};
 use crate::api::{
     ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
@@ -22,6 +23,7 @@ use crate::name::ClusterName;
 use crate::request::ObjectKey;
 use futures::StreamExt;
 use std::sync::Arc;
+use target::WAIT;
 
 /// Operations of a batch that run at once.
 const BATCH_WIDTH: usize = 16;
@@ -42,6 +44,8 @@ pub struct Client {
     scope: Arc<CallScope>,
     /// Whether the cluster is that of the request that is being reconciled, which rules without `clusters` are about.
     own: bool,
+    /// Who answers for its calls. None: nobody has to.
+    warden: Option<Arc<dyn Warden>>,
 }
 
 impl Client {
@@ -56,6 +60,16 @@ impl Client {
             grant,
             scope,
             own,
+            warden: None,
+        }
+    }
+
+    /// The same client, with somebody who answers for its calls.
+    #[must_use]
+    pub fn under(self, warden: Arc<dyn Warden>) -> Self {
+        Self {
+            warden: Some(warden),
+            ..self
         }
     }
 
@@ -77,6 +91,19 @@ impl Client {
 
     pub(in crate::cluster) fn identity(&self) -> Option<&Identity> {
         self.grant.identity()
+    }
+
+    /// Leave for one call that goes to the server.
+    async fn admission(&self) -> Result<Option<Admission>, ApiError> {
+        let Some(warden) = &self.warden else {
+            return Ok(None);
+        };
+        tokio::select! {
+            biased;
+            admission = warden.admit(self.scope.time_left(WAIT)) => admission.map(Some),
+            () = self.scope.token.cancelled() => Err(super::scope::cancelled()),
+            () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
+        }
     }
 
     fn facts(&self) -> ClusterFacts<'_> {

@@ -22,7 +22,7 @@ mod throttle;
 
 pub use sockets::SocketUse;
 pub use tally::{ConnectionCount, ConnectionCounts};
-pub use throttle::RateLimit;
+pub use throttle::{Bucket, RateLimit};
 
 pub(crate) use body::Body;
 pub(crate) use connection::Connection;

@@ -6,9 +6,13 @@ use crate::bindings::windlass::runtime::client::{self as wit, GroupVersionKind, 
 use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
 use crate::call::Call;
 use crate::handle::{ClusterHandle, Reach, Refused};
+use crate::limit::Limit;
 use wasmtime::component::Resource;
 use windlass_fleet::ApiCode;
 use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode};
+
+/// Objects of a page where the guest does not say.
+const DEFAULT_PAGE: u32 = 500;
 
 type Handle = Resource<ClusterHandle>;
 
@@ -27,6 +31,7 @@ impl wit::HostCluster for Call {
         options: wit::GetOptions,
     ) -> Result<Option<String>, Refused> {
         let options = GetOptions::from(options);
+        self.spend_on(&cluster)?;
         let (client, reach) = self.live(&cluster)?;
         if reach == Reach::CachedReads
             && (options.mode == ReadMode::Live || options.subresource.is_some())
@@ -34,7 +39,7 @@ impl wit::HostCluster for Call {
             return Err(only_cached_reads().into());
         }
         let found = client.get(&kind.into(), &key.into(), &options).await?;
-        let mut room = Room::new(&self.identity.limits);
+        let mut room = Room::new(&self.identity);
         Ok(found.map(|json| room.object(&json)).transpose()?)
     }
 
@@ -44,13 +49,14 @@ impl wit::HostCluster for Call {
         kind: GroupVersionKind,
         options: wit::ListOptions,
     ) -> Result<wit::ListPage, Refused> {
-        let options = ListOptions::from(options);
+        let options = self.bounded(options.into());
+        self.spend_on(&cluster)?;
         let (client, reach) = self.live(&cluster)?;
         if reach == Reach::CachedReads && options.mode == ReadMode::Live {
             return Err(only_cached_reads().into());
         }
         let page = client.list(&kind.into(), &options).await?;
-        Ok(Room::new(&self.identity.limits).page(&page)?)
+        Ok(Room::new(&self.identity).page(&page)?)
     }
 
     async fn create(
@@ -61,10 +67,11 @@ impl wit::HostCluster for Call {
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
         let client = self.unrestricted(&cluster)?;
+        self.spend(1)?;
         let stored = client
             .create(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(Room::new(&self.identity.limits).object(&stored)?)
+        Ok(Room::new(&self.identity).object(&stored)?)
     }
 
     async fn update(
@@ -75,10 +82,11 @@ impl wit::HostCluster for Call {
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
         let client = self.unrestricted(&cluster)?;
+        self.spend(1)?;
         let stored = client
             .update(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(Room::new(&self.identity.limits).object(&stored)?)
+        Ok(Room::new(&self.identity).object(&stored)?)
     }
 
     async fn patch(
@@ -91,6 +99,7 @@ impl wit::HostCluster for Call {
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
         let client = self.unrestricted(&cluster)?;
+        self.spend(1)?;
         let stored = client
             .patch(
                 &kind.into(),
@@ -100,7 +109,7 @@ impl wit::HostCluster for Call {
                 &options.into(),
             )
             .await?;
-        Ok(Room::new(&self.identity.limits).object(&stored)?)
+        Ok(Room::new(&self.identity).object(&stored)?)
     }
 
     async fn apply(
@@ -111,10 +120,11 @@ impl wit::HostCluster for Call {
         options: wit::ApplyOptions,
     ) -> Result<String, Refused> {
         let client = self.unrestricted(&cluster)?;
+        self.spend(1)?;
         let stored = client
             .apply(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(Room::new(&self.identity.limits).object(&stored)?)
+        Ok(Room::new(&self.identity).object(&stored)?)
     }
 
     async fn delete(
@@ -125,6 +135,7 @@ impl wit::HostCluster for Call {
         options: wit::DeleteOptions,
     ) -> Result<(), Refused> {
         let client = self.unrestricted(&cluster)?;
+        self.spend(1)?;
         Ok(client
             .delete(&kind.into(), &key.into(), &options.into())
             .await?)
@@ -138,12 +149,20 @@ impl wit::HostCluster for Call {
         options: wit::DeleteOptions,
     ) -> Result<(), Refused> {
         let client = self.unrestricted(&cluster)?;
+        self.spend(1)?;
         Ok(client
             .delete_collection(&kind.into(), &selection.into(), &options.into())
             .await?)
     }
 
     fn record_event(&mut self, cluster: Handle, event: wit::Event) -> wasmtime::Result<()> {
+        if self
+            .spend_on(&cluster)
+            .is_err_and(|refused| matches!(refused, Refused::Api(_)))
+        {
+            tracing::debug!("an event recorded beyond limits.hostCalls is dropped");
+            return Ok(());
+        }
         let (client, reach) = self.live(&cluster)?;
         match reach {
             Reach::Everything => client.record_event(event.into()),
@@ -159,16 +178,18 @@ impl wit::HostCluster for Call {
     ) -> wasmtime::Result<Vec<Result<wit::Reply, WitApiError>>> {
         let (client, reach) = self.live(&cluster)?;
         let client = client.clone();
+        let operations = operations
+            .into_iter()
+            .map(|operation| self.operation(operation));
+        let operations: Vec<_> = operations.collect();
         if let Some(refusal) = self.refuse_batch(operations.len(), reach) {
             return Ok(operations
                 .iter()
                 .map(|_| Err(refusal.clone().into()))
                 .collect());
         }
-        let replies = client
-            .batch(operations.into_iter().map(Operation::from).collect())
-            .await;
-        let mut room = Room::new(&self.identity.limits);
+        let replies = client.batch(operations).await;
+        let mut room = Room::new(&self.identity);
         Ok(replies.into_iter().map(|reply| room.reply(reply)).collect())
     }
 
@@ -180,17 +201,43 @@ impl wit::HostCluster for Call {
 }
 
 impl Call {
-    /// Why a batch of this many operations may not run.
-    pub(super) fn refuse_batch(&self, operations: usize, reach: Reach) -> Option<ApiError> {
+    /// Takes one call of a function from the call's budget. A handle that is of no use traps, whatever is left.
+    fn spend_on(&mut self, cluster: &Handle) -> Result<(), Refused> {
+        self.live(cluster)?;
+        Ok(self.spend(1)?)
+    }
+
+    /// An operation of a batch, as the function of its name would have it.
+    pub(super) fn operation(&self, operation: wit::Operation) -> Operation {
+        match Operation::from(operation) {
+            Operation::List(kind, options) => Operation::List(kind, self.bounded(options)),
+            other => other,
+        }
+    }
+
+    /// A list of no more objects than the guest may have at once.
+    fn bounded(&self, options: ListOptions) -> ListOptions {
+        let most = self.identity.limits.list_items;
+        let limit = match options.limit {
+            0 => DEFAULT_PAGE.min(most),
+            asked => asked.min(most),
+        };
+        ListOptions { limit, ..options }
+    }
+
+    /// Why a batch of this many operations may not run. One that may is taken from the call's budget.
+    pub(super) fn refuse_batch(&mut self, operations: usize, reach: Reach) -> Option<ApiError> {
         let most = self.identity.limits.batch_operations;
         if reach == Reach::CachedReads {
             return Some(only_cached_reads());
         }
-        (operations > most).then(|| {
+        if operations > most {
+            self.identity.hit(Limit::BatchOperations);
             let message = format!(
                 "a batch of {operations} operations is too large: send at most {most} at once"
             );
-            ApiError::host(ApiCode::LimitExceeded, message)
-        })
+            return Some(ApiError::host(ApiCode::LimitExceeded, message));
+        }
+        self.spend(operations).err()
     }
 }

@@ -23,6 +23,7 @@ impl wit::Host for Call {
         &mut self,
         label_selector: Option<String>,
     ) -> Result<Vec<wit::ClusterInfo>, Refused> {
+        self.spend(1)?;
         let around = self.around()?;
         let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default());
         let selector =
@@ -35,6 +36,7 @@ impl wit::Host for Call {
     }
 
     fn open(&mut self, name: String) -> Result<Resource<ClusterHandle>, Refused> {
+        self.spend(1)?;
         let client = self.other(&name)?;
         Ok(self.give(ClusterHandle::new(client, Reach::Everything))?)
     }
@@ -51,22 +53,22 @@ impl wit::Host for Call {
         }
         let runs: Vec<_> = operations
             .into_iter()
-            .map(|(name, operation)| run(self.other(&name), operation))
+            .map(|(name, operation)| run(self.other(&name), self.operation(operation)))
             .collect();
         let replies: Vec<_> = futures::stream::iter(runs)
             .buffered(BATCH_WIDTH)
             .collect()
             .await;
-        let mut room = Room::new(&self.identity.limits);
+        let mut room = Room::new(&self.identity);
         Ok(replies.into_iter().map(|reply| room.reply(reply)).collect())
     }
 }
 
 async fn run(
     client: Result<Client, ApiError>,
-    operation: Operation,
+    operation: windlass_fleet::api::Operation,
 ) -> Result<windlass_fleet::api::Reply, ApiError> {
-    client?.run(operation.into()).await
+    client?.run(operation).await
 }
 
 impl Call {
@@ -84,7 +86,7 @@ impl Call {
     fn reconciling(&self) -> Result<&Context, ApiError> {
         match &self.purpose {
             Purpose::Reconcile(context) => Ok(context),
-            Purpose::Describe => Err(ApiError::host(
+            Purpose::Describe | Purpose::Nothing => Err(ApiError::host(
                 ApiCode::Denied,
                 "describe reaches no cluster: do this in reconcile",
             )),
@@ -109,33 +111,36 @@ impl Call {
         let context = self.reconciling()?;
         let grant = &self.identity.grant;
         let Ok(known) = ClusterName::new(name) else {
-            return Err(denied(name));
+            return Err(self.denied(name));
         };
         match context.fleet().cluster(&known) {
             Some(cluster) if self.opens(context.cluster(), &cluster) => {
-                Ok(context.client_for(&cluster, grant))
+                let client = context.client_for(&cluster, grant);
+                Ok(client.under(self.identity.clone()))
             }
             None if grant.opens_by_name(&known) => Err(ApiError::host(
                 ApiCode::ClusterGone,
                 format!("no cluster {name:?} is in the fleet"),
             )),
-            _ => Err(denied(name)),
+            _ => Err(self.denied(name)),
         }
     }
-}
 
-fn denied(name: &str) -> ApiError {
-    let clusters = if name.is_empty() {
-        "local: true".to_owned()
-    } else {
-        format!("names: [{name:?}]")
-    };
-    let message =
-        format!("no rule opens a cluster {name:?}: add clusters: {{{clusters}}} to a rule");
-    ApiError::host(
-        ApiCode::Denied,
-        message.chars().take(1024).collect::<String>(),
-    )
+    /// A denial of a cluster, which is audited as that of a call.
+    fn denied(&self, name: &str) -> ApiError {
+        let name: String = name.chars().take(ClusterName::MAX).collect();
+        let clusters = if name.is_empty() {
+            "local: true".to_owned()
+        } else {
+            format!("names: [{name:?}]")
+        };
+        let denials = &self.identity.history.denials;
+        denials.add(&format!("- {{clusters: {{{clusters}}}}}"));
+        ApiError::host(
+            ApiCode::Denied,
+            format!("no rule opens a cluster {name:?}: add clusters: {{{clusters}}} to a rule"),
+        )
+    }
 }
 
 fn info(cluster: &Cluster) -> wit::ClusterInfo {

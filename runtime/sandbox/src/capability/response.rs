@@ -3,30 +3,36 @@
 use super::convert::text;
 use crate::bindings::windlass::runtime::client as wit;
 use crate::bindings::windlass::runtime::types;
+use crate::identity::Identity;
+use crate::limit::Limit;
 use crate::memory::Size;
-use crate::options::Limits;
+use std::sync::Arc;
 use windlass_fleet::ApiCode;
 use windlass_fleet::api::{ApiError, Json, ListPage, Reply};
 
 /// What one answer may still hold, in bytes.
 #[derive(Debug)]
 pub(super) struct Room {
+    identity: Arc<Identity>,
     object: usize,
     response: usize,
     left: usize,
 }
 
 impl Room {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(identity: &Arc<Identity>) -> Self {
+        let limits = &identity.limits;
         Self {
             object: limits.object_bytes,
             response: limits.response_bytes,
             left: limits.response_bytes,
+            identity: identity.clone(),
         }
     }
 
     pub(super) fn object(&mut self, json: &Json) -> Result<String, ApiError> {
         if json.len() > self.object {
+            self.identity.hit(Limit::ObjectBytes);
             let message = format!(
                 "an object of {} is larger than this guest is given: raise limits.objectBytes ({})",
                 Size(json.len()),
@@ -40,6 +46,7 @@ impl Room {
                 text(json)
             }
             None => {
+                self.identity.hit(Limit::ResponseBytes);
                 let message = format!(
                     "the answer is larger than {}: ask for fewer objects at once, or for metadata only",
                     Size(self.response)
@@ -77,13 +84,25 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::History;
+    use crate::options::{Limits, TenantLimits};
+    use crate::tenant::Tenant;
+    use windlass_fleet::{ControllerName, Grant, TenantName};
 
     fn room() -> Room {
-        Room::new(&Limits {
+        let limits = Limits {
             object_bytes: 10,
             response_bytes: 15,
             ..Limits::default()
-        })
+        };
+        Room::new(&Identity::new(
+            Tenant::new(TenantName::default(), &TenantLimits::default()),
+            ControllerName::new("reader").unwrap(),
+            Arc::new(Grant::none()),
+            "{}".into(),
+            limits,
+            History::default(),
+        ))
     }
 
     #[test]

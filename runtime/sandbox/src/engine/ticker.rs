@@ -1,13 +1,13 @@
-//! The thread that lets time pass for guests: every tick a running guest yields. Entry point: [`Ticker`].
+//! The thread that lets time pass for guests: every tick a running guest yields, and those that wait for their turn are looked at.
+//! Entry point: [`Ticker`].
 
+use crate::share::{Processors, TICK};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
+#[cfg(test)]
 use std::time::Duration;
 use wasmtime::Engine;
-
-/// Longest time that a guest runs between two yields.
-pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// Ticks without a call after which the thread sleeps until there is one, so that an idle process is idle.
 const IDLE_TICKS: u32 = 100;
@@ -29,12 +29,12 @@ struct Shared {
 }
 
 impl Ticker {
-    pub(super) fn start(engine: &Engine) -> std::io::Result<Self> {
+    pub(super) fn start(engine: &Engine, processors: Arc<Processors>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (of_thread, engine) = (shared.clone(), engine.clone());
         let handle = thread::Builder::new()
             .name("windlass-ticker".to_owned())
-            .spawn(move || of_thread.tick(&engine))?;
+            .spawn(move || of_thread.tick(&engine, &processors))?;
         Ok(Self {
             shared,
             thread: handle.thread().clone(),
@@ -63,11 +63,12 @@ impl Drop for Ticker {
 }
 
 impl Shared {
-    fn tick(&self, engine: &Engine) {
+    fn tick(&self, engine: &Engine, processors: &Processors) {
         let mut idle = 0;
         while !self.stopped.load(Ordering::SeqCst) {
             thread::sleep(TICK);
             engine.increment_epoch();
+            processors.tick();
             idle = if self.running.load(Ordering::SeqCst) == 0 {
                 idle + 1
             } else {
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn it_parks_when_idle_and_wakes_for_a_call() {
-        let ticker = Ticker::start(&Engine::default()).unwrap();
+        let ticker = Ticker::start(&Engine::default(), Arc::new(Processors::new(1))).unwrap();
         let parked = || ticker.shared.parked.load(Ordering::SeqCst);
         eventually("an idle ticker parks", parked);
         let running = ticker.running();

@@ -1,13 +1,13 @@
 //! What a guest did, counted. Entry points: [`GuestStatus`] and [`Counters`].
 
-use crate::call::Identity;
 use crate::description::Description;
-use crate::instance::Usage;
+use crate::digest::Digest;
+use crate::identity::Identity;
 use crate::revision::{LoadError, Revision};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 use windlass_fleet::{Action, Failure};
 
 /// A guest as status pages show it.
@@ -31,19 +31,54 @@ pub struct GuestStatus {
     pub calls: u64,
     /// Failures by reason: `error` (the guest's own), `trap`, `timeout`, `memory`, `stack`, `handle`, `host-call`, `capacity`.
     pub failures: BTreeMap<&'static str, u64>,
-    /// Most linear memory that a call had, in bytes.
+    /// Limits that its calls hit, and how often: `memory`, `tenant.memory`, `timeout`, `hostCalls`, … Each is named as the field
+    /// that sets it.
+    pub limit_hits: BTreeMap<&'static str, u64>,
+    /// Time that its calls had a processor, in seconds: reconciling, mapping and describing.
+    pub cpu_seconds: f64,
+    /// Time that they could have computed and waited for their tenant's turn, in seconds.
+    pub cpu_waited_seconds: f64,
+    /// Most linear memory that an instance had, in bytes.
     pub memory_peak: usize,
+    /// Instances that wait for another call.
+    pub idle_instances: usize,
     /// Linear memory of all live instances of its tenant, in bytes.
     pub tenant_memory: usize,
+    /// Calls that no rule grants.
+    pub denials: u64,
+    /// The rules that would have granted them, as YAML list items: the first 32 that differ.
+    pub missing_rules: Vec<String>,
     /// Requests of its mapper for clusters that it is not granted.
     pub requests_dropped: u64,
+    /// The revision before the one in use; `None` if there was none.
+    pub previous_digest: Option<String>,
+    /// The last time that a revision or a configuration was offered to it while it ran; `None` if that never was.
+    pub reload: Option<Reload>,
+}
+
+/// How a reload went.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Reload {
+    /// When, in seconds since the epoch.
+    pub at: u64,
+    /// How long it took to link and describe, in seconds.
+    pub seconds: f64,
+    /// Whether it took effect.
+    pub in_effect: bool,
+}
+
+/// What a guest is now.
+pub(super) struct Now<'a> {
+    pub(super) revision: &'a Revision,
+    pub(super) description: &'a Description,
+    pub(super) identity: &'a Identity,
+    pub(super) idle: usize,
 }
 
 /// Counts over all revisions.
 #[derive(Debug)]
 pub(super) struct Counters {
     calls: AtomicU64,
-    memory_peak: AtomicUsize,
     requests_dropped: AtomicU64,
     /// Keys are the reasons of failures, a closed set.
     failures: Mutex<BTreeMap<&'static str, u64>>,
@@ -52,27 +87,31 @@ pub(super) struct Counters {
 
 #[derive(Debug)]
 struct Load {
+    digest: Digest,
+    previous: Option<Digest>,
     since: SystemTime,
     refused: Option<String>,
+    reload: Option<Reload>,
 }
 
 impl Counters {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(digest: Digest) -> Self {
         Self {
             calls: AtomicU64::new(0),
-            memory_peak: AtomicUsize::new(0),
             requests_dropped: AtomicU64::new(0),
             failures: Mutex::default(),
             load: Mutex::new(Load {
+                digest,
+                previous: None,
                 since: SystemTime::now(),
                 refused: None,
+                reload: None,
             }),
         }
     }
 
-    pub(super) fn called(&self, outcome: &Result<Action, Failure>, usage: Usage) {
+    pub(super) fn called(&self, outcome: &Result<Action, Failure>) {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.memory_peak.fetch_max(usage.memory, Ordering::Relaxed);
         if let Err(failure) = outcome {
             *self.failures.lock().entry(failure.reason).or_default() += 1;
         }
@@ -89,14 +128,19 @@ impl Counters {
         }
     }
 
-    pub(super) fn loaded(&self) {
-        *self.load.lock() = Load {
-            since: SystemTime::now(),
-            refused: None,
-        };
+    /// A revision is in use, perhaps the same with another configuration.
+    pub(super) fn loaded(&self, digest: Digest, took: Duration) {
+        let mut load = self.load.lock();
+        if digest != load.digest {
+            load.previous = Some(load.digest);
+            load.digest = digest;
+        }
+        load.since = SystemTime::now();
+        load.refused = None;
+        load.reload = Some(Reload::now(took, true));
     }
 
-    pub(super) fn refused(&self, error: &LoadError) {
+    pub(super) fn refused(&self, error: &LoadError, took: Duration) {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
@@ -104,32 +148,51 @@ impl Counters {
             text.push_str(&cause.to_string());
             source = cause.source();
         }
-        self.load.lock().refused = Some(text);
+        let mut load = self.load.lock();
+        load.refused = Some(text);
+        load.reload = Some(Reload::now(took, false));
     }
 
-    pub(super) fn status(
-        &self,
-        revision: &Revision,
-        description: &Description,
-        identity: &Identity,
-    ) -> GuestStatus {
+    pub(super) fn status(&self, now: &Now<'_>) -> GuestStatus {
+        let identity = now.identity;
+        let (ledger, denials) = (identity.ledger(), &identity.history.denials);
         let load = self.load.lock();
         GuestStatus {
             tenant: identity.tenant.name().to_string(),
             name: identity.name.to_string(),
-            title: description.title.clone(),
-            digest: revision.digest().to_string(),
-            size: revision.size(),
-            loaded: load
-                .since
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            title: now.description.title.clone(),
+            digest: now.revision.digest().to_string(),
+            size: now.revision.size(),
+            loaded: seconds(load.since),
             refused: load.refused.clone(),
             calls: self.calls.load(Ordering::Relaxed),
             failures: self.failures.lock().clone(),
-            memory_peak: self.memory_peak.load(Ordering::Relaxed),
+            limit_hits: ledger.hits(),
+            cpu_seconds: ledger.computed().as_secs_f64(),
+            cpu_waited_seconds: ledger.waited().as_secs_f64(),
+            memory_peak: ledger.memory_peak(),
+            idle_instances: now.idle,
             tenant_memory: identity.tenant.memory_used(),
+            denials: denials.count(),
+            missing_rules: denials.rules(),
             requests_dropped: self.requests_dropped.load(Ordering::Relaxed),
+            previous_digest: load.previous.map(|digest| digest.to_string()),
+            reload: load.reload.clone(),
         }
     }
+}
+
+impl Reload {
+    fn now(took: Duration, in_effect: bool) -> Self {
+        Self {
+            at: seconds(SystemTime::now()),
+            seconds: took.as_secs_f64(),
+            in_effect,
+        }
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }

@@ -32,13 +32,14 @@ async fn cluster() -> Arc<Cluster> {
 }
 
 fn identity() -> Arc<Identity> {
-    Arc::new(Identity {
-        tenant: Tenant::new(TenantName::default(), &TenantLimits::default()),
-        name: ControllerName::new("handles").unwrap(),
-        grant: Arc::new(Grant::none()),
-        config: "{}".into(),
-        limits: Limits::default(),
-    })
+    Identity::new(
+        Tenant::new(TenantName::default(), &TenantLimits::default()),
+        ControllerName::new("handles").unwrap(),
+        Arc::new(Grant::none()),
+        "{}".into(),
+        Limits::default(),
+        History::default(),
+    )
 }
 
 /// Calls `reconcile` again and again in one instance, revoking after each call as the end of a call does.
@@ -50,7 +51,7 @@ async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, typ
     .unwrap();
     let revision = sandbox.load(guest("test-handle")).await.unwrap();
     let code = Code::bind(&sandbox, &revision, false).unwrap();
-    let (cluster, _slot) = (cluster().await, sandbox.slot().await);
+    let (cluster, _running) = (cluster().await, sandbox.running());
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut store = code.store(Call::new(
         identity(),
@@ -72,7 +73,7 @@ async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, typ
         };
         let guest = code.reconciler.load(&mut store, &instance).unwrap();
         outcomes.push(guest.call_reconcile(&mut store, &request, handle).await);
-        store.data_mut().revoke();
+        store.data_mut().end();
     }
     outcomes
 }

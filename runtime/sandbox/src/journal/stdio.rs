@@ -46,6 +46,11 @@ impl Stdio {
         }
     }
 
+    /// Writes what has no line end yet.
+    pub(crate) fn flush_rest(&self) {
+        self.flush_line(&mut self.line.lock());
+    }
+
     fn accept(&self, bytes: &[u8]) {
         let mut line = self.line.lock();
         for byte in bytes {
@@ -145,22 +150,25 @@ mod tests {
 
     #[test]
     fn lines_are_put_together_and_the_last_needs_no_end() {
-        let journal = Journal::new(10_000);
+        let journal = Journal::new(10_000, None);
         let mut stream = Stdio::errors(journal.clone());
         stream.level = Level::Error; // the journal hands out its last error, which is how the test reads it
         stream.accept(b"hel");
         stream.accept(b"lo\nwor");
-        assert_eq!(journal.finish().as_deref(), Some("hello"));
+        assert_eq!(journal.finish().last_error.as_deref(), Some("hello"));
         drop(stream);
-        assert_eq!(journal.finish().as_deref(), Some("wor"));
+        assert_eq!(journal.finish().last_error.as_deref(), Some("wor"));
     }
 
     #[test]
     fn a_line_without_end_is_broken() {
-        let journal = Journal::new(100_000);
+        let journal = Journal::new(100_000, None);
         let mut stream = Stdio::output(journal.clone());
         stream.level = Level::Error;
         stream.accept(&[b'x'; LINE + 1]);
-        assert_eq!(journal.finish().map(|line| line.len()), Some(LINE));
+        assert_eq!(
+            journal.finish().last_error.map(|line| line.len()),
+            Some(LINE)
+        );
     }
 }

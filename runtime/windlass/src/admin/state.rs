@@ -2,14 +2,15 @@
 
 use crate::host::Host;
 use crate::view::{
-    ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ReconcilerView, RequeueReply,
-    RequeueRequest, TenantView,
+    BlameView, ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ReconcilerView,
+    ReloadView, RequeueReply, RequeueRequest, TenantView, UsageView,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 use windlass_fleet::manager::{Explanation, KeyFilter, KeyStatus};
 use windlass_fleet::{ClusterName, ControllerName, Request};
+use windlass_sandbox::GuestStatus;
 
 /// Most keys that one answer lists.
 const MAX_KEYS: usize = 10_000;
@@ -63,10 +64,7 @@ pub(super) fn configuration(host: &Host) -> ConfigurationView {
 
 /// The engaged clusters, and what providers cannot use.
 pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let now = now();
     let views = host
         .manager
         .clusters()
@@ -126,10 +124,43 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
             view.watch_problems.clone_from(&status.problems);
             view.last_error = last_error(host, &name);
         }
+        if let Some(guest) = host.roster.guest(&name) {
+            show_guest(&mut view, guest.status());
+        }
+        view.usage.failed_by = tally.blamed(&view.tenant, &name);
         view.name = name;
         view
     });
     Items::all(views.collect())
+}
+
+/// What a guest tells of itself.
+fn show_guest(view: &mut ReconcilerView, status: GuestStatus) {
+    let hits = status.limit_hits.into_iter();
+    view.usage = UsageView {
+        cpu_seconds: status.cpu_seconds,
+        cpu_waited_seconds: status.cpu_waited_seconds,
+        memory_peak: status.memory_peak as u64,
+        idle_instances: status.idle_instances as u64,
+        limit_hits: hits
+            .map(|(limit, count)| (limit.to_owned(), count))
+            .collect(),
+        denials: status.denials,
+        failed_by: BlameView::default(),
+    };
+    view.missing_rules = status.missing_rules;
+    view.serves_seconds = now().saturating_sub(status.loaded);
+    view.reload = status.reload.map(|reload| ReloadView {
+        ago_seconds: now().saturating_sub(reload.at),
+        took_seconds: reload.seconds,
+        in_effect: reload.in_effect,
+    });
+}
+
+/// By the wall clock, for people: in seconds since the epoch.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
 }
 
 /// The error of some key that fails now.
@@ -163,10 +194,18 @@ pub(super) fn tenants(host: &Host) -> Items<TenantView> {
             .map(|(_, spec)| spec.clone())
             .unwrap_or_default();
         let own = || reconcilers.iter().filter(|view| view.tenant == name);
+        let mut usage = UsageView::default();
+        own().for_each(|view| usage.add(&view.usage));
+        let tenant = host.roster.tenant(&name);
+        let limits = spec.guests();
         TenantView {
             weight: spec.weight(),
             concurrency: spec.limits.concurrency.map(|limit| limit as u64),
-            memory: spec.memory().0,
+            memory: limits.memory as u64,
+            memory_used: tenant.as_ref().map_or(0, |t| t.memory_used() as u64),
+            cpu: limits.cpu_millis.map(|millis| f64::from(millis) / 1000.0),
+            requests_in_flight: tenant.map_or(0, |t| t.requests_in_flight() as u64),
+            usage,
             ceiling: spec.rules.is_some(),
             reconcilers: own().count() as u64,
             running: own().map(|view| view.running).sum(),

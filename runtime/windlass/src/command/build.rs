@@ -24,7 +24,7 @@ pub(crate) async fn execute(
             let built = json!({ "path": path, "bytes": component.size(), "digest": component.digest().to_string() });
             anstream::println!("{}", serde_json::to_string_pretty(&built)?);
         }
-        Format::Text => {
+        Format::Text | Format::Wide => {
             anstream::println!(
                 "{} {} ({})",
                 Tone::Good.paint("built"),

@@ -30,7 +30,7 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         Format::Json => {
             anstream::println!("{}", serde_json::to_string_pretty(&as_json(&path, &told))?)
         }
-        Format::Text => anstream::print!("{}", as_text(&path, &told)),
+        Format::Text | Format::Wide => anstream::print!("{}", as_text(&path, &told)),
     }
     Ok(super::DONE)
 }

@@ -36,7 +36,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     build_guests(&configuration).await;
     let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
     // Results for programs are the only thing on standard output then.
-    if format == Format::Text {
+    if format != Format::Json {
         introduce(&simulated, &configuration);
     }
     let session = Session {

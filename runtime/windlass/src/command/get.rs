@@ -5,7 +5,9 @@ mod changes;
 use crate::cli::{Format, GetArgs, What};
 use crate::client::{Client, query};
 use crate::output::Table;
-use crate::tables::{clusters, explanations, keys, reconcilers, tenants};
+use crate::tables::{
+    clusters, explanations, keys, reconcilers, reconcilers_wide, tenants, tenants_wide,
+};
 use crate::view::Items;
 use changes::{Change, Changes};
 use serde::de::DeserializeOwned;
@@ -27,6 +29,7 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
             "a name goes with keys alone: windlass get keys cluster://CLUSTER/NAMESPACE/NAME"
         );
     }
+    let wide = format == Format::Wide;
     let get = Get {
         client: &client,
         format,
@@ -34,8 +37,14 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
     };
     match args.what {
         What::Clusters => get.show("/api/v1/clusters", clusters).await?,
-        What::Reconcilers => get.show("/api/v1/reconcilers", reconcilers).await?,
-        What::Tenants => get.show("/api/v1/tenants", tenants).await?,
+        What::Reconcilers => {
+            let table = if wide { reconcilers_wide } else { reconcilers };
+            get.show("/api/v1/reconcilers", table).await?;
+        }
+        What::Tenants => {
+            let table = if wide { tenants_wide } else { tenants };
+            get.show("/api/v1/tenants", table).await?;
+        }
         What::Keys => match args.key {
             Some(key) => {
                 let asked = query([("key", Some(key)), ("reconciler", args.reconciler)]);
@@ -79,7 +88,7 @@ impl Get<'_> {
                 let answer: Json = self.client.get(path).await?;
                 anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
             }
-            Format::Text => {
+            Format::Text | Format::Wide => {
                 let answer: Items<T> = self.client.get(path).await?;
                 if answer.items.is_empty() {
                     anstream::eprintln!("none");
@@ -110,7 +119,7 @@ impl Get<'_> {
                         anstream::println!("{}", change.to_json());
                     }
                 }
-                Format::Text => print(news, &mut widths, table)?,
+                Format::Text | Format::Wide => print(news, &mut widths, table)?,
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -48,7 +48,7 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
             let list = json!({"apiVersion": "v1", "kind": "List", "items": manifests});
             anstream::println!("{}", serde_json::to_string_pretty(&list)?);
         }
-        Format::Text => anstream::print!("{}", yaml(&manifests)),
+        Format::Text | Format::Wide => anstream::print!("{}", yaml(&manifests)),
     }
     Ok(super::DONE)
 }

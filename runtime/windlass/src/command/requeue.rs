@@ -22,7 +22,7 @@ pub(crate) async fn execute(args: RequeueArgs, format: Format) -> anyhow::Result
         .await?;
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
-        Format::Text => anstream::println!(
+        Format::Text | Format::Wide => anstream::println!(
             "{request} queued for {}",
             count(reply.requeued, "reconciler")
         ),

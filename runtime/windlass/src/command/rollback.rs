@@ -20,7 +20,7 @@ pub(crate) async fn execute(args: RollbackArgs, format: Format) -> anyhow::Resul
         .await?;
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string(&reply)?),
-        Format::Text => anstream::println!("{}", as_text(&reply)),
+        Format::Text | Format::Wide => anstream::println!("{}", as_text(&reply)),
     }
     Ok(super::DONE)
 }

@@ -1,6 +1,6 @@
 //! How caches follow their servers, as kind `Manager` says it. Entry point: [`CachesSpec`].
 
-use crate::kinds::manager::within;
+use crate::kinds::within;
 use crate::kinds::{Bytes, Interval, Refusal};
 use serde::{Deserialize, Serialize};
 use windlass_fleet::cluster::CacheOptions;

@@ -2,12 +2,10 @@
 
 use crate::kinds::caches::CachesSpec;
 use crate::kinds::leader_election::LeaderElectionSpec;
-use crate::kinds::{Bytes, Interval, Refusal, at_least_one};
+use crate::kinds::{Bytes, Interval, Refusal, at_least_one, within};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 use windlass_fleet::GroupKind;
@@ -308,18 +306,4 @@ impl MetricsSpec {
         }
         Ok(())
     }
-}
-
-/// Refuses what is outside of a range, and names its ends.
-pub(super) fn within<T: PartialOrd + fmt::Display>(
-    path: &str,
-    value: T,
-    range: &RangeInclusive<T>,
-) -> Result<(), Refusal> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let (least, most) = (range.start(), range.end());
-    let message = format!("expected {least} to {most}, found {value}");
-    Err(Refusal::new(path, message))
 }

@@ -1,4 +1,4 @@
-//! Amounts of memory as people write them. Entry point: [`Bytes`].
+//! Amounts of memory and of processors as people write them. Entry points: [`Bytes`] and [`Processors`].
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -23,6 +23,11 @@ impl Bytes {
     /// So many mebibytes.
     pub(crate) const fn mebibytes(count: u64) -> Self {
         Self(count << 20)
+    }
+
+    /// As many, or as many as there can be.
+    pub(crate) fn count(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
@@ -88,9 +93,98 @@ impl Serialize for Bytes {
     }
 }
 
+/// Processors, in thousandths, written as Kubernetes quantities are: `500m`, `2`, `1.5`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Processors(pub(crate) u32);
+
+impl FromStr for Processors {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let error =
+            || format!("{text:?} is not a number of processors: write for example 500m or 2");
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if let Some(millis) = text.strip_suffix('m').filter(|millis| digits(millis)) {
+            return millis.parse().map(Self).map_err(|_| error());
+        }
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        if !digits(whole) || !digits(part) || part.len() > 3 {
+            return Err(error());
+        }
+        let whole: u32 = whole.parse().map_err(|_| error())?;
+        let part: u32 = format!("{part:0<3}").parse().map_err(|_| error())?;
+        let millis = whole.checked_mul(1000).and_then(|m| m.checked_add(part));
+        millis.map(Self).ok_or_else(error)
+    }
+}
+
+impl fmt::Display for Processors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(1000) {
+            write!(f, "{}", self.0 / 1000)
+        } else {
+            write!(f, "{}m", self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Processors {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ProcessorsVisitor)
+    }
+}
+
+struct ProcessorsVisitor;
+
+impl de::Visitor<'_> for ProcessorsVisitor {
+    type Value = Processors;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of processors such as 500m or 2")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Processors, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Processors, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Processors, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+}
+
+impl Serialize for Processors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_read_and_printed() {
+        for (text, millis, printed) in [
+            ("500m", 500, "500m"),
+            ("2", 2000, "2"),
+            ("1.5", 1500, "1500m"),
+            ("0.25", 250, "250m"),
+            ("2000m", 2000, "2"),
+        ] {
+            let read: Processors = text.parse().unwrap();
+            assert_eq!((read.0, read.to_string().as_str()), (millis, printed));
+        }
+        assert_eq!(serde_json::from_str::<Processors>("1.5").unwrap().0, 1500);
+        for text in [
+            "", "m", "-1", "1.", ".5", "1.0001", "2 m", "two", "99999999",
+        ] {
+            assert!(text.parse::<Processors>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn amounts_are_read_and_printed() {

@@ -1,10 +1,9 @@
 //! Kind `Reconciler`: a guest at work. Entry point: [`ReconcilerSpec`].
 
-use crate::kinds::{Bytes, Interval, Refusal, RuleSpec, at_least_one, rules};
+use crate::kinds::{Interval, IsolationSpec, ReconcilerLimits, Refusal, RuleSpec, rules};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::path::PathBuf;
-use std::time::Duration;
 use windlass_fleet::selector::LabelSelector;
 
 /// A guest, where it works, what it may touch and use.
@@ -25,12 +24,12 @@ pub(crate) struct ReconcilerSpec {
     /// Handed to the guest as JSON. Default: an empty mapping.
     #[serde(default)]
     pub(crate) config: Option<Json>,
-    /// What a call may use.
+    /// What its calls may use.
     #[serde(default)]
     pub(crate) limits: ReconcilerLimits,
-    /// What calls share. Default: fresh.
+    /// What calls share: `fresh`, nothing; `reuse`, instances, within the default bounds or the given ones. Default: fresh.
     #[serde(default)]
-    pub(crate) isolation: Isolation,
+    pub(crate) isolation: IsolationSpec,
     /// How often every object is reconciled though nothing has changed, at least 10s; a tenth more or less. Default: never.
     #[serde(default)]
     pub(crate) resync: Option<Interval>,
@@ -58,36 +57,7 @@ pub(crate) struct ClustersSpec {
     pub(crate) selector: Option<String>,
 }
 
-/// What one reconciler may use.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(crate) struct ReconcilerLimits {
-    /// Memory of one call, 1Mi to 256Mi. Default: 64Mi.
-    pub(crate) memory: Option<Bytes>,
-    /// Time of one call, 100ms to 1h. Default: 10s.
-    pub(crate) timeout: Option<Interval>,
-    /// Calls that run at once. Default: what the Manager's `spec.concurrency.kinds` says for its primary kind, else 4.
-    pub(crate) concurrency: Option<usize>,
-}
-
-/// What calls of one reconciler share.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Isolation {
-    /// Nothing: every call has an instance of its own.
-    #[default]
-    Fresh,
-    /// An instance serves several calls. Not supported yet.
-    Reuse,
-}
-
 impl ReconcilerSpec {
-    /// Memory of one call when nothing else is said.
-    pub(crate) const DEFAULT_MEMORY: Bytes = Bytes::mebibytes(64);
-    /// Most memory of one call.
-    pub(crate) const MAX_MEMORY: Bytes = Bytes::mebibytes(256);
-    /// Time of one call when nothing else is said.
-    pub(crate) const DEFAULT_TIMEOUT: Interval = Interval::seconds(10);
     /// The shortest time between two looks at everything.
     pub(crate) const LEAST_RESYNC: Interval = Interval::seconds(10);
 
@@ -103,44 +73,17 @@ impl ReconcilerSpec {
             .map_or_else(|| "{}".to_owned(), ToString::to_string)
     }
 
-    /// Memory of one call, the default filled in.
-    pub(crate) fn memory(&self) -> Bytes {
-        self.limits.memory.unwrap_or(Self::DEFAULT_MEMORY)
-    }
-
-    /// Time of one call, the default filled in.
-    pub(crate) fn timeout(&self) -> Interval {
-        self.limits.timeout.unwrap_or(Self::DEFAULT_TIMEOUT)
-    }
-
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         rules::check(&self.rules)?;
-        at_least_one("spec.limits.concurrency", self.limits.concurrency)?;
-        if !(Bytes::mebibytes(1)..=Self::MAX_MEMORY).contains(&self.memory()) {
-            return Err(Refusal::new(
-                "spec.limits.memory",
-                format!("expected 1Mi to 256Mi, found {}", self.memory()),
-            ));
-        }
-        if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.timeout().0) {
-            return Err(Refusal::new(
-                "spec.limits.timeout",
-                format!("expected 100ms to 1h, found {}", self.timeout()),
-            ));
-        }
+        self.limits.check("spec.limits")?;
+        self.isolation.check()?;
         if let Some(resync) = self.resync
             && resync < Self::LEAST_RESYNC
         {
             return Err(Refusal::new(
                 "spec.resync",
                 format!("expected {} or more, found {resync}", Self::LEAST_RESYNC),
-            ));
-        }
-        if self.isolation == Isolation::Reuse {
-            return Err(Refusal::new(
-                "spec.isolation",
-                "reuse is not supported yet: use fresh",
             ));
         }
         if self.clusters.local == Some(false) && self.clusters.provider == Some(false) {

@@ -1,6 +1,6 @@
 //! Kind `Tenant`: an owner of reconcilers. Entry point: [`TenantSpec`].
 
-use crate::kinds::{Bytes, Refusal, RuleSpec, at_least_one, rules};
+use crate::kinds::{Refusal, RuleSpec, TenantLimits, rules};
 use serde::{Deserialize, Serialize};
 use windlass_fleet::grant::{Identity, IdentityError};
 
@@ -8,7 +8,7 @@ use windlass_fleet::grant::{Identity, IdentityError};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TenantSpec {
-    /// Its share of the queue beside other tenants. Default: 1; at most 1000.
+    /// Its share of the queue and of the processors beside other tenants. Default: 1; at most 1000.
     pub(crate) weight: Option<u32>,
     /// What its reconcilers may use together.
     pub(crate) limits: TenantLimits,
@@ -45,28 +45,15 @@ impl Impersonate {
     }
 }
 
-/// What a tenant's reconcilers may use together.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(crate) struct TenantLimits {
-    /// Memory of all of its guests' instances together. Default: 512Mi.
-    pub(crate) memory: Option<Bytes>,
-    /// Calls that run at once. Default: what the manager allows.
-    pub(crate) concurrency: Option<usize>,
-}
-
 impl TenantSpec {
-    /// Memory of all instances when nothing else is said.
-    pub(crate) const DEFAULT_MEMORY: Bytes = Bytes::mebibytes(512);
-
     /// Its share, the default filled in.
     pub(crate) fn weight(&self) -> u32 {
         self.weight.unwrap_or(1)
     }
 
-    /// Memory of all instances, the default filled in.
-    pub(crate) fn memory(&self) -> Bytes {
-        self.limits.memory.unwrap_or(Self::DEFAULT_MEMORY)
+    /// What its guests may use together, the defaults filled in.
+    pub(crate) fn guests(&self) -> windlass_sandbox::TenantLimits {
+        self.limits.guests(self.weight())
     }
 
     /// Refuses what cannot be honoured.
@@ -79,16 +66,10 @@ impl TenantSpec {
                 format!("expected 1 to 1000, found {weight}"),
             ));
         }
-        if self.memory() < Bytes::mebibytes(1) {
-            return Err(Refusal::new(
-                "spec.limits.memory",
-                format!("expected 1Mi or more, found {}", self.memory()),
-            ));
-        }
-        at_least_one("spec.limits.concurrency", self.limits.concurrency)?;
         self.impersonate
             .as_ref()
             .map_or(Ok(()), Impersonate::check)?;
+        self.limits.check()?;
         rules::check(self.rules.as_deref().unwrap_or_default())
     }
 }

@@ -274,8 +274,8 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         ),
         (
             "Reconciler",
-            "{guest: {path: x}, isolation: reuse}",
-            "4:37: spec.isolation of Reconciler x: reuse is not supported yet: use fresh",
+            "{guest: {path: x}, isolation: {reuse: {calls: 0}}}",
+            "4:53: spec.isolation.reuse.calls of Reconciler x: expected 1 to 1000000, found 0",
         ),
         (
             "Reconciler",

@@ -174,7 +174,10 @@ impl Cast<'_> {
 
     pub(crate) fn tenant_memory(self, memory: usize) -> Self {
         Self {
-            tenant: TenantLimits { memory },
+            tenant: TenantLimits {
+                memory,
+                ..self.tenant
+            },
             ..self
         }
     }

@@ -26,7 +26,7 @@ impl Client {
             let plural = format!("{}s", kind.kind.to_lowercase());
             let access = self.access(&kind.group, &plural, None, Verb::Get, None, None);
             return match self.grant.check(&access) {
-                Err(missing) => Err(denied(&missing)),
+                Err(missing) => Err(self.denied(&missing)),
                 Ok(()) => Err(ApiError::host(
                     ApiCode::Denied,
                     format!("no rule names the group {:?}", kind.group),
@@ -103,20 +103,25 @@ impl Client {
             namespace,
             name,
         );
-        self.grant.check(&access).map_err(|missing| {
-            tracing::info!(
+        self.grant
+            .check(&access)
+            .map_err(|missing| self.denied(&missing))
+    }
+
+    /// A denial, told to who answers for the caller, or to the log.
+    fn denied(&self, missing: &Denied) -> ApiError {
+        match &self.warden {
+            Some(warden) => warden.denied(missing),
+            None => tracing::info!(
                 target: "audit",
                 tenant = %self.scope.caller.tenant,
                 reconciler = self.scope.caller.controller.as_ref().map(|c| c.as_str()),
                 cluster = %self.cluster.name(),
-                verb = verb.as_str(),
-                resource = &*resource.plural,
-                subresource,
-                namespace,
+                rule = missing.missing_rule_yaml(),
                 "call denied"
-            );
-            denied(&missing)
-        })
+            ),
+        }
+        ApiError::host(ApiCode::Denied, missing.to_string())
     }
 
     /// Whether a verb is granted on one object, without a word in the log.
@@ -149,10 +154,6 @@ impl Client {
         self.grant
             .namespaces(&self.facts(), group, plural, verb, name)
     }
-}
-
-pub(super) fn denied(missing: &Denied) -> ApiError {
-    ApiError::host(ApiCode::Denied, missing.to_string())
 }
 
 /// Checks that a key fits its resource: a namespace exactly where the resource has one, and a name.

@@ -292,12 +292,10 @@ impl Client {
     /// Names of all namespaces, read live for a call that goes through them one by one. It is the host that asks, in nobody's name.
     async fn every_namespace(&self) -> Result<Vec<Option<Arc<str>>>, ApiError> {
         let namespaces = GroupVersionKind::new("", "v1", "Namespace");
-        let program = Self::new(
-            self.cluster.clone(),
-            Arc::new(crate::grant::Grant::all()),
-            self.scope.clone(),
-            self.own,
-        );
+        let program = Self {
+            grant: Arc::new(crate::grant::Grant::all()),
+            ..self.clone()
+        };
         let mut names = Vec::new();
         let mut options = crate::api::ListOptions {
             mode: crate::api::ReadMode::Live,
@@ -332,6 +330,7 @@ impl Client {
     /// Sends a write and takes its outcome into the caches.
     async fn write(&self, target: &Target, call: Call, leaves: Leaves) -> Result<Json, ApiError> {
         let call = call.in_the_name_of(self.grant.identity());
+        let admission = self.admission().await?;
         // Taken before the check: a run that ends meanwhile waits for this write, or is over and the check says so.
         let _under_way = self.scope.writes.token();
         self.scope.check()?;
@@ -342,6 +341,7 @@ impl Client {
             .as_ref()
             .map_or(WRITE_DEADLINE, |pass| pass.time_left().min(WRITE_DEADLINE));
         let write = async move {
+            let _admission = admission;
             let answer = backend
                 .connection
                 .send_fenced(call, limit, pass.clone())

@@ -1,8 +1,9 @@
-//! How many calls a cluster may begin per second: a token bucket without I/O. Entry point: [`Bucket::take`].
+//! How much of something may begin per second, calls of a cluster above all: a token bucket without I/O. Entry point:
+//! [`Bucket::take`].
 
 use std::time::{Duration, Instant};
 
-/// A rate of calls.
+/// A rate of calls, or of whatever else is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit {
     /// Calls per second in the long run; more than zero.
@@ -13,7 +14,7 @@ pub struct RateLimit {
 
 /// Calls that may begin now, and debts of those that wait.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub struct Bucket {
     limit: RateLimit,
     /// Below zero while calls wait for what they took in advance.
     left: f64,
@@ -22,7 +23,9 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn new(limit: RateLimit, now: Instant) -> Self {
+    /// A full one.
+    #[must_use]
+    pub fn new(limit: RateLimit, now: Instant) -> Self {
         let burst = limit.burst.max(1);
         Self {
             limit: RateLimit { burst, ..limit },
@@ -33,17 +36,25 @@ impl Bucket {
 
     /// Takes the turn of one call: how long it has to wait, or `None`, and then nothing is taken, if that is longer than
     /// `patience`.
-    pub(super) fn take(&mut self, now: Instant, patience: Duration) -> Option<Duration> {
+    pub fn take(&mut self, now: Instant, patience: Duration) -> Option<Duration> {
+        self.take_many(1, now, patience)
+    }
+
+    /// As [`Self::take`], of so many at once. What is more than a burst never fits.
+    pub fn take_many(&mut self, count: u32, now: Instant, patience: Duration) -> Option<Duration> {
         let rate = self.limit.per_second.max(f64::MIN_POSITIVE);
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
         self.left = (self.left + earned).min(f64::from(self.limit.burst));
         self.at = self.at.max(now);
-        let missing = (1.0 - self.left).max(0.0);
+        if count > self.limit.burst {
+            return None;
+        }
+        let missing = (f64::from(count) - self.left).max(0.0);
         let wait = Duration::try_from_secs_f64(missing / rate).unwrap_or(Duration::MAX);
         if wait > patience {
             return None;
         }
-        self.left -= 1.0;
+        self.left -= f64::from(count);
         Some(wait)
     }
 }
@@ -85,6 +96,21 @@ mod tests {
             assert_eq!(bucket.take(now, Duration::from_millis(500)), None);
         }
         assert_eq!(bucket.take(now, PATIENT), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn several_are_taken_together_or_not_at_all() {
+        let (mut bucket, now) = bucket(10.0, 10);
+        assert_eq!(
+            bucket.take_many(8, now, Duration::ZERO),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(bucket.take_many(8, now, Duration::ZERO), None);
+        assert_eq!(
+            bucket.take_many(8, now, PATIENT),
+            Some(Duration::from_millis(600))
+        );
+        assert_eq!(bucket.take_many(11, now, PATIENT), None);
     }
 
     #[test]

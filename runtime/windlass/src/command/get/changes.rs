@@ -62,11 +62,13 @@ pub(super) fn name(item: &Json) -> String {
 }
 
 /// An item without what changes by itself.
-fn lasting(item: &Json) -> BTreeMap<&str, &Json> {
-    let fields = item.as_object().into_iter().flatten();
-    fields
-        .filter(|(field, _)| !field.ends_with(TIMES))
-        .map(|(field, value)| (field.as_str(), value))
+fn lasting(item: &Json) -> Json {
+    let Json::Object(fields) = item else {
+        return item.clone();
+    };
+    let lasting = fields.iter().filter(|(field, _)| !field.ends_with(TIMES));
+    lasting
+        .map(|(field, value)| (field.clone(), self::lasting(value)))
         .collect()
 }
 
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_comes_changes_and_leaves_is_news_and_the_passing_of_time_is_none() {
-        let item = |name: &str, state: &str, seconds: u64| json!({"name": name, "state": state, "sinceSeconds": seconds});
+        let item = |name: &str, state: &str, seconds: u64| json!({"name": name, "state": state, "sinceSeconds": seconds, "usage": {"cpuSeconds": seconds}});
         let mut changes = Changes::default();
         let (a, b) = (item("a", "Ready", 1), item("b", "Syncing", 1));
         let first = changes.between(vec![a.clone(), b.clone()]);

@@ -1,0 +1,26 @@
+//! Who answers for a caller: bounds its calls to servers, and is told what it was denied. Entry point: [`Warden`].
+
+use crate::api::ApiError;
+use crate::grant::Denied;
+use futures::future::BoxFuture;
+use std::time::Duration;
+
+/// Leave for one call. Held until the server has answered.
+pub type Admission = Box<dyn Send>;
+
+/// Bounds the calls that a client makes to servers, which those answered by a cache are not, and keeps account of denials.
+///
+/// A client has one when it was made with [`Client::under`](super::Client::under).
+pub trait Warden: Send + Sync {
+    /// Waits until one more call may begin, no longer than `patience`.
+    ///
+    /// # Errors
+    /// `limit-exceeded` when none may within that time.
+    ///
+    /// # Cancellation
+    /// Dropping the future gives up its place.
+    fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>>;
+
+    /// A call was denied for want of a rule. The caller is told as well.
+    fn denied(&self, missing: &Denied);
+}

@@ -1,0 +1,207 @@
+//! What a guest is to the host, and who answers for its calls of API servers. Entry point: [`Identity`].
+
+use crate::denial::Denials;
+use crate::journal::LogRate;
+use crate::limit::{Ledger, Limit};
+use crate::options::Limits;
+use crate::tenant::{Tenant, bucket};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_fleet::api::ApiError;
+use windlass_fleet::cluster::{Admission, Bucket, Warden};
+use windlass_fleet::grant::Denied;
+use windlass_fleet::{ApiCode, ControllerName, Grant};
+
+/// What a guest is to the host: the same for all of its calls until its configuration changes.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) name: ControllerName,
+    pub(crate) grant: Arc<Grant>,
+    /// JSON.
+    pub(crate) config: Arc<str>,
+    pub(crate) limits: Limits,
+    pub(crate) history: History,
+    /// API calls that may begin now.
+    requests: Mutex<Option<Bucket>>,
+    /// What all of its calls may log. None: there is no limit.
+    pub(crate) log: Option<Arc<LogRate>>,
+}
+
+/// What outlives a change of a guest's configuration. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) denials: Arc<Denials>,
+}
+
+impl Identity {
+    pub(crate) fn new(
+        tenant: Arc<Tenant>,
+        name: ControllerName,
+        grant: Arc<Grant>,
+        config: Arc<str>,
+        limits: Limits,
+        history: History,
+    ) -> Arc<Self> {
+        let requests = Mutex::new(bucket(limits.requests_per_second));
+        let log = limits.log_rate();
+        let log = log.map(|rate| Arc::new(LogRate::new(rate, Instant::now())));
+        Arc::new(Self {
+            tenant,
+            name,
+            grant,
+            config,
+            limits,
+            history,
+            requests,
+            log,
+        })
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.history.ledger
+    }
+
+    /// Counts that a call hit a limit.
+    pub(crate) fn hit(&self, limit: Limit) {
+        self.history.ledger.hit(limit);
+    }
+
+    fn request_turn(&self, patience: Duration) -> Option<Duration> {
+        match &mut *self.requests.lock() {
+            Some(bucket) => bucket.take(Instant::now(), patience),
+            None => Some(Duration::ZERO),
+        }
+    }
+
+    /// How long an API call has to wait for the rates of the guest and of its tenant.
+    fn delay(&self, patience: Duration) -> Result<Duration, ApiError> {
+        let own = self.request_turn(patience).ok_or_else(|| {
+            self.hit(Limit::RequestRate);
+            too_many("limits.requestsPerSecond", patience)
+        })?;
+        let shared = self.tenant.request_turn(patience).ok_or_else(|| {
+            self.hit(Limit::TenantRequestRate);
+            too_many("the tenant's limits.requestsPerSecond", patience)
+        })?;
+        for (wait, limit) in [
+            (own, Limit::RequestRate),
+            (shared, Limit::TenantRequestRate),
+        ] {
+            if !wait.is_zero() {
+                self.hit(limit);
+            }
+        }
+        Ok(own.max(shared))
+    }
+
+    async fn enter(&self, patience: Duration) -> Result<Admission, ApiError> {
+        let began = tokio::time::Instant::now();
+        let delay = self.delay(patience)?;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let line = match self.tenant.request() {
+            Ok(permit) => return Ok(Box::new(permit)),
+            Err(line) => line,
+        };
+        self.hit(Limit::TenantRequests);
+        let waited = tokio::time::timeout_at(began + patience, line.acquire_owned()).await;
+        match waited {
+            Ok(Ok(permit)) => Ok(Box::new(permit)),
+            // The semaphore is never closed.
+            Ok(Err(_)) | Err(_) => {
+                let most = self.tenant.most_requests();
+                let message = format!(
+                    "{most} API calls of the tenant's reconcilers are under way, and none ended within {patience:?}: the tenant's limits.requestsInFlight allows no more"
+                );
+                Err(ApiError::host(ApiCode::LimitExceeded, message))
+            }
+        }
+    }
+}
+
+fn too_many(field: &str, patience: Duration) -> ApiError {
+    let message =
+        format!("more API calls than {field} allows: this one could not begin within {patience:?}");
+    ApiError::host(ApiCode::LimitExceeded, message)
+}
+
+impl Warden for Identity {
+    fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>> {
+        self.enter(patience).boxed()
+    }
+
+    fn denied(&self, missing: &Denied) {
+        self.history.denials.add(&missing.missing_rule_yaml());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Rate, TenantLimits};
+    use windlass_fleet::TenantName;
+
+    fn identity(limits: Limits, tenant: &TenantLimits) -> Arc<Identity> {
+        Identity::new(
+            Tenant::new(TenantName::default(), tenant),
+            ControllerName::new("calls").unwrap(),
+            Arc::new(Grant::none()),
+            "{}".into(),
+            limits,
+            History::default(),
+        )
+    }
+
+    #[tokio::test]
+    async fn api_calls_of_a_tenant_wait_for_each_other_and_not_for_ever() {
+        let tenant = TenantLimits {
+            requests_in_flight: 1,
+            ..TenantLimits::default()
+        };
+        let identity = identity(Limits::default(), &tenant);
+        let held = identity.admit(Duration::from_secs(30)).await.ok().unwrap();
+        let refused = identity
+            .admit(Duration::from_millis(20))
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(refused.code, ApiCode::LimitExceeded);
+        assert!(
+            refused.message.contains("limits.requestsInFlight"),
+            "{refused}"
+        );
+        let waiting = identity.admit(Duration::from_secs(30));
+        tokio::pin!(waiting);
+        assert!(futures::poll!(&mut waiting).is_pending());
+        drop(held);
+        assert!(waiting.await.is_ok());
+        assert_eq!(identity.ledger().hits()["tenant.requestsInFlight"], 2);
+    }
+
+    #[tokio::test]
+    async fn a_call_over_the_rate_is_refused_when_it_cannot_wait_so_long() {
+        let limits = Limits {
+            requests_per_second: Some(Rate { per_second: 1 }),
+            ..Limits::default()
+        };
+        let identity = identity(limits, &TenantLimits::default());
+        assert!(identity.admit(Duration::from_millis(1)).await.is_ok());
+        let refused = identity
+            .admit(Duration::from_millis(1))
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(refused.code, ApiCode::LimitExceeded);
+        assert!(
+            refused.message.contains("limits.requestsPerSecond"),
+            "{refused}"
+        );
+        assert_eq!(identity.ledger().hits()["requestsPerSecond"], 1);
+    }
+}

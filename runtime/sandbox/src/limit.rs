@@ -1,0 +1,167 @@
+//! The limits that can be hit, and what a guest used: counted for status and metrics. Entry points: [`Limit`] and [`Ledger`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A limit that a call can hit. The words are a closed set, which metrics and status use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    /// The call's time.
+    Timeout,
+    /// Memory of an instance.
+    Memory,
+    /// Memory of all instances of the tenant.
+    TenantMemory,
+    /// Table elements.
+    Tables,
+    /// Handles held at once.
+    Handles,
+    /// Depth of calls.
+    Stack,
+    /// Bytes handed to the host at once.
+    HostCallBytes,
+    /// Calls of the host's functions.
+    HostCalls,
+    /// One object that the guest is given.
+    ObjectBytes,
+    /// One answer that it is given.
+    ResponseBytes,
+    /// Operations of a batch.
+    BatchOperations,
+    /// Log lines of a call.
+    LogBytes,
+    /// Log lines of the reconciler per second.
+    LogRate,
+    /// API calls of the reconciler that begin per second.
+    RequestRate,
+    /// API calls of the tenant that begin per second.
+    TenantRequestRate,
+    /// API calls of the tenant under way.
+    TenantRequests,
+}
+
+impl Limit {
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Timeout,
+        Self::Memory,
+        Self::TenantMemory,
+        Self::Tables,
+        Self::Handles,
+        Self::Stack,
+        Self::HostCallBytes,
+        Self::HostCalls,
+        Self::ObjectBytes,
+        Self::ResponseBytes,
+        Self::BatchOperations,
+        Self::LogBytes,
+        Self::LogRate,
+        Self::RequestRate,
+        Self::TenantRequestRate,
+        Self::TenantRequests,
+    ];
+
+    /// The word in metrics and status: the field that sets it, where there is one; `tenant.` before a tenant's.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Memory => "memory",
+            Self::TenantMemory => "tenant.memory",
+            Self::Tables => "tableElements",
+            Self::Handles => "handles",
+            Self::Stack => "stack",
+            Self::HostCallBytes => "hostCallBytes",
+            Self::HostCalls => "hostCalls",
+            Self::ObjectBytes => "objectBytes",
+            Self::ResponseBytes => "responseBytes",
+            Self::BatchOperations => "batchOperations",
+            Self::LogBytes => "logBytes",
+            Self::LogRate => "logBytesPerSecond",
+            Self::RequestRate => "requestsPerSecond",
+            Self::TenantRequestRate => "tenant.requestsPerSecond",
+            Self::TenantRequests => "tenant.requestsInFlight",
+        }
+    }
+}
+
+/// The words of all limits that a call can hit, as [`GuestStatus::limit_hits`](crate::GuestStatus::limit_hits) has them.
+pub fn limits() -> impl Iterator<Item = &'static str> {
+    Limit::ALL.into_iter().map(Limit::as_str)
+}
+
+/// What a guest used and hit, over all of its revisions.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// Nanoseconds.
+    computed: AtomicU64,
+    /// Nanoseconds.
+    waited: AtomicU64,
+    /// Most of one instance, in bytes.
+    memory_peak: AtomicUsize,
+    hits: [AtomicU64; Limit::ALL.len()],
+}
+
+impl Ledger {
+    /// A call had a processor for so long.
+    pub(crate) fn computed_for(&self, time: Duration) {
+        self.computed
+            .fetch_add(nanoseconds(time), Ordering::Relaxed);
+    }
+
+    /// A call that could compute waited for so long for its turn.
+    pub(crate) fn waited_for(&self, time: Duration) {
+        self.waited.fetch_add(nanoseconds(time), Ordering::Relaxed);
+    }
+
+    /// An instance had so much memory.
+    pub(crate) fn had(&self, memory: usize) {
+        self.memory_peak.fetch_max(memory, Ordering::Relaxed);
+    }
+
+    /// A call hit a limit: it was refused something, or had to wait.
+    pub(crate) fn hit(&self, limit: Limit) {
+        self.hits[limit as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn computed(&self) -> Duration {
+        Duration::from_nanos(self.computed.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn memory_peak(&self) -> usize {
+        self.memory_peak.load(Ordering::Relaxed)
+    }
+
+    /// Those that were hit, and how often.
+    pub(crate) fn hits(&self) -> BTreeMap<&'static str, u64> {
+        let counts = Limit::ALL.map(|limit| {
+            let count = self.hits[limit as usize].load(Ordering::Relaxed);
+            (limit.as_str(), count)
+        });
+        counts.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_is_counted_by_itself() {
+        let ledger = Ledger::default();
+        for (at, limit) in Limit::ALL.into_iter().enumerate() {
+            assert_eq!(limit as usize, at);
+            (0..=at).for_each(|_| ledger.hit(limit));
+        }
+        let hits = ledger.hits();
+        assert_eq!(hits.len(), Limit::ALL.len(), "no word is used twice");
+        assert_eq!((hits["timeout"], hits["tenant.requestsInFlight"]), (1, 16));
+    }
+}

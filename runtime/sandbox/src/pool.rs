@@ -1,0 +1,283 @@
+//! Room for instances, shared among tenants: what does not fit waits. Entry point: [`Pool`].
+//!
+//! The tenant that has the fewest comes next, and none has all: a call that runs cannot be taken back, so a part is kept for
+//! others, and a little for guests that are loaded.
+
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use windlass_fleet::TenantName;
+
+/// Places for instances.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    lines: Mutex<Lines<oneshot::Sender<Place>>>,
+}
+
+/// Room for one instance. Dropped after the instance.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pool: Arc<Pool>,
+    tenant: TenantName,
+}
+
+impl Pool {
+    pub(crate) fn new(size: usize) -> Arc<Self> {
+        Arc::new(Self {
+            lines: Mutex::new(Lines::new(size)),
+        })
+    }
+
+    /// A place, if there is one for this tenant at once. `loading`: it may be one of those that are kept for guests that are
+    /// loaded.
+    pub(crate) fn try_place(self: &Arc<Self>, tenant: &TenantName, loading: bool) -> Option<Place> {
+        let taken = self.lines.lock().take(tenant, loading);
+        taken.then(|| self.place(tenant.clone()))
+    }
+
+    /// Waits for a place.
+    ///
+    /// # Cancellation
+    /// Dropping the future gives up its place in the line.
+    pub(crate) async fn wait(self: &Arc<Self>, tenant: &TenantName, loading: bool) -> Place {
+        loop {
+            let (sender, receiver) = oneshot::channel();
+            {
+                let mut lines = self.lines.lock();
+                if lines.take(tenant, loading) {
+                    drop(lines);
+                    return self.place(tenant.clone());
+                }
+                lines.wait(tenant, loading, sender);
+            }
+            if let Ok(place) = receiver.await {
+                return place;
+            }
+        }
+    }
+
+    /// Whether a tenant has all the places that it may have, and not the pool has too few.
+    pub(crate) fn is_at_ceiling(&self, tenant: &TenantName) -> bool {
+        self.lines.lock().is_at_ceiling(tenant)
+    }
+
+    /// Whether somebody waits: then nothing is kept for later.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.lines.lock().is_wanted()
+    }
+
+    fn place(self: &Arc<Self>, tenant: TenantName) -> Place {
+        Place {
+            pool: self.clone(),
+            tenant,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut lines = self.pool.lines.lock();
+        lines.give_back(&self.tenant);
+        let mut due = Vec::new();
+        while let Some(next) = lines.next() {
+            due.push(next);
+        }
+        drop(lines);
+        for (sender, tenant) in due {
+            // Who has left in the meantime gives the place back by not taking it.
+            drop(sender.send(self.pool.place(tenant)));
+        }
+    }
+}
+
+/// Who has places and who waits for them, without I/O. `W` is told when a place came.
+#[derive(Debug)]
+struct Lines<W> {
+    size: usize,
+    free: usize,
+    /// Kept for guests that are loaded.
+    reserve: usize,
+    /// Most that one tenant has.
+    ceiling: usize,
+    /// Of guests that are loaded; they come before all others.
+    loading: VecDeque<(TenantName, W)>,
+    /// Holds none that has no place and waits for none.
+    tenants: BTreeMap<TenantName, Line<W>>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Line<W> {
+    held: usize,
+    /// With a number that grows from one who waits to the next.
+    waiting: VecDeque<(u64, W)>,
+}
+
+impl<W> Lines<W> {
+    fn new(size: usize) -> Self {
+        let reserve = if size < 4 { 0 } else { (size / 16).max(1) };
+        Self {
+            size,
+            free: size,
+            reserve,
+            ceiling: (size * 3 / 4).max(1),
+            loading: VecDeque::new(),
+            tenants: BTreeMap::new(),
+            last: 0,
+        }
+    }
+
+    fn held(&self, tenant: &TenantName) -> usize {
+        self.tenants.get(tenant).map_or(0, |line| line.held)
+    }
+
+    fn is_at_ceiling(&self, tenant: &TenantName) -> bool {
+        self.held(tenant) >= self.ceiling
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.loading.is_empty() || self.tenants.values().any(|line| !line.waiting.is_empty())
+    }
+
+    /// Takes a place that is free and that nobody else waits for.
+    fn take(&mut self, tenant: &TenantName, loading: bool) -> bool {
+        let there = if loading {
+            self.free > 0 && self.loading.is_empty()
+        } else {
+            let line = self.tenants.get(tenant);
+            self.free > self.reserve
+                && !self.is_at_ceiling(tenant)
+                && line.is_none_or(|line| line.waiting.is_empty())
+        };
+        if there {
+            self.free -= 1;
+            self.line(tenant).held += 1;
+        }
+        there
+    }
+
+    fn wait(&mut self, tenant: &TenantName, loading: bool, waiter: W) {
+        self.last += 1;
+        let number = self.last;
+        if loading {
+            self.loading.push_back((tenant.clone(), waiter));
+        } else {
+            self.line(tenant).waiting.push_back((number, waiter));
+        }
+    }
+
+    fn give_back(&mut self, tenant: &TenantName) {
+        self.free = (self.free + 1).min(self.size);
+        if let Some(line) = self.tenants.get_mut(tenant) {
+            line.held -= 1;
+            if line.held == 0 && line.waiting.is_empty() {
+                self.tenants.remove(tenant);
+            }
+        }
+    }
+
+    /// Who gets the next free place, which is taken for it.
+    fn next(&mut self) -> Option<(W, TenantName)> {
+        if self.free == 0 {
+            return None;
+        }
+        if let Some((tenant, waiter)) = self.loading.pop_front() {
+            self.free -= 1;
+            self.line(&tenant).held += 1;
+            return Some((waiter, tenant));
+        }
+        if self.free <= self.reserve {
+            return None;
+        }
+        let ceiling = self.ceiling;
+        let waiting = self.tenants.iter_mut().filter_map(|(name, line)| {
+            let first = line.waiting.front()?.0;
+            (line.held < ceiling).then_some(((line.held, first), name, line))
+        });
+        let (_, name, line) = waiting.min_by_key(|(order, ..)| *order)?;
+        let (_, waiter) = line.waiting.pop_front()?;
+        line.held += 1;
+        self.free -= 1;
+        Some((waiter, name.clone()))
+    }
+
+    fn line(&mut self, tenant: &TenantName) -> &mut Line<W> {
+        self.tenants.entry(tenant.clone()).or_insert_with(|| Line {
+            held: 0,
+            waiting: VecDeque::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn name(of: &str) -> TenantName {
+        TenantName::new(of).unwrap()
+    }
+
+    #[test]
+    fn one_tenant_never_has_all_and_who_has_fewest_comes_next() {
+        let mut lines = Lines::new(16);
+        let (a, b, c) = (name("a"), name("b"), name("c"));
+        let taken = (0..100).filter(|_| lines.take(&a, false)).count();
+        assert_eq!(taken, 12, "three quarters");
+        assert_eq!((0..100).filter(|_| lines.take(&b, false)).count(), 3);
+        assert_eq!(lines.free, 1, "kept for guests that are loaded");
+        for (tenant, waiter) in [(&a, "a"), (&b, "b1"), (&b, "b2"), (&c, "c")] {
+            lines.wait(tenant, false, waiter);
+        }
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            lines.give_back(&a);
+            order.extend(lines.next().map(|(waiter, _)| waiter));
+        }
+        assert_eq!(order, ["c", "b1", "b2", "a"]);
+        assert!(lines.next().is_none() && !lines.is_wanted());
+    }
+
+    #[test]
+    fn a_guest_that_is_loaded_finds_a_place_beside_busy_ones() {
+        let mut lines = Lines::new(16);
+        let (a, b) = (name("a"), name("b"));
+        for tenant in [&a, &b] {
+            while lines.take(tenant, false) {}
+        }
+        assert!(lines.take(&a, true), "the place that is kept");
+        assert!(!lines.take(&a, true));
+        lines.wait(&b, false, "call");
+        lines.wait(&a, true, "load");
+        lines.give_back(&b);
+        assert_eq!(lines.next().map(|(waiter, _)| waiter), Some("load"));
+    }
+
+    #[test]
+    fn the_smallest_pool_serves_everybody() {
+        let mut lines = Lines::<()>::new(1);
+        assert!(lines.take(&name("a"), false));
+        lines.give_back(&name("a"));
+        assert!(lines.take(&name("b"), true));
+        assert!(!lines.tenants.contains_key(&name("a")));
+    }
+
+    #[tokio::test]
+    async fn who_stops_waiting_leaves_the_place_to_the_next() {
+        let pool = Pool::new(1);
+        let held = pool.try_place(&name("a"), false).unwrap();
+        let (first, second) = (name("b"), name("c"));
+        let gone = tokio::time::timeout(Duration::from_millis(1), pool.wait(&first, false));
+        assert!(gone.await.is_err());
+        let next = pool.wait(&second, false);
+        tokio::pin!(next);
+        assert!(futures::poll!(&mut next).is_pending() && pool.is_wanted());
+        drop(held);
+        let place = next.await;
+        assert_eq!(place.tenant, second);
+        drop(place);
+        assert_eq!(pool.lines.lock().free, 1);
+        assert!(pool.lines.lock().tenants.is_empty());
+    }
+}

@@ -1,0 +1,118 @@
+//! Instances that serve several calls of one guest, one after the other, within bounds. Entry points: [`Session`] and [`Shelf`].
+
+use crate::call::Call;
+use crate::options::Reuse;
+use crate::pool::Place;
+use crate::spare::Spare;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::time::Instant;
+use wasmtime::Store;
+use wasmtime::component::Instance;
+
+/// A store with its instance, and its place in the pool. Fields are dropped in their order: the place is free only then.
+pub(crate) struct Session {
+    pub(crate) store: Store<Call>,
+    /// `None` before the first call.
+    pub(crate) instance: Option<Instance>,
+    /// Calls that it has served.
+    calls: u32,
+    born: Instant,
+    _place: Place,
+}
+
+impl Session {
+    pub(crate) fn new(store: Store<Call>, place: Place) -> Self {
+        Self {
+            store,
+            instance: None,
+            calls: 0,
+            born: Instant::now(),
+            _place: place,
+        }
+    }
+
+    fn is_old(&self, bounds: &Reuse, now: Instant) -> bool {
+        now.saturating_duration_since(self.born) >= bounds.age
+    }
+
+    /// Whether it may serve another call.
+    fn is_fit(&self, bounds: &Reuse, now: Instant) -> bool {
+        let call = self.store.data();
+        self.calls < bounds.calls
+            && !self.is_old(bounds, now)
+            && call.meter.memory() <= bounds.memory
+            // A guest that keeps its handles gets a new instance before they add up.
+            && call.kept_handles() <= call.identity.limits.handles
+    }
+}
+
+/// The idle instances of one guest, as it is configured now: of one revision, one grant, one configuration. A changed guest has
+/// another shelf, and this one goes with all that is on it.
+pub(crate) struct Shelf {
+    bounds: Reuse,
+    /// At most [`Reuse::idle`]; the one that was used last comes last.
+    idle: Mutex<VecDeque<Session>>,
+}
+
+impl Shelf {
+    pub(crate) fn new(bounds: Reuse) -> Self {
+        Self {
+            bounds,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// The instance that was used last, so that those that are not needed grow old.
+    pub(crate) fn take(&self) -> Option<Session> {
+        let now = Instant::now();
+        loop {
+            let session = self.idle.lock().pop_back()?;
+            if !session.is_old(&self.bounds, now) {
+                return Some(session);
+            }
+        }
+    }
+
+    /// Keeps an instance whose call has ended well, if it may serve another one. `true`: it is kept.
+    pub(crate) fn keep(&self, mut session: Session) -> bool {
+        session.calls += 1;
+        if !session.is_fit(&self.bounds, Instant::now()) {
+            return false;
+        }
+        let mut idle = self.idle.lock();
+        let over = if idle.len() >= self.bounds.idle as usize {
+            idle.pop_front()
+        } else {
+            None
+        };
+        idle.push_back(session);
+        drop(idle);
+        drop(over); // not under the lock: an instance is torn down
+        true
+    }
+
+    /// How many are idle.
+    pub(crate) fn len(&self) -> usize {
+        self.idle.lock().len()
+    }
+}
+
+impl Spare for Shelf {
+    fn give_up_one(&self) -> bool {
+        let session = self.idle.lock().pop_front();
+        session.is_some()
+    }
+
+    fn give_up_old(&self, now: Instant) -> bool {
+        let mut idle = self.idle.lock();
+        let (old, fit): (VecDeque<_>, VecDeque<_>) = idle
+            .drain(..)
+            .partition(|session| session.is_old(&self.bounds, now));
+        *idle = fit;
+        let left = !idle.is_empty();
+        drop(idle);
+        drop(old);
+        left
+    }
+}

@@ -1,0 +1,162 @@
+//! The processors' time, shared among tenants: what each used, and who computes next. Entry points: [`Processors`] and [`Turn`].
+//!
+//! A guest computes in turns, each of which ends at the next tick of the engine at the latest. There are as many turns at once as
+//! guests have threads, so that a tenant with many calls has no more of them in the runtime's queue than one with few: who comes
+//! next is decided here, by what each tenant has used beside its weight.
+
+mod turns;
+
+use crate::identity::Identity;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use turns::{Claim, Ticket, Turns};
+
+/// Longest time that a guest computes between two yields.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
+
+/// The threads that guests compute on.
+pub(crate) struct Processors {
+    turns: Mutex<Turns<Waker>>,
+}
+
+impl Processors {
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            turns: Mutex::new(Turns::new(count, TICK)),
+        }
+    }
+
+    /// Lets time pass for tenants that have used up what they may for now. Called every tick while calls run.
+    pub(crate) fn tick(&self) {
+        let due = self.turns.lock().pass(Instant::now());
+        due.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// What one call computes, turn by turn. Dropped, it leaves its turn to others.
+pub(crate) struct Turn {
+    processors: Arc<Processors>,
+    identity: Arc<Identity>,
+    /// Before others of its tenant.
+    first: bool,
+    state: State,
+    /// Time that it had the processor.
+    used: Duration,
+    /// Time that it was ready and others had it.
+    waited: Duration,
+}
+
+enum State {
+    Idle,
+    Waiting { ticket: Ticket, since: Instant },
+    Computing { since: Instant },
+}
+
+impl Turn {
+    /// A call's. `first`: it comes before others of its tenant.
+    pub(crate) fn new(processors: Arc<Processors>, identity: Arc<Identity>, first: bool) -> Self {
+        Self {
+            processors,
+            identity,
+            first,
+            state: State::Idle,
+            used: Duration::ZERO,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Polls a future while it is the call's turn, and has it wait when it is not.
+    pub(crate) async fn of<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|context| {
+            std::task::ready!(self.begin(context));
+            let polled = future.as_mut().poll(context);
+            self.end();
+            polled
+        })
+        .await
+    }
+
+    /// Time that the call had the processor.
+    pub(crate) fn used(&self) -> Duration {
+        self.used
+    }
+
+    /// Time that it was ready and had to wait.
+    pub(crate) fn waited(&self) -> Duration {
+        match self.state {
+            State::Waiting { since, .. } => self.waited + since.elapsed(),
+            _ => self.waited,
+        }
+    }
+
+    /// Whether it waits for its turn now.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting { .. })
+    }
+
+    fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        let mut turns = self.processors.turns.lock();
+        let since = match self.state {
+            State::Waiting { ticket, since } => {
+                if !turns.take(self.identity.tenant.name(), ticket, context.waker()) {
+                    return Poll::Pending;
+                }
+                since
+            }
+            State::Idle | State::Computing { .. } => {
+                let claim = Claim {
+                    tenant: self.identity.tenant.name(),
+                    weight: self.identity.tenant.weight(),
+                    cap: self.identity.tenant.processors(),
+                    first: self.first,
+                };
+                if let Some(ticket) = turns.ask(&claim, context.waker(), now) {
+                    self.state = State::Waiting { ticket, since: now };
+                    return Poll::Pending;
+                }
+                now
+            }
+        };
+        drop(turns);
+        if now > since {
+            self.waited += now - since;
+            self.identity.ledger().waited_for(now - since);
+        }
+        self.state = State::Computing { since: now };
+        Poll::Ready(())
+    }
+
+    fn end(&mut self) {
+        let State::Computing { since } = self.state else {
+            return;
+        };
+        let now = Instant::now();
+        let used = now - since;
+        self.state = State::Idle;
+        self.used += used;
+        self.identity.tenant.computed(used);
+        self.identity.ledger().computed_for(used);
+        let next = self
+            .processors
+            .turns
+            .lock()
+            .end(self.identity.tenant.name(), used, now);
+        next.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.end(); // a poll that panicked
+        if let State::Waiting { ticket, .. } = self.state {
+            let mut turns = self.processors.turns.lock();
+            let next = turns.leave(self.identity.tenant.name(), ticket, Instant::now());
+            drop(turns);
+            next.into_iter().for_each(Waker::wake);
+        }
+    }
+}

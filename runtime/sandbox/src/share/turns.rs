@@ -1,0 +1,319 @@
+//! Who computes next, without I/O. Entry point: [`Turns`].
+//!
+//! Start-time fair queueing: each tenant has a virtual time, which advances by what it used divided by its weight, and the tenant
+//! with the least comes next. A tenant that returns from idleness begins at the virtual time of the last turn that was given, with
+//! neither credit nor debt for the time when it wanted nothing. A capped tenant has a bucket of time besides, and comes only while
+//! there is some in it.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+use windlass_fleet::TenantName;
+
+/// What a cap is kept over: a tenant may use its part of this at once after a pause, as under Linux' control groups.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Virtual time of a nanosecond at weight 1, so that division by a weight keeps its digits.
+const SCALE: u128 = 1000;
+/// Tenants that are remembered while they want nothing; beyond, those that nothing has to be remembered of are forgotten.
+const REMEMBERED: usize = 64;
+
+/// A place in a tenant's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
+
+/// Who asks for a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claim<'a> {
+    pub(super) tenant: &'a TenantName,
+    /// Its share beside other tenants'; at least 1.
+    pub(super) weight: u32,
+    /// Most thousandths of a processor that it may use, whoever else wants them.
+    pub(super) cap: Option<u32>,
+    /// Before others of its tenant.
+    pub(super) first: bool,
+}
+
+/// The turns of all tenants. `W` wakes who waits.
+#[derive(Debug)]
+pub(super) struct Turns<W> {
+    /// Turns at once; at least 1.
+    width: usize,
+    /// What a turn is charged until it is known how long it was.
+    quantum: Duration,
+    /// Turns given and not ended, those included that their owner has not yet begun; at most `width`.
+    given: usize,
+    /// Virtual time at which the last turn began. Never goes back.
+    floor: u128,
+    /// The most that any tenant's virtual time was at the end of a turn.
+    horizon: u128,
+    last_ticket: u64,
+    tenants: HashMap<TenantName, Tenant<W>>,
+}
+
+#[derive(Debug)]
+struct Tenant<W> {
+    weight: u32,
+    virtual_time: u128,
+    bucket: Option<Bucket>,
+    /// Turns given and not ended.
+    given: usize,
+    line: VecDeque<(Ticket, W)>,
+    /// Turns given to who waited and does not know yet.
+    called: BTreeSet<Ticket>,
+}
+
+/// Time that a capped tenant may use, in nanoseconds of a processor.
+#[derive(Debug)]
+struct Bucket {
+    /// Thousandths of a processor.
+    cap: u32,
+    /// Below zero when the last turns were longer than what was left.
+    left: i128,
+    /// When `left` was right.
+    at: Instant,
+}
+
+impl Bucket {
+    fn full(cap: u32, now: Instant) -> Self {
+        let mut bucket = Self {
+            cap,
+            left: 0,
+            at: now,
+        };
+        bucket.left = bucket.most();
+        bucket
+    }
+
+    fn earns(&self, time: Duration) -> i128 {
+        i128::try_from(time.as_nanos()).unwrap_or(i128::MAX / 1_000_000) * i128::from(self.cap)
+            / 1000
+    }
+
+    fn most(&self) -> i128 {
+        self.earns(PERIOD).max(1)
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at);
+        self.left = (self.left + self.earns(passed)).min(self.most());
+        self.at = self.at.max(now);
+    }
+}
+
+impl<W> Tenant<W> {
+    fn new(now: Instant, cap: Option<u32>) -> Self {
+        Self {
+            weight: 1,
+            virtual_time: 0,
+            bucket: cap.map(|cap| Bucket::full(cap, now)),
+            given: 0,
+            line: VecDeque::new(),
+            called: BTreeSet::new(),
+        }
+    }
+
+    fn wants_nothing(&self) -> bool {
+        self.given == 0 && self.line.is_empty()
+    }
+
+    fn set_cap(&mut self, cap: Option<u32>, now: Instant) {
+        if self.bucket.as_ref().map(|bucket| bucket.cap) != cap {
+            self.bucket = cap.map(|cap| Bucket::full(cap, now));
+        }
+    }
+
+    /// Whether its cap lets it compute now.
+    fn may(&mut self, now: Instant) -> bool {
+        match &mut self.bucket {
+            None => true,
+            Some(bucket) => {
+                bucket.refill(now);
+                bucket.left > 0
+            }
+        }
+    }
+
+    fn cost(&self, used: Duration) -> u128 {
+        used.as_nanos() * SCALE / u128::from(self.weight)
+    }
+
+    /// Begins a turn, and charges it as a whole quantum for the time being. Returns the virtual time that it begins at.
+    fn start(&mut self, floor: u128, quantum: Duration) -> u128 {
+        let start = self.virtual_time.max(floor);
+        self.virtual_time = start + self.cost(quantum);
+        self.given += 1;
+        start
+    }
+
+    /// Ends a turn, and charges what it was.
+    fn stop(&mut self, used: Duration, quantum: Duration, now: Instant) {
+        self.given -= 1;
+        let charged = self.cost(quantum);
+        self.virtual_time = (self.virtual_time + self.cost(used)).saturating_sub(charged);
+        if let Some(bucket) = &mut self.bucket {
+            bucket.refill(now);
+            bucket.left -= i128::try_from(used.as_nanos()).unwrap_or(i128::MAX / 2);
+        }
+    }
+}
+
+impl<W: Clone> Turns<W> {
+    pub(super) fn new(width: usize, quantum: Duration) -> Self {
+        Self {
+            width: width.max(1),
+            quantum,
+            given: 0,
+            floor: 0,
+            horizon: 0,
+            last_ticket: 0,
+            tenants: HashMap::new(),
+        }
+    }
+
+    /// Asks for a turn. `None`: it has begun, and ends with [`Self::end`]. Otherwise it waits, and `waker` is handed out once
+    /// [`Self::take`] will give it.
+    pub(super) fn ask(&mut self, claim: &Claim<'_>, waker: &W, now: Instant) -> Option<Ticket> {
+        let (floor, quantum) = (self.floor, self.quantum);
+        // While somebody may compute and has not, a newcomer waits for its turn as they do.
+        let free = self.given < self.width && !self.somebody_may(now);
+        let tenant = self.tenant(claim, now);
+        if free && tenant.line.is_empty() && tenant.may(now) {
+            let start = tenant.start(floor, quantum);
+            self.began(start);
+            return None;
+        }
+        if tenant.wants_nothing() {
+            tenant.virtual_time = tenant.virtual_time.max(floor);
+        }
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        let place = (ticket, waker.clone());
+        if let Some(tenant) = self.tenants.get_mut(claim.tenant) {
+            if claim.first {
+                tenant.line.push_front(place);
+            } else {
+                tenant.line.push_back(place);
+            }
+        }
+        Some(ticket)
+    }
+
+    /// Whether the turn of who waits has come: it has begun then. Otherwise `waker` is the one to call.
+    pub(super) fn take(&mut self, tenant: &TenantName, ticket: Ticket, waker: &W) -> bool {
+        let Some(tenant) = self.tenants.get_mut(tenant) else {
+            return false;
+        };
+        if tenant.called.remove(&ticket) {
+            return true;
+        }
+        if let Some(place) = tenant.line.iter_mut().find(|(of, _)| *of == ticket) {
+            place.1 = waker.clone();
+        }
+        false
+    }
+
+    /// Ends a turn that used so much. Returns who is to be woken.
+    #[must_use]
+    pub(super) fn end(&mut self, tenant: &TenantName, used: Duration, now: Instant) -> Vec<W> {
+        let quantum = self.quantum;
+        if let Some(tenant) = self.tenants.get_mut(tenant) {
+            tenant.stop(used, quantum, now);
+            self.horizon = self.horizon.max(tenant.virtual_time);
+            self.given -= 1;
+        }
+        let due = self.pass(now);
+        if self.given == 0 && due.is_empty() {
+            // Nobody computes: whoever comes next begins beside the others, whatever they used.
+            self.floor = self.horizon;
+        }
+        due
+    }
+
+    /// Gives up a place in the line, or the turn that came meanwhile. Returns who is to be woken.
+    #[must_use]
+    pub(super) fn leave(&mut self, name: &TenantName, ticket: Ticket, now: Instant) -> Vec<W> {
+        let Some(tenant) = self.tenants.get_mut(name) else {
+            return Vec::new();
+        };
+        if tenant.called.remove(&ticket) {
+            return self.end(name, Duration::ZERO, now);
+        }
+        tenant.line.retain(|(of, _)| *of != ticket);
+        Vec::new()
+    }
+
+    /// Gives the turns that are free, as time has passed. Returns who is to be woken.
+    #[must_use]
+    pub(super) fn pass(&mut self, now: Instant) -> Vec<W> {
+        let mut due = Vec::new();
+        while self.given < self.width {
+            let (floor, quantum) = (self.floor, self.quantum);
+            let Some(tenant) = self.next(now) else { break };
+            let Some((ticket, waker)) = tenant.line.pop_front() else {
+                break;
+            };
+            tenant.called.insert(ticket);
+            let start = tenant.start(floor, quantum);
+            self.began(start);
+            due.push(waker);
+        }
+        due
+    }
+
+    fn began(&mut self, start: u128) {
+        self.given += 1;
+        self.floor = self.floor.max(start);
+    }
+
+    /// The tenant that comes next: of those that wait and may, the one with the least virtual time, then who waits longest.
+    fn next(&mut self, now: Instant) -> Option<&mut Tenant<W>> {
+        let floor = self.floor;
+        let waiting = self.tenants.values_mut().filter_map(|tenant| {
+            let first = tenant.line.front()?.0;
+            // A cap's pause earns nothing beside the others: its virtual time counts from the floor on.
+            let from = tenant.virtual_time.max(match tenant.bucket {
+                Some(_) => floor,
+                None => 0,
+            });
+            tenant.may(now).then_some(((from, first), tenant))
+        });
+        waiting
+            .min_by_key(|(order, _)| *order)
+            .map(|(_, tenant)| tenant)
+    }
+
+    fn somebody_may(&mut self, now: Instant) -> bool {
+        self.next(now).is_some()
+    }
+
+    fn tenant(&mut self, claim: &Claim<'_>, now: Instant) -> &mut Tenant<W> {
+        if !self.tenants.contains_key(claim.tenant) {
+            self.forget(now);
+            let tenant = Tenant::new(now, claim.cap);
+            self.tenants.insert(claim.tenant.clone(), tenant);
+        }
+        #[expect(clippy::expect_used, reason = "put there just above")]
+        let tenant = self.tenants.get_mut(claim.tenant).expect("it is there");
+        tenant.weight = claim.weight.max(1);
+        tenant.set_cap(claim.cap, now);
+        tenant
+    }
+
+    /// Forgets tenants that want nothing and of which nothing has to be remembered.
+    fn forget(&mut self, now: Instant) {
+        if self.tenants.len() < REMEMBERED {
+            return;
+        }
+        let floor = self.floor;
+        self.tenants.retain(|_, tenant| {
+            let owes = tenant.virtual_time > floor;
+            let short = tenant.bucket.as_mut().is_some_and(|bucket| {
+                bucket.refill(now);
+                bucket.left < bucket.most()
+            });
+            !tenant.wants_nothing() || owes || short
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! Shares as they come out over time, and what holds after every operation of random ones.
+
+use super::*;
+
+const TURN: Duration = Duration::from_millis(1);
+
+fn name(of: &str) -> TenantName {
+    TenantName::new(of).unwrap()
+}
+
+/// A call that computes in turns.
+struct Call {
+    tenant: TenantName,
+    weight: u32,
+    cap: Option<u32>,
+    /// Length of its turns.
+    turn: Duration,
+    /// Whether it asks for another turn when it wants nothing.
+    asks: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    /// Wants nothing.
+    Idle,
+    Waiting(Ticket),
+    Computing,
+}
+
+/// Calls that are woken by their index.
+struct Machine {
+    turns: Turns<usize>,
+    now: Instant,
+    calls: Vec<Call>,
+    used: HashMap<TenantName, Duration>,
+}
+
+impl Machine {
+    fn new(width: usize) -> Self {
+        Self {
+            turns: Turns::new(width, TURN),
+            now: Instant::now(),
+            calls: Vec::new(),
+            used: HashMap::new(),
+        }
+    }
+
+    fn calls(&mut self, tenant: &str, weight: u32, cap: Option<u32>, count: usize) {
+        for _ in 0..count {
+            self.calls.push(Call {
+                tenant: name(tenant),
+                weight,
+                cap,
+                turn: TURN,
+                asks: true,
+                state: State::Idle,
+            });
+        }
+    }
+
+    fn ask(&mut self, at: usize) {
+        let call = &mut self.calls[at];
+        let claim = Claim {
+            tenant: &call.tenant,
+            weight: call.weight,
+            cap: call.cap,
+            first: false,
+        };
+        call.state = match self.turns.ask(&claim, &at, self.now) {
+            None => State::Computing,
+            Some(ticket) => State::Waiting(ticket),
+        };
+    }
+
+    fn wake(&mut self, due: Vec<usize>) {
+        for at in due {
+            let call = &mut self.calls[at];
+            let State::Waiting(ticket) = call.state else {
+                panic!("call {at} was woken and does not wait");
+            };
+            assert!(self.turns.take(&call.tenant, ticket, &at));
+            call.state = State::Computing;
+        }
+    }
+
+    fn end(&mut self, at: usize, used: Duration) {
+        let call = &mut self.calls[at];
+        call.state = State::Idle;
+        let tenant = call.tenant.clone();
+        *self.used.entry(tenant.clone()).or_default() += used;
+        let due = self.turns.end(&tenant, used, self.now);
+        self.wake(due);
+    }
+
+    fn in_state(&self, wanted: impl Fn(&Call) -> bool) -> Vec<usize> {
+        let calls = self.calls.iter().enumerate();
+        calls
+            .filter(|(_, call)| wanted(call))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// A tick: all that compute end their turn, and whoever wants nothing asks.
+    fn tick(&mut self) {
+        for at in self.in_state(|call| call.asks && call.state == State::Idle) {
+            self.ask(at);
+        }
+        self.now += TURN;
+        for at in self.in_state(|call| call.state == State::Computing) {
+            let turn = self.calls[at].turn;
+            self.end(at, turn);
+        }
+        let due = self.turns.pass(self.now);
+        self.wake(due);
+    }
+
+    fn run(&mut self, ticks: usize) {
+        (0..ticks).for_each(|_| self.tick());
+    }
+
+    fn used(&self, tenant: &str) -> u128 {
+        self.used
+            .get(&name(tenant))
+            .copied()
+            .unwrap_or_default()
+            .as_millis()
+    }
+}
+
+#[test]
+fn tenants_share_by_weight_however_many_calls_they_have() {
+    let mut machine = Machine::new(2);
+    machine.calls("many", 1, None, 30);
+    machine.calls("few", 1, None, 2);
+    machine.calls("heavy", 2, None, 3);
+    machine.run(4000);
+    let [many, few, heavy] = ["many", "few", "heavy"].map(|tenant| machine.used(tenant));
+    assert_eq!(many + few + heavy, 8000, "no processor was ever idle");
+    for (used, share) in [(many, 2000), (few, 2000), (heavy, 4000)] {
+        assert!(used.abs_diff(share) <= 40, "{many} {few} {heavy}");
+    }
+}
+
+#[test]
+fn alone_a_tenant_has_every_processor() {
+    let mut machine = Machine::new(4);
+    machine.calls("only", 1, None, 10);
+    machine.run(100);
+    assert_eq!(machine.used("only"), 400);
+}
+
+#[test]
+fn a_tenant_that_returns_brings_neither_credit_nor_debt() {
+    let mut machine = Machine::new(1);
+    machine.calls("first", 1, None, 3);
+    machine.run(1000);
+    machine.calls("late", 1, None, 3);
+    machine.run(100);
+    let late = machine.used("late");
+    assert!(
+        late.abs_diff(50) <= 2,
+        "{late} of 100: the past is not made good"
+    );
+    let pause = |machine: &mut Machine, asks: bool| {
+        let calls = machine.calls.iter_mut();
+        calls
+            .filter(|call| call.tenant == name("first"))
+            .for_each(|call| call.asks = asks);
+    };
+    pause(&mut machine, false);
+    machine.run(1000);
+    pause(&mut machine, true);
+    machine.used.clear();
+    machine.run(100);
+    let first = machine.used("first");
+    assert!(first.abs_diff(50) <= 2, "{first} of 100: nor is a pause");
+}
+
+#[test]
+fn a_short_turn_beside_loops_waits_for_one_of_theirs_at_most() {
+    let mut machine = Machine::new(2);
+    machine.calls("loops", 1, None, 64);
+    machine.run(500);
+    machine.calls("quiet", 1, None, 1);
+    let quiet = machine.calls.len() - 1;
+    machine.calls[quiet].turn = Duration::from_micros(50);
+    machine.ask(quiet);
+    for at in machine.in_state(|call| call.state == State::Computing) {
+        if at != quiet {
+            machine.now += TURN;
+            machine.end(at, TURN);
+            break;
+        }
+    }
+    assert!(machine.calls[quiet].state == State::Computing);
+}
+
+#[test]
+fn a_cap_holds_even_while_processors_are_idle() {
+    let mut machine = Machine::new(2);
+    machine.calls("capped", 1, Some(500), 8);
+    machine.run(4000);
+    let used = machine.used("capped");
+    // Half a processor for four seconds, and a period's part at the start.
+    assert!((2000..=2060).contains(&used), "{used}");
+}
+
+#[test]
+fn what_a_cap_takes_from_one_is_there_for_others_and_earns_it_nothing() {
+    let mut machine = Machine::new(1);
+    machine.calls("capped", 10, Some(100), 4);
+    machine.calls("other", 1, None, 1);
+    machine.run(2000);
+    let (capped, other) = (machine.used("capped"), machine.used("other"));
+    assert_eq!(capped + other, 2000);
+    assert!((190..=220).contains(&capped), "{capped}");
+    // Without its cap it has its weight's share, and no more to make up for.
+    for call in &mut machine.calls {
+        call.cap = None;
+    }
+    machine.used.clear();
+    machine.run(1100);
+    let capped = machine.used("capped");
+    assert!(capped.abs_diff(1000) <= 15, "{capped} of 1100");
+}
+
+#[test]
+fn who_comes_first_of_its_tenant_does_not_pass_another_tenant() {
+    let mut machine = Machine::new(1);
+    machine.calls("a", 1, None, 3);
+    machine.calls("b", 1, None, 1);
+    machine.run(10);
+    let claim = Claim {
+        tenant: &name("a"),
+        weight: 1,
+        cap: None,
+        first: true,
+    };
+    let ticket = machine.turns.ask(&claim, &99, machine.now).unwrap();
+    let line = &machine.turns.tenants[&name("a")].line;
+    assert_eq!(line.front().map(|(of, _)| *of), Some(ticket));
+    assert_eq!(machine.turns.given, 1);
+}
+
+/// What holds whatever happens: no more turns than there are, none given that is not counted, and none kept back while somebody
+/// who waits may have it.
+fn check(machine: &mut Machine) {
+    let computing = machine.in_state(|call| call.state == State::Computing);
+    assert_eq!(machine.turns.given, computing.len());
+    assert!(machine.turns.given <= machine.turns.width);
+    let waiting = machine.in_state(|call| matches!(call.state, State::Waiting(_)));
+    let in_lines: usize = machine.turns.tenants.values().map(|t| t.line.len()).sum();
+    assert_eq!(in_lines, waiting.len());
+    let uncapped = waiting.iter().any(|at| machine.calls[*at].cap.is_none());
+    if uncapped {
+        assert_eq!(machine.turns.given, machine.turns.width);
+    }
+}
+
+#[test]
+fn whatever_happens_no_turn_is_lost_or_given_twice() {
+    for seed in 0..30 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut machine = Machine::new(random.usize(1..5));
+        for tenant in ["a", "b", "c", "d"] {
+            let cap = (random.u8(..3) == 0).then(|| random.u32(100..2100));
+            machine.calls(tenant, random.u32(1..6), cap, random.usize(1..7));
+        }
+        for _ in 0..3000 {
+            let at = random.usize(..machine.calls.len());
+            machine.now += Duration::from_micros(random.u64(..400));
+            match machine.calls[at].state {
+                State::Idle => {
+                    machine.ask(at);
+                    let due = machine.turns.pass(machine.now);
+                    machine.wake(due);
+                }
+                State::Computing => {
+                    let used = Duration::from_micros(random.u64(..1500));
+                    machine.end(at, used);
+                }
+                State::Waiting(ticket) if random.u8(..4) == 0 => {
+                    let tenant = machine.calls[at].tenant.clone();
+                    machine.calls[at].state = State::Idle;
+                    let due = machine.turns.leave(&tenant, ticket, machine.now);
+                    machine.wake(due);
+                }
+                State::Waiting(_) => {
+                    let due = machine.turns.pass(machine.now);
+                    machine.wake(due);
+                }
+            }
+            check(&mut machine);
+        }
+    }
+}
+
+#[test]
+fn a_turn_that_came_for_one_who_left_goes_to_the_next() {
+    let mut machine = Machine::new(1);
+    machine.calls("a", 1, None, 3);
+    for at in 0..3 {
+        machine.ask(at);
+    }
+    let due = machine.turns.end(&name("a"), TURN, machine.now);
+    assert_eq!(due, [1]);
+    let State::Waiting(ticket) = machine.calls[1].state else {
+        panic!("it waited");
+    };
+    assert_eq!(machine.turns.leave(&name("a"), ticket, machine.now), [2]);
+}
+
+#[test]
+fn tenants_that_want_nothing_are_forgotten() {
+    let mut machine = Machine::new(1);
+    for tenant in 0..1000 {
+        machine.calls(&format!("t{tenant}"), 1, Some(1000), 1);
+        machine.ask(tenant);
+        machine.now += TURN;
+        machine.end(tenant, TURN);
+        machine.now += PERIOD;
+    }
+    assert!(machine.turns.tenants.len() <= REMEMBERED);
+}

@@ -1,0 +1,191 @@
+//! A tenant, as far as guests know it: what all of its guests share. Entry point: [`Tenant`].
+
+use crate::options::{Rate, TenantLimits};
+use crate::spare::Spares;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use windlass_fleet::TenantName;
+use windlass_fleet::cluster::Bucket;
+
+/// A tenant: its name, and accounts that all of its guests draw from.
+#[derive(Debug)]
+pub struct Tenant {
+    name: TenantName,
+    limits: ArcSwap<TenantLimits>,
+    /// Sum of what the meters of live instances have charged, in bytes.
+    memory: AtomicUsize,
+    /// Time that its guests computed, in nanoseconds.
+    computed: AtomicU64,
+    /// Leave for API calls under way. Another one when the limit changes; what was had of the old one ends by itself.
+    requests: ArcSwap<Semaphore>,
+    rate: Mutex<Option<Bucket>>,
+    /// What its guests keep for later calls.
+    spares: Spares,
+}
+
+impl Tenant {
+    /// A tenant without instances.
+    #[must_use]
+    pub fn new(name: TenantName, limits: &TenantLimits) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            limits: ArcSwap::from_pointee(limits.clone()),
+            memory: AtomicUsize::new(0),
+            computed: AtomicU64::new(0),
+            requests: ArcSwap::from_pointee(semaphore(limits)),
+            rate: Mutex::new(bucket(limits.requests_per_second)),
+            spares: Spares::default(),
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &TenantName {
+        &self.name
+    }
+
+    /// Memory of its live instances, in bytes.
+    #[must_use]
+    pub fn memory_used(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// Time that its guests had a processor.
+    #[must_use]
+    pub fn cpu_used(&self) -> Duration {
+        Duration::from_nanos(self.computed.load(Ordering::Relaxed))
+    }
+
+    /// API calls of its guests under way.
+    #[must_use]
+    pub fn requests_in_flight(&self) -> usize {
+        let most = self.limits.load().requests_in_flight.max(1);
+        most.saturating_sub(self.requests.load().available_permits())
+    }
+
+    /// Changes its limits. What is had beyond smaller ones is kept until it ends by itself, and no more is given.
+    pub fn set_limits(&self, limits: &TenantLimits) {
+        let old = self.limits.swap(Arc::new(limits.clone()));
+        if old.requests_in_flight != limits.requests_in_flight {
+            self.requests.store(Arc::new(semaphore(limits)));
+        }
+        if old.requests_per_second != limits.requests_per_second {
+            *self.rate.lock() = bucket(limits.requests_per_second);
+        }
+    }
+
+    pub(crate) fn weight(&self) -> u32 {
+        self.limits.load().weight.max(1)
+    }
+
+    /// Most thousandths of a processor that its guests may use.
+    pub(crate) fn processors(&self) -> Option<u32> {
+        self.limits.load().cpu_millis
+    }
+
+    pub(crate) fn computed(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.computed.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn spares(&self) -> &Spares {
+        &self.spares
+    }
+
+    /// Takes memory from the account; idle instances are given up for it. `false`: there is not so much.
+    pub(crate) fn charge(&self, bytes: usize) -> bool {
+        while !self.try_charge(bytes) {
+            if !self.spares.give_up_one() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn try_charge(&self, bytes: usize) -> bool {
+        let limit = self.limits.load().memory;
+        let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        self.memory
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+            .is_ok()
+    }
+
+    pub(crate) fn release(&self, bytes: usize) {
+        self.memory.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes the turn of one API call: how long it has to wait; `None` when that is longer than `patience`.
+    pub(crate) fn request_turn(&self, patience: Duration) -> Option<Duration> {
+        match &mut *self.rate.lock() {
+            Some(bucket) => bucket.take(Instant::now(), patience),
+            None => Some(Duration::ZERO),
+        }
+    }
+
+    /// Leave for one API call, if there is any at once; otherwise, where to wait for it.
+    pub(crate) fn request(&self) -> Result<OwnedSemaphorePermit, Arc<Semaphore>> {
+        let requests = self.requests.load_full();
+        requests.clone().try_acquire_owned().map_err(|_| requests)
+    }
+
+    /// Most API calls that may be under way.
+    pub(crate) fn most_requests(&self) -> usize {
+        self.limits.load().requests_in_flight
+    }
+}
+
+fn semaphore(limits: &TenantLimits) -> Semaphore {
+    Semaphore::new(limits.requests_in_flight.clamp(1, Semaphore::MAX_PERMITS))
+}
+
+/// A bucket for a rate, full.
+pub(crate) fn bucket(rate: Option<Rate>) -> Option<Bucket> {
+    Some(Bucket::new(rate?.limit(), Instant::now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(limits: TenantLimits) -> Arc<Tenant> {
+        Tenant::new(TenantName::default(), &limits)
+    }
+
+    #[test]
+    fn api_calls_beyond_the_limit_wait_and_a_new_limit_takes_effect_at_once() {
+        let limits = TenantLimits {
+            requests_in_flight: 2,
+            ..TenantLimits::default()
+        };
+        let tenant = tenant(limits.clone());
+        let held = [tenant.request().unwrap(), tenant.request().unwrap()];
+        assert!(tenant.request().is_err());
+        assert_eq!(tenant.requests_in_flight(), 2);
+        tenant.set_limits(&limits);
+        assert!(tenant.request().is_err(), "nothing has changed");
+        tenant.set_limits(&TenantLimits {
+            requests_in_flight: 3,
+            ..limits
+        });
+        assert!(tenant.request().is_ok());
+        drop(held);
+    }
+
+    #[test]
+    fn a_rate_makes_calls_wait_and_none_longer_than_they_can() {
+        let tenant = tenant(TenantLimits {
+            requests_per_second: Some(Rate { per_second: 10 }),
+            ..TenantLimits::default()
+        });
+        let waits: Vec<_> = (0..12)
+            .map(|_| tenant.request_turn(Duration::from_secs(5)).unwrap())
+            .collect();
+        assert!(waits[..10].iter().all(Duration::is_zero), "{waits:?}");
+        assert!(waits[11] > Duration::from_millis(100), "{waits:?}");
+        assert_eq!(tenant.request_turn(Duration::from_millis(10)), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! Metrics of guests and tenants: what they used, what they hit, what they were denied. Entry point: [`Accounts`].
+//!
+//! A reconciler's series go with it, as its counts do.
+
+use crate::roster::Roster;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use std::fmt;
+use std::sync::Arc;
+use windlass_sandbox::{GuestStatus, Tenant};
+
+/// What a registry asks.
+pub(crate) struct Accounts(pub(crate) Arc<Roster>);
+
+impl fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accounts").finish_non_exhaustive()
+    }
+}
+
+/// A family of a guest's or a tenant's: its name, its help, its kind, and how its value is read.
+type Family<T> = (&'static str, &'static str, MetricType, fn(&T) -> f64);
+
+const GUEST: [Family<GuestStatus>; 8] = [
+    (
+        "windlass_guest_cpu_seconds",
+        "Time that a reconciler's calls had a processor.",
+        MetricType::Counter,
+        |guest| guest.cpu_seconds,
+    ),
+    (
+        "windlass_guest_cpu_waited_seconds",
+        "Time that they could have computed and waited for their tenant's turn.",
+        MetricType::Counter,
+        |guest| guest.cpu_waited_seconds,
+    ),
+    (
+        "windlass_guest_memory_peak_bytes",
+        "Most memory that an instance had.",
+        MetricType::Gauge,
+        |guest| guest.memory_peak as f64,
+    ),
+    (
+        "windlass_guest_idle_instances",
+        "Instances that wait for another call.",
+        MetricType::Gauge,
+        |guest| guest.idle_instances as f64,
+    ),
+    (
+        "windlass_guest_denials",
+        "Calls that no rule grants.",
+        MetricType::Counter,
+        |guest| guest.denials as f64,
+    ),
+    (
+        "windlass_guest_requests_dropped",
+        "Requests of a mapper for clusters that it is not granted.",
+        MetricType::Counter,
+        |guest| guest.requests_dropped as f64,
+    ),
+    (
+        "windlass_guest_loaded_timestamp_seconds",
+        "Since when the revision in use is in use.",
+        MetricType::Gauge,
+        |guest| guest.loaded as f64,
+    ),
+    (
+        "windlass_guest_reload_refused",
+        "1 while the newest revision or configuration that was offered is not in effect.",
+        MetricType::Gauge,
+        |guest| f64::from(u8::from(guest.refused.is_some())),
+    ),
+];
+
+const TENANT: [Family<Tenant>; 3] = [
+    (
+        "windlass_tenant_cpu_seconds",
+        "Time that a tenant's calls had a processor.",
+        MetricType::Counter,
+        |tenant| tenant.cpu_used().as_secs_f64(),
+    ),
+    (
+        "windlass_tenant_memory_bytes",
+        "Memory of its live instances.",
+        MetricType::Gauge,
+        |tenant| tenant.memory_used() as f64,
+    ),
+    (
+        "windlass_tenant_requests_in_flight",
+        "Calls of its reconcilers to API servers that are under way.",
+        MetricType::Gauge,
+        |tenant| tenant.requests_in_flight() as f64,
+    ),
+];
+
+impl Collector for Accounts {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let guests = self.0.guests();
+        let guests: Vec<GuestStatus> = guests.iter().map(|guest| guest.status()).collect();
+        for family in GUEST {
+            let series = guests.iter().map(|guest| (of(guest), (family.3)(guest)));
+            write(&mut encoder, family.0, family.1, family.2, series)?;
+        }
+        let hits = guests.iter().flat_map(|guest| {
+            let hits = guest.limit_hits.iter();
+            hits.map(move |(limit, count)| {
+                let [tenant, reconciler] = of(guest);
+                ([tenant, reconciler, ("limit", *limit)], *count as f64)
+            })
+        });
+        let help = "How often a reconciler's calls hit a limit.";
+        let name = "windlass_guest_limit_hits";
+        write(&mut encoder, name, help, MetricType::Counter, hits)?;
+        let tenants = self.0.tenants();
+        for (name, help, kind, read) in TENANT {
+            let series = tenants
+                .iter()
+                .map(|tenant| ([("tenant", tenant.name().as_str())], read(tenant)));
+            write(&mut encoder, name, help, kind, series)?;
+        }
+        Ok(())
+    }
+}
+
+fn of(guest: &GuestStatus) -> [(&'static str, &str); 2] {
+    [("tenant", &guest.tenant), ("reconciler", &guest.name)]
+}
+
+/// A family with its series. The names of counters end in `_total`, which is added here.
+fn write<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    kind: MetricType,
+    series: impl Iterator<Item = (L, f64)>,
+) -> fmt::Result {
+    let counts = matches!(kind, MetricType::Counter);
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    for (labels, value) in series {
+        let mut one = family.encode_family(&labels)?;
+        if counts {
+            one.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+        } else {
+            one.encode_gauge(&value)?;
+        }
+    }
+    Ok(())
+}
