@@ -12,7 +12,8 @@ const MIB: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Calls that can run at once, describing and mapping included. Address space for them is reserved at the start, up to
-    /// 8 GiB each; where the machine gives less, fewer. A call beyond waits. Default: 256.
+    /// 8 GiB each; where the machine gives less, fewer. A call beyond waits. Default: 768, three quarters of which are what a manager
+    /// runs at once by default, calls that wait for API servers included.
     pub instances: u32,
     /// Hard ceiling of one memory of a guest, in bytes, above every [`Limits::memory`]. Default: 256 MiB.
     pub max_memory: usize,
@@ -32,7 +33,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            instances: 256,
+            instances: 768,
             max_memory: 256 * MIB,
             max_component: 64 * MIB,
             describe_timeout: Duration::from_millis(50),
@@ -233,7 +234,7 @@ pub struct TenantLimits {
     pub weight: u32,
     /// Thousandths of a processor that its guests may use together, even while others use nothing. Default: no limit.
     pub cpu_millis: Option<u32>,
-    /// Calls to API servers under way at once, of all of its guests. Default: 64.
+    /// Calls to API servers under way at once, of all of its guests. Default: 256.
     pub requests_in_flight: usize,
     /// Calls to API servers that begin per second, of all of its guests. Default: no limit.
     pub requests_per_second: Option<Rate>,
@@ -245,7 +246,7 @@ impl Default for TenantLimits {
             memory: 512 * MIB,
             weight: 1,
             cpu_millis: None,
-            requests_in_flight: 64,
+            requests_in_flight: 256,
             requests_per_second: None,
         }
     }

@@ -16,6 +16,9 @@ const WASMTIME: &str = "48.0.8";
 /// Frames that a trap's backtrace keeps.
 pub(crate) const BACKTRACE_FRAMES: usize = 32;
 
+/// Most slots that keep some of their memory while no instance is in them; each keeps up to 384 KiB.
+const WARM: u32 = 256;
+
 /// The smallest pool worth having.
 const SMALLEST_POOL: u32 = 16;
 
@@ -123,7 +126,7 @@ fn pooled(options: &Options, instances: u32) -> wasmtime::Result<Config> {
         .linear_memory_keep_resident(256 << 10)
         .table_keep_resident(64 << 10)
         .async_stack_keep_resident(64 << 10)
-        .max_unused_warm_slots(instances)
+        .max_unused_warm_slots(instances.min(WARM))
         .pagemap_scan(Enabled::Auto)
         .decommit_batch_size(16);
     let mut config = base()?;

@@ -53,7 +53,7 @@ pub(crate) struct TenantLimits {
     /// Processors that its guests may use, even while others use none: `500m`, `2`; 10m to 1000. Default: its weight's share, and
     /// whatever others leave.
     pub(crate) cpu: Option<Processors>,
-    /// Calls to API servers under way at once, 1 to 100000. Default: 64.
+    /// Calls to API servers under way at once, 1 to 100000. Default: 256.
     pub(crate) requests_in_flight: Option<u32>,
     /// Calls to API servers that begin per second, up to 1000000; as many at once after a pause. Default: no limit.
     pub(crate) requests_per_second: Option<u32>,

@@ -95,6 +95,8 @@ impl Stage {
                 ..Limits::default()
             },
             tenant: TenantLimits::default(),
+            owner: None,
+            isolation: Isolation::Fresh,
         }
     }
 
@@ -148,6 +150,9 @@ pub(crate) struct Cast<'a> {
     rules: Vec<Rule>,
     limits: Limits,
     tenant: TenantLimits,
+    /// None: a tenant of its own.
+    owner: Option<Arc<Tenant>>,
+    isolation: Isolation,
 }
 
 impl Cast<'_> {
@@ -172,27 +177,41 @@ impl Cast<'_> {
         Self { limits, ..self }
     }
 
+    pub(crate) fn tenant(self, change: impl FnOnce(&mut TenantLimits)) -> Self {
+        let mut tenant = self.tenant.clone();
+        change(&mut tenant);
+        Self { tenant, ..self }
+    }
+
     pub(crate) fn tenant_memory(self, memory: usize) -> Self {
+        self.tenant(|limits| limits.memory = memory)
+    }
+
+    /// In the tenant of another one.
+    pub(crate) fn tenant_of(self, other: &Actor) -> Self {
         Self {
-            tenant: TenantLimits {
-                memory,
-                ..self.tenant
-            },
+            owner: Some(other.options.tenant.clone()),
             ..self
         }
     }
 
+    pub(crate) fn isolation(self, isolation: Isolation) -> Self {
+        Self { isolation, ..self }
+    }
+
     pub(crate) fn options(&self) -> Result<GuestOptions> {
+        let own = TenantName::new(format!("tenant-of-{}", self.name))?;
+        let tenant = match &self.owner {
+            Some(owner) => owner.clone(),
+            None => Tenant::new(own, &self.tenant),
+        };
         Ok(GuestOptions {
-            tenant: Tenant::new(
-                TenantName::new(format!("tenant-of-{}", self.name))?,
-                &self.tenant,
-            ),
+            tenant,
             name: ControllerName::new(&self.name)?,
             grant: Arc::new(Grant::new(self.rules.clone())),
             config: self.config.to_string(),
             limits: self.limits.clone(),
-            isolation: Isolation::Fresh,
+            isolation: self.isolation,
         })
     }
 
@@ -203,7 +222,8 @@ impl Cast<'_> {
 
     /// Loads it and has its requests run.
     pub(crate) async fn run(self) -> Result<Actor> {
-        let guest = self.load().await??;
+        let options = self.options()?;
+        let guest = Guest::new(sandbox(), options.clone(), revision(self.of).await?).await?;
         let outcomes = Arc::new(Outcomes {
             guest: guest.clone(),
             seen: Mutex::default(),
@@ -212,7 +232,7 @@ impl Cast<'_> {
             guest,
             outcomes,
             limits: self.limits.clone(),
-            options: self.options()?,
+            options,
         };
         actor.put(self.stage)?;
         Ok(actor)

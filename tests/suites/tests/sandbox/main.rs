@@ -15,4 +15,6 @@ mod limits;
 mod loading;
 mod logs;
 mod mapping;
+mod reuse;
+mod shares;
 mod swapping;

@@ -1,0 +1,159 @@
+//! Instances that serve several calls of one guest: what survives between calls, and what ends an instance.
+
+use crate::fixture::{Actor, Stage, config_map, revision, wait};
+use anyhow::Result;
+use serde_json::json;
+use std::time::Duration;
+use windlass_harness::eventually::Seen;
+use windlass_sandbox::{Isolation, Reuse};
+
+/// Has a request run, and says how many calls its instance had by then.
+async fn calls(stage: &Stage, actor: &Actor, name: &str) -> Result<u32> {
+    stage.put("alpha", config_map(name, json!({})))?;
+    Ok(actor.failure("alpha", name).await?.message.parse()?)
+}
+
+async fn reusing(stage: &Stage, name: &str, bounds: Reuse) -> Result<Actor> {
+    let guest = stage.guest("test-state").name(name);
+    guest.isolation(Isolation::Reuse(bounds)).run().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_serves_as_many_calls_as_it_may_and_then_another_does() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let bounds = Reuse {
+        calls: 3,
+        ..Reuse::default()
+    };
+    let actor = reusing(&stage, "three-calls", bounds).await?;
+    let mut seen = Vec::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        seen.push(calls(&stage, &actor, name).await?);
+    }
+    assert_eq!(seen, [1, 2, 3, 1, 2]);
+    assert_eq!(actor.guest.status().idle_instances, 1);
+    assert!(actor.guest.status().tenant_memory > 0, "idle ones count");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_word_every_call_has_an_instance_of_its_own() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage.guest("test-state").name("fresh-state").run().await?;
+    assert_eq!(calls(&stage, &actor, "a").await?, 1);
+    assert_eq!(calls(&stage, &actor, "b").await?, 1);
+    assert_eq!(actor.guest.status().idle_instances, 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trap_and_a_timeout_end_the_instance() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let guest = stage.guest("test-state").name("ends-by-failing");
+    let guest = guest.isolation(Isolation::Reuse(Reuse::default()));
+    let timeout = Duration::from_secs(1);
+    let actor = guest
+        .limits(|limits| limits.timeout = timeout)
+        .run()
+        .await?;
+    for (name, reason) in [("trap", "trap"), ("loop", "timeout")] {
+        assert_eq!(calls(&stage, &actor, &format!("before-{name}")).await?, 1);
+        stage.put("alpha", config_map(name, json!({})))?;
+        assert_eq!(actor.failure("alpha", name).await?.reason, reason);
+        stage
+            .server("alpha")
+            .delete("v1", "ConfigMap", "default", name)
+            .expect("it is there");
+        wait("all instances gone", || {
+            Seen::of(actor.guest.status().idle_instances, |idle| *idle == 0)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_has_grown_too_large_is_given_up() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let bounds = Reuse {
+        memory: 6 << 20,
+        ..Reuse::default()
+    };
+    let actor = reusing(&stage, "grows", bounds).await?;
+    assert_eq!(calls(&stage, &actor, "grow-a").await?, 1);
+    assert_eq!(calls(&stage, &actor, "grow-b").await?, 2, "4 MiB may stay");
+    assert_eq!(calls(&stage, &actor, "c").await?, 1, "8 MiB may not");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_instances_go_when_they_are_old() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let bounds = Reuse {
+        age: Duration::from_millis(300),
+        ..Reuse::default()
+    };
+    let actor = reusing(&stage, "grows-old", bounds).await?;
+    calls(&stage, &actor, "a").await?;
+    wait("the idle instance gone, and its memory back", || {
+        let status = actor.guest.status();
+        let left = (status.idle_instances, status.tenant_memory);
+        Seen::of(left, |left| *left == (0, 0))
+    })
+    .await?;
+    assert_eq!(calls(&stage, &actor, "b").await?, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_revision_or_configuration_begins_with_new_instances() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = reusing(&stage, "reconfigured", Reuse::default()).await?;
+    assert_eq!(calls(&stage, &actor, "a").await?, 1);
+    assert_eq!(calls(&stage, &actor, "b").await?, 2);
+    actor.guest.swap(revision("test-state").await?).await?;
+    assert_eq!(actor.guest.status().idle_instances, 0);
+    assert_eq!(calls(&stage, &actor, "c").await?, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_instances_make_room_in_their_tenants_memory() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let guest = stage.guest("test-state").name("short-of-memory");
+    let guest = guest.isolation(Isolation::Reuse(Reuse::default()));
+    // Room for one instance that has grown, and not for two.
+    let guest = guest.tenant(|limits| limits.memory = 7 << 20);
+    let actor = guest.run().await?;
+    assert_eq!(calls(&stage, &actor, "grow-a").await?, 1);
+    assert_eq!(actor.guest.status().idle_instances, 1);
+    // Another guest of the same tenant, for the same request.
+    let other = stage.guest("test-state").name("needs-memory");
+    let other = other.tenant_of(&actor).run().await?;
+    assert_eq!(other.failure("alpha", "grow-a").await?.message, "1");
+    assert_eq!(actor.guest.status().idle_instances, 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handle_of_an_earlier_call_reaches_nothing() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let guest = stage.guest("test-handle").name("keeps-across-calls");
+    let guest = guest.isolation(Isolation::Reuse(Reuse::default()));
+    let actor = guest.run().await?;
+    stage.put("alpha", config_map("keep", json!({})))?;
+    actor
+        .outcome("alpha", "keep")
+        .await?
+        .expect("keeping is no crime");
+    stage.put("alpha", config_map("use", json!({})))?;
+    let failure = actor.failure("alpha", "use").await?;
+    assert_eq!(failure.reason, "handle");
+    assert!(
+        failure
+            .message
+            .contains("used after the call that it was given for"),
+        "{failure}"
+    );
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Tenants beside each other: processors, calls to API servers, budgets. What one uses up is its own.
+
+use crate::fixture::{Stage, config_map, wait};
+use anyhow::Result;
+use serde_json::json;
+use std::time::{Duration, Instant};
+use windlass_harness::eventually::Seen;
+use windlass_sandbox::Rate;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_loops_leaves_its_neighbour_the_processors_that_it_wants() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let looping = stage.guest("test-loop").name("loops-beside");
+    let looping = looping
+        .limits(|limits| limits.timeout = Duration::from_secs(60))
+        .run()
+        .await?;
+    // More loops than threads, before the neighbour has anything to do.
+    for at in 0..8 {
+        stage.put("alpha", config_map(&format!("loop-{at}"), json!({})))?;
+    }
+    let busy = || looping.guest.status().cpu_seconds;
+    wait("loops on every processor", || {
+        Seen::of(busy(), |busy| *busy > 0.2)
+    })
+    .await?;
+    let before = busy();
+    let quiet = stage.guest("hello").name("quiet-beside").run().await?;
+    for at in 0..40 {
+        stage.put("alpha", config_map(&format!("m{at}"), json!({})))?;
+    }
+    wait("all greetings", || {
+        Seen::of(quiet.runs(), |runs| *runs >= 40)
+    })
+    .await?;
+    assert_eq!(looping.runs(), 0, "they loop on");
+    assert!(busy() > before, "and have what the neighbour leaves");
+    let status = quiet.guest.status();
+    assert!(status.failures.is_empty(), "{:?}", status.failures);
+    assert!(status.cpu_seconds > 0.0 && status.calls >= 40);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cap_holds_back_a_tenant_that_is_alone() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let looping = stage
+        .guest("test-loop")
+        .name("capped-loop")
+        .tenant(|limits| limits.cpu_millis = Some(100))
+        .limits(|limits| limits.timeout = Duration::from_secs(2))
+        .run()
+        .await?;
+    let began = Instant::now();
+    stage.put("alpha", config_map("a", json!({})))?;
+    let failure = looping.failure("alpha", "a").await?;
+    let took = began.elapsed().as_secs_f64();
+    assert_eq!(failure.reason, "timeout");
+    let status = looping.guest.status();
+    assert!(
+        status.cpu_seconds < took / 2.0,
+        "{} of {took}",
+        status.cpu_seconds
+    );
+    assert!(status.cpu_waited_seconds > 0.5, "{status:?}");
+    assert!(status.limit_hits["timeout"] >= 1, "{status:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_beyond_the_budget_are_refused_as_a_value_and_counted() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let get = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "a"]});
+    let batch = |of: usize| json!({"do": "batch", "steps": vec![get.clone(); of]});
+    let steps = json!({"steps": [get, batch(3), get, batch(2), batch(1), get]});
+    let actor = stage
+        .guest("test-calls")
+        .name("spends")
+        .config(steps)
+        .limits(|limits| limits.host_calls = 6)
+        .run()
+        .await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    let answer = actor.answer("alpha", "a").await?;
+    assert_eq!(answer[0], "a");
+    assert_eq!(answer[1], json!(["a", "a", "a"]));
+    assert_eq!(answer[2], "a", "five of six");
+    assert_eq!(answer[3][1]["code"], "limit-exceeded", "two do not fit");
+    assert_eq!(answer[4], json!(["a"]), "one does");
+    assert_eq!(answer[5]["code"], "limit-exceeded");
+    let message = answer[5]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("raise limits.hostCalls"), "{message}");
+    assert_eq!(actor.guest.status().limit_hits["hostCalls"], 2);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_to_servers_over_the_rate_wait_and_what_caches_answer_is_free() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let get = |mode: &str| json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "a"], "options": {"mode": mode}});
+    let mut steps = vec![get("cached"); 50];
+    steps.extend(vec![get("live"); 4]);
+    let actor = stage
+        .guest("test-calls")
+        .name("hurries")
+        .config(json!({"steps": steps}))
+        .limits(|limits| limits.requests_per_second = Some(Rate { per_second: 2 }))
+        .run()
+        .await?;
+    let began = Instant::now();
+    stage.put("alpha", config_map("a", json!({})))?;
+    let answer = actor.answer("alpha", "a").await?;
+    assert!(
+        answer
+            .as_array()
+            .is_some_and(|all| all.iter().all(|one| one == "a")),
+        "{answer}"
+    );
+    // Two at once, and two more at two per second.
+    assert!(
+        began.elapsed() >= Duration::from_millis(900),
+        "took {:?}",
+        began.elapsed()
+    );
+    assert_eq!(actor.guest.status().limit_hits["requestsPerSecond"], 2);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_has_no_more_items_than_the_limit_and_goes_on() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let list = json!({"do": "list", "kind": ["v1", "ConfigMap"], "options": {"labels": "test.windlass.dev/run", "limit": 100}});
+    let actor = stage
+        .guest("test-calls")
+        .name("pages")
+        .config(json!({"steps": [list]}))
+        .limits(|limits| limits.list_items = 2)
+        .run()
+        .await?;
+    for name in ["a", "b", "c"] {
+        stage.put("alpha", config_map(name, json!({})))?;
+    }
+    wait("a list of all three", || {
+        let seen = actor.guest.status().calls;
+        Seen::of(seen, |calls| *calls >= 3)
+    })
+    .await?;
+    let answer = actor.answer("alpha", "c").await?;
+    let pages = answer[0].as_array().cloned().unwrap_or_default();
+    let sizes = pages.iter().map(|page| page.as_array().map_or(0, Vec::len));
+    assert!(sizes.clone().all(|size| size <= 2), "{answer}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn denials_are_counted_and_the_missing_rule_is_told_once() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let get = json!({"do": "get", "kind": ["v1", "Secret"], "key": ["default", "a"]});
+    let actor = stage
+        .guest("test-calls")
+        .name("wants-secrets")
+        .config(json!({"steps": [get, get, get]}))
+        .run()
+        .await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    let answer = actor.answer("alpha", "a").await?;
+    assert_eq!(answer[2]["code"], "denied");
+    let status = actor.guest.status();
+    assert_eq!(status.denials, 3);
+    let rule = r#"- {apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [default]}"#;
+    assert_eq!(status.missing_rules, [rule]);
+    assert_eq!(
+        crate::logs::lines("wants-secrets", "this rule would").len(),
+        1
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_is_loaded_beside_calls_that_take_all_the_room() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let looping = stage.guest("test-loop").name("loops-while-loading");
+    let looping = looping
+        .limits(|limits| limits.timeout = Duration::from_secs(60))
+        .run()
+        .await?;
+    for at in 0..8 {
+        stage.put("alpha", config_map(&format!("l{at}"), json!({})))?;
+    }
+    wait("busy loops", || {
+        Seen::of(looping.guest.status().cpu_seconds, |busy| *busy > 0.1)
+    })
+    .await?;
+    // Of the same tenant: it comes before the calls that are in line already.
+    stage
+        .guest("hello")
+        .name("loaded-beside-loops")
+        .tenant_of(&looping)
+        .load()
+        .await??;
+    assert_eq!(looping.runs(), 0);
+    Ok(())
+}
