@@ -65,7 +65,7 @@ pub(crate) struct TenantLimits {
 /// The most that a reconciler may have; nothing where nothing is said.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Ceiling(pub(crate) ReconcilerLimits);
+pub(crate) struct Ceiling(Box<ReconcilerLimits>);
 
 /// What a reconciler gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -269,7 +269,7 @@ mod tests {
         let Effective {
             limits,
             concurrency,
-        } = own.under(&Ceiling(ceiling));
+        } = own.under(&Ceiling(Box::new(ceiling)));
         let expected = Limits {
             memory: 32 << 20,
             timeout: Duration::from_secs(1),
