@@ -252,12 +252,13 @@ impl Cluster {
     /// to keep the keys of the others waiting: it is one only where nothing else is in step either.
     fn judge(&self, stores: &[Arc<Store>], was_ready: bool) -> (ClusterState, String) {
         let mut syncing = self.lifecycle.pending.load(Ordering::SeqCst);
-        let (mut in_step, mut trouble, mut of_a_kind) = (0, None, None);
+        let (mut in_step, mut trouble, mut of_a_kind, mut refused) = (0, None, None, None);
         for store in stores {
             let progress = store.progress().borrow().clone();
             let reason = |problem: &Problem| format!("{}: {}", store.key.kind, problem.message);
             match &progress.problem {
-                Some(problem) if problem.definite => {}
+                // Waiting would not change it. Told all the same: somebody may have to allow it.
+                Some(problem) if problem.definite => refused = Some(reason(problem)),
                 Some(problem) if problem.unreachable => trouble = Some(reason(problem)),
                 Some(problem) => of_a_kind = Some(reason(problem)),
                 None if progress.synced => in_step += 1,
@@ -275,9 +276,11 @@ impl Cluster {
                 format!("{syncing} caches are not filled yet"),
             ),
             (None, _) => {
-                let reason = of_a_kind.map_or("all caches are in step".to_owned(), |reason| {
-                    format!("in step but for {reason}")
-                });
+                let reason = of_a_kind
+                    .or(refused)
+                    .map_or("all caches are in step".to_owned(), |reason| {
+                        format!("in step but for {reason}")
+                    });
                 (ClusterState::Ready, reason)
             }
         }

@@ -519,3 +519,41 @@ async fn what_reaches_a_server_in_somebodys_name_says_so_and_nothing_else_does()
     assert!(filling.clone().all(|call| call.impersonate_user.is_empty()));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result<()> {
+    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let url = fleet.server.url("alpha");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: \"{url}\"}}}}]\n\
+         users: [{{name: a, user: {{as: somebody}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n"
+    );
+    let config = windlass_fleet::cluster::ClusterConfig::from_kubeconfig_text(
+        &text,
+        None,
+        None,
+        windlass_fleet::cluster::Provenance::Program,
+    )?;
+    let spec = windlass_fleet::engage::ClusterSpec::new(super::fixture::name("alpha"), config);
+    fleet.provider.put(spec);
+    let cluster = fleet.ready("alpha").await?;
+    let live = GetOptions {
+        mode: ReadMode::Live,
+        ..GetOptions::default()
+    };
+    let client = cluster.client(Grant::all());
+    client.get(&config_map(), &key("a"), &live).await?;
+    let calls = fleet.server("alpha").requests();
+    assert!(calls.iter().all(|call| call.impersonate_user == "somebody"));
+
+    let identity = windlass_fleet::grant::Identity::new::<&str>("team-a", &[])?;
+    let client = cluster.client(Grant::all().in_the_name_of(Some(identity)));
+    let refused = client.get(&config_map(), &key("a"), &live).await;
+    let refused = refused.expect_err("they would be one");
+    assert!(
+        refused.message.contains("impersonate a user already"),
+        "{refused:?}"
+    );
+    assert_eq!(fleet.server("alpha").requests().len(), calls.len());
+    Ok(())
+}
