@@ -26,6 +26,8 @@ mod probes;
 mod project;
 #[path = "program/real.rs"]
 mod real;
+#[path = "program/roles.rs"]
+mod roles;
 #[path = "program/rollback.rs"]
 mod rollback;
 #[path = "program/run.rs"]

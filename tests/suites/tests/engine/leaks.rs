@@ -557,3 +557,36 @@ async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result
     assert_eq!(fleet.server("alpha").requests().len(), calls.len());
     Ok(())
 }
+
+#[tokio::test]
+async fn an_update_that_would_make_its_object_is_a_create_too() -> Result<()> {
+    let (_fleet, cluster) = shared().await?;
+    let lease = GroupVersionKind::new("coordination.k8s.io", "v1", "Lease");
+    let update = async |verbs: &[&str], kind: &GroupVersionKind, version: Value| {
+        let mut rule = rule(&["leases", "configmaps"], verbs, &["mine"]);
+        rule.api_groups = vec!["".into(), "coordination.k8s.io".into()];
+        let object = json!({
+            "apiVersion": kind.api_version(), "kind": &*kind.kind,
+            "metadata": {"namespace": "mine", "name": "new", "resourceVersion": version},
+        });
+        let client = cluster.client(Grant::new([rule]));
+        let options = WriteOptions::default();
+        let written = client.update(kind, bytes(&object), &options).await;
+        written.err().map(|error| error.code)
+    };
+    for version in [Value::Null, json!(""), json!("0")] {
+        let denied = update(&["update"], &lease, version).await;
+        assert_eq!(denied, Some(ApiCode::Denied));
+    }
+    // With a version it changes what is there, or nothing. ConfigMaps are never made so.
+    for (kind, version) in [(&lease, json!("1")), (&config_map(), Value::Null)] {
+        let answered = update(&["update"], kind, version).await;
+        assert!(
+            matches!(answered, Some(ApiCode::NotFound | ApiCode::Conflict)),
+            "{kind}: {answered:?}"
+        );
+    }
+    let answered = update(&["update", "create"], &lease, Value::Null).await;
+    assert_ne!(answered, Some(ApiCode::Denied));
+    Ok(())
+}

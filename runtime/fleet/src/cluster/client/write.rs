@@ -91,6 +91,15 @@ impl Client {
             key.namespace.as_deref(),
             Some(&key.name),
         )?;
+        if subresource.is_none() && may_make(&target.resource, &object) {
+            self.check(
+                &target.resource,
+                None,
+                Verb::Create,
+                key.namespace.as_deref(),
+                Some(&key.name),
+            )?;
+        }
         let path = target
             .resource
             .object_path(key.namespace.as_deref(), &key.name, subresource);
@@ -362,6 +371,32 @@ impl Client {
             () = self.scope.token.cancelled() => Err(crate::cluster::scope::cancelled()),
         }
     }
+}
+
+/// Resources of which kube-apiserver makes what an update names and does not find, as long as no version is asked for.
+const MADE_BY_UPDATES: [(&str, &str); 10] = [
+    ("", "endpoints"),
+    ("", "events"),
+    ("", "limitranges"),
+    ("", "services"),
+    ("coordination.k8s.io", "leases"),
+    ("events.k8s.io", "events"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "rolebindings"),
+    ("rbac.authorization.k8s.io", "roles"),
+];
+
+/// Whether an update may make its object. The body is looked at only to ask for less: with a version nothing is made.
+fn may_make(resource: &Resource, object: &[u8]) -> bool {
+    let resource = (&*resource.kind.group, &*resource.plural);
+    if !MADE_BY_UPDATES.contains(&resource) {
+        return false;
+    }
+    // Of what is given twice the last counts, here as at the server.
+    let object: serde_json::Value = serde_json::from_slice(object).unwrap_or_default();
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version.is_none_or(|version| version.is_empty() || version == "0")
 }
 
 fn delete_body(options: &DeleteOptions) -> Bytes {
