@@ -68,6 +68,10 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call, last_words: Option<&
                 Said(last_words)
             ),
         ),
+        None if cause(error).contains("handle limit exceeded") => {
+            let held = describe_table(&ResourceTableError::Full, call);
+            trapped("handle", format!("a handle is of no use: {held}{place}"))
+        }
         None if cause(error).contains("fuel") => {
             let limit = Size(call.identity.limits.host_call_bytes);
             trapped(
@@ -85,7 +89,7 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call, last_words: Option<&
 /// The failure of a call that was waiting for the host when its time was up.
 pub(crate) fn timed_out_waiting(call_timeout: Duration) -> Failure {
     let message = format!(
-        "no result within {call_timeout:?}; it was waiting for a call to a cluster: do less per run, or raise limits.timeout"
+        "no result within {call_timeout:?}; it was waiting for the host, which is a call to a cluster or sleep: do less per run, or raise limits.timeout"
     );
     Failure::retry(message).reason("timeout")
 }

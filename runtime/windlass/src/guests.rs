@@ -168,6 +168,11 @@ impl Guests {
         builder.build(guest).map_err(|error| error.to_string())
     }
 
+    /// The largest component that is loaded, in bytes.
+    pub(crate) fn largest_component(&self) -> usize {
+        self.sandbox.options().max_component
+    }
+
     /// Forgets a reconciler.
     pub(crate) fn remove(&mut self, name: &str) {
         self.roster.remove(name);

@@ -24,6 +24,7 @@ mod clusters;
 mod guest_build;
 mod engine;
 mod guests;
+mod reloads;
 mod reconcilers;
 mod rbac;
 mod simulated;

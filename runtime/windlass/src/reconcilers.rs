@@ -7,14 +7,16 @@ mod pin;
 use crate::board::{Board, Entry};
 use crate::guest_build::{built, built_path};
 use crate::guests::{Digest, Guests, Order, Terms};
-use crate::kinds::ReconcilerSpec;
+use crate::kinds::{Bytes, ReconcilerSpec};
 use crate::load::{Configuration, Document};
+use crate::reloads::{Reload, Reloads};
 use crate::rollback::Refusal;
 use crate::view::{RollbackReply, RollbackRequest};
 use pin::{Choice, Pin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::io::AsyncReadExt;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::{ControllerName, TenantName};
 
@@ -24,6 +26,12 @@ struct Recipe {
     spec: ReconcilerSpec,
     terms: Terms,
     guest: Digest,
+}
+
+impl Recipe {
+    fn tenant(&self) -> String {
+        self.spec.tenant().to_owned()
+    }
 }
 
 /// A reconciler that a document asks for.
@@ -45,6 +53,8 @@ struct Slot {
 pub(crate) enum Change {
     /// Adds a controller, or replaces the one of its name.
     Put(Box<Controller>),
+    /// Takes a controller out whose reconciler is another tenant's from now on. What runs of it ends before the next change.
+    Move(TenantName, ControllerName),
     /// Takes a controller out.
     Remove(TenantName, ControllerName),
 }
@@ -54,17 +64,19 @@ pub(crate) struct Reconcilers {
     guests: Guests,
     board: Arc<Board>,
     slots: BTreeMap<String, Slot>,
+    reloads: Reloads,
     /// Reconcilers whose problem came up, changed or went since [`Reconcilers::tell`].
     news: BTreeSet<String>,
 }
 
 impl Reconcilers {
     /// None yet.
-    pub(crate) fn new(guests: Guests, board: Arc<Board>) -> Self {
+    pub(crate) fn new(guests: Guests, board: Arc<Board>, reloads: Reloads) -> Self {
         Self {
             guests,
             board,
             slots: BTreeMap::new(),
+            reloads,
             news: BTreeSet::new(),
         }
     }
@@ -99,8 +111,13 @@ impl Reconcilers {
             let name = &document.identity.name;
             let terms = terms(configuration, spec);
             let mut slot = self.slots.remove(name).unwrap_or_default();
+            let served = slot.running.as_ref().map(Recipe::tenant);
             let outcome = slot.update(&mut self.guests, document, spec, terms).await;
             let problem = outcome.as_ref().err().cloned();
+            if let Some(before) = served {
+                let news = problem.is_some() && slot.problem != problem;
+                self.count(name, &before, &outcome, news);
+            }
             if slot.problem != problem {
                 slot.problem = problem;
                 self.news.insert(name.clone());
@@ -142,6 +159,7 @@ impl Reconcilers {
         let outcome = outcome.await;
         if outcome.is_ok() {
             slot.problem = None;
+            self.reloads.count(spec.tenant(), name, Reload::Taken);
         }
         self.board.set(name, slot.entry(document, spec));
         let reply = slot.reply(name);
@@ -163,6 +181,33 @@ impl Reconcilers {
     fn keep_used(&mut self) {
         let used = self.slots.values().flat_map(Slot::used).collect();
         self.guests.keep(&used);
+    }
+
+    /// Counts a change of a reconciler that ran before for a tenant. `refused`: it was refused, and not for the same reason before.
+    fn count(
+        &self,
+        name: &str,
+        before: &str,
+        outcome: &Result<Vec<Change>, String>,
+        refused: bool,
+    ) {
+        match outcome {
+            Ok(changes) if changes.is_empty() => {}
+            Ok(changes) => {
+                if changes
+                    .iter()
+                    .any(|change| matches!(change, Change::Move(..)))
+                {
+                    self.reloads.forget(before, name);
+                }
+                if let Some(Change::Put(controller)) = changes.last() {
+                    let tenant = controller.tenant().as_str();
+                    self.reloads.count(tenant, name, Reload::Taken);
+                }
+            }
+            Err(_) if refused => self.reloads.count(before, name, Reload::Refused),
+            Err(_) => {}
+        }
     }
 
     /// Logs what became wrong since the last time, and what no longer is.
@@ -218,7 +263,11 @@ impl Reconcilers {
             self.board.remove(&name);
             self.guests.remove(&name);
             let running = self.slots.remove(&name).and_then(|slot| slot.running);
-            changes.extend(running.and_then(|recipe| removal(&name, &recipe)));
+            if let Some(recipe) = &running {
+                self.reloads.forget(recipe.spec.tenant(), &name);
+            }
+            let owner = running.and_then(|recipe| owner(&name, &recipe));
+            changes.extend(owner.map(|(tenant, name)| Change::Remove(tenant, name)));
         }
         changes
     }
@@ -234,7 +283,7 @@ impl Slot {
         terms: Terms,
     ) -> Result<Vec<Change>, String> {
         let told = |message: String| document.problem(message).to_string();
-        let File { path, content } = File::read(document, spec).await;
+        let File { path, content } = File::read(document, spec, guests.largest_component()).await;
         let held = content.as_ref().ok().map(|bytes| Digest::of(bytes));
         self.pin = self.pin.filter(|pin| pin.holds(held));
         let (digest, bytes) = match (self.pin, content) {
@@ -272,7 +321,8 @@ impl Slot {
                     .as_ref()
                     .filter(|running| running.spec.tenant() != spec.tenant());
                 let mut changes: Vec<Change> = moved
-                    .and_then(|running| removal(name, running))
+                    .and_then(|running| owner(name, running))
+                    .map(|(tenant, name)| Change::Move(tenant, name))
                     .into_iter()
                     .collect();
                 changes.push(Change::Put(Box::new(controller)));
@@ -298,7 +348,9 @@ impl Slot {
         terms: Terms,
         request: &RollbackRequest,
     ) -> Result<Vec<Change>, String> {
-        let content = File::read(document, spec).await.content;
+        let content = File::read(document, spec, guests.largest_component())
+            .await
+            .content;
         let choice = Choice {
             running: self.running.as_ref().map(|running| running.guest),
             previous: self.previous,
@@ -358,10 +410,10 @@ struct File {
 }
 
 impl File {
-    async fn read(document: &Document, spec: &ReconcilerSpec) -> Self {
+    async fn read(document: &Document, spec: &ReconcilerSpec, most: usize) -> Self {
         let (path, content) = match component(document, spec) {
             Ok(path) => {
-                let content = read(&path).await;
+                let content = read(&path, most).await;
                 (path, content)
             }
             Err(problem) => (document.resolve(&spec.guest.path), Err(problem)),
@@ -371,8 +423,8 @@ impl File {
 }
 
 /// Names of a checked document are names of the engine.
-fn removal(name: &str, recipe: &Recipe) -> Option<Change> {
-    Some(Change::Remove(
+fn owner(name: &str, recipe: &Recipe) -> Option<(TenantName, ControllerName)> {
+    Some((
         TenantName::new(recipe.spec.tenant()).ok()?,
         ControllerName::new(name).ok()?,
     ))
@@ -396,13 +448,33 @@ pub(crate) fn component(document: &Document, spec: &ReconcilerSpec) -> Result<Pa
     })
 }
 
-async fn read(path: &Path) -> Result<Vec<u8>, String> {
-    tokio::fs::read(path)
-        .await
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                format!("{}: no such file: check spec.guest.path", path.display())
-            }
-            _ => format!("{}: the guest cannot be read: {error}", path.display()),
-        })
+/// The component's bytes; of one that is too large no more than it takes to say so.
+async fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+    let bytes = async {
+        let mut bytes = Vec::new();
+        let file = tokio::fs::File::open(path).await?;
+        let size = file.metadata().await?.len();
+        if usize::try_from(size).is_ok_and(|size| size <= most) {
+            // It may grow while it is read.
+            file.take(most as u64 + 1).read_to_end(&mut bytes).await?;
+        }
+        Ok::<_, std::io::Error>((bytes, size))
+    };
+    match bytes.await {
+        Ok((bytes, size)) if size <= most as u64 && bytes.len() <= most => Ok(bytes),
+        Ok((_, size)) => Err(format!(
+            "{} has {}: at most {} are loaded",
+            path.display(),
+            Bytes(size),
+            Bytes(most as u64)
+        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!(
+            "{}: no such file: check spec.guest.path",
+            path.display()
+        )),
+        Err(error) => Err(format!(
+            "{}: the guest cannot be read: {error}",
+            path.display()
+        )),
+    }
 }

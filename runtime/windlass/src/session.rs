@@ -17,6 +17,7 @@ use crate::kinds::{Kind, ManagerSpec, TenantSpec};
 use crate::load::{Configuration, Merged, load, merge};
 use crate::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
 use crate::reconcilers::{Change, Reconcilers};
+use crate::reloads::Reloads;
 use crate::rollback;
 use crate::roster::Roster;
 use crate::signals::stop_on_signals;
@@ -99,8 +100,10 @@ impl Prepared {
         let board = Arc::new(Board::default());
         let roster = Arc::new(Roster::default());
         registry.register_collector(Box::new(Accounts(roster.clone())));
+        let reloads = Reloads::default();
+        reloads.register(&mut registry);
         let guests = Guests::new(&session.engine, roster.clone())?;
-        let mut reconcilers = Reconcilers::new(guests, board.clone());
+        let mut reconcilers = Reconcilers::new(guests, board.clone(), reloads);
         for change in reconcilers.changes(&merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);

@@ -1,6 +1,7 @@
-//! Components built from the sources under `guests/`. Entry points: [`guest`] and [`names`].
+//! Components built from the sources under `guests/`. Entry points: [`guest`], [`javascript`] and [`names`].
 
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -33,6 +34,54 @@ pub fn guest(name: &str) -> PathBuf {
     path
 }
 
+/// The component built from `guests/js/<name>`, for instance `javascript("hello")`. On a machine without npm it says that `test`
+/// was not run, and there is none.
+///
+/// The first call of a process builds what has changed; processes wait for each other.
+///
+/// # Panics
+/// When a guest does not build or there is none of that name; or when npm is missing in a run that asked for everything
+/// ([`crate::testenv::VARIABLE`]): such a run must not pass.
+pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    if !has_npm() {
+        assert!(
+            std::env::var(crate::testenv::VARIABLE).is_err(),
+            "npm is needed to build the guests in JavaScript: install Node.js"
+        );
+        // Not `eprintln!`: the test framework would swallow it, as the test passes.
+        let line = format!("NOT RUN: {test} (needs npm to build a guest in JavaScript)\n");
+        drop(std::io::stderr().write_all(line.as_bytes()));
+        return None;
+    }
+    let built = BUILT.get_or_init(|| {
+        build_javascript(&crate::repository().join("guests")).map_err(|error| format!("{error:#}"))
+    });
+    let folder = match built {
+        Ok(folder) => folder,
+        Err(error) => panic!("the guests in JavaScript do not build: {error}"),
+    };
+    let path = folder.join(format!("{name}.wasm"));
+    assert!(
+        path.is_file(),
+        "there is no guest {name:?}: {} does not exist",
+        path.display()
+    );
+    Some(path)
+}
+
+fn has_npm() -> bool {
+    let version = Command::new("npm").arg("--version").output();
+    version.is_ok_and(|output| output.status.success())
+}
+
+fn build_javascript(workspace: &Path) -> Result<PathBuf> {
+    let target = workspace.join("target");
+    let _lock = lock(&target)?;
+    run(&mut Command::new(workspace.join("js/build")))?;
+    Ok(target.join("js"))
+}
+
 /// The folders under `guests/` that hold a guest, which is what `cargo` makes a `cdylib` of.
 ///
 /// # Errors
@@ -54,12 +103,7 @@ pub fn names() -> Result<Vec<String>> {
 /// Builds the workspace and returns the folder of its components.
 fn build(workspace: &Path) -> Result<PathBuf> {
     let target = workspace.join("target");
-    std::fs::create_dir_all(&target).with_context(|| format!("create {}", target.display()))?;
-    let lock = target.join(".windlass-build.lock");
-    let lock = File::create(&lock).with_context(|| format!("create {}", lock.display()))?;
-    lock.lock()
-        .context("wait for another build of the guests")?;
-
+    let _lock = lock(&target)?;
     add_target(workspace)?;
     let mut cargo = Command::new("cargo");
     cargo
@@ -85,6 +129,16 @@ fn build(workspace: &Path) -> Result<PathBuf> {
     }
     run(&mut cargo)?;
     Ok(target.join(TARGET).join("release"))
+}
+
+/// Keeps other processes from building guests until it is dropped.
+fn lock(target: &Path) -> Result<File> {
+    std::fs::create_dir_all(target).with_context(|| format!("create {}", target.display()))?;
+    let lock = target.join(".windlass-build.lock");
+    let lock = File::create(&lock).with_context(|| format!("create {}", lock.display()))?;
+    lock.lock()
+        .context("wait for another build of the guests")?;
+    Ok(lock)
 }
 
 /// Gets the target's standard library unless the toolchain has it.

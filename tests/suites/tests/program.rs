@@ -26,6 +26,8 @@ mod probes;
 mod project;
 #[path = "program/real.rs"]
 mod real;
+#[path = "program/reloading.rs"]
+mod reloading;
 #[path = "program/roles.rs"]
 mod roles;
 #[path = "program/rollback.rs"]

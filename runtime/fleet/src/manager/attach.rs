@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 use what::{NoStore, What};
 
 /// How long a watch that got no cache waits before it asks for one again.
@@ -433,12 +434,17 @@ impl Task {
                 missed: Mutex::default(),
                 targets: Mutex::default(),
             });
-            if sink.mapped.is_some() {
+            if sink.mapped.is_some()
+                && let Some(core) = self.core.upgrade()
+            {
+                let controller = registered.controller();
+                let span = tracing::info_span!("map", tenant = %controller.tenant, reconciler = %controller.name);
                 let (token, events) = (self.token.clone(), MappedEvents::run(sink.clone()));
-                self.cluster.tasks().spawn_on(
-                    async move { token.run_until_cancelled(events).await },
-                    backend.connection.host(),
-                );
+                let events = async move { token.run_until_cancelled(events).await };
+                // Code that maps is as busy as code that reconciles.
+                self.cluster
+                    .tasks()
+                    .spawn_on(events.instrument(span), &core.workers);
             }
             let id = user.store().subscribe(sink.clone());
             source

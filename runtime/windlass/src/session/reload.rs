@@ -9,6 +9,7 @@ use crate::load::{Configuration, Listing, load, merge};
 use crate::reconcilers::{Change, Reconcilers};
 use crate::rollback::Asked;
 use crate::watch::{Target, Watch, written_since};
+use futures::FutureExt;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -217,10 +218,26 @@ async fn apply_change(host: &Host, change: Change) {
             manager.resync(&tenant, &name);
             tracing::info!(%tenant, reconciler = %name, "reconciler changed");
         }
-        Change::Remove(tenant, name) => {
+        Change::Move(tenant, name) => {
             manager.remove_controller(&tenant, &name).await;
-            tracing::info!(%tenant, reconciler = %name, "reconciler removed");
+            tracing::info!(%tenant, reconciler = %name, "reconciler moved to another tenant");
         }
+        Change::Remove(tenant, name) => {
+            let manager = manager.clone();
+            in_background(async move {
+                manager.remove_controller(&tenant, &name).await;
+                tracing::info!(%tenant, reconciler = %name, "reconciler removed");
+            });
+        }
+    }
+}
+
+/// Takes a controller out: what runs may take as long as a drain to end, and other changes do not wait for that. The controller is
+/// out when this returns: put again meanwhile, it is not taken out once more, and goes on with what runs.
+fn in_background(removal: impl Future<Output = ()> + Send + 'static) {
+    let mut removal = Box::pin(removal);
+    if removal.as_mut().now_or_never().is_none() {
+        tokio::spawn(removal);
     }
 }
 

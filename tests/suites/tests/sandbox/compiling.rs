@@ -1,6 +1,7 @@
 //! Components are compiled in a process of their own, within limits, and what was compiled is kept and shared.
 
 use crate::fixture::DEADLINE;
+use crate::graft::{component, section, unsigned};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -40,26 +41,6 @@ async fn works(sandbox: &Sandbox, revision: &Revision) -> Result<()> {
     let inspection = revision.inspect(sandbox, "{}").await?;
     assert_eq!(inspection.title, "greets whom ConfigMaps ask to greet");
     Ok(())
-}
-
-fn unsigned(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
-}
-
-fn section(id: u8, body: &[u8]) -> Vec<u8> {
-    [&[id][..], &unsigned(body.len()), body].concat()
-}
-
-/// A component around a module of these sections.
-fn component(sections: &[Vec<u8>]) -> Vec<u8> {
-    let module = [b"\0asm\x01\0\0\0", &sections.concat()[..]].concat();
-    [&b"\0asm\x0d\0\x01\0"[..], &section(1, &module)].concat()
 }
 
 /// A module with one function, of a million steps of which each needs the one before: seven megabytes, of which a compiler

@@ -5,10 +5,12 @@ use anyhow::{Context as _, Result, anyhow};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use windlass_apiserver::Server;
+use windlass_apiserver::{Hook, Server};
 use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
@@ -22,7 +24,7 @@ use windlass_harness::eventually::Seen;
 use windlass_harness::guests::guest;
 use windlass_sandbox::{
     Guest, GuestOptions, GuestRuntime, Isolation, Limits, LoadError, Options, Revision, Sandbox,
-    Tenant, TenantLimits,
+    Source, Tenant, TenantLimits,
 };
 
 /// How long anything may take before a test fails.
@@ -48,8 +50,16 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn start(clusters: &[&str]) -> Result<Self> {
+        Self::of(Server::builder(), clusters).await
+    }
+
+    /// As [`Self::start`], with servers that do as they are told.
+    pub(crate) async fn hooked(clusters: &[&str], hook: Arc<dyn Hook>) -> Result<Self> {
+        Self::of(Server::builder().hook(hook), clusters).await
+    }
+
+    async fn of(mut server: windlass_apiserver::Builder, clusters: &[&str]) -> Result<Self> {
         logs::init();
-        let mut server = Server::builder();
         for cluster in clusters {
             server = server.cluster(*cluster);
         }
@@ -83,11 +93,26 @@ impl Stage {
     }
 
     /// Begins a guest from `guests/<of>`, with its own tenant and every call on ConfigMaps granted.
-    pub(crate) fn guest(&self, of: &'static str) -> Cast<'_> {
+    pub(crate) fn guest(&self, of: &str) -> Cast<'_> {
+        self.component(of, guest(of).into())
+    }
+
+    /// Begins a guest as [`Self::guest`] does, from a file.
+    pub(crate) fn file(&self, name: &str, path: PathBuf) -> Cast<'_> {
+        self.component(name, path.into())
+    }
+
+    /// Begins a guest as [`Self::guest`] does, from a component that is nowhere built.
+    pub(crate) fn grafted(&self, name: &str, bytes: Vec<u8>) -> Cast<'_> {
+        let name = name.to_owned();
+        self.component(&name.clone(), Source::Bytes { name, bytes })
+    }
+
+    fn component(&self, name: &str, source: Source) -> Cast<'_> {
         Cast {
             stage: self,
-            of,
-            name: of.to_owned(),
+            source,
+            name: name.replace('/', "-"),
             config: json!({}),
             rules: vec![rule("", &["configmaps"], &["*"], "*")],
             limits: Limits {
@@ -144,7 +169,7 @@ impl Drop for Stage {
 /// A guest that is being set up.
 pub(crate) struct Cast<'a> {
     stage: &'a Stage,
-    of: &'static str,
+    source: Source,
     name: String,
     config: Value,
     rules: Vec<Rule>,
@@ -156,6 +181,10 @@ pub(crate) struct Cast<'a> {
 }
 
 impl Cast<'_> {
+    pub(crate) fn called(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn config(self, config: Value) -> Self {
         Self { config, ..self }
     }
@@ -217,25 +246,43 @@ impl Cast<'_> {
 
     /// Loads it, and goes no further.
     pub(crate) async fn load(&self) -> Result<Result<Arc<Guest>, LoadError>> {
-        Ok(Guest::new(sandbox(), self.options()?, revision(self.of).await?).await)
+        match loaded(self.source.clone()).await {
+            Ok(revision) => self.load_as(revision).await,
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// As [`Self::load`], from a component that was loaded before.
+    pub(crate) async fn load_as(
+        &self,
+        revision: Revision,
+    ) -> Result<Result<Arc<Guest>, LoadError>> {
+        Ok(Guest::new(sandbox(), self.options()?, revision).await)
     }
 
     /// Loads it and has its requests run.
     pub(crate) async fn run(self) -> Result<Actor> {
         let options = self.options()?;
-        let guest = Guest::new(sandbox(), options.clone(), revision(self.of).await?).await?;
+        let revision = loaded(self.source.clone()).await?;
+        let guest = Guest::new(sandbox(), options.clone(), revision).await?;
+        let actor = self.act(guest, options);
+        actor.put(self.stage)?;
+        Ok(actor)
+    }
+
+    /// Keeps what comes of a guest's runs, once its controller is registered.
+    pub(crate) fn act(&self, guest: Arc<Guest>, options: GuestOptions) -> Actor {
         let outcomes = Arc::new(Outcomes {
             guest: guest.clone(),
             seen: Mutex::default(),
+            running: Mutex::default(),
         });
-        let actor = Actor {
+        Actor {
             guest,
             outcomes,
             limits: self.limits.clone(),
             options,
-        };
-        actor.put(self.stage)?;
-        Ok(actor)
+        }
     }
 }
 
@@ -280,10 +327,13 @@ impl Actor {
         cluster: &str,
         name: &str,
     ) -> Result<Result<Action, Failure>> {
-        let request = request(cluster, name);
+        self.outcome_of(&request(cluster, name)).await
+    }
+
+    async fn outcome_of(&self, request: &Request) -> Result<Result<Action, Failure>> {
         let look = || {
             let seen = self.outcomes.seen.lock();
-            match seen.iter().find(|(of, _)| *of == request) {
+            match seen.iter().find(|(of, _)| of == request) {
                 Some((_, outcome)) => Seen::Yes(outcome.clone()),
                 None => Seen::NotYet(format!("{} other outcomes", seen.len())),
             }
@@ -299,6 +349,20 @@ impl Actor {
             .context("the run succeeded")
     }
 
+    /// As [`Self::failure`], of any request.
+    pub(crate) async fn failure_of(&self, request: &Request) -> Result<Failure> {
+        let outcome = self.outcome_of(request).await?;
+        outcome.err().context("the run succeeded")
+    }
+
+    /// Names of the objects that it ran for.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let seen = self.outcomes.seen.lock();
+        seen.iter()
+            .map(|(request, _)| request.key.name.to_string())
+            .collect()
+    }
+
     /// The answer of a guest that answers in the message of a terminal failure.
     pub(crate) async fn answer(&self, cluster: &str, name: &str) -> Result<Value> {
         let failure = self.failure(cluster, name).await?;
@@ -308,19 +372,61 @@ impl Actor {
     pub(crate) fn runs(&self) -> usize {
         self.outcomes.seen.lock().len()
     }
+
+    /// Whether some run of the request ended so.
+    pub(crate) fn ended(
+        &self,
+        request: &Request,
+        so: impl Fn(&Result<Action, Failure>) -> bool,
+    ) -> bool {
+        let seen = self.outcomes.seen.lock();
+        seen.iter()
+            .any(|(of, outcome)| of == request && so(outcome))
+    }
+
+    /// Runs every object again, as after a change.
+    pub(crate) fn resync(&self, stage: &Stage) {
+        let known = stage
+            .handle
+            .resync(self.options.tenant.name(), &self.options.name);
+        assert!(known, "the controller is registered");
+    }
+
+    /// All failures so far.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let seen = self.outcomes.seen.lock();
+        let failed = seen.iter().filter_map(|(request, outcome)| {
+            Some(format!("{request}: {}", outcome.as_ref().err()?))
+        });
+        failed.collect()
+    }
+
+    /// Takes its controller out, once what runs has ended.
+    pub(crate) async fn leave(&self, stage: &Stage) {
+        let tenant = self.options.tenant.name();
+        stage
+            .handle
+            .remove_controller(tenant, &self.options.name)
+            .await;
+    }
 }
 
 /// The guest's reconciler, which keeps what comes of each run.
 struct Outcomes {
     guest: Arc<Guest>,
     seen: Mutex<Vec<(Request, Result<Action, Failure>)>>,
+    /// What runs now. A request is in it once at most, whatever is swapped for what.
+    running: Mutex<HashSet<Request>>,
 }
 
 impl Reconciler for Outcomes {
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
         Box::pin(async move {
             let request = context.request.clone();
+            let alone = self.running.lock().insert(request.clone());
+            assert!(alone, "{request} runs twice at once");
             let outcome = self.guest.reconcile(context).await;
+            self.running.lock().remove(&request);
             self.seen.lock().push((request, outcome.clone()));
             outcome
         })
@@ -329,7 +435,22 @@ impl Reconciler for Outcomes {
 
 /// A guest's component, loaded.
 pub(crate) async fn revision(of: &str) -> Result<Revision> {
-    Ok(sandbox().load(guest(of)).await?)
+    Ok(loaded(guest(of).into()).await?)
+}
+
+/// Loads a component; a file once for all tests of this process.
+async fn loaded(source: Source) -> Result<Revision, LoadError> {
+    static LOADED: Mutex<BTreeMap<PathBuf, Revision>> = Mutex::new(BTreeMap::new());
+    let Source::File(path) = &source else {
+        return sandbox().load(source).await;
+    };
+    let path = path.clone();
+    if let Some(revision) = LOADED.lock().get(&path) {
+        return Ok(revision.clone());
+    }
+    let revision = sandbox().load(source).await?;
+    LOADED.lock().insert(path, revision.clone());
+    Ok(revision)
 }
 
 pub(crate) fn rule(group: &str, resources: &[&str], verbs: &[&str], namespace: &str) -> Rule {

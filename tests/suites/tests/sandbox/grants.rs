@@ -137,3 +137,56 @@ async fn events_of_namespaces_that_are_not_granted_never_reach_a_guest() -> Resu
     assert!(other.is_none());
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_would_mean_more_than_a_name_on_its_way_is_refused() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let pods = json!(["v1", "Pod"]);
+    // A server decodes a path before it splits it: each of these is an encoded segment on the way out, and a path there.
+    let names = [
+        "p/status",
+        "p/eviction",
+        "../../kube-system/pods/p",
+        "..",
+        "p%2Fstatus",
+        "p\n",
+    ];
+    for (number, name) in names.iter().enumerate() {
+        let key = json!(["default", name]);
+        let steps = json!([
+            {"do": "get", "kind": pods, "key": key, "options": {"mode": "live"}},
+            {"do": "patch", "kind": pods, "key": key, "patch": ["merge", {"status": {"phase": "Failed"}}]},
+            {"do": "delete", "kind": pods, "key": key},
+            {"do": "get", "kind": pods, "key": [name, "p"], "options": {"mode": "live"}},
+            {"do": "list", "kind": pods, "options": {"mode": "live", "namespace": name}},
+            {"do": "update", "kind": pods, "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": name}}},
+            {"do": "create", "kind": pods, "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": name, "name": "p"}}},
+            {"do": "get", "kind": pods, "key": ["default", "p"], "options": {"mode": "live", "subresource": name}},
+        ]);
+        let object = format!("a{number}");
+        let actor = stage
+            .guest("test-calls")
+            .name(&format!("names-more-{number}"))
+            .config(json!({"steps": steps}))
+            .rules(vec![
+                rule("", &["configmaps"], &["*"], "*"),
+                rule("", &["pods", "pods/*"], &["*"], "*"),
+            ])
+            .run()
+            .await?;
+        stage.put("alpha", config_map(&object, json!({})))?;
+        let answers = actor.answer("alpha", &object).await?;
+        let answers = answers.as_array().cloned().unwrap_or_default();
+        assert_eq!(answers.len(), 8);
+        for (step, answer) in steps.as_array().into_iter().flatten().zip(answers) {
+            assert_eq!(answer["code"], "invalid", "{step}: {answer}");
+            assert_eq!(answer["status"], 0, "by the host: {step}: {answer}");
+        }
+    }
+    let asked = stage.server("alpha").requests();
+    assert!(
+        asked.iter().all(|call| call.resource != "pods"),
+        "nothing was asked of the server"
+    );
+    Ok(())
+}

@@ -7,14 +7,25 @@
 )]
 
 mod calls;
+mod cancelling;
 mod compiling;
 mod fixture;
 mod fleet;
+mod fuzz;
+mod graft;
+mod grafted;
 mod grants;
+mod handles;
+mod huge;
+mod javascript;
 mod limits;
 mod loading;
 mod logs;
 mod mapping;
+mod neighbour;
 mod reuse;
 mod shares;
+mod sharing;
+mod storms;
 mod swapping;
+mod wasi;

@@ -1,10 +1,12 @@
 //! A guest is replaced while it runs; what is worse than what it has does not replace it.
 
-use crate::fixture::{Stage, config_map, revision};
+use crate::fixture::{Stage, config_map, request, revision, wait};
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::interval;
 use windlass_fleet::Action;
+use windlass_harness::eventually::Seen;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_revision_serves_from_the_next_call_on() -> Result<()> {
@@ -38,8 +40,8 @@ async fn a_call_in_flight_ends_on_the_revision_that_it_began_on() -> Result<()> 
         .limits(|limits| limits.timeout = Duration::from_secs(2));
     let actor = slow.run().await?;
     stage.put("alpha", config_map("a", json!({})))?;
-    crate::fixture::wait("the call in flight", || {
-        windlass_harness::eventually::Seen::of(actor.guest.status().tenant_memory, |used| *used > 0)
+    wait("the call in flight", || {
+        Seen::of(actor.guest.status().tenant_memory, |used| *used > 0)
     })
     .await?;
     actor.guest.swap(revision("test-requeue").await?).await?;
@@ -83,5 +85,162 @@ async fn the_last_good_revision_serves_on_when_a_new_one_is_refused() -> Result<
 
     actor.guest.swap(revision("hello").await?).await?;
     assert_eq!(actor.guest.status().refused, None);
+    Ok(())
+}
+
+/// Waits until every one of these ConfigMaps is greeted.
+async fn all_greeted(stage: &Stage, names: &[String]) -> Result<()> {
+    for name in names {
+        let right = |data: &Value| data["greeting"] == "hello, world, from alpha";
+        stage
+            .data("alpha", &format!("{name}-greeting"), right)
+            .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_of_a_guest_that_never_returns_is_worked_off_by_the_next_one() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage
+        .guest("test-loop")
+        .name("gets-stuck")
+        .limits(|limits| limits.timeout = Duration::from_millis(100))
+        .run()
+        .await?;
+    let names: Vec<String> = (0..200).map(|number| format!("o{number}")).collect();
+    for name in &names {
+        stage.put("alpha", config_map(name, json!({})))?;
+    }
+    wait("a run that was cut off", || {
+        Seen::of(actor.failures().len(), |failures| *failures >= 2)
+    })
+    .await?;
+    actor.guest.swap(revision("hello").await?).await?;
+    actor.put(&stage)?;
+    actor.resync(&stage);
+    all_greeted(&stage, &names).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn swaps_under_load_lose_no_request_and_run_none_twice_at_once() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage.guest("hello").name("swapped-a-lot").run().await?;
+    // One greets, the other does something else to every ConfigMap there is.
+    let revisions = [revision("hello").await?, revision("test-handle").await?];
+    let names: Vec<String> = (0..150).map(|number| format!("o{number}")).collect();
+    let mut pace = interval(Duration::from_millis(10));
+    for (number, name) in names.iter().enumerate() {
+        pace.tick().await;
+        stage.put("alpha", config_map(name, json!({})))?;
+        if number % 3 == 0 {
+            let next = revisions[number % 2].clone();
+            actor.guest.swap(next).await?;
+            actor.put(&stage)?;
+        }
+    }
+    actor.guest.swap(revisions[0].clone()).await?;
+    actor.put(&stage)?;
+    actor.resync(&stage);
+    all_greeted(&stage, &names).await?;
+    let twice = |failure: &&String| failure.contains("runs twice at once");
+    assert_eq!(actor.failures().iter().find(twice), None);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_and_indexes_of_the_next_revision_leave_no_gap() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let list = json!({"do": "list", "kind": ["v1", "ConfigMap"], "options": {"index": "color", "value": "red"}});
+    let actor = stage
+        .guest("test-handle") // watches every ConfigMap, and declares no index
+        .name("changes-its-watches")
+        .config(json!({"steps": [list]}))
+        .run()
+        .await?;
+    let next = revision("test-calls").await?; // watches some, and declares one
+    let names: Vec<String> = (0..100).map(|number| format!("o{number}")).collect();
+    let mut pace = interval(Duration::from_millis(5));
+    for (number, name) in names.iter().enumerate() {
+        pace.tick().await;
+        stage.put("alpha", config_map(name, json!({"color": "red"})))?;
+        if number == 50 {
+            actor.guest.swap(next.clone()).await?;
+            actor.put(&stage)?;
+            actor.resync(&stage);
+        }
+    }
+    for name in &names {
+        let request = request("alpha", name);
+        let listed = |outcome: &Result<Action, windlass_fleet::Failure>| {
+            let answer = outcome.as_ref().err().map(|failure| &*failure.message);
+            answer.is_some_and(|answer| answer.starts_with("[[[\"o0\""))
+        };
+        wait(&format!("the next revision to list for {name}"), || {
+            Seen::of(actor.ended(&request, listed), |ended| *ended)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_the_next_revision_does_not_want_stops() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage
+        .guest("test-mapper")
+        .name("wants-something-else")
+        .rules(vec![
+            crate::fixture::rule("", &["secrets"], &["get", "list", "watch"], "*"),
+            crate::fixture::rule("", &["configmaps"], &["*"], "*"),
+        ])
+        .run()
+        .await?;
+    let watches = |resource: &str| {
+        let calls = stage.server("alpha").requests();
+        calls.iter().any(|call| call.resource == resource)
+    };
+    wait("a watch of Secrets", || {
+        Seen::of(watches("secrets"), |watched| *watched)
+    })
+    .await?;
+    actor.guest.swap(revision("hello").await?).await?;
+    actor.put(&stage)?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    all_greeted(&stage, &["a".to_owned()]).await?;
+    wait("one watch, of ConfigMaps", || {
+        Seen::of(stage.server("alpha").watchers(), |watchers| *watchers == 1)
+    })
+    .await?;
+    assert!(watches("configmaps"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_swaps_at_once_each_is_whole() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = stage
+        .guest("test-panic")
+        .name("twice-at-once")
+        .run()
+        .await?;
+    let (panics, greets) = (revision("test-panic").await?, revision("hello").await?);
+    for _ in 0..10 {
+        let (first, second) = tokio::join!(
+            actor.guest.swap(panics.clone()),
+            actor.guest.swap(greets.clone())
+        );
+        first?;
+        second?;
+        let status = actor.guest.status();
+        let whole = match actor.guest.revision().digest() {
+            digest if digest == greets.digest() => "greets whom ConfigMaps ask to greet",
+            _ => "panics",
+        };
+        assert_eq!(
+            status.title, whole,
+            "revision and description belong together"
+        );
+    }
     Ok(())
 }

@@ -9,7 +9,8 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
     let folders = repository
         .paths
         .iter()
-        .filter_map(|path| path.strip_prefix("guests/"));
+        .filter_map(|path| path.strip_prefix("guests/"))
+        .map(|path| path.strip_prefix("js/").unwrap_or(path));
     let guests: BTreeSet<&str> = folders
         .filter_map(|path| path.split_once('/'))
         .map(|(guest, _)| guest)
@@ -41,12 +42,13 @@ mod tests {
             ("guests/hello/src/lib.rs", ""),
             ("guests/test-loops/src/lib.rs", "// \"test-traps\""),
             ("guests/test-traps/src/lib.rs", ""),
+            ("guests/js/test-throws/guest.js", ""),
             ("tests/suites/tests/limits.rs", "guest(\"test-loops\")"),
         ]);
         let found: Vec<_> = check(&repository)
             .into_iter()
             .map(|finding| finding.path)
             .collect();
-        assert_eq!(found, ["guests/test-traps"]);
+        assert_eq!(found, ["guests/test-throws", "guests/test-traps"]);
     }
 }

@@ -22,6 +22,7 @@ impl Client {
     /// Finds the resource of a kind. A group that no rule names is denied before the cluster is asked what it serves.
     pub(super) async fn target(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
         self.scope.check()?;
+        check_kind(kind)?;
         if !self.grant.names_group(&kind.group) {
             let plural = format!("{}s", kind.kind.to_lowercase());
             let access = self.access(&kind.group, &plural, None, Verb::Get, None, None);
@@ -198,17 +199,32 @@ pub(super) fn check_namespace(
     }
 }
 
+/// Checks that a kind is no longer than one can be: it is asked for, and told in errors.
+fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
+    const LONGEST: usize = 253;
+    let parts = [&kind.group, &kind.version, &kind.kind];
+    if parts.iter().any(|part| part.len() > LONGEST) {
+        let message = format!("group, version and kind have at most {LONGEST} bytes each");
+        return Err(ApiError::host(ApiCode::Invalid, message));
+    }
+    Ok(())
+}
+
 /// Checks that a name is one segment of a URL's path. kube-apiserver splits the path after decoding it, so that a slash reaches another
 /// resource, however it is written: the grant would be asked about one URL, and the server about another.
 pub(super) fn check_segment(name: &str) -> Result<(), ApiError> {
-    let fits = name != "." && name != ".." && !name.contains(['/', '%']);
-    if fits {
+    // Servers take 253 bytes of nearly everything, and no request with a path without end.
+    const LONGEST: usize = 1024;
+    let says_more = name == "." || name == ".." || name.contains(['/', '%']);
+    if !says_more && name.len() <= LONGEST && !name.contains(char::is_control) {
         return Ok(());
     }
     let shown: String = name.chars().take(80).collect();
     Err(ApiError::host(
         ApiCode::Invalid,
-        format!("{shown:?} is no name: it may not be \".\" or \"..\", nor hold \"/\" or \"%\""),
+        format!(
+            "{shown:?} is no name: it may not be \".\" or \"..\", nor hold \"/\" or \"%\" or a control character, nor be longer than {LONGEST} bytes"
+        ),
     ))
 }
 

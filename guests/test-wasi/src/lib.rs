@@ -1,0 +1,86 @@
+//! Takes what WASI offers: clocks and random work, and there is nothing else. Entry point: [`Wasi`].
+
+use serde::Deserialize;
+use windlass_sdk::GroupVersionKind;
+use windlass_sdk::prelude::*;
+
+/// The parts of WASI that it takes.
+#[allow(
+    missing_docs,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+mod wasi {
+    wit_bindgen::generate!({
+        path: "src/wasi.wit",
+        world: "windlass:test-wasi/takes",
+        generate_all,
+    });
+}
+
+use wasi::wasi::cli::environment::{get_arguments, get_environment};
+use wasi::wasi::clocks::{monotonic_clock, wall_clock};
+use wasi::wasi::filesystem::preopens::get_directories;
+use wasi::wasi::random::random::get_random_bytes;
+use wasi::wasi::sockets::network::IpAddressFamily;
+use wasi::wasi::sockets::tcp_create_socket::create_tcp_socket;
+
+/// What it does.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Way {
+    /// Tells what it finds.
+    Look,
+    /// Waits for an hour.
+    Sleep,
+    /// Asks for 100 MB of random at once.
+    Gamble,
+}
+
+/// What the operator may configure.
+#[derive(Deserialize)]
+struct Config {
+    way: Way,
+}
+
+/// The guest.
+struct Wasi;
+windlass_sdk::guest!(Wasi);
+
+impl Reconciler for Wasi {
+    fn describe() -> Result<Description> {
+        let watch = Watch::of(GroupVersionKind::new("v1", "ConfigMap"));
+        Ok(Description::new("takes what WASI offers").primary_watch(watch))
+    }
+
+    fn reconcile(_: &Request, _: &Cluster) -> Result<Action> {
+        match config::<Config>()?.way {
+            Way::Look => Err(Error::terminal(look())),
+            Way::Sleep => {
+                monotonic_clock::subscribe_duration(3_600_000_000_000).block();
+                Ok(Action::Done)
+            }
+            Way::Gamble => {
+                std::hint::black_box(get_random_bytes(100_000_000));
+                Ok(Action::Done)
+            }
+        }
+    }
+}
+
+fn look() -> String {
+    let (before, random) = (monotonic_clock::now(), get_random_bytes(32));
+    let differs = random != get_random_bytes(32) && random.len() == 32;
+    let socket = match create_tcp_socket(IpAddressFamily::Ipv4) {
+        Ok(_) => "made".to_owned(),
+        Err(code) => code.name().to_owned(),
+    };
+    format!(
+        "seconds: {}, monotonic: {}, random: {differs}, environment: {:?}, arguments: {:?}, folders: {}, socket: {socket}",
+        wall_clock::now().seconds,
+        monotonic_clock::now() >= before,
+        get_environment(),
+        get_arguments(),
+        get_directories().len(),
+    )
+}

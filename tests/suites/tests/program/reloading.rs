@@ -1,0 +1,313 @@
+//! Guests and Reconcilers that change while they run: each change is in effect soon and whole, a bad one is told and changes nothing.
+
+use crate::objects::ConfigMaps;
+use crate::project::{Project, reconciler};
+use crate::running::{Http, SOON, ask, client_of, fleet, start};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value as Json;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+use windlass_harness::program::Program;
+
+/// The hello guest with another word for `from` in its greetings, which must be as long: another revision.
+fn saying(word: &str) -> Result<Vec<u8>> {
+    let mut component = fs::read(guest("hello"))?;
+    let (from, to) = (b", from ", format!(", {word} "));
+    ensure!(to.len() == from.len(), "{word:?} has another length");
+    let found = component.windows(from.len()).position(|part| part == from);
+    let at = found.context("the guest says `from`")?;
+    component[at..at + to.len()].copy_from_slice(to.as_bytes());
+    Ok(component)
+}
+
+fn replace(file: &Path, component: &[u8]) -> Result<()> {
+    let fresh = file.with_extension("fresh");
+    fs::write(&fresh, component)?;
+    Ok(fs::rename(fresh, file)?)
+}
+
+/// A program with one reconciler, whose guest is a file of its own, and a ConfigMap that is greeted.
+struct Scene {
+    project: Project,
+    program: Program,
+    address: String,
+    alpha: ConfigMaps,
+    _server: windlass_apiserver::Server,
+}
+
+const FILE: &str = "hello.wasm";
+
+fn hello() -> String {
+    reconciler("hello", FILE.as_ref())
+}
+
+impl Scene {
+    async fn start() -> Result<Self> {
+        Self::with(&fs::read(guest("hello"))?, "hello, world, from ").await
+    }
+
+    async fn with(component: &[u8], greeted: &str) -> Result<Self> {
+        let project = Project::new()?;
+        project.write(FILE, component)?;
+        project.write_config(&[hello()])?;
+        let server = fleet(&project, &["alpha", "beta"]).await?;
+        let (program, address) = start(&project).await?;
+        let alpha = client_of(&project, "alpha").await?;
+        alpha.ask("a", "world").await?;
+        let scene = Self {
+            project,
+            program,
+            address,
+            alpha,
+            _server: server,
+        };
+        if !greeted.is_empty() {
+            scene.greets("a", greeted).await?;
+        }
+        Ok(scene)
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.project.path().join(FILE)
+    }
+
+    async fn greets(&self, name: &str, beginning: &str) -> Result<()> {
+        greets(&self.alpha, name, beginning).await
+    }
+
+    /// What `get reconcilers` says of the one.
+    async fn status(&self) -> Result<Json> {
+        let answer = ask(&self.project, &self.address, &["get", "reconcilers"]).await?;
+        Ok(answer["items"][0].clone())
+    }
+
+    async fn status_is(&self, what: &str, holds: impl Fn(&Json) -> bool) -> Result<Json> {
+        eventually(SOON, what, || async {
+            Ok(Seen::of(self.status().await?, &holds))
+        })
+        .await
+    }
+
+    /// How many reloads ended so.
+    async fn reloads(&self, result: &str) -> Result<u64> {
+        let address = self.address.clone();
+        let (_, metrics) = Http { address }.get("/metrics").await?;
+        let series = format!(
+            "windlass_guest_reloads_total{{tenant=\"team-a\",reconciler=\"hello\",result=\"{result}\"}} "
+        );
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        Ok(line.map_or(Ok(0), str::parse)?)
+    }
+}
+
+async fn greets(of: &ConfigMaps, name: &str, beginning: &str) -> Result<()> {
+    let what = format!("{beginning:?} for {name}");
+    let greeting = eventually(SOON, &what, || async {
+        Ok(Seen::of(of.greeting(name).await?, |seen| {
+            seen.as_ref()
+                .is_some_and(|seen| seen.starts_with(beginning))
+        }))
+    });
+    greeting.await.map(drop)
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_piece_by_piece_is_loaded_whole() -> Result<()> {
+    let scene = Scene::start().await?;
+    let mark = scene.program.line_count();
+    let component = saying("FROM")?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(scene.file())?;
+    // A slow copy: longer than a change may be quiet, in pieces that follow each other sooner.
+    let mut pace = tokio::time::interval(Duration::from_millis(20));
+    for piece in component.chunks(component.len() / 20) {
+        pace.tick().await;
+        file.write_all(piece)?;
+        file.flush()?;
+    }
+    drop(file);
+    scene.greets("a", "hello, world, FROM ").await?;
+    let lines = scene.program.lines_from(mark);
+    let refused = lines.iter().any(|line| line.contains("not in effect"));
+    assert!(!refused, "half of it was tried: {lines:#?}");
+    assert_eq!(scene.reloads("refused").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn half_a_file_is_refused_and_the_whole_one_is_taken_once_it_is_there() -> Result<()> {
+    let mut scene = Scene::start().await?;
+    let component = saying("FROM")?;
+    let before = scene.status().await?["revision"].clone();
+    let mark = scene.program.line_count();
+    fs::write(scene.file(), &component[..component.len() / 2])?;
+    scene
+        .program
+        .line_with_from(mark, "hello.wasm ends in the middle", SOON)
+        .await?;
+    let status = scene
+        .status_is("the reason in the status", |status| status["problem"] != "")
+        .await?;
+    assert_eq!(status["revision"], before, "the last good one serves");
+    assert_eq!(status["serves"], true);
+    assert_eq!(scene.reloads("refused").await?, 1);
+    scene.alpha.ask("b", "moon").await?;
+    scene.greets("b", "hello, moon, from ").await?;
+
+    let mut file = OpenOptions::new().append(true).open(scene.file())?;
+    file.write_all(&component[component.len() / 2..])?;
+    drop(file);
+    scene.greets("a", "hello, world, FROM ").await?;
+    let status = scene.status().await?;
+    assert_eq!(
+        (&status["problem"], status["revision"] != before),
+        (&Json::from(""), true)
+    );
+    assert_eq!(scene.reloads("taken").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_two_changes_in_a_moment_the_last_one_stays() -> Result<()> {
+    let scene = Scene::start().await?;
+    for round in 0..5 {
+        let last = if round % 2 == 0 { "FROM" } else { "frOm" };
+        replace(&scene.file(), &saying("FrOm")?)?;
+        replace(&scene.file(), &saying(last)?)?;
+        scene.greets("a", &format!("hello, world, {last} ")).await?;
+    }
+    let settled = scene.status().await?;
+    assert_eq!(settled["problem"], "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guest_that_traps_all_the_time_is_replaced_by_one_that_does_not() -> Result<()> {
+    let scene = Scene::with(&fs::read(guest("test-panic"))?, "").await?;
+    scene
+        .status_is("a trap", |status| status["failed"].as_u64() >= Some(3))
+        .await?;
+    replace(&scene.file(), &fs::read(guest("hello"))?)?;
+    scene.greets("a", "hello, world, from ").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guest_that_never_returns_delays_no_other_guests_change() -> Result<()> {
+    let project = Project::new()?;
+    project.write(FILE, fs::read(guest("hello"))?)?;
+    let endless = reconciler("endless", &guest("test-loop")).replace(
+        "  config: {greeting: hello}",
+        "  limits: {timeout: 1h, concurrency: 1}",
+    );
+    project.write_config(&[endless, hello()])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (program, _) = start(&project).await?;
+    let alpha = client_of(&project, "alpha").await?;
+    alpha.ask("a", "world").await?;
+    greets(&alpha, "a", "hello, world, from ").await?;
+    // It is taken out while its call goes on, which the drain timeout lets it, and others change meanwhile.
+    project.write_config(&[hello().replace("greeting: hello", "greeting: salut")])?;
+    let soon = Duration::from_secs(20); // less than a drain
+    let changed = tokio::time::timeout(soon, greets(&alpha, "a", "salut, world, from "));
+    changed.await??;
+    replace(&project.path().join(FILE), &saying("FROM")?)?;
+    let changed = tokio::time::timeout(soon, greets(&alpha, "a", "salut, world, FROM "));
+    changed.await??;
+    drop(program);
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_field_of_a_reconciler_is_in_effect_soon_after_it_changes() -> Result<()> {
+    let mut scene = Scene::start().await?;
+    let change = |document: &str| scene.project.write_config(&[document.to_owned()]);
+
+    // guest.path
+    scene.project.write("other.wasm", saying("FROM")?)?;
+    change(&hello().replace("hello.wasm", "other.wasm"))?;
+    scene.greets("a", "hello, world, FROM ").await?;
+    change(&hello())?;
+    scene.greets("a", "hello, world, from ").await?;
+
+    // config
+    change(&hello().replace("greeting: hello", "greeting: salut"))?;
+    scene.greets("a", "salut, world, from ").await?;
+
+    // clusters: what is left out is left alone, and made good when it is back.
+    let beta = client_of(&scene.project, "beta").await?;
+    let narrow = hello().replace("  config:", "  clusters: {names: [\"*beta\"]}\n  config:");
+    change(&narrow)?;
+    scene
+        .status_is("one cluster", |status| status["clusters"] == 1)
+        .await?;
+    scene.alpha.ask("left-out", "world").await?;
+    beta.ask("b", "world").await?;
+    greets(&beta, "b", "hello, world, from ").await?;
+    assert_eq!(scene.alpha.greeting("left-out").await?, None);
+    change(&hello())?;
+    scene.greets("left-out", "hello, world, from ").await?;
+
+    // rules: what is taken away is denied, and done when it is given back.
+    change(&hello().replace("create, patch]", "create]"))?;
+    scene
+        .status_is("the change", |status| status["clusters"] == 2)
+        .await?;
+    scene.alpha.ask("denied", "world").await?;
+    let denied = |status: &Json| {
+        let error = status["lastError"].as_str().unwrap_or_default();
+        error.contains("patch")
+    };
+    scene.status_is("a denial", denied).await?;
+    assert_eq!(scene.alpha.greeting("denied").await?, None);
+    change(&hello())?;
+    scene.greets("denied", "hello, world, from ").await?;
+
+    // limits: one that the guest cannot live with is refused, with the reason.
+    change(&hello().replace("  config:", "  limits: {memory: 1Mi}\n  config:"))?;
+    let refused = scene
+        .status_is("a refusal", |status| status["problem"] != "")
+        .await?;
+    let problem = refused["problem"].as_str().unwrap_or_default();
+    assert!(problem.contains("its memory limit of 1 MiB"), "{problem}");
+    let mark = scene.program.line_count();
+    let limits = "  limits: {memory: 8Mi, timeout: 5s, concurrency: 1}\n  config:";
+    change(&hello().replace("  config:", limits))?;
+    scene
+        .program
+        .line_with_from(mark, "reconciler changed", SOON)
+        .await?;
+
+    // tenant
+    change(&hello().replace("tenant: team-a", "tenant: team-b"))?;
+    scene
+        .status_is("the new tenant", |status| status["tenant"] == "team-b")
+        .await?;
+    scene.alpha.ask("moved", "world").await?;
+    scene.greets("moved", "hello, world, from ").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_guest_without_end_is_not_read_into_memory() -> Result<()> {
+    let mut scene = Scene::start().await?;
+    let mark = scene.program.line_count();
+    // No such file is in memory anywhere: it is one hole.
+    let file = OpenOptions::new().write(true).open(scene.file())?;
+    file.set_len(4 << 30)?;
+    drop(file);
+    let line = scene
+        .program
+        .line_with_from(mark, "at most 64Mi are loaded", SOON)
+        .await?;
+    assert!(line.contains("hello.wasm has 4Gi"), "{line}");
+    scene.alpha.ask("b", "moon").await?;
+    scene.greets("b", "hello, moon, from ").await?;
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Guests and components made at random: whatever comes, the host answers in words, in time, and stays within what is granted. Entry
+//! points: the tests in the modules below.
+//!
+//! `./test --fuzz SECONDS --seed N` runs them for longer and from other seeds. What a guest does follows from the seed; how the
+//! host's tasks meet it does not, so that a failure may need more than one run to show again.
+
+mod components;
+mod handed;
+
+use anyhow::{Context as _, Result, anyhow};
+use std::time::{Duration, Instant};
+
+/// How long and from which seed: set by `./test`.
+pub(crate) struct Length {
+    began: Instant,
+    time: Duration,
+    seed: u64,
+    /// The next seed.
+    next: u64,
+}
+
+impl Length {
+    pub(crate) fn from_environment() -> Result<Self> {
+        let number = |name: &str, default: u64| match std::env::var(name) {
+            Ok(text) => text
+                .parse()
+                .with_context(|| format!("{name} must be a number, not {text:?}")),
+            Err(_) => Ok(default),
+        };
+        let seed = number("WINDLASS_FUZZ_SEED", 1)?;
+        Ok(Self {
+            began: Instant::now(),
+            time: Duration::from_secs(number("WINDLASS_FUZZ_SECONDS", 3)?),
+            seed,
+            next: seed,
+        })
+    }
+
+    /// The next seed, while there is time.
+    fn next(&mut self) -> Option<u64> {
+        let seed = (self.began.elapsed() < self.time).then_some(self.next)?;
+        self.next += 1;
+        Some(seed)
+    }
+
+    /// How many seeds were used.
+    fn used(&self) -> u64 {
+        self.next - self.seed
+    }
+
+    /// An error that says how to see it again.
+    fn at<T>(&self, seed: u64, result: Result<T>) -> Result<T> {
+        let seconds = self.time.as_secs();
+        result.map_err(|error| {
+            anyhow!("{error:#}\nagain with: ./test --fuzz {seconds} --seed {seed}")
+        })
+    }
+}

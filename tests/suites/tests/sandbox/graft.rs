@@ -1,0 +1,238 @@
+//! Components changed byte by byte into ones that no compiler makes. Entry point: [`Graft`].
+
+use anyhow::{Context, Result, ensure};
+
+/// `loop {}`
+pub(crate) const LOOP: &[u8] = &[0x03, 0x40, 0x0c, 0, 0x0b];
+/// `unreachable`
+pub(crate) const TRAP: &[u8] = &[0x00];
+
+/// Bytes before the sections, of a component and of a module.
+const HEADER: usize = 8;
+
+/// Numbers of a module's sections.
+mod section {
+    pub(super) const CUSTOM: u8 = 0;
+    pub(super) const TYPE: u8 = 1;
+    pub(super) const IMPORT: u8 = 2;
+    pub(super) const FUNCTION: u8 = 3;
+    pub(super) const TABLE: u8 = 4;
+    pub(super) const EXPORT: u8 = 7;
+    pub(super) const START: u8 = 8;
+    pub(super) const ELEMENT: u8 = 9;
+    pub(super) const CODE: u8 = 10;
+}
+
+/// A component whose main module is taken apart.
+pub(crate) struct Graft {
+    before: Vec<u8>,
+    sections: Vec<(u8, Vec<u8>)>,
+    after: Vec<u8>,
+}
+
+impl Graft {
+    /// Takes a component apart. Its main module is the largest.
+    pub(crate) fn of(component: &[u8]) -> Result<Self> {
+        let mut main: Option<(usize, usize, usize)> = None;
+        let mut at = HEADER;
+        while at < component.len() {
+            let (id, begin) = (component[at], at);
+            let (size, body) = number(component, at + 1)?;
+            at = body + size;
+            if id == 1 && main.is_none_or(|(_, from, to)| size > to - from) {
+                main = Some((begin, body, at));
+            }
+        }
+        let (begin, from, to) = main.context("the component has no module")?;
+        Ok(Self {
+            before: component[..begin].to_vec(),
+            sections: sections(&component[from..to])?,
+            after: component[to..].to_vec(),
+        })
+    }
+
+    /// The function whose name in the name section holds this.
+    pub(crate) fn function(&self, part: &str) -> Result<usize> {
+        for (id, body) in &self.sections {
+            if *id != section::CUSTOM || !body.starts_with(b"\x04name") {
+                continue;
+            }
+            let mut at = 5;
+            while at < body.len() {
+                let (kind, (size, inner)) = (body[at], number(body, at + 1)?);
+                if kind == 1 {
+                    let names = function_names(&body[inner..inner + size])?;
+                    let found = names.into_iter().find(|(_, name)| name.contains(part));
+                    return found.map(|(index, _)| index).context("no such function");
+                }
+                at = inner + size;
+            }
+        }
+        anyhow::bail!("the module has no names of functions")
+    }
+
+    /// Gives a function another body. It has no local variables but its parameters.
+    pub(crate) fn replace(&mut self, function: usize, body: &[u8]) -> Result<()> {
+        let defined = function - self.imported_functions()?;
+        let code = self.body(section::CODE)?;
+        let (count, mut at) = number(code, 0)?;
+        ensure!(defined < count, "function {function} is not defined");
+        for _ in 0..defined {
+            let (size, inner) = number(code, at)?;
+            at = inner + size;
+        }
+        let (size, inner) = number(code, at)?;
+        let end = inner + size;
+        code.splice(at..end, entry(body));
+        Ok(())
+    }
+
+    /// Adds a function of a type, such as `[0x60, 0, 0]` for one without parameters and results.
+    pub(crate) fn add(&mut self, of: &[u8], body: &[u8]) -> Result<usize> {
+        let of = self.append(section::TYPE, of)?;
+        let defined = self.append(section::FUNCTION, &unsigned(of))?;
+        self.append(section::CODE, &entry(body))?;
+        Ok(self.imported_functions()? + defined)
+    }
+
+    /// Adds a table that may grow without end.
+    pub(crate) fn add_table(&mut self, elements: usize) -> Result<usize> {
+        self.append(
+            section::TABLE,
+            &[&[0x70, 0][..], &unsigned(elements)].concat(),
+        )
+    }
+
+    /// Has a function called whenever the module is instantiated.
+    pub(crate) fn start(&mut self, function: usize) {
+        let later = |id: u8| id >= section::ELEMENT;
+        let at = self.sections.iter().position(|(id, _)| later(*id));
+        let at = at.unwrap_or(self.sections.len());
+        self.sections
+            .insert(at, (section::START, unsigned(function)));
+    }
+
+    /// Exports another function under a name that is exported.
+    pub(crate) fn export(&mut self, name: &str, function: usize) -> Result<usize> {
+        let exports = self.body(section::EXPORT)?;
+        let (count, mut at) = number(exports, 0)?;
+        for _ in 0..count {
+            let (length, text) = number(exports, at)?;
+            let index = text + length + 1;
+            let (exported, next) = number(exports, index)?;
+            if &exports[text..text + length] == name.as_bytes() {
+                exports.splice(index..next, unsigned(function));
+                return Ok(exported);
+            }
+            at = next;
+        }
+        anyhow::bail!("{name} is not exported")
+    }
+
+    /// The component put together again.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let mut module = b"\0asm\x01\0\0\0".to_vec();
+        for (id, body) in &self.sections {
+            module.extend(section(*id, body));
+        }
+        [self.before, section(1, &module), self.after].concat()
+    }
+
+    fn body(&mut self, id: u8) -> Result<&mut Vec<u8>> {
+        let found = self.sections.iter_mut().find(|(found, _)| *found == id);
+        found
+            .map(|(_, body)| body)
+            .with_context(|| format!("the module has no section {id}"))
+    }
+
+    /// Adds an element to a section, and returns how many there were.
+    fn append(&mut self, id: u8, element: &[u8]) -> Result<usize> {
+        let body = self.body(id)?;
+        let (count, rest) = number(body, 0)?;
+        body.splice(..rest, unsigned(count + 1));
+        body.extend_from_slice(element);
+        Ok(count)
+    }
+
+    /// Rust's modules import functions and nothing else.
+    fn imported_functions(&mut self) -> Result<usize> {
+        let imports = self.body(section::IMPORT)?;
+        let (count, mut at) = number(imports, 0)?;
+        for _ in 0..count {
+            for _ in 0..2 {
+                let (length, text) = number(imports, at)?;
+                at = text + length;
+            }
+            ensure!(imports[at] == 0, "the module imports more than functions");
+            at = number(imports, at + 1)?.1;
+        }
+        Ok(count)
+    }
+}
+
+/// A section of a module or a component.
+pub(crate) fn section(id: u8, body: &[u8]) -> Vec<u8> {
+    [&[id][..], &unsigned(body.len()), body].concat()
+}
+
+/// A component around a module of these sections.
+pub(crate) fn component(sections: &[Vec<u8>]) -> Vec<u8> {
+    let module = [b"\0asm\x01\0\0\0", &sections.concat()[..]].concat();
+    [&b"\0asm\x0d\0\x01\0"[..], &section(1, &module)].concat()
+}
+
+/// A number as WebAssembly writes it.
+pub(crate) fn unsigned(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// The number at a place, and the place after it.
+fn number(bytes: &[u8], mut at: usize) -> Result<(usize, usize)> {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let byte = *bytes.get(at).context("a number is cut off")?;
+        number |= usize::from(byte & 0x7f) << shift;
+        at += 1;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return Ok((number, at));
+        }
+    }
+}
+
+fn sections(module: &[u8]) -> Result<Vec<(u8, Vec<u8>)>> {
+    let mut sections = Vec::new();
+    let mut at = HEADER;
+    while at < module.len() {
+        let (size, body) = number(module, at + 1)?;
+        sections.push((module[at], module[body..body + size].to_vec()));
+        at = body + size;
+    }
+    Ok(sections)
+}
+
+fn function_names(names: &[u8]) -> Result<Vec<(usize, String)>> {
+    let (count, mut at) = number(names, 0)?;
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let (index, next) = number(names, at)?;
+        let (length, text) = number(names, next)?;
+        at = text + length;
+        found.push((
+            index,
+            String::from_utf8_lossy(&names[text..at]).into_owned(),
+        ));
+    }
+    Ok(found)
+}
+
+/// A function's code: no local variables, the body, its end.
+fn entry(body: &[u8]) -> Vec<u8> {
+    [&unsigned(body.len() + 2)[..], &[0], body, &[0x0b]].concat()
+}

@@ -1,0 +1,153 @@
+//! Guests that no compiler makes: what they do as they start, in the middle of a host call, and with instructions that languages
+//! do not offer.
+
+use crate::fixture::{DEADLINE, Stage, config_map};
+use crate::graft::{Graft, LOOP, TRAP};
+use crate::neighbour::beside_a_neighbour;
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use windlass_fleet::outcome::Blame;
+use windlass_harness::guests::guest;
+
+/// Type of a function without parameters and results.
+const ACTION: &[u8] = &[0x60, 0, 0];
+/// Type of `cabi_realloc`.
+const REALLOC: &[u8] = &[0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f];
+
+fn graft(of: &str) -> Result<Graft> {
+    Graft::of(&std::fs::read(guest(of))?)
+}
+
+/// A guest that does something as it starts, before anybody calls it.
+fn starting(body: &[u8]) -> Result<Vec<u8>> {
+    let mut graft = graft("hello")?;
+    let start = graft.add(ACTION, body)?;
+    graft.start(start);
+    Ok(graft.finish())
+}
+
+/// Why a guest does not load.
+async fn refusal(name: &str, component: Vec<u8>) -> Result<String> {
+    let stage = Stage::start(&[]).await?;
+    let begun = Instant::now();
+    let refused = stage.grafted(name, component).load().await?;
+    assert!(begun.elapsed() < DEADLINE, "took {:?}", begun.elapsed());
+    Ok(refused.err().context("it is refused")?.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_never_gets_through_its_start_is_refused() -> Result<()> {
+    let refused = refusal("loops-at-start", starting(LOOP)?).await?;
+    assert!(
+        refused.starts_with("the guest's describe() failed: no answer within 50ms"),
+        "{refused}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_traps_as_it_starts_is_refused() -> Result<()> {
+    let refused = refusal("traps-at-start", starting(TRAP)?).await?;
+    assert!(
+        refused.starts_with("the guest's describe() failed: the guest trapped: ")
+            && refused.contains("unreachable"),
+        "{refused}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_starts_with_too_large_a_table_is_refused() -> Result<()> {
+    let mut graft = graft("hello")?;
+    graft.add_table(70_000)?;
+    let refused = refusal("large-table", graft.finish()).await?;
+    assert!(refused.contains("table"), "{refused}");
+    Ok(())
+}
+
+/// `test-loop` with a table that it grows until it may not, and then traps.
+fn growing_table() -> Result<Vec<u8>> {
+    let mut graft = graft("test-loop")?;
+    let table = u8::try_from(graft.add_table(1)?)?;
+    let spin = graft.function("test_loop4spin")?;
+    // loop { if table.grow(null, 1000) == -1 { unreachable } }
+    let body = [
+        0x03, 0x40, 0xd0, 0x70, 0x41, 0xe8, 0x07, 0xfc, 0x0f, table, 0x41, 0x7f, 0x46, 0x04, 0x40,
+        0x00, 0x0b, 0x0c, 0, 0x0b, 0x00,
+    ];
+    graft.replace(spin, &body)?;
+    Ok(graft.finish())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_grows_to_its_limit_and_no_further() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let growing = stage.grafted("growing-table", growing_table()?);
+    let failure = beside_a_neighbour(&stage, growing).await?;
+    assert_eq!((failure.reason, failure.blame), ("memory", Blame::Guest));
+    assert!(
+        failure.message.contains("60000 table elements")
+            && failure.message.contains(", in test_loop::spin"),
+        "{failure}"
+    );
+    Ok(())
+}
+
+/// `test-calls` whose allocator does something when the host hands it an object of more than 100 kB.
+fn allocating(bad: &[u8]) -> Result<Vec<u8>> {
+    let mut graft = graft("test-calls")?;
+    let original = graft.function("cabi_realloc")?;
+    // if size > 100_000 { bad }
+    let mut body = [
+        &[0x20, 3, 0x41, 0xa0, 0x8d, 0x06, 0x4b, 0x04, 0x40][..],
+        bad,
+        &[0x0b],
+    ]
+    .concat();
+    // and else what it did
+    body.extend([0x20, 0, 0x20, 1, 0x20, 2, 0x20, 3, 0x10]);
+    body.extend(crate::graft::unsigned(original));
+    let replaced = graft.add(REALLOC, &body)?;
+    graft.export("cabi_realloc", replaced)?;
+    Ok(graft.finish())
+}
+
+/// How a guest fails whose allocator misbehaves while the host hands it an object.
+async fn allocator_fails(name: &str, bad: &[u8]) -> Result<windlass_fleet::Failure> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let mut large = config_map("large", json!({"text": "x".repeat(200_000)}));
+    large["metadata"]["labels"] = json!({});
+    stage.put("alpha", large)?;
+    let step = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "large"]});
+    let cast = stage
+        .grafted(name, allocating(bad)?)
+        .config(json!({"steps": [step]}))
+        .limits(|limits| limits.timeout = Duration::from_secs(1));
+    let failure = beside_a_neighbour(&stage, cast).await?;
+    assert_eq!(failure.blame, Blame::Guest, "{failure}");
+    Ok(failure)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allocator_that_loops_inside_a_host_call_is_interrupted() -> Result<()> {
+    let failure = allocator_fails("allocator-loops", LOOP).await?;
+    assert_eq!(failure.reason, "timeout");
+    assert!(failure.message.contains("no result within 1s"), "{failure}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allocator_that_traps_inside_a_host_call_ends_the_call() -> Result<()> {
+    let failure = allocator_fails("allocator-traps", TRAP).await?;
+    assert_eq!(failure.reason, "trap");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allocator_that_answers_memory_that_is_not_there_ends_the_call() -> Result<()> {
+    // return -16
+    let failure = allocator_fails("allocator-lies", &[0x41, 0x70, 0x0f]).await?;
+    assert_eq!(failure.reason, "trap");
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! More than the host takes in one call: it is refused before it is copied, and nobody else notices.
+
+use crate::fixture::{Stage, config_map};
+use crate::neighbour::beside_a_neighbour;
+use anyhow::{Context, Result};
+use serde_json::json;
+use windlass_fleet::Failure;
+use windlass_fleet::outcome::Blame;
+
+const MIB: usize = 1 << 20;
+
+/// How `test-huge` fails, which has memory enough for what it makes.
+async fn failure(what: &str, size: usize) -> Result<Failure> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let cast = stage
+        .guest("test-huge")
+        .name(&format!("huge-{what}"))
+        .config(json!({"what": what, "size": size}))
+        .limits(|limits| limits.memory = 256 * MIB)
+        .tenant_memory(2048 * MIB);
+    beside_a_neighbour(&stage, cast).await
+}
+
+async fn is_refused_as_too_much(what: &str, size: usize) -> Result<()> {
+    let failure = failure(what, size).await?;
+    assert_eq!(
+        (failure.reason, failure.blame),
+        ("host-call", Blame::Guest),
+        "{failure}"
+    );
+    assert!(
+        failure
+            .message
+            .starts_with("the guest handed the host more than 4 MiB in one call"),
+        "{failure}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_huge_log_line_is_refused() -> Result<()> {
+    is_refused_as_too_much("log-line", 100_000_000).await?;
+    is_refused_as_too_much("log-field", 5 * MIB).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_huge_object_or_patch_is_refused() -> Result<()> {
+    is_refused_as_too_much("object", 100_000_000).await?;
+    is_refused_as_too_much("patch", 5 * MIB).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_huge_name_kind_or_selector_is_refused() -> Result<()> {
+    is_refused_as_too_much("name", 100_000_000).await?;
+    is_refused_as_too_much("kind", 5 * MIB).await?;
+    is_refused_as_too_much("selector", 5 * MIB).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_huge_event_or_failure_is_refused() -> Result<()> {
+    is_refused_as_too_much("event", 100_000_000).await?;
+    is_refused_as_too_much("failure", 100_000_000).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_hundreds_of_thousands_of_operations_is_refused() -> Result<()> {
+    is_refused_as_too_much("batch", 400_000).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_kinds_and_selectors_that_only_just_pass_are_answered() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    for (what, size, said) in [
+        ("name", 3 * MIB, "invalid"),
+        ("kind", 3 * MIB, "invalid"),
+        ("selector", 3 * MIB, "invalid"),
+        ("object", 3 * MIB, "invalid"),
+        ("batch", 1001, "limit-exceeded"),
+    ] {
+        let actor = stage
+            .guest("test-huge")
+            .name(&format!("just-passes-{what}"))
+            .config(json!({"what": what, "size": size}))
+            .run()
+            .await?;
+        let failure = actor.failure("alpha", "a").await?;
+        let short = failure.message.len() < 2000;
+        assert!(
+            failure.message.starts_with(said) && short,
+            "{what}: {failure}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_that_is_huge_fails_the_load() -> Result<()> {
+    let stage = Stage::start(&[]).await?;
+    for (what, size, said) in [
+        ("title", 20 * MIB, "more than 4 MiB"),
+        ("watches", 20_000, ""), // too long or too much, whichever comes first
+        ("refusal", 20 * MIB, "more than 4 MiB"),
+        (
+            "watches",
+            65,
+            "the guest asks for 65 watches: 64 are allowed",
+        ),
+    ] {
+        let cast = stage
+            .guest("test-huge")
+            .config(json!({"what": what, "size": size}));
+        let cast = cast.limits(|limits| limits.memory = 256 * MIB);
+        let refused = cast.load().await?.err().context("it is refused")?;
+        assert!(refused.to_string().contains(said), "{what}: {refused}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_and_a_refusal_are_kept_short() -> Result<()> {
+    let stage = Stage::start(&[]).await?;
+    let cast = |what| {
+        let config = json!({"what": what, "size": 2 * MIB});
+        stage.guest("test-huge").config(config)
+    };
+    let guest = cast("title").load().await??;
+    assert!(guest.status().title.len() < 1000);
+    let refused = cast("refusal").load().await?.err();
+    let refused = refused.context("it is refused")?.to_string();
+    assert!(refused.len() < 2000, "{} bytes", refused.len());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_a_guest_has_no_memory_for_ends_the_call_with_that_reason() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let mut large = config_map("large", json!({"text": "x".repeat(1_000_000)}));
+    large["metadata"]["labels"] = json!({});
+    stage.put("alpha", large)?;
+    let step = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "large"]});
+    let cast = stage
+        .guest("test-calls")
+        .name("little-memory")
+        .config(json!({"steps": [step]}))
+        .limits(|limits| limits.memory = 2 * MIB);
+    let failure = beside_a_neighbour(&stage, cast).await?;
+    assert_eq!((failure.reason, failure.blame), ("memory", Blame::Guest));
+    assert!(failure.message.contains("raise limits.memory"), "{failure}");
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Guests in a language that brings its engine along: they work as any other, and misbehave in ways of their own.
+
+use crate::fixture::{Cast, DEADLINE, Stage, config_map};
+use crate::neighbour::beside_a_neighbour;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::time::Duration;
+use windlass_fleet::outcome::{Blame, Disposition};
+use windlass_harness::guests::javascript;
+
+const MIB: usize = 1 << 20;
+
+/// A guest of `guests/js`, or `None` where none can be built.
+fn guest<'a>(stage: &'a Stage, of: &str, name: &str, test: &str) -> Option<Cast<'a>> {
+    javascript(of, test).map(|path| stage.file(name, path))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_in_javascript_does_what_the_one_in_rust_does() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let test = "a guest in JavaScript greets";
+    let Some(cast) = guest(&stage, "hello", "hello-js", test) else {
+        return Ok(());
+    };
+    let hello = cast.config(json!({"greeting": "salut"})).run().await?;
+    assert_eq!(
+        hello.guest.status().title,
+        "greets whom ConfigMaps ask to greet"
+    );
+    stage.put("alpha", config_map("a", json!({})))?;
+    let right = |data: &Value| data["greeting"] == "salut, world, from alpha";
+    stage.data("alpha", "a-greeting", right).await?;
+    hello.outcome("alpha", "a").await?.expect("it greets");
+
+    // What somebody deletes comes back, and what is right is left alone.
+    let server = stage.server("alpha");
+    drop(server.delete("v1", "ConfigMap", "default", "a-greeting"));
+    stage.data("alpha", "a-greeting", right).await?;
+    let greeting = server.get("v1", "ConfigMap", "default", "a-greeting");
+    let greeting = greeting.expect("ConfigMaps are served");
+    let owner = &greeting.context("it is there")?["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["name"], &owner["controller"]),
+        (&json!("a"), &json!(true))
+    );
+    assert_eq!(hello.failures(), Vec::<String>::new());
+    let peak = hello.guest.status().memory_peak;
+    assert!(peak < 4 * MIB, "a peak of {peak} bytes");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_that_does_not_fit_is_refused_in_its_words() -> Result<()> {
+    let stage = Stage::start(&[]).await?;
+    let test = "a guest in JavaScript refuses a config";
+    let Some(cast) = guest(&stage, "hello", "hello-js-refuses", test) else {
+        return Ok(());
+    };
+    let refused = cast.config(json!({"greeting": 7})).load().await?;
+    let refused = refused.err().context("it is refused")?.to_string();
+    assert!(
+        refused.contains("config: expected a string, got greeting 7"),
+        "{refused}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_away_in_an_engine_is_cut_off_as_anything_else() -> Result<()> {
+    for (way, reasons) in [
+        ("loop", &["timeout"][..]),
+        ("backtrack", &["timeout", "trap", "error"]),
+        ("allocate", &["memory"]),
+        ("recurse", &["stack", "trap", "error"]),
+        ("throw-number", &["trap", "error"]),
+        ("throw-error", &["trap", "error"]),
+        ("throw-nonsense", &["trap", "error"]),
+        ("answer-nonsense", &["trap"]),
+        ("keep", &["error"]),
+    ] {
+        let stage = Stage::start(&["alpha"]).await?;
+        let test = format!("a guest in JavaScript runs away: {way}");
+        let Some(cast) = guest(&stage, "test-runaway", &format!("runaway-{way}"), &test) else {
+            return Ok(());
+        };
+        let cast = cast
+            .config(json!({"way": way}))
+            .limits(|limits| (limits.timeout, limits.memory) = (Duration::from_secs(2), 16 * MIB));
+        let failure = tokio::time::timeout(DEADLINE, beside_a_neighbour(&stage, cast)).await??;
+        println!("{way}: {} {failure}", failure.reason);
+        assert!(
+            reasons.contains(&failure.reason) && failure.blame == Blame::Guest,
+            "{way}: {} {failure}",
+            failure.reason
+        );
+        let kept = way == "keep";
+        assert_eq!(failure.disposition == Disposition::Terminal, kept, "{way}");
+        if kept {
+            assert_eq!(failure.message, "nothing was kept");
+        }
+    }
+    Ok(())
+}

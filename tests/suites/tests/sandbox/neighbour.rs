@@ -1,0 +1,82 @@
+//! A guest that misbehaves beside one of another tenant that does not. Entry point: [`beside_a_neighbour`].
+
+use crate::fixture::{Actor, Cast, Stage, config_map, wait};
+use anyhow::Result;
+use serde_json::json;
+use windlass_fleet::Failure;
+use windlass_harness::eventually::Seen;
+use windlass_harness::footprint::Footprint;
+
+/// ConfigMaps that both guests work at, before and while the one misbehaves.
+const EARLY: [&str; 2] = ["early-a", "early-b"];
+const LATE: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Failures of the second time: more than connections come and go by themselves.
+const AGAIN: usize = 4;
+
+/// Runs a guest beside a neighbour until it has failed at the ConfigMap `a`, and returns how. What the neighbour has to do meanwhile is
+/// done, all of it and right, in runs that all succeed; and what the guest took is given back when it goes.
+pub(crate) async fn beside_a_neighbour(stage: &Stage, cast: Cast<'_>) -> Result<Failure> {
+    let neighbour = format!("beside-{}", cast.called());
+    let neighbour = stage.guest("hello").name(&neighbour).run().await?;
+    give(stage, &EARLY)?;
+    greeted(stage, &EARLY).await?;
+
+    let misbehaving = cast.run().await?;
+    give(stage, &LATE)?;
+    let failure = misbehaving.failure("alpha", "a").await?;
+    greeted(stage, &LATE).await?;
+    for name in EARLY.iter().chain(&LATE) {
+        neighbour
+            .outcome("alpha", name)
+            .await?
+            .expect("the neighbour greets");
+    }
+    assert_eq!(neighbour.failures(), Vec::<String>::new());
+
+    misbehaving.leave(stage).await;
+    gave_back(&misbehaving, &neighbour).await?;
+    // What clusters keep for a while, such as a cache, was begun by the first time: a second one adds nothing.
+    let before = Footprint::now(&[])?.tasks;
+    let failures = misbehaving.failures().len();
+    misbehaving.put(stage)?;
+    wait("it to misbehave again", || {
+        Seen::of(misbehaving.failures().len(), |now| *now >= failures + AGAIN)
+    })
+    .await?;
+    misbehaving.leave(stage).await;
+    gave_back(&misbehaving, &neighbour).await?;
+    wait("as many tasks as before", || match Footprint::now(&[]) {
+        Ok(now) => Seen::of(now.tasks, |tasks| *tasks < before + AGAIN),
+        Err(error) => Seen::NotYet(error.to_string()),
+    })
+    .await?;
+    Ok(failure)
+}
+
+fn give(stage: &Stage, names: &[&str]) -> Result<()> {
+    names
+        .iter()
+        .try_for_each(|name| stage.put("alpha", config_map(name, json!({}))))
+}
+
+async fn greeted(stage: &Stage, names: &[&str]) -> Result<()> {
+    for name in names {
+        let right = |data: &serde_json::Value| data["greeting"] == "hello, world, from alpha";
+        stage
+            .data("alpha", &format!("{name}-greeting"), right)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Waits until the tenants of both have their memory back.
+async fn gave_back(misbehaving: &Actor, neighbour: &Actor) -> Result<()> {
+    for actor in [misbehaving, neighbour] {
+        wait("a tenant's memory back", || {
+            Seen::of(actor.guest.status().tenant_memory, |used| *used == 0)
+        })
+        .await?;
+    }
+    Ok(())
+}
