@@ -59,6 +59,32 @@ async fn a_key_runs_again_only_when_the_write_of_the_run_before_has_landed() -> 
     })
     .await?;
     assert_eq!(slow.0.lock().len(), 2, "one write, and its answer");
+    let right = |data: &serde_json::Value| data["greeting"] == "hello, world, from alpha";
+    stage.data("alpha", "a-greeting", right).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_while_a_write_is_on_its_way_runs_no_key_twice_at_once() -> Result<()> {
+    let slow = Arc::new(Slow::default());
+    let stage = Stage::hooked(&["alpha"], slow.clone()).await?;
+    let actor = stage
+        .guest("hello")
+        .name("swapped-while-writing")
+        .run()
+        .await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    wait("the write on its way", || {
+        Seen::of(slow.0.lock().len(), |notes| *notes == 1)
+    })
+    .await?;
+    let next = crate::fixture::revision("hello").await?;
+    actor.guest.swap(next).await?;
+    actor.put(&stage)?;
+    // The object changes while its key runs, on the old revision: the new one runs it when that has ended.
+    let mut changed = config_map("a", json!({}));
+    changed["metadata"]["labels"]["hello.windlass.dev/greet"] = json!("moon");
+    stage.put("alpha", changed)?;
     let right = |data: &serde_json::Value| data["greeting"] == "hello, moon, from alpha";
     stage.data("alpha", "a-greeting", right).await?;
     wait("both runs to end", || {

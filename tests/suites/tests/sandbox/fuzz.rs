@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How long and from which seed: set by `./test`.
 pub(crate) struct Length {
-    began: Instant,
+    /// When the first seed was asked for.
+    began: Option<Instant>,
     time: Duration,
     seed: u64,
     /// The next seed.
@@ -29,16 +30,17 @@ impl Length {
         };
         let seed = number("WINDLASS_FUZZ_SEED", 1)?;
         Ok(Self {
-            began: Instant::now(),
+            began: None,
             time: Duration::from_secs(number("WINDLASS_FUZZ_SECONDS", 3)?),
             seed,
             next: seed,
         })
     }
 
-    /// The next seed, while there is time.
+    /// The next seed, while there is time. The time begins with the first.
     fn next(&mut self) -> Option<u64> {
-        let seed = (self.began.elapsed() < self.time).then_some(self.next)?;
+        let began = *self.began.get_or_insert_with(Instant::now);
+        let seed = (began.elapsed() < self.time).then_some(self.next)?;
         self.next += 1;
         Some(seed)
     }
