@@ -96,7 +96,7 @@ async fn the_same_guest_of_two_tenants_sees_and_writes_each_ones_own_part() -> R
     for (namespace, name, actor) in &answers {
         let request = windlass_fleet::Request::new(
             windlass_fleet::ClusterName::new("alpha")?,
-            windlass_fleet::ObjectKey::namespaced(*namespace, *name),
+            windlass_fleet::ObjectKey::namespaced(namespace, name),
         );
         let answer: Value = serde_json::from_str(&actor.failure_of(&request).await?.message)?;
         let (own, other) = if *namespace == "default" {
