@@ -4,7 +4,7 @@ use serde::Deserialize;
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
 
-/// The parts of WASI that it takes.
+/// The parts of WASI that it takes: the functions that it calls, and no others.
 #[allow(
     missing_docs,
     clippy::allow_attributes_without_reason,
@@ -12,7 +12,83 @@ use windlass_sdk::prelude::*;
 )]
 mod wasi {
     wit_bindgen::generate!({
-        path: "src/wasi.wit",
+        inline: "
+            package windlass:test-wasi;
+
+            world takes {
+              import wasi:clocks/wall-clock@0.2.0;
+              import wasi:clocks/monotonic-clock@0.2.0;
+              import wasi:random/random@0.2.0;
+              import wasi:cli/environment@0.2.0;
+              import wasi:filesystem/preopens@0.2.0;
+              import wasi:sockets/tcp-create-socket@0.2.0;
+            }
+
+            package wasi:io@0.2.0 {
+              interface poll {
+                resource pollable {
+                  block: func();
+                }
+              }
+            }
+
+            package wasi:clocks@0.2.0 {
+              interface wall-clock {
+                record datetime { seconds: u64, nanoseconds: u32 }
+                now: func() -> datetime;
+              }
+              interface monotonic-clock {
+                use wasi:io/poll@0.2.0.{pollable};
+                type instant = u64;
+                type duration = u64;
+                now: func() -> instant;
+                subscribe-duration: func(when: duration) -> pollable;
+              }
+            }
+
+            package wasi:random@0.2.0 {
+              interface random {
+                get-random-bytes: func(len: u64) -> list<u8>;
+              }
+            }
+
+            package wasi:cli@0.2.0 {
+              interface environment {
+                get-environment: func() -> list<tuple<string, string>>;
+                get-arguments: func() -> list<string>;
+              }
+            }
+
+            package wasi:filesystem@0.2.0 {
+              interface types {
+                resource descriptor;
+              }
+              interface preopens {
+                use types.{descriptor};
+                get-directories: func() -> list<tuple<descriptor, string>>;
+              }
+            }
+
+            package wasi:sockets@0.2.0 {
+              interface network {
+                enum ip-address-family { ipv4, ipv6 }
+                enum error-code {
+                  unknown, access-denied, not-supported, invalid-argument, out-of-memory, timeout, concurrency-conflict, not-in-progress,
+                  would-block, invalid-state, new-socket-limit, address-not-bindable, address-in-use, remote-unreachable,
+                  connection-refused, connection-reset, connection-aborted, datagram-too-large, name-unresolvable,
+                  temporary-resolver-failure, permanent-resolver-failure
+                }
+              }
+              interface tcp {
+                resource tcp-socket;
+              }
+              interface tcp-create-socket {
+                use network.{error-code, ip-address-family};
+                use tcp.{tcp-socket};
+                create-tcp-socket: func(address-family: ip-address-family) -> result<tcp-socket, error-code>;
+              }
+            }
+        ",
         world: "windlass:test-wasi/takes",
         generate_all,
     });
