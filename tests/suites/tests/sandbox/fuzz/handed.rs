@@ -177,7 +177,7 @@ async fn whatever_a_guest_says_it_wants_is_taken_or_refused_in_words() -> Result
             .config(json!({"seed": seed}))
             .rules(rules());
         let actor = match cast.load_as(component.clone()).await? {
-            Ok(guest) => cast.act(guest)?,
+            Ok(guest) => cast.act(guest, cast.options()?),
             Err(refused) => {
                 length.at(seed, in_words(&refused))?;
                 continue;
