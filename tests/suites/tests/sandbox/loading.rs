@@ -1,6 +1,7 @@
 //! What cannot be a guest is refused with a sentence that says what to do; what can says what it needs.
 
 use crate::fixture::{Stage, revision, sandbox};
+use crate::graft::{component, section};
 use anyhow::Result;
 use serde_json::json;
 use windlass_harness::guests::{guest, names};
@@ -150,6 +151,23 @@ async fn a_function_that_this_host_does_not_have_is_named() -> Result<()> {
         "{error}"
     );
     Ok(())
+}
+
+#[tokio::test]
+async fn memory_that_threads_share_and_atomic_instructions_are_refused() {
+    let shared = component(&[section(5, &[1, 0x03, 1, 1])]);
+    let refused = refusal(shared).await;
+    assert!(refused.contains("threads"), "{refused}");
+    // i32.atomic.load
+    let body = [0, 0x41, 0, 0xfe, 0x10, 0x02, 0, 0x1a, 0x0b];
+    let atomic = component(&[
+        section(1, &[1, 0x60, 0, 0]),
+        section(3, &[1, 0]),
+        section(5, &[1, 0, 1]),
+        section(10, &[&[1, body.len() as u8][..], &body].concat()),
+    ]);
+    let refused = refusal(atomic).await;
+    assert!(refused.contains("threads"), "{refused}");
 }
 
 #[tokio::test]

@@ -9,16 +9,31 @@ use windlass_fleet::outcome::Blame;
 use windlass_harness::eventually::Seen;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_thousand_calls_of_a_run_end_at_its_limits() -> Result<()> {
+async fn a_hundred_thousand_reads_of_a_cache_in_one_run_end_at_its_limit() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let cast = stage.guest("test-storm").config(json!({"live": false}));
+    let failure = beside_a_neighbour(&stage, cast).await?;
+    assert_eq!((failure.reason, failure.blame), ("error", Blame::Guest));
+    assert!(
+        failure.message.starts_with("call 10001: limit-exceeded"),
+        "{failure}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_thousand_calls_of_an_api_server_in_one_run_end_with_it() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let cast = stage
         .guest("test-storm")
+        .name("storms-a-server")
         .config(json!({"live": true}))
         .limits(|limits| limits.timeout = Duration::from_secs(3));
     let failure = beside_a_neighbour(&stage, cast).await?;
     assert_eq!(failure.blame, Blame::Guest);
+    let limits = ["raise limits.timeout", "cancelled", "limit-exceeded"];
     assert!(
-        failure.message.contains("raise limits.timeout") || failure.message.contains("cancelled"),
+        limits.iter().any(|limit| failure.message.contains(limit)),
         "{failure}"
     );
     Ok(())
