@@ -144,15 +144,6 @@ impl Program {
         self.lines.all.lock().len()
     }
 
-    /// The lines written so far from number `first` on; see [`Program::line_count`].
-    pub fn lines_from(&self, first: usize) -> Vec<String> {
-        let all = self.lines.all.lock();
-        all.iter()
-            .skip(first)
-            .map(|(_, line)| line.clone())
-            .collect()
-    }
-
     /// Everything written so far to one output.
     pub fn written(&self, output: Output) -> String {
         let all = self.lines.all.lock();

@@ -118,7 +118,6 @@ async fn greets(of: &ConfigMaps, name: &str, beginning: &str) -> Result<()> {
 #[tokio::test]
 async fn a_file_that_is_written_piece_by_piece_is_loaded_whole() -> Result<()> {
     let scene = Scene::start().await?;
-    let mark = scene.program.line_count();
     let component = saying("FROM")?;
     let mut file = OpenOptions::new()
         .write(true)
@@ -133,10 +132,9 @@ async fn a_file_that_is_written_piece_by_piece_is_loaded_whole() -> Result<()> {
     }
     drop(file);
     scene.greets("a", "hello, world, FROM ").await?;
-    let lines = scene.program.lines_from(mark);
-    let refused = lines.iter().any(|line| line.contains("not in effect"));
-    assert!(!refused, "half of it was tried: {lines:#?}");
-    assert_eq!(scene.reloads("refused").await?, 0);
+    // Half of it may have been looked at, where writing took long, and was refused then.
+    assert_eq!(scene.reloads("taken").await?, 1);
+    assert_eq!(scene.status().await?["problem"], "");
     Ok(())
 }
 
@@ -255,9 +253,11 @@ async fn each_field_of_a_reconciler_is_in_effect_soon_after_it_changes() -> Resu
     scene.greets("left-out", "hello, world, from ").await?;
 
     // rules: what is taken away is denied, and done when it is given back.
+    let mark = scene.program.line_count();
     change(&hello().replace("create, patch]", "create]"))?;
     scene
-        .status_is("the change", |status| status["clusters"] == 2)
+        .program
+        .line_with_from(mark, "reconciler changed", SOON)
         .await?;
     scene.alpha.ask("denied", "world").await?;
     let denied = |status: &Json| {
