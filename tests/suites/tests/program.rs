@@ -2,6 +2,8 @@
 
 #[path = "program/bad.rs"]
 mod bad;
+#[path = "program/busy.rs"]
+mod busy;
 #[path = "program/check.rs"]
 mod check;
 #[path = "program/crash.rs"]

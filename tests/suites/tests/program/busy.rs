@@ -1,0 +1,108 @@
+//! A program whose guests compute without end: where it is told what they use.
+
+use crate::project::{Project, reconciler};
+use crate::running::{Http, SOON, ask, client_of, fleet, start};
+use anyhow::{Context, Result};
+use serde_json::Value as Json;
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::guests::guest;
+
+/// A guest that never returns.
+fn looping() -> String {
+    let document = reconciler("loops", &guest("test-loop"));
+    format!("{document}  limits: {{timeout: 2s}}\n")
+}
+
+async fn list(http: &Http, what: &str) -> Result<Vec<Json>> {
+    let (_, body) = http.get(&format!("/api/v1/{what}")).await?;
+    let answer: Json = serde_json::from_str(&body)?;
+    Ok(answer["items"].as_array().cloned().unwrap_or_default())
+}
+
+async fn item(http: &Http, what: &str, name: &str) -> Result<Option<Json>> {
+    let items = list(http, what).await?.into_iter();
+    Ok(items.into_iter().find(|item| item["name"] == name))
+}
+
+async fn computed(http: &Http) -> Result<f64> {
+    let loops = item(http, "reconcilers", "loops")
+        .await?
+        .unwrap_or_default();
+    Ok(loops["usage"]["cpuSeconds"].as_f64().unwrap_or_default())
+}
+
+async fn busy(http: &Http) -> Result<()> {
+    let from = computed(http).await?;
+    eventually(SOON, "loops on the guests' threads", || async {
+        Ok(Seen::of(computed(http).await?, |now| *now > from + 1.0))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_guests_use_is_told_and_forgotten_with_them() -> Result<()> {
+    let project = Project::new()?;
+    let hello = reconciler("hello", &guest("hello"));
+    project.write_config(&[hello.clone(), looping()])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let maps = client_of(&project, "alpha").await?;
+    maps.ask("a", "world").await?;
+    let (_program, address) = start(&project).await?;
+    let http = Http {
+        address: address.clone(),
+    };
+    maps.expect_greeted("a").await?;
+    busy(&http).await?;
+    let (_, metrics) = http.get("/metrics").await?;
+    let series = |name: &str, labels: &str| format!("{name}{{tenant=\"team-a\"{labels}}} ");
+    let loops = ",reconciler=\"loops\"";
+    for wanted in [
+        series("windlass_guest_cpu_seconds_total", loops),
+        series("windlass_guest_memory_peak_bytes", ",reconciler=\"hello\""),
+        series("windlass_guest_denials_total", loops),
+        series("windlass_guest_reload_refused", loops),
+        series("windlass_tenant_cpu_seconds_total", ""),
+        series("windlass_tenant_memory_bytes", ""),
+    ] {
+        assert!(metrics.contains(&wanted), "{wanted} in {metrics}");
+    }
+    let tenant = item(&http, "tenants", "team-a").await?.context("team-a")?;
+    assert!(
+        tenant["usage"]["cpuSeconds"].as_f64() > Some(1.0),
+        "{tenant}"
+    );
+    assert!(tenant["memoryUsed"].as_u64() > Some(0), "{tenant}");
+    let told = ask(&project, &address, &["get", "reconcilers"]).await?;
+    assert_eq!(told["items"][0]["usage"]["failedBy"]["host"], 0, "{told}");
+    // A limit that changes is a reload.
+    let limited =
+        format!("{hello}  limits: {{hostCalls: 100, requestsPerSecond: 50}}\n  isolation: reuse\n");
+    project.write_config(&[limited])?;
+    eventually(SOON, "the reload", || async {
+        let hello = item(&http, "reconcilers", "hello")
+            .await?
+            .unwrap_or_default();
+        Ok(Seen::of(hello, |hello| hello["reload"]["inEffect"] == true))
+    })
+    .await?;
+    maps.ask("b", "world").await?;
+    maps.expect_greeted("b").await?;
+    eventually(SOON, "an instance that waits for another call", || async {
+        let hello = item(&http, "reconcilers", "hello")
+            .await?
+            .unwrap_or_default();
+        Ok(Seen::of(hello, |hello| {
+            hello["usage"]["idleInstances"].as_u64() > Some(0)
+        }))
+    })
+    .await?;
+    eventually(SOON, "the loops forgotten", || async {
+        let (_, metrics) = http.get("/metrics").await?;
+        // What runs still ends, and is counted by the manager until then.
+        let told = |line: &str| line.starts_with("windlass_guest_") && line.contains(loops);
+        Ok(Seen::of(metrics, |metrics| !metrics.lines().any(told)))
+    })
+    .await?;
+    Ok(())
+}
