@@ -3,6 +3,10 @@
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
+/// How much guests' threads stand back behind the others of this process where processors are short, as `nice` counts: those others
+/// compute little, and what they do is waited for by every guest.
+const NICE: i32 = 5;
+
 /// A tokio runtime for guests alone. Hand its [`handle`](Self::handle) to the manager as its reconcile runtime.
 ///
 /// Dropped, it abandons what still runs; it may be dropped anywhere, also inside another runtime.
@@ -22,6 +26,7 @@ impl GuestRuntime {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.unwrap_or_else(cores).max(1))
             .thread_name("windlass-guest")
+            .on_thread_start(stand_back)
             .enable_all()
             .build()?;
         Ok(Self {
@@ -37,6 +42,14 @@ impl GuestRuntime {
     #[expect(clippy::expect_used, reason = "taken only by drop")]
     pub fn handle(&self) -> &Handle {
         self.runtime.as_ref().expect("there until dropped").handle()
+    }
+}
+
+/// Of the thread that calls it. Where the system does not allow it, all threads are equal.
+fn stand_back() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(error = %error, "guests' threads have the priority of all others");
     }
 }
 

@@ -45,6 +45,9 @@ pub(crate) async fn measure(tell: &impl Fn(Vec<String>) -> Result<()>) -> Result
     settled(&manager).await?;
     let most = most(&mut server, &manager, &answering).await?;
     tell(vec!["flood".into(), format!("{most:.0}")])?;
+    // Under a flood the server has made all updates before; from here on it makes them meanwhile, on the same cores.
+    let most = sustained(&mut server, &manager, &answering, most).await?;
+    tell(vec!["sustained".into(), format!("{most:.0}")])?;
     for share in SHARES {
         answering.clear();
         let before = crate::usage::Usage::own()?;
@@ -75,6 +78,28 @@ pub(crate) async fn measure(tell: &impl Fn(Vec<String>) -> Result<()>) -> Result
         tell(row)?;
     }
     manager.stop().await
+}
+
+/// Updates per second that are answered while more are made than can be.
+async fn sustained(
+    server: &mut Simulated,
+    manager: &Manager,
+    answering: &Answering,
+    rate: f64,
+) -> Result<f64> {
+    answering.clear();
+    let seconds = SECONDS / 2.0;
+    let order = Order::Load {
+        set: "o".into(),
+        clusters: 0..CLUSTERS,
+        rate,
+        seconds,
+    };
+    let began = Instant::now();
+    server.order(&order).await?;
+    let answered = answering.written.count() as f64 / began.elapsed().as_secs_f64();
+    settled(manager).await?;
+    Ok(answered)
 }
 
 /// Updates per second that are answered when all are there at once.

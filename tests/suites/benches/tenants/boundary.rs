@@ -1,0 +1,194 @@
+//! What the way through the sandbox's border costs, by language and isolation, beside native code. Entry point: [`measure`].
+
+use super::stage::{NO_NPM, Setup, Stage, component, rust};
+use crate::Workload;
+use crate::fleet::simulated::{Layout, Order, Simulated};
+use crate::fleet::subject::watching;
+use crate::fleet::table::verdict;
+use crate::rig::{Manager, config_map};
+use anyhow::Result;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_fleet::api::{GetOptions, ListOptions};
+use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::{Action, Context, Failure, Grant, Reconciler};
+use windlass_sandbox::{Isolation, Reuse};
+
+const BATCHES: usize = 25;
+const PER_BATCH: usize = 200;
+const OBJECTS: usize = 50;
+/// What a fresh guest in Rust with one cached get may take beyond native code, in µs.
+const BAR: f64 = 20.0;
+
+pub(crate) const WORKLOAD: Workload = Workload {
+    name: "boundary",
+    title: "a reconcile that reads objects of about 1 KB from the cache and is done; best of 25 batches, µs",
+    heads: &[
+        "what                 ",
+        "guest   ",
+        "isolation",
+        "native",
+        "guest ",
+        "beyond",
+        "bar      ",
+    ],
+    runs: &[&[]],
+};
+
+/// What is compared: how much is read, by which guest, how it is kept apart.
+const ROWS: [(&str, [u32; 2], &str, bool); 8] = [
+    ("one get", [1, 0], "reader", false),
+    ("one get", [1, 0], "reader", true),
+    ("one list of 50", [0, 1], "reader", false),
+    ("one list of 50", [0, 1], "reader", true),
+    ("nothing", [0, 0], "reader", false),
+    ("nothing", [0, 0], "reader", true),
+    ("one get, parsed", [1, 0], "js/hello", false),
+    ("one get, parsed", [1, 0], "js/hello", true),
+];
+
+pub(crate) async fn measure(tell: &impl Fn(Vec<String>) -> Result<()>) -> Result<()> {
+    for (what, reads, name, reused) in ROWS {
+        let isolation = if reused { "reuse" } else { "fresh" };
+        let mut row = vec![what.to_owned(), name.to_owned(), isolation.to_owned()];
+        let Some([native, guest]) = row_of(reads, name, reused).await? else {
+            row.push(NO_NPM.to_owned());
+            tell(row)?;
+            continue;
+        };
+        let beyond = guest - native;
+        row.extend([native, guest, beyond].map(|time| format!("{time:.2}")));
+        if (what, name, reused) == ("one get", "reader", false) {
+            row.push(verdict("20 µs", beyond <= BAR));
+        }
+        tell(row)?;
+    }
+    Ok(())
+}
+
+/// Times of the native reconciler and of the guest.
+async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Option<[f64; 2]>> {
+    let Some(component) = (if name.starts_with("js/") {
+        component(name)?
+    } else {
+        Some(rust(name)?)
+    }) else {
+        return Ok(None);
+    };
+    let mut server = Simulated::start(Layout::new(1, OBJECTS)).await?;
+    let stage = Stage::new()?;
+    let config = format!(r#"{{"gets": {gets}, "lists": {lists}, "limit": {OBJECTS}}}"#);
+    let isolation = if reused {
+        Isolation::Reuse(Reuse {
+            calls: u32::MAX,
+            ..Reuse::default()
+        })
+    } else {
+        Isolation::Fresh
+    };
+    let setup = Setup {
+        config: &config,
+        isolation,
+        ..Setup::default()
+    };
+    let guest = stage.guest(stage.load(component).await?, setup).await?;
+    let timed = Timed::new(Arc::new(Native { gets, lists }), guest);
+    let options = ControllerOptions {
+        timeout: Duration::from_secs(300),
+        ..ControllerOptions::default()
+    };
+    let controller = watching("timer", Some("name=o-0"), 1)?
+        .options(options)
+        .build(timed.clone())?;
+    let manager = Manager::engage(stage.manager().controller(controller), server.specs()?).await?;
+    let update = Order::Burst {
+        set: "o".into(),
+        rounds: 1,
+        clusters: 0..1,
+    };
+    let times = loop {
+        if let Some(times) = *timed.best.lock() {
+            break times;
+        }
+        server.order(&update).await?;
+        let done = timed.done.notified();
+        let _ = tokio::time::timeout(Duration::from_secs(60), done).await;
+    };
+    manager.stop().await?;
+    Ok(Some(times))
+}
+
+/// Reads as much as the guest does.
+struct Native {
+    gets: u32,
+    lists: u32,
+}
+
+impl Native {
+    async fn read(&self, context: Context) -> Result<Action, Failure> {
+        let client = context.client(&Arc::new(Grant::all()));
+        let kind = config_map();
+        for _ in 0..self.gets {
+            let options = GetOptions::default();
+            let object = client.get(&kind, &context.request.key, &options).await?;
+            std::hint::black_box(object);
+        }
+        for _ in 0..self.lists {
+            let options = ListOptions {
+                limit: OBJECTS as u32,
+                ..ListOptions::default()
+            };
+            std::hint::black_box(client.list(&kind, &options).await?);
+        }
+        Ok(Action::Done)
+    }
+}
+
+impl Reconciler for Native {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
+        self.read(context).boxed()
+    }
+}
+
+/// Calls two reconcilers many times within one run.
+struct Timed {
+    subjects: [Arc<dyn Reconciler>; 2],
+    best: Mutex<Option<[f64; 2]>>,
+    done: tokio::sync::Notify,
+}
+
+impl Timed {
+    fn new(native: Arc<dyn Reconciler>, guest: Arc<dyn Reconciler>) -> Arc<Self> {
+        Arc::new(Self {
+            subjects: [native, guest],
+            best: Mutex::default(),
+            done: tokio::sync::Notify::new(),
+        })
+    }
+
+    async fn measure(&self, context: Context) -> Result<Action, Failure> {
+        let mut best = [f64::MAX; 2];
+        for _ in 0..BATCHES {
+            for (best, subject) in best.iter_mut().zip(&self.subjects) {
+                let began = Instant::now();
+                for _ in 0..PER_BATCH {
+                    subject.reconcile(context.clone()).await?;
+                }
+                let each = began.elapsed().as_secs_f64() * 1e6 / PER_BATCH as f64;
+                *best = best.min(each);
+            }
+        }
+        *self.best.lock() = Some(best);
+        self.done.notify_one();
+        Ok(Action::Done)
+    }
+}
+
+impl Reconciler for Timed {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
+        self.measure(context).boxed()
+    }
+}

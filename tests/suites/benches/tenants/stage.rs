@@ -1,0 +1,223 @@
+//! Guests, and reconcilers that watch over them. Entry points: [`Stage::new`] and [`Watched`].
+
+use crate::fleet::simulated::now;
+use crate::fleet::subject::{Sent, read};
+use crate::latency::Latency;
+use anyhow::{Context as _, Result};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use windlass_fleet::manager::{Builder, ManagerOptions};
+use windlass_fleet::{
+    Action, Context, ControllerName, Failure, Grant, Manager, Reconciler, TenantName,
+};
+use windlass_sandbox::{
+    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Options, Revision, Sandbox, Source,
+    Tenant, TenantLimits,
+};
+
+/// Told beside what is not measured.
+pub(crate) const NO_NPM: &str = "not run: it needs npm";
+
+/// An engine, and the threads that its guests run on.
+pub(crate) struct Stage {
+    pub(crate) sandbox: Sandbox,
+    runtime: GuestRuntime,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            sandbox: Sandbox::new(Options::default())?,
+            runtime: GuestRuntime::new(None)?,
+        })
+    }
+
+    /// A manager whose reconcilers run where guests do, as in the program.
+    pub(crate) fn manager(&self) -> Builder {
+        Manager::builder().options(ManagerOptions {
+            reconcile_runtime: Some(self.runtime.handle().clone()),
+            ..ManagerOptions::default()
+        })
+    }
+
+    /// A revision of the component in a file.
+    pub(crate) async fn load(&self, component: PathBuf) -> Result<Revision> {
+        Ok(self.sandbox.load(component).await?)
+    }
+
+    /// The same code as another revision: a component may carry sections that mean nothing.
+    pub(crate) async fn disguised(&self, component: PathBuf, as_what: u8) -> Result<Revision> {
+        let mut bytes = std::fs::read(component)?;
+        bytes.extend([0, 3, 1, b'v', as_what]);
+        let source = Source::Bytes {
+            name: "disguised".into(),
+            bytes,
+        };
+        Ok(self.sandbox.load(source).await?)
+    }
+
+    /// A guest that may do everything.
+    pub(crate) async fn guest(&self, revision: Revision, setup: Setup<'_>) -> Result<Arc<Guest>> {
+        let tenant = TenantName::new(setup.tenant)?;
+        let options = GuestOptions {
+            tenant: Tenant::new(tenant, &TenantLimits::default()),
+            name: ControllerName::new("guest")?,
+            grant: Arc::new(Grant::all()),
+            config: setup.config.to_owned(),
+            limits: setup.limits,
+            isolation: setup.isolation,
+        };
+        Ok(Guest::new(&self.sandbox, options, revision).await?)
+    }
+}
+
+/// What a guest is given here.
+pub(crate) struct Setup<'a> {
+    pub(crate) tenant: &'a str,
+    pub(crate) config: &'a str,
+    pub(crate) limits: Limits,
+    pub(crate) isolation: Isolation,
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        Self {
+            tenant: "bench",
+            config: "{}",
+            limits: Limits::default(),
+            isolation: Isolation::Fresh,
+        }
+    }
+}
+
+/// The component built from a folder of `guests/`; those of `guests/js/` are named `js/<name>`. None: it cannot be built here.
+pub(crate) fn component(name: &str) -> Result<Option<PathBuf>> {
+    match name.strip_prefix("js/") {
+        Some(name) => Ok(windlass_harness::guests::javascript(name, "cargo bench")),
+        None => Ok(Some(windlass_harness::guests::guest(name))),
+    }
+}
+
+/// As [`component`], of a guest in Rust.
+pub(crate) fn rust(name: &str) -> Result<PathBuf> {
+    component(name)?.context("a guest in Rust builds everywhere")
+}
+
+/// A guest at work, and what came of it.
+pub(crate) struct Watched {
+    guest: Arc<Guest>,
+    /// From when an update was due to the end of the reconcile that saw it.
+    pub(crate) done: Latency,
+    /// Updates that were seen, by object and time.
+    pub(crate) seen: Mutex<HashSet<(String, u64)>>,
+    /// Runs that failed.
+    pub(crate) failed: AtomicUsize,
+    /// Runs of a key that began before its last had ended.
+    pub(crate) doubled: AtomicUsize,
+    running: Mutex<HashSet<String>>,
+    pace: Mutex<Pace>,
+}
+
+/// The longest time without the end of a run.
+struct Pace {
+    last: Instant,
+    longest: Duration,
+}
+
+impl Watched {
+    pub(crate) fn new(guest: Arc<Guest>) -> Arc<Self> {
+        Arc::new(Self {
+            guest,
+            done: Latency::default(),
+            seen: Mutex::default(),
+            failed: AtomicUsize::new(0),
+            doubled: AtomicUsize::new(0),
+            running: Mutex::default(),
+            pace: Mutex::new(Pace {
+                last: Instant::now(),
+                longest: Duration::ZERO,
+            }),
+        })
+    }
+
+    pub(crate) fn clear(&self) {
+        self.done.clear();
+        self.seen.lock().clear();
+        *self.pace.lock() = Pace {
+            last: Instant::now(),
+            longest: Duration::ZERO,
+        };
+    }
+
+    /// The longest time without the end of a run, in milliseconds.
+    pub(crate) fn longest_gap(&self) -> f64 {
+        self.pace.lock().longest.as_secs_f64() * 1e3
+    }
+
+    async fn run(&self, context: Context) -> Result<Action, Failure> {
+        let name = context.request.key.name.to_string();
+        if !self.running.lock().insert(name.clone()) {
+            self.doubled.fetch_add(1, Ordering::Relaxed);
+        }
+        let (_, object) = read(&context).await?;
+        let sent = match &object {
+            Some(object) => Sent::of(object)?.at(),
+            None => 0,
+        };
+        let outcome = self.guest.reconcile(context).await;
+        self.running.lock().remove(&name);
+        if outcome.is_err() {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        } else if sent > 0 && self.seen.lock().insert((name, sent)) {
+            let took = Duration::from_nanos(now().saturating_sub(sent));
+            self.done.record(took);
+        }
+        let mut pace = self.pace.lock();
+        pace.longest = pace.longest.max(pace.last.elapsed());
+        pace.last = Instant::now();
+        outcome
+    }
+}
+
+impl Reconciler for Watched {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
+        self.run(context).boxed()
+    }
+}
+
+/// A guest that is called again and again for every key once it is let loose, whatever it does.
+pub(crate) struct Loose {
+    guest: Arc<Guest>,
+    pub(crate) on: AtomicBool,
+    pub(crate) calls: AtomicUsize,
+}
+
+impl Loose {
+    pub(crate) fn new(guest: Arc<Guest>) -> Arc<Self> {
+        Arc::new(Self {
+            guest,
+            on: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
+        })
+    }
+}
+
+impl Reconciler for Loose {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
+        async move {
+            if !self.on.load(Ordering::Relaxed) {
+                return Ok(Action::Done);
+            }
+            let _ = self.guest.reconcile(context).await;
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            Ok(Action::RequeueAfter(Duration::from_millis(100)))
+        }
+        .boxed()
+    }
+}
