@@ -18,7 +18,7 @@ pub(crate) struct Merged {
 ///
 /// A document that vanished is kept while it may only be unreadable: when its identity was read but its fields are bad, or
 /// when its file holds a document whose name could not be read. A reconciler without its tenant is never in effect, as the
-/// tenant's rules are its ceiling.
+/// tenant's rules are its ceiling; one that names such a tenant keeps its last version if that one's is.
 pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
     let mut documents = now.configuration.documents.clone();
     let mut problems: Vec<Problem> = now.bad.iter().map(|bad| bad.problem.clone()).collect();
@@ -32,7 +32,7 @@ pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
             .cloned(),
     );
     documents.sort_by(|a, b| a.identity.cmp(&b.identity));
-    drop_orphans(&mut documents, now, &mut problems);
+    settle_orphans(&mut documents, last, now, &mut problems);
     Merged {
         configuration: Configuration { documents },
         problems,
@@ -50,22 +50,35 @@ fn is_only_bad(document: &Document, now: &Outcome) -> bool {
     })
 }
 
-/// Takes out reconcilers whose tenant is not in effect.
-fn drop_orphans(documents: &mut Vec<Document>, now: &Outcome, problems: &mut Vec<Problem>) {
+/// Puts the last version in the place of reconcilers whose tenant is not in effect, or takes them out.
+fn settle_orphans(
+    documents: &mut Vec<Document>,
+    last: &Configuration,
+    now: &Outcome,
+    problems: &mut Vec<Problem>,
+) {
     let tenants: Vec<String> = documents
         .iter()
         .filter(|document| document.identity.kind == Kind::Tenant)
         .map(|document| document.identity.name.clone())
         .collect();
-    documents.retain(|document| {
+    let belongs = |document: &Document| match &document.spec {
+        Spec::Reconciler(spec) => {
+            let tenant = spec.tenant();
+            tenants.iter().any(|known| known == tenant)
+                || tenant == "default" && !is_bad(now, tenant)
+        }
+        _ => true,
+    };
+    documents.retain_mut(|document| {
+        if belongs(document) {
+            return true;
+        }
         let Spec::Reconciler(spec) = &document.spec else {
             return true;
         };
         let tenant = spec.tenant();
         let is_bad = is_bad(now, tenant);
-        if tenants.iter().any(|known| known == tenant) || tenant == "default" && !is_bad {
-            return true;
-        }
         let remedy = match nearest(tenant, tenants.iter().map(String::as_str)) {
             _ if is_bad => {
                 "mend it first, its rules are the ceiling of this reconciler's".to_owned()
@@ -79,7 +92,13 @@ fn drop_orphans(documents: &mut Vec<Document>, now: &Outcome, problems: &mut Vec
             "does not exist"
         };
         problems.push(document.problem(format!("its Tenant {tenant:?} {state}: {remedy}")));
-        false
+        match last.get(&document.identity).filter(|last| belongs(last)) {
+            Some(last) => {
+                *document = last.clone();
+                true
+            }
+            None => false,
+        }
     });
 }
 
@@ -218,6 +237,16 @@ mod tests {
                 merged.problems
             );
         }
+    }
+
+    #[test]
+    fn a_reconciler_given_to_a_tenant_that_is_not_there_stays_with_the_one_it_had() {
+        let first = format!("{TENANT}{}", reconciler("a", ""));
+        let then = first.replace("tenant: team-a", "tenant: team-x");
+        assert_eq!(
+            reload(&first, &then),
+            (vec!["team-a".into(), "a".into()], 1)
+        );
     }
 
     #[test]

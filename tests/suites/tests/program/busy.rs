@@ -1,9 +1,11 @@
-//! A program whose guests compute without end: where it is told what they use.
+//! A program whose guests compute without end: what that costs others, and where it is told.
 
+use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
 use crate::running::{Http, SOON, ask, client_of, fleet, start};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
+use std::time::{Duration, Instant};
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 
@@ -38,6 +40,99 @@ async fn busy(http: &Http) -> Result<()> {
     })
     .await?;
     Ok(())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// How long a probe takes, and an object from its creation until it is in the cache.
+async fn latencies(http: &Http, maps: &ConfigMaps, round: &str) -> Result<(Duration, Duration)> {
+    let (mut probes, mut arrivals) = (Vec::new(), Vec::new());
+    for at in 0..9 {
+        for path in ["/livez", "/readyz"] {
+            let began = Instant::now();
+            let (status, body) = http.get(path).await?;
+            assert_eq!(status, 200, "{body}");
+            probes.push(began.elapsed());
+        }
+        let objects = async || -> Result<u64> {
+            let clusters = list(http, "clusters").await?;
+            clusters[0]["objects"].as_u64().context("a count")
+        };
+        let before = objects().await?;
+        maps.ask(&format!("{round}-{at}"), "world").await?;
+        let began = Instant::now();
+        while objects().await? <= before {
+            assert!(began.elapsed() < SOON, "the object is not seen");
+        }
+        arrivals.push(began.elapsed());
+    }
+    Ok((median(probes), median(arrivals)))
+}
+
+#[tokio::test]
+async fn busy_guests_hold_up_neither_probes_nor_watches() -> Result<()> {
+    let project = Project::new()?;
+    let hello = reconciler("hello", &guest("hello"));
+    project.write_config(std::slice::from_ref(&hello))?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (program, address) = start(&project).await?;
+    let http = Http { address };
+    eventually(SOON, "readiness", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, _)| {
+            *status == 200
+        }))
+    })
+    .await?;
+    let maps = client_of(&project, "alpha").await?;
+    let idle = latencies(&http, &maps, "idle").await?;
+    project.write_config(&[hello, looping()])?;
+    busy(&http).await?;
+    let busy = latencies(&http, &maps, "busy").await?;
+    // Were guests on the same threads, and did they not yield, both would take as long as their loops.
+    let bound = |idle: Duration| 20 * idle + Duration::from_millis(250);
+    assert!(
+        busy.0 <= bound(idle.0),
+        "probes: {:?}, idle {:?}",
+        busy.0,
+        idle.0
+    );
+    assert!(
+        busy.1 <= bound(idle.1),
+        "watches: {:?}, idle {:?}",
+        busy.1,
+        idle.1
+    );
+    let (guests, all) = threads(program.pid().context("a running program")?)?;
+    assert!(
+        guests > 0 && guests * 2 > all,
+        "guests compute on their own threads: {guests} of {all} ticks"
+    );
+    // A neighbour is served beside them.
+    maps.expect_greeted("busy-8").await?;
+    Ok(())
+}
+
+/// Processor time of the guests' threads, and of all, in ticks.
+fn threads(process: u32) -> Result<(u64, u64)> {
+    let (mut guests, mut all) = (0, 0);
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let Ok(stat) = std::fs::read_to_string(task?.path().join("stat")) else {
+            continue; // it has ended
+        };
+        let (head, rest) = stat.rsplit_once(')').context("a name")?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+        all += ticks;
+        guests += if head.contains("(windlass-guest") {
+            ticks
+        } else {
+            0
+        };
+    }
+    Ok((guests, all))
 }
 
 #[tokio::test]

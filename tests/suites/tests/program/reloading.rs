@@ -45,6 +45,10 @@ fn hello() -> String {
     reconciler("hello", FILE.as_ref())
 }
 
+/// Another tenant.
+const TEAM_B: &str =
+    "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: team-b}\n";
+
 impl Scene {
     async fn start() -> Result<Self> {
         Self::with(&fs::read(guest("hello"))?, "hello, world, from ").await
@@ -223,8 +227,7 @@ async fn a_guest_that_never_returns_delays_no_other_guests_change() -> Result<()
 }
 
 #[tokio::test]
-async fn guest_config_clusters_rules_and_limits_are_in_effect_soon_after_they_change() -> Result<()>
-{
+async fn each_field_of_a_reconciler_is_in_effect_soon_after_it_changes() -> Result<()> {
     let mut scene = Scene::start().await?;
     let change = |document: &str| scene.project.write_config(&[document.to_owned()]);
 
@@ -284,6 +287,23 @@ async fn guest_config_clusters_rules_and_limits_are_in_effect_soon_after_they_ch
         .program
         .line_with_from(mark, "reconciler changed", SOON)
         .await?;
+
+    // tenant: one that is not there changes nothing.
+    let moved = hello().replace("tenant: team-a", "tenant: team-b");
+    let mark = scene.program.line_count();
+    change(&moved)?;
+    scene
+        .program
+        .line_with_from(mark, "does not exist", SOON)
+        .await?;
+    scene.alpha.ask("stays", "world").await?;
+    scene.greets("stays", "hello, world, from ").await?;
+    change(&format!("{moved}{TEAM_B}"))?;
+    scene
+        .status_is("the new tenant", |status| status["tenant"] == "team-b")
+        .await?;
+    scene.alpha.ask("moved", "world").await?;
+    scene.greets("moved", "hello, world, from ").await?;
     Ok(())
 }
 
