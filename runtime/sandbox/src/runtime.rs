@@ -27,6 +27,9 @@ impl GuestRuntime {
             .worker_threads(threads.unwrap_or_else(cores).max(1))
             .thread_name("windlass-guest")
             .on_thread_start(stand_back)
+            // A guest computes for a millisecond between two looks: by the defaults a new call would wait for dozens of them.
+            .global_queue_interval(1)
+            .event_interval(4)
             .enable_all()
             .build()?;
         Ok(Self {
