@@ -169,7 +169,7 @@ impl Code {
                 .await
         });
         let (answer, session) = run.await?;
-        self.keep(session);
+        self.keep(session).await;
         answer.map(Action::from).map_err(Failure::from)
     }
 
@@ -196,10 +196,14 @@ impl Code {
     }
 
     /// Keeps an instance for another call, if it may serve one and nobody else needs its place.
-    fn keep(&self, session: Session) {
-        let Some(shelf) = &self.shelf else { return };
-        if self.sandbox.has_room() && shelf.keep(session) {
-            self.sandbox.sweep();
+    async fn keep(&self, session: Session) {
+        let kept = match &self.shelf {
+            Some(shelf) if self.sandbox.has_room() => shelf.keep(session),
+            _ => Err(session),
+        };
+        match kept {
+            Ok(()) => self.sandbox.sweep(),
+            Err(session) => session.discard().await,
         }
     }
 
@@ -235,11 +239,14 @@ impl Code {
                 .call_map_objects(store, cluster, &kind, &objects)
                 .await
         });
-        Some(match run.await {
-            Ok((Ok(requests), _)) => requests.into_iter().map(request).collect(),
-            Ok((Err(problem), _)) => Err(problem),
+        let answer = match run.await {
+            Ok((answer, session)) => {
+                session.discard().await;
+                answer
+            }
             Err(failure) => Err(failure.message),
-        })
+        };
+        Some(answer.and_then(|requests| requests.into_iter().map(request).collect()))
     }
 
     /// One call, to its end. What the guest did wrong is a failure, and its instance is gone then.
@@ -278,6 +285,7 @@ impl Code {
             identity.hit(limit);
         }
         tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
+        session.discard().await;
         Err(failure)
     }
 

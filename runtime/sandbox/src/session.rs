@@ -10,6 +10,9 @@ use std::time::Instant;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
+/// Memory that is given back in no time, in bytes.
+const SMALL: usize = 4 << 20;
+
 /// A store with its instance, and its place in the pool. Fields are dropped in their order: the place is free only then.
 pub(crate) struct Session {
     pub(crate) store: Store<Call>,
@@ -29,6 +32,15 @@ impl Session {
             calls: 0,
             born: Instant::now(),
             _place: place,
+        }
+    }
+
+    /// Gives the instance up, and its memory back to the system: a large one's elsewhere than where guests compute, as that takes
+    /// milliseconds. Returns once it is done, so that the tenant has the memory again when the call is over.
+    pub(crate) async fn discard(self) {
+        if self.store.data().meter.memory() > SMALL {
+            // A panic in there is the engine's, and has been told.
+            let _ = tokio::task::spawn_blocking(move || drop(self)).await;
         }
     }
 
@@ -74,11 +86,11 @@ impl Shelf {
         }
     }
 
-    /// Keeps an instance whose call has ended well, if it may serve another one. `true`: it is kept.
-    pub(crate) fn keep(&self, mut session: Session) -> bool {
+    /// Keeps an instance whose call has ended well, if it may serve another one; gives it back otherwise.
+    pub(crate) fn keep(&self, mut session: Session) -> Result<(), Session> {
         session.calls += 1;
         if !session.is_fit(&self.bounds, Instant::now()) {
-            return false;
+            return Err(session);
         }
         let mut idle = self.idle.lock();
         let over = if idle.len() >= self.bounds.idle as usize {
@@ -89,7 +101,7 @@ impl Shelf {
         idle.push_back(session);
         drop(idle);
         drop(over); // not under the lock: an instance is torn down
-        true
+        Ok(())
     }
 
     /// How many are idle.

@@ -14,7 +14,6 @@ const WORDS: u64 = 8 << 10;
 
 /// Signals by which a process ends when it computes for too long, and when memory runs out in the middle of something.
 const SIGXCPU: i32 = 24;
-const SIGKILL: i32 = 9;
 const SIGABRT: i32 = 6;
 
 /// What a process wrote before it ended.
@@ -64,8 +63,11 @@ async fn talk(mut child: Child, component: bytes::Bytes, most: usize) -> std::io
     let read = async {
         let mut code = Vec::new();
         if let Some(output) = output {
-            // One byte more than is taken, so that too much is seen; the rest stays unread.
+            // One byte more than is taken, so that too much is seen. The rest stays unread, and its writer would wait for ever.
             output.take(most as u64 + 1).read_to_end(&mut code).await?;
+            if code.len() > most {
+                child.start_kill()?;
+            }
         }
         std::io::Result::Ok(code)
     };
@@ -77,13 +79,9 @@ async fn talk(mut child: Child, component: bytes::Bytes, most: usize) -> std::io
         String::from_utf8_lossy(&words).into_owned()
     };
     let ((), code, words) = tokio::join!(write, read, listen);
-    let code = code?;
-    if code.len() > most {
-        child.start_kill()?;
-    }
     Ok(Ended {
+        code: code?,
         status: child.wait().await?,
-        code,
         words,
     })
 }
@@ -110,7 +108,7 @@ fn judge(process: &CompilerProcess, ended: Ended) -> Result<Vec<u8>, CompileErro
     match (status.code(), status.signal()) {
         _ if starved => Err(CompileError::Memory(process.memory)),
         (Some(code), _) if code == i32::from(REFUSED) => Err(CompileError::Refused(words)),
-        (_, Some(SIGXCPU | SIGKILL)) => Err(CompileError::Time(process.time)),
+        (_, Some(SIGXCPU)) => Err(CompileError::Time(process.time)),
         (_, Some(SIGABRT)) if words.is_empty() => Err(CompileError::Memory(process.memory)),
         _ => Err(CompileError::Crashed { status, words }),
     }

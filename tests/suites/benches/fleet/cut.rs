@@ -2,11 +2,11 @@
 
 use super::simulated::{Layout, Order, Simulated, now};
 use super::subject::{Sent, controller, read, settled};
-use crate::Workload;
 use crate::latency::spread;
 use crate::rig::Manager;
 use crate::until::until;
 use crate::usage::{Usage, mib};
+use crate::workload::Workload;
 use anyhow::{Result, bail};
 use parking_lot::Mutex;
 use std::collections::HashMap;

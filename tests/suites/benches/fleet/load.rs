@@ -2,10 +2,10 @@
 
 use super::simulated::{Layout, Order, Simulated};
 use super::subject::{controller, settled, synced};
-use crate::Workload;
 use crate::fleet::answer::Answering;
 use crate::rig::Manager;
 use crate::until::until;
+use crate::workload::{Workload, tell};
 use anyhow::Result;
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     runs: &[&[]],
 };
 
-pub(crate) async fn measure(tell: &impl Fn(Vec<String>) -> Result<()>) -> Result<()> {
+pub(crate) async fn measure() -> Result<()> {
     let mut server = Simulated::start(Layout::new(CLUSTERS, OBJECTS)).await?;
     let answering = Answering::new();
     let controller = controller(answering.reconciler())?;

@@ -4,10 +4,10 @@
 use super::peer::{self, Peers, Work};
 use super::simulated::{Layout, Order, Simulated, Told, now};
 use super::subject::{CONCURRENCY, Sent, controller, read, settled, synced};
-use crate::Workload;
 use crate::latency::spread;
 use crate::rig::Manager;
 use crate::usage::Usage;
+use crate::workload::Workload;
 use anyhow::{Result, bail};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,9 +3,9 @@
 use super::simulated::{Layout, Simulated};
 use super::subject::{controller, settled};
 use super::table::verdict;
-use crate::Workload;
 use crate::rig::Manager;
 use crate::usage::{Usage, kib, mib};
+use crate::workload::Workload;
 use anyhow::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

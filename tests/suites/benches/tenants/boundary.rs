@@ -1,11 +1,11 @@
 //! What the way through the sandbox's border costs, by language and isolation, beside native code. Entry point: [`measure`].
 
 use super::stage::{NO_NPM, Setup, Stage, component, rust};
-use crate::Workload;
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::watching;
 use crate::fleet::table::verdict;
 use crate::rig::{Manager, config_map};
+use crate::workload::{Workload, tell};
 use anyhow::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -50,7 +50,7 @@ const ROWS: [(&str, [u32; 2], &str, bool); 8] = [
     ("one get, parsed", [1, 0], "js/hello", true),
 ];
 
-pub(crate) async fn measure(tell: &impl Fn(Vec<String>) -> Result<()>) -> Result<()> {
+pub(crate) async fn measure() -> Result<()> {
     for (what, reads, name, reused) in ROWS {
         let isolation = if reused { "reuse" } else { "fresh" };
         let mut row = vec![what.to_owned(), name.to_owned(), isolation.to_owned()];

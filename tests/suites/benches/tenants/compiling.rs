@@ -1,7 +1,7 @@
 //! How long a component takes from its file to a guest that can be called, compiled and from the cache. Entry point: [`measure`].
 
 use super::stage::{NO_NPM, component};
-use crate::Workload;
+use crate::workload::{Workload, tell};
 use anyhow::{Context as _, Result};
 use std::time::Instant;
 use windlass_sandbox::{CacheOptions, Compiler, CompilerProcess, Options, Sandbox};
@@ -36,7 +36,7 @@ pub(crate) fn compile_if_asked() -> bool {
     true
 }
 
-pub(crate) async fn measure(guest: &str, tell: &impl Fn(Vec<String>) -> Result<()>) -> Result<()> {
+pub(crate) async fn measure(guest: &str) -> Result<()> {
     let Some(path) = component(guest)? else {
         return tell(vec![guest.to_owned(), NO_NPM.to_owned()]);
     };

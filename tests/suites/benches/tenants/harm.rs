@@ -1,12 +1,12 @@
 //! A guest that works steadily beside one of another tenant that does its worst. Entry point: [`measure`].
 
 use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, component, rust};
-use crate::Workload;
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::fleet::table::verdict;
 use crate::rig::Manager;
 use crate::until::until;
+use crate::workload::{Workload, tell};
 use anyhow::{Context as _, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn config(guest: &str) -> &'static str {
     }
 }
 
-pub(crate) async fn measure(other: &str, tell: &impl Fn(Vec<String>) -> Result<()>) -> Result<()> {
+pub(crate) async fn measure(other: &str) -> Result<()> {
     let Some(harmful) = component(other)? else {
         return tell(vec![other.to_owned(), NO_NPM.to_owned()]);
     };

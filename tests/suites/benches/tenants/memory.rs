@@ -1,10 +1,10 @@
 //! What a tenant with one reconciler costs that has nothing to do. Entry point: [`measure`].
 
 use super::stage::{NO_NPM, Setup, Stage, component};
-use crate::Workload;
 use crate::fleet::simulated::{Layout, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::rig::{Manager, resident};
+use crate::workload::{Workload, tell};
 use anyhow::Result;
 use std::time::Duration;
 use windlass_fleet::TenantName;
@@ -23,7 +23,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     runs: &[&[]],
 };
 
-pub(crate) async fn measure(tell: &impl Fn(Vec<String>) -> Result<()>) -> Result<()> {
+pub(crate) async fn measure() -> Result<()> {
     for name in ["echo", "js/hello"] {
         let Some(component) = component(name)? else {
             tell(vec![name.to_owned(), NO_NPM.to_owned()])?;

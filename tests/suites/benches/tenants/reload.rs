@@ -1,12 +1,12 @@
 //! A guest that is replaced again and again while it works. Entry point: [`measure`].
 
 use super::stage::{Setup, Stage, Watched, rust};
-use crate::Workload;
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::fleet::table::verdict;
 use crate::rig::Manager;
 use crate::until::until;
+use crate::workload::{Workload, tell};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     runs: &[&[]],
 };
 
-pub(crate) async fn measure(tell: &impl Fn(Vec<String>) -> Result<()>) -> Result<()> {
+pub(crate) async fn measure() -> Result<()> {
     let mut server = Simulated::start(Layout::new(1, OBJECTS)).await?;
     let stage = Stage::new()?;
     let revisions = [
