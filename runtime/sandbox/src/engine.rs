@@ -11,8 +11,10 @@ use crate::cache::{Cache, CacheError};
 use crate::call::Call;
 use crate::options::Options;
 use crate::pool::{Place, Pool};
+use crate::session::Session;
 use crate::share::Processors;
 use crate::spare::Spares;
+use crate::teardown::Teardown;
 use crate::tenant::Tenant;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -34,8 +36,8 @@ pub enum SandboxError {
     /// A host function does not fit the contract that it was generated from.
     #[error("cannot link the host's functions")]
     Link(#[source] wasmtime::Error),
-    /// The thread that makes guests yield cannot be started.
-    #[error("cannot start the thread that interrupts guests")]
+    /// A thread cannot be started: the one that makes guests yield, or the one that takes large instances down.
+    #[error("cannot start a thread for guests: raise the limit on threads")]
     Thread(#[source] std::io::Error),
     /// What was compiled cannot be kept where it should.
     #[error(transparent)]
@@ -60,6 +62,7 @@ struct Inner {
     /// Places for the instances that the engine has room for: a call beyond waits here instead of failing.
     pool: Arc<Pool>,
     processors: Arc<Processors>,
+    teardown: Teardown,
     /// Idle instances of all guests.
     spares: Spares,
     /// Whether a task looks after idle instances.
@@ -95,6 +98,7 @@ impl Sandbox {
                 ticker,
                 pool: Pool::new(instances as usize),
                 processors,
+                teardown: Teardown::start(instances as usize).map_err(SandboxError::Thread)?,
                 spares: Spares::default(),
                 sweeping: AtomicBool::new(false),
                 cache,
@@ -151,6 +155,13 @@ impl Sandbox {
             self.inner.spares.give_up_one();
         }
         pool.wait(tenant.name(), loading).await
+    }
+
+    /// Gives an instance up, and returns once the tenant has its memory again: a large one is taken down elsewhere.
+    pub(crate) async fn discard(&self, session: Session) {
+        if session.is_large() {
+            self.inner.teardown.take_down(session).await;
+        }
     }
 
     /// Whether there is room for idle instances.

@@ -203,7 +203,7 @@ impl Code {
         };
         match kept {
             Ok(()) => self.sandbox.sweep(),
-            Err(session) => session.discard().await,
+            Err(session) => self.sandbox.discard(session).await,
         }
     }
 
@@ -241,7 +241,7 @@ impl Code {
         });
         let answer = match run.await {
             Ok((answer, session)) => {
-                session.discard().await;
+                self.sandbox.discard(session).await;
                 answer
             }
             Err(failure) => Err(failure.message),
@@ -285,7 +285,7 @@ impl Code {
             identity.hit(limit);
         }
         tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
-        session.discard().await;
+        self.sandbox.discard(session).await;
         Err(failure)
     }
 

@@ -50,7 +50,9 @@ mod memory;
 mod share;
 mod call;
 mod capability;
+mod runtime;
 mod session;
+mod teardown;
 mod engine;
 mod compiler;
 mod description;
@@ -59,7 +61,6 @@ mod revision;
 mod instance;
 mod inspection;
 mod guest;
-mod runtime;
 
 pub use cache::CacheError;
 pub use compiler::compile;

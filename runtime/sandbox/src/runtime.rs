@@ -3,9 +3,25 @@
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// How much guests' threads stand back behind the others of this process where processors are short, as `nice` counts: those others
-/// compute little, and what they do is waited for by every guest.
-const NICE: i32 = 5;
+/// How much a thread stands back behind the others of this process where processors are short.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Standing {
+    /// Guests': the others compute little, and what they do is waited for by every guest.
+    Guest,
+    /// Of what only those wait for who made it necessary.
+    Last,
+}
+
+impl Standing {
+    /// As `nice` counts.
+    #[cfg(target_os = "linux")]
+    fn nice(self) -> i32 {
+        match self {
+            Self::Guest => 5,
+            Self::Last => 15,
+        }
+    }
+}
 
 /// A tokio runtime for guests alone. Hand its [`handle`](Self::handle) to the manager as its reconcile runtime.
 ///
@@ -26,7 +42,7 @@ impl GuestRuntime {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.unwrap_or_else(cores).max(1))
             .thread_name("windlass-guest")
-            .on_thread_start(stand_back)
+            .on_thread_start(|| stand_back(Standing::Guest))
             // A guest computes for a millisecond between two looks: by the defaults a new call would wait for dozens of them.
             .global_queue_interval(1)
             .event_interval(4)
@@ -48,12 +64,14 @@ impl GuestRuntime {
     }
 }
 
-/// Of the thread that calls it. Where the system does not allow it, all threads are equal.
-fn stand_back() {
+/// Lowers the priority of the thread that calls it. Where the system does not allow it, all threads are equal.
+pub(crate) fn stand_back(standing: Standing) {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(error = %error, "guests' threads have the priority of all others");
+    if let Err(error) = rustix::process::setpriority_process(None, standing.nice()) {
+        tracing::debug!(error = %error, ?standing, "a thread has the priority of all others");
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = standing;
 }
 
 impl Drop for GuestRuntime {

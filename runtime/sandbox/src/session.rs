@@ -35,13 +35,9 @@ impl Session {
         }
     }
 
-    /// Gives the instance up, and its memory back to the system: a large one's elsewhere than where guests compute, as that takes
-    /// milliseconds. Returns once it is done, so that the tenant has the memory again when the call is over.
-    pub(crate) async fn discard(self) {
-        if self.store.data().meter.memory() > SMALL {
-            // A panic in there is the engine's, and has been told.
-            let _ = tokio::task::spawn_blocking(move || drop(self)).await;
-        }
+    /// Whether it takes so long to give its memory back that it is not done where guests compute.
+    pub(crate) fn is_large(&self) -> bool {
+        self.store.data().meter.memory() > SMALL
     }
 
     fn is_old(&self, bounds: &Reuse, now: Instant) -> bool {

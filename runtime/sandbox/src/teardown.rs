@@ -1,0 +1,47 @@
+//! The thread that gives large instances' memory back to the system, which takes milliseconds that nobody can interrupt: one instance
+//! at a time, behind everything else in this process. Entry point: [`Teardown`].
+
+use crate::runtime::{Standing, stand_back};
+use crate::session::Session;
+use tokio::sync::{mpsc, oneshot};
+
+/// An instance, and who waits until it is gone.
+struct Order {
+    session: Session,
+    gone: oneshot::Sender<()>,
+}
+
+/// Takes instances down. The thread ends after its last user.
+pub(crate) struct Teardown {
+    orders: mpsc::Sender<Order>,
+}
+
+impl Teardown {
+    /// Starts the thread. `most`: instances that there can be.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn start(most: usize) -> std::io::Result<Self> {
+        let (orders, mut work) = mpsc::channel::<Order>(most.max(1));
+        let run = move || {
+            stand_back(Standing::Last);
+            while let Some(Order { session, gone }) = work.blocking_recv() {
+                drop(session);
+                let _ = gone.send(()); // nobody waits for a call that was cancelled
+            }
+        };
+        std::thread::Builder::new()
+            .name("windlass-teardown".to_owned())
+            .spawn(run)?;
+        Ok(Self { orders })
+    }
+
+    /// Returns once the instance is gone and its memory and place are free; cancelled, it is gone soon.
+    pub(crate) async fn take_down(&self, session: Session) {
+        let (gone, done) = oneshot::channel();
+        // The thread outlives whoever holds its sender.
+        if self.orders.send(Order { session, gone }).await.is_ok() {
+            let _ = done.await;
+        }
+    }
+}
