@@ -1,0 +1,123 @@
+"""Write a Windlass guest in Python: one class, plain dictionaries.
+
+A guest is a WebAssembly component. The host watches what :meth:`Reconciler.describe` asks for, in every cluster of the
+fleet, and calls :meth:`Reconciler.reconcile` with a request and a :class:`Cluster`: the API of the request's own cluster,
+within what the operator granted. ::
+
+    import windlass
+
+    class Copier(windlass.Reconciler):
+        def describe(self):
+            return windlass.Description(
+                "copies ConfigMaps",
+                watches=[windlass.Watch("v1/ConfigMap", labels="copy=yes")],
+            )
+
+        def reconcile(self, request, cluster):
+            original = cluster.get("v1/ConfigMap", request.key)
+            if original is None:
+                return  # deleted: the garbage collector takes the copy
+            copy = windlass.new_object("v1/ConfigMap", request.key.sibling(f"{request.name}-copy"))
+            copy["metadata"]["ownerReferences"] = [windlass.owner_reference(original)]
+            copy["data"] = original.get("data", {})
+            cluster.apply(copy, force=True)
+
+Whatever ``reconcile`` raises is tried again with growing delay; :class:`Terminal` waits for the next event instead.
+In unit tests :class:`windlass.testing.Script` stands for the host.
+
+Import modules at the top of a file: what is not imported when the component is built is not in it.
+"""
+
+from . import fleet, log, operations
+from .cluster import Cluster
+from .description import Change, Clusters, Description, Enqueue, Index, Watch
+from .errors import (
+    AlreadyExists,
+    ApiCode,
+    ApiError,
+    Cancelled,
+    ClusterGone,
+    Conflict,
+    Denied,
+    Expired,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OtherError,
+    Retry,
+    Terminal,
+    Throttled,
+    Timeout,
+    Unauthorized,
+    Unavailable,
+    UnknownKind,
+)
+from .fleet import ClusterInfo
+from .host import config, now
+from .objects import (
+    Key,
+    Kind,
+    Object,
+    controller_of,
+    is_deleting,
+    key_of,
+    kind_of,
+    new_object,
+    owner_reference,
+)
+from .operations import Operation, Page
+from .reconciler import DONE, Action, Mapper, Reconciler, Request, requeue_after
+
+__all__ = [
+    "DONE",
+    "Action",
+    "AlreadyExists",
+    "ApiCode",
+    "ApiError",
+    "Cancelled",
+    "Change",
+    "Cluster",
+    "ClusterGone",
+    "ClusterInfo",
+    "Clusters",
+    "Conflict",
+    "Denied",
+    "Description",
+    "Enqueue",
+    "Expired",
+    "Forbidden",
+    "Index",
+    "Invalid",
+    "Key",
+    "Kind",
+    "LimitExceeded",
+    "Mapper",
+    "NotFound",
+    "Object",
+    "Operation",
+    "OtherError",
+    "Page",
+    "Reconciler",
+    "Request",
+    "Retry",
+    "Terminal",
+    "Throttled",
+    "Timeout",
+    "Unauthorized",
+    "Unavailable",
+    "UnknownKind",
+    "Watch",
+    "config",
+    "controller_of",
+    "fleet",
+    "is_deleting",
+    "key_of",
+    "kind_of",
+    "log",
+    "new_object",
+    "now",
+    "operations",
+    "owner_reference",
+    "requeue_after",
+]

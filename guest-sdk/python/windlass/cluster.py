@@ -1,0 +1,255 @@
+"""One cluster's API. Entry point: :class:`Cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, cast
+
+from .errors import ApiError, NotFound
+from .host import Client
+from .objects import Key, Kind, Object
+from .operations import (
+    Answer,
+    Apply,
+    Create,
+    Delete,
+    DeleteCollection,
+    Event,
+    Get,
+    List,
+    Operation,
+    Page,
+    Patch,
+    PatchType,
+    Propagation,
+    Update,
+)
+
+Answers = list[Any]
+"""What a batch answers: an object or ``None``, a :class:`windlass.operations.Page`, a bool for a delete, or an error."""
+
+
+class Cluster:
+    """A cluster, as far as the operator granted it. Valid until the call that received it ends.
+
+    Every method raises :class:`windlass.ApiError` when the call fails; what no rule grants is :class:`windlass.Denied`,
+    whose message holds the missing rule.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def name(self) -> str:
+        """Its name; ``""`` is the local cluster."""
+        return self._client.name()
+
+    def get(
+        self,
+        kind: Kind | str,
+        key: Key | str,
+        *,
+        live: bool = False,
+        metadata_only: bool = False,
+        subresource: str | None = None,
+    ) -> Object | None:
+        """Reads an object; ``None`` if there is none.
+
+        From the host's cache, or live where that cannot answer, so that ``None`` always means absent. ``live`` asks the API
+        server. ``metadata_only`` leaves out all but apiVersion, kind and metadata. ``subresource``: ``status``, ``scale``, ….
+        """
+        call = Get(kind, key, live=live, metadata_only=metadata_only, subresource=subresource)
+        return cast(Object | None, self._client.call(call))
+
+    def list(
+        self,
+        kind: Kind | str,
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+        index: tuple[str, str] | None = None,
+        limit: int = 0,
+        continue_token: str | None = None,
+        live: bool = False,
+        metadata_only: bool = False,
+    ) -> Page:
+        """Reads a page of objects; :meth:`list_all` reads all pages.
+
+        Without ``namespace``: all that are granted. ``labels`` and ``fields`` are as kubectl's ``-l`` and
+        ``--field-selector``; ``index`` is the name of a declared index and a value. ``limit`` 0 is the host's page size.
+        """
+        call = List(
+            kind,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            index=index,
+            limit=limit,
+            continue_token=continue_token,
+            live=live,
+            metadata_only=metadata_only,
+        )
+        return cast(Page, self._client.call(call))
+
+    def list_all(
+        self,
+        kind: Kind | str,
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+        index: tuple[str, str] | None = None,
+        page_size: int = 0,
+        live: bool = False,
+        metadata_only: bool = False,
+    ) -> Iterator[Object]:
+        """Iterates over every object that is selected, asking for a page when the one before is used up. Arguments are as
+        for :meth:`list`."""
+        token: str | None = None
+        while True:
+            page = self.list(
+                kind,
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                index=index,
+                limit=page_size,
+                continue_token=token,
+                live=live,
+                metadata_only=metadata_only,
+            )
+            yield from page.items
+            token = page.continue_token
+            if token is None:
+                return
+
+    def create(self, obj: Mapping[str, Any], *, subresource: str | None = None, dry_run: bool = False) -> Object:
+        """Creates an object and answers it as stored. :class:`windlass.AlreadyExists` when there is one of this name."""
+        return cast(Object, self._client.call(Create(obj, subresource=subresource, dry_run=dry_run)))
+
+    def update(self, obj: Mapping[str, Any], *, subresource: str | None = None, dry_run: bool = False) -> Object:
+        """Replaces an object, or with ``subresource="status"`` its status, and answers it as stored.
+        :class:`windlass.Conflict` when its ``metadata.resourceVersion`` is not the current one."""
+        return cast(Object, self._client.call(Update(obj, subresource=subresource, dry_run=dry_run)))
+
+    def patch(
+        self,
+        kind: Kind | str,
+        key: Key | str,
+        patch: Any,
+        *,
+        type: PatchType = "merge",
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        """Patches an object and answers it as stored: a partial object by default, in which ``None`` removes.
+        :class:`windlass.NotFound` when there is none."""
+        call = Patch(kind, key, patch, type=type, subresource=subresource, dry_run=dry_run)
+        return cast(Object, self._client.call(call))
+
+    def apply(
+        self,
+        obj: Mapping[str, Any],
+        *,
+        force: bool = False,
+        subresource: str | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        """Server-side apply: creates or changes the object so that it has these fields, drops those that this reconciler
+        applied before and that are no longer there, and answers it as stored. :class:`windlass.Conflict` when another
+        manager owns a field; ``force`` takes it over."""
+        return cast(Object, self._client.call(Apply(obj, force=force, subresource=subresource, dry_run=dry_run)))
+
+    def delete(
+        self,
+        kind: Kind | str,
+        key: Key | str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+        dry_run: bool = False,
+    ) -> bool:
+        """Deletes an object; answers whether there was one.
+
+        :class:`windlass.Conflict` when it has not this ``uid`` or ``resource_version``. Without ``propagation`` and
+        ``grace_period`` (seconds) the kind's own hold.
+        """
+        call = Delete(
+            kind,
+            key,
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            grace_period=grace_period,
+            dry_run=dry_run,
+        )
+        try:
+            self._client.call(call)
+        except NotFound:
+            return False
+        return True
+
+    def delete_collection(
+        self,
+        kind: Kind | str,
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Deletes every object that is selected; without ``namespace`` in every granted one."""
+        call = DeleteCollection(
+            kind,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            propagation=propagation,
+            grace_period=grace_period,
+            dry_run=dry_run,
+        )
+        self._client.call(call)
+
+    def event(
+        self, about: Mapping[str, Any], reason: str, note: str, *, warning: bool = False, action: str = "Reconcile"
+    ) -> None:
+        """Tells people about an object: shown by ``kubectl describe``. ``reason`` and ``action`` are CamelCase words.
+        Needs no rule, is recorded in the background and never fails a reconcile."""
+        self._client.record(Event(about, reason, note, warning=warning, action=action))
+
+    def batch(self, operations: Sequence[Operation], *, return_errors: bool = False) -> Answers:
+        """Runs operations of :mod:`windlass.operations` at once in the host; answers in the same order, each as its method
+        has it. The first error is raised when all have ended, or with ``return_errors`` each stands in the place of its
+        answer."""
+        return answers(operations, self._client.batch(operations), return_errors)
+
+    def close(self) -> None:
+        """Gives the capability back; no call works afterwards. The host does it when the call ends."""
+        self._client.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def answers(operations: Sequence[Operation], results: Sequence[Answer | ApiError], return_errors: bool) -> Answers:
+    """What the methods would have answered."""
+    shown: Answers = []
+    for operation, result in zip(operations, results, strict=True):
+        if isinstance(operation, Delete) and (result is None or isinstance(result, NotFound)):
+            shown.append(result is None)
+        elif isinstance(result, ApiError) and not return_errors:
+            raise result
+        else:
+            shown.append(result)
+    return shown

@@ -1,0 +1,51 @@
+"""The other clusters. Entry points: :func:`clusters`, :func:`open` and :func:`batch`.
+
+They need a world that has ``fleet`` (``[tool.windlass] world = "fleet-reconcile"``) and rules that name clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .cluster import Answers, Cluster, answers
+from .host import current
+from .operations import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """What is known of a cluster without talking to it."""
+
+    name: str
+    """``""`` is the local cluster."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Those that its provider gave it."""
+    properties: dict[str, str] = field(default_factory=dict)
+    """Those that its provider gave it."""
+    ready: bool = True
+    """Whether it answers and its caches are filled."""
+
+
+def clusters(labels: str | None = None) -> list[ClusterInfo]:
+    """The granted clusters, sorted by name; with ``labels``, as kubectl's ``-l``, those that match. The one function here
+    that a mapper may call."""
+    return [ClusterInfo(*known) for known in current().clusters(labels)]
+
+
+def open(name: str) -> Cluster:
+    """Opens a cluster until this call ends, or until a ``with`` does: ``with fleet.open("beta") as beta:``.
+
+    Raises :class:`windlass.Denied` when no rule opens it, :class:`windlass.ClusterGone` when there is none.
+    """
+    return Cluster(current().open(name))
+
+
+def local() -> Cluster:
+    """Opens the local (hub) cluster, as :func:`open`."""
+    return open("")
+
+
+def batch(operations: Sequence[tuple[str, Operation]], *, return_errors: bool = False) -> Answers:
+    """As :meth:`windlass.Cluster.batch`, each operation in the cluster named with it."""
+    return answers([operation for _, operation in operations], current().batch(operations), return_errors)

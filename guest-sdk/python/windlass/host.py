@@ -1,0 +1,83 @@
+"""What is below the SDK: the real host inside a component, a script in a unit test. Entry points: :func:`config`,
+:func:`now`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from .errors import ApiError
+from .operations import Answer, Call, Event, Operation
+
+
+class Client(Protocol):
+    """One cluster's API, below :class:`windlass.Cluster`."""
+
+    def name(self) -> str:
+        """The cluster's name."""
+
+    def call(self, call: Call) -> Answer:
+        """Runs one call; raises :class:`ApiError`."""
+
+    def batch(self, operations: Sequence[Operation]) -> list[Answer | ApiError]:
+        """Runs many at once; answers in the same order."""
+
+    def record(self, event: Event) -> None:
+        """Records an event."""
+
+    def close(self) -> None:
+        """Gives the capability back."""
+
+
+class Host(Protocol):
+    """The imports of a guest but its clusters' API."""
+
+    def config(self) -> str:
+        """The reconciler's configuration as JSON."""
+
+    def now(self) -> str:
+        """The time, RFC 3339."""
+
+    def log(self, level: str, message: str, fields: list[tuple[str, str]]) -> None:
+        """Writes a line to the log."""
+
+    def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
+        """Name, labels, properties and readiness of the granted clusters; raises :class:`ApiError`."""
+
+    def open(self, name: str) -> Client:
+        """Opens a cluster; raises :class:`ApiError`."""
+
+    def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
+        """Runs operations in many clusters at once; answers in the same order."""
+
+
+_current: Host | None = None
+
+
+def current() -> Host:
+    """The host of this call."""
+    if _current is None:
+        raise RuntimeError("there is no host outside a component: in a test, windlass.testing.Script stands for it")
+    return _current
+
+
+def install(host: Host | None) -> Host | None:
+    """Puts a host in place, and answers the one before it."""
+    global _current
+    before, _current = _current, host
+    return before
+
+
+def config() -> Any:
+    """What the operator configured for this reconciler, decoded; ``{}`` where there is nothing.
+
+    Check it in ``describe`` too, so that a wrong one fails the load and not every reconcile.
+    """
+    return json.loads(current().config())
+
+
+def now() -> datetime:
+    """The time of the host, in UTC."""
+    return datetime.fromisoformat(current().now())

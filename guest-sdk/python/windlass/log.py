@@ -1,0 +1,31 @@
+"""Lines in the host's log: a constant message, values as fields. Entry points: :func:`debug`, :func:`info`, :func:`warn`,
+:func:`error`. The host adds tenant, reconciler, cluster and reconcile id. What is printed becomes lines of the log too.
+"""
+
+from typing import Any
+
+from .host import current
+
+
+def debug(message: str, /, **fields: Any) -> None:
+    """For the guest's author."""
+    _write("debug", message, fields)
+
+
+def info(message: str, /, **fields: Any) -> None:
+    """What was done: ``log.info("greeted", who=name)``. Values are written as ``str`` has them."""
+    _write("info", message, fields)
+
+
+def warn(message: str, /, **fields: Any) -> None:
+    """Odd, and handled."""
+    _write("warn", message, fields)
+
+
+def error(message: str, /, **fields: Any) -> None:
+    """Not handled."""
+    _write("error", message, fields)
+
+
+def _write(level: str, message: str, fields: dict[str, Any]) -> None:
+    current().log(level, message, [(key, str(value)) for key, value in fields.items()])

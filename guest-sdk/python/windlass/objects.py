@@ -1,0 +1,118 @@
+"""Objects are plain dictionaries; kinds and keys say which. Entry points: :class:`Kind`, :class:`Key`, :func:`new_object`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+"""A Kubernetes object as its JSON has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Group, version and kind; ``""`` is the core group. Wherever one is asked for, ``"apps/v1/Deployment"`` does too."""
+
+    group: str
+    version: str
+    kind: str
+
+    @staticmethod
+    def of(kind: Kind | str) -> Kind:
+        """Reads ``v1/ConfigMap`` or ``apps/v1/Deployment``; a :class:`Kind` stays what it is."""
+        if isinstance(kind, Kind):
+            return kind
+        match kind.split("/"):
+            case [version, name]:
+                return Kind("", version, name)
+            case [group, version, name]:
+                return Kind(group, version, name)
+        raise ValueError(f"{kind!r} is no kind: write it as v1/ConfigMap or apps/v1/Deployment")
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of objects of this kind."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.api_version}/{self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Namespace and name; ``None`` for cluster-scoped objects. Wherever one is asked for, ``"namespace/name"`` or ``"name"`` does too."""
+
+    namespace: str | None
+    name: str
+
+    @staticmethod
+    def of(key: Key | str) -> Key:
+        """Reads ``namespace/name`` or, for a cluster-scoped object, ``name``; a :class:`Key` stays what it is."""
+        if isinstance(key, Key):
+            return key
+        namespace, slash, name = key.rpartition("/")
+        if not name or "/" in namespace or (slash and not namespace):
+            raise ValueError(f"{key!r} is no key: write it as namespace/name, or as name where there is no namespace")
+        return Key(namespace or None, name)
+
+    def sibling(self, name: str) -> Key:
+        """The key of another object in the same namespace."""
+        return Key(self.namespace, name)
+
+    def __str__(self) -> str:
+        return self.name if self.namespace is None else f"{self.namespace}/{self.name}"
+
+
+def kind_of(obj: Mapping[str, Any]) -> Kind:
+    """The kind that an object says it is of."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise ValueError("the object has no apiVersion or no kind: windlass.new_object(kind, key) makes one that has")
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, kind)
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    """The namespace and name of an object."""
+    metadata = obj.get("metadata") or {}
+    name = metadata.get("name")
+    if not isinstance(name, str):
+        raise ValueError("the object has no metadata.name")
+    return Key(metadata.get("namespace") or None, name)
+
+
+def new_object(kind: Kind | str, key: Key | str) -> Object:
+    """An object with nothing but its kind and key."""
+    kind, key = Kind.of(kind), Key.of(key)
+    metadata: Object = {"name": key.name}
+    if key.namespace is not None:
+        metadata["namespace"] = key.namespace
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Object:
+    """An entry of ``metadata.ownerReferences``: what carries it is deleted with its owner. Needs an owner that was read."""
+    uid = owner["metadata"].get("uid")
+    if uid is None:
+        raise ValueError(f"the owner {key_of(owner)} has no metadata.uid: only an object that was read can own another")
+    reference: Object = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": uid,
+    }
+    if controller:
+        reference |= {"controller": True, "blockOwnerDeletion": True}
+    return reference
+
+
+def controller_of(obj: Mapping[str, Any]) -> Object | None:
+    """The owner reference of the object's controller; ``None`` if it has none."""
+    references: list[Object] = (obj.get("metadata") or {}).get("ownerReferences") or []
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def is_deleting(obj: Mapping[str, Any]) -> bool:
+    """Whether the object is being deleted and waits for its finalizers."""
+    return (obj.get("metadata") or {}).get("deletionTimestamp") is not None

@@ -1,0 +1,174 @@
+"""The calls to a cluster, as values: for :meth:`windlass.Cluster.batch`, and for the scripts of unit tests. The methods of
+:class:`windlass.Cluster` take the same arguments. Entry point: :class:`Operation`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .objects import Key, Kind, Object, key_of, kind_of
+
+PatchType = Literal["merge", "json-patch", "strategic-merge"]
+"""``merge``: a partial object, None removes (RFC 7386). ``json-patch``: a list of operations (RFC 6902).
+``strategic-merge``: as merge, with lists merged by their keys; not for custom resources."""
+
+Propagation = Literal["background", "foreground", "orphan"]
+"""What happens to the dependents of a deleted object: deleted afterwards, deleted first, or left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list."""
+
+    items: list[Object]
+    continue_token: str | None = None
+    """Asks for the next page; ``None`` on the last."""
+    resource_version: str = ""
+    """The version that the list is of."""
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class Operation:
+    """One call of a batch."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        # Kinds and keys may be written as text.
+        for name, made in (("kind", Kind.of), ("key", Key.of)):
+            if hasattr(self, name):
+                object.__setattr__(self, name, made(getattr(self, name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Operation):
+    """Reads an object."""
+
+    kind: Kind | str
+    key: Key | str
+    live: bool = field(default=False, kw_only=True)
+    metadata_only: bool = field(default=False, kw_only=True)
+    subresource: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class List(Operation):
+    """Lists a page of objects."""
+
+    kind: Kind | str
+    namespace: str | None = field(default=None, kw_only=True)
+    labels: str | None = field(default=None, kw_only=True)
+    fields: str | None = field(default=None, kw_only=True)
+    index: tuple[str, str] | None = field(default=None, kw_only=True)
+    limit: int = field(default=0, kw_only=True)
+    continue_token: str | None = field(default=None, kw_only=True)
+    live: bool = field(default=False, kw_only=True)
+    metadata_only: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Create(Operation):
+    """Creates an object."""
+
+    object: Mapping[str, Any]
+    subresource: str | None = field(default=None, kw_only=True)
+    dry_run: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Operation):
+    """Replaces an object."""
+
+    object: Mapping[str, Any]
+    subresource: str | None = field(default=None, kw_only=True)
+    dry_run: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch(Operation):
+    """Patches an object."""
+
+    kind: Kind | str
+    key: Key | str
+    patch: Any
+    type: PatchType = field(default="merge", kw_only=True)
+    subresource: str | None = field(default=None, kw_only=True)
+    dry_run: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Operation):
+    """Applies an object."""
+
+    object: Mapping[str, Any]
+    force: bool = field(default=False, kw_only=True)
+    subresource: str | None = field(default=None, kw_only=True)
+    dry_run: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Operation):
+    """Deletes an object."""
+
+    kind: Kind | str
+    key: Key | str
+    uid: str | None = field(default=None, kw_only=True)
+    resource_version: str | None = field(default=None, kw_only=True)
+    propagation: Propagation | None = field(default=None, kw_only=True)
+    grace_period: int | None = field(default=None, kw_only=True)
+    dry_run: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCollection:
+    """Deletes every object that is selected. Not for a batch."""
+
+    kind: Kind | str
+    namespace: str | None = field(default=None, kw_only=True)
+    labels: str | None = field(default=None, kw_only=True)
+    fields: str | None = field(default=None, kw_only=True)
+    propagation: Propagation | None = field(default=None, kw_only=True)
+    grace_period: int | None = field(default=None, kw_only=True)
+    dry_run: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", Kind.of(self.kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something to tell people about an object. Not for a batch."""
+
+    about: Mapping[str, Any]
+    """The object, or as much of it as :func:`windlass.new_object` makes."""
+    reason: str
+    """Why, in CamelCase."""
+    note: str
+    """For people."""
+    warning: bool = field(default=False, kw_only=True)
+    """Whether somebody should look."""
+    action: str = field(default="Reconcile", kw_only=True)
+    """What was done, in CamelCase."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the object that it is about."""
+        return kind_of(self.about)
+
+    @property
+    def key(self) -> Key:
+        """The key of the object that it is about."""
+        return key_of(self.about)
+
+
+Call = Operation | DeleteCollection
+"""Any call that answers."""
+
+Answer = Object | Page | None
+"""To a get and to writes: the object, ``None`` for an absent one. To a list: a page. To a delete: ``None``."""

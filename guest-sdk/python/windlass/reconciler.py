@@ -1,0 +1,87 @@
+"""What a guest is. Entry points: :class:`Reconciler` and :class:`Mapper`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from .cluster import Cluster
+from .description import Description
+from .objects import Key, Kind, Object
+
+_MOST_MS = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to look at: identity only, never the object or the event that caused it."""
+
+    cluster: str
+    """``""`` is the local cluster."""
+    key: Key
+    """The object to look at."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", Key.of(self.key))
+
+    @property
+    def namespace(self) -> str | None:
+        """The object's namespace; ``None`` for cluster-scoped objects."""
+        return self.key.namespace
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.key.name
+
+    def __str__(self) -> str:
+        return f"cluster://{self.cluster}/{self.namespace or ''}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A reconcile that succeeded: :data:`DONE`, or what :func:`requeue_after` answers."""
+
+    requeue_after_ms: int | None = None
+    """``None``: nothing more to do until an event."""
+
+
+DONE = Action()
+"""Nothing more to do until an event. Returning nothing means the same."""
+
+
+def requeue_after(delay: timedelta | float) -> Action:
+    """Runs again after a delay (seconds, or a timedelta; at most about 49 days), or earlier if an event asks for it.
+    0: at once, but a key runs at most every 100 ms this way."""
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    if not seconds >= 0:
+        raise ValueError(f"a delay is not {delay}: give seconds from 0 on")
+    return Action(round(min(seconds * 1000, _MOST_MS)))
+
+
+class Reconciler(ABC):
+    """A guest. One object is made when the component is built and serves every call of an instance."""
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """What it watches, how events become requests, and its indexes. Called when the guest is loaded and when its config
+        or grants change, with every call to a cluster denied; it may read :func:`windlass.config`. An exception fails the
+        load with its message."""
+
+    @abstractmethod
+    def reconcile(self, request: Request, cluster: Cluster) -> Action | None:
+        """Makes what ``request`` names as it should be. The request says what to look at, never what happened: read, compare,
+        write what differs. At most one call runs for a request at a time, in any number of fresh instances. An exception
+        fails the reconcile: see :class:`windlass.Retry` and :class:`windlass.Terminal`."""
+
+
+class Mapper(ABC):
+    """For a guest that turns events into requests itself, beside :class:`Reconciler`: ``class Guest(Reconciler, Mapper)``
+    with a watch that has ``Enqueue.MAPPED`` and ``[tool.windlass] world = "mapped-reconcile"``."""
+
+    @abstractmethod
+    def map(self, cluster: Cluster, kind: Kind, objects: list[Object]) -> Iterable[Request]:
+        """The requests, of any granted cluster, that these objects of ``cluster`` ask for; an update passes the old and the
+        new object. Reads come from the cache only. After an exception the event is mapped again with growing delay."""

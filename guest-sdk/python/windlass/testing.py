@@ -1,0 +1,242 @@
+"""Unit tests of guests in plain Python, without a component: a script of expected calls and their answers. Entry point:
+:class:`Script`. ::
+
+    from windlass.operations import Apply, Get
+    from windlass.testing import Script
+
+    def test_it_copies(self):
+        script = Script("alpha")
+        script.expect(Get("v1/ConfigMap", "default/a"), returns=original)
+        script.expect(Apply(copy, force=True), returns=copy)
+        self.assertEqual(script.reconcile(Copier(), "default/a"), windlass.DONE)
+
+A call that is not the next one of the script raises; expectations that are left over fail the test too. Events and lines of
+the log are no calls: they are kept in :attr:`Script.events` and :attr:`Script.logs`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from . import host
+from .cluster import Cluster
+from .description import Description, Enqueue
+from .errors import ApiError
+from .fleet import ClusterInfo
+from .objects import Key, Kind, Object
+from .operations import Answer, Call, Event, Operation
+from .reconciler import DONE, Action, Mapper, Reconciler, Request
+
+
+class Unexpected(AssertionError):
+    """The guest did not do what the script says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Expects :meth:`windlass.Cluster.batch`; its answers are a list, with errors in the places of answers."""
+
+    operations: Sequence[Operation]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operations", tuple(self.operations))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetBatch:
+    """Expects :func:`windlass.fleet.batch`; its answers are a list, with errors in the places of answers."""
+
+    operations: Sequence[tuple[str, Operation]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operations", tuple(self.operations))
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Expects :func:`windlass.fleet.clusters`; its answer is a list of :class:`windlass.ClusterInfo`."""
+
+    labels: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Expects :func:`windlass.fleet.open`; calls in that cluster are expected with ``cluster=``."""
+
+    name: str
+
+
+Expected = Call | Batch | FleetBatch | Clusters | Open
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line that the guest wrote to the log."""
+
+    level: str
+    message: str
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    where: str | None
+    call: Expected
+    answer: Any
+
+    def __str__(self) -> str:
+        return _show(self.where, self.call)
+
+
+class Script:
+    """The host of a test: it knows the calls that come, in their order, and what to answer."""
+
+    def __init__(
+        self, cluster: str = "alpha", *, config: Any = None, now: datetime | str = "2026-01-31T09:30:00.000Z"
+    ) -> None:
+        """``cluster`` is that of the requests, ``config`` what the operator configured, ``now`` the time."""
+        self.cluster = cluster
+        self.config: Any = {} if config is None else config
+        self.now = now
+        self.events: list[Event] = []
+        """Events that the guest recorded, in all clusters."""
+        self.logs: list[LogLine] = []
+        """Lines that the guest wrote to the log."""
+        self._steps: deque[_Step] = deque()
+        self._failure: Unexpected | None = None
+
+    def expect(
+        self, call: Expected, *, returns: Any = None, raises: ApiError | None = None, cluster: str | None = None
+    ) -> None:
+        """Adds the next call, and its answer: ``returns`` as the host has it (an object, a :class:`windlass.Page`, a list for
+        batches and clusters, nothing), or an error that it ``raises``. ``cluster``: where, if not in the request's own.
+        """
+        where = None if isinstance(call, (FleetBatch, Clusters, Open)) else self.cluster if cluster is None else cluster
+        self._steps.append(_Step(where, copy.deepcopy(call), copy.deepcopy(returns) if raises is None else raises))
+
+    def reconcile(self, reconciler: Reconciler, key: Key | str) -> Action:
+        """Runs ``reconcile`` for an object of the cluster and answers what came of it; its exceptions come through."""
+        with self.running():
+            action = reconciler.reconcile(Request(self.cluster, Key.of(key)), Cluster(_Client(self, self.cluster)))
+        if action is not None and not isinstance(action, Action):
+            raise Unexpected(
+                f"reconcile answered {action!r}: answer nothing, windlass.DONE or windlass.requeue_after(…)"
+            )
+        return DONE if action is None else action
+
+    def map(self, mapper: Mapper, kind: Kind | str, *objects: Object) -> list[Request]:
+        """Runs ``map`` for objects that changed in the cluster."""
+        with self.running():
+            return list(mapper.map(Cluster(_Client(self, self.cluster)), Kind.of(kind), list(objects)))
+
+    def describe(self, reconciler: Reconciler) -> Description:
+        """Runs ``describe``, and checks what the host would refuse in every case."""
+        with self.running():
+            description = reconciler.describe()
+        rules = [watch.enqueue for watch in description.watches]
+        if rules.count(Enqueue.PRIMARY) > 1:
+            raise Unexpected("at most one watch may have Enqueue.PRIMARY")
+        needs_primary = [rule for rule in rules if rule != Enqueue.MAPPED]
+        if needs_primary and description.primary is None:
+            raise Unexpected(
+                f"a watch with {needs_primary[0].rule} needs a primary kind: a watch with Enqueue.PRIMARY, or primary="
+            )
+        return description
+
+    @contextmanager
+    def running(self) -> Iterator[Script]:
+        """The script stands for the host inside this ``with``, for tests of parts of a guest; at its end nothing may be left
+        over."""
+        before = host.install(_Host(self))
+        try:
+            yield self
+        finally:
+            host.install(before)
+            if self._failure is not None:
+                raise self._failure  # whatever the guest made of it
+        if self._steps:
+            left = "\n  ".join(str(step) for step in self._steps)
+            raise Unexpected(f"the script expects further calls:\n  {left}")
+
+    def _answer(self, where: str | None, call: Expected) -> Any:
+        step = self._steps.popleft() if self._steps else None
+        if step is None or step.where != where or step.call != call:
+            expected = "no further call" if step is None else str(step)
+            self._failure = self._failure or Unexpected(
+                f"unexpected call\n  {_show(where, call)}\nthe script expects\n  {expected}"
+            )
+            raise self._failure
+        if isinstance(step.answer, ApiError):
+            raise step.answer
+        return step.answer
+
+
+class _Client:
+    def __init__(self, script: Script, name: str) -> None:
+        self._script = script
+        self._name = name
+        self._closed = False
+
+    def name(self) -> str:
+        return self._name
+
+    def call(self, call: Call) -> Answer:
+        return self._ask(call)  # type: ignore[no-any-return]
+
+    def batch(self, operations: Sequence[Operation]) -> list[Answer | ApiError]:
+        return _as_many(self._ask(Batch(operations)), operations)
+
+    def record(self, event: Event) -> None:
+        event.kind, event.key  # an object that names neither is refused here as in a component
+        self._script.events.append(event)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _ask(self, call: Expected) -> Any:
+        if self._closed:
+            raise Unexpected(f"a call to {self._name!r}, which is closed: {call}")
+        return self._script._answer(self._name, call)
+
+
+class _Host:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    def config(self) -> str:
+        return json.dumps(self._script.config)
+
+    def now(self) -> str:
+        now = self._script.now
+        return now if isinstance(now, str) else now.isoformat()
+
+    def log(self, level: str, message: str, fields: list[tuple[str, str]]) -> None:
+        self._script.logs.append(LogLine(level, message, dict(fields)))
+
+    def clusters(self, labels: str | None) -> list[tuple[str, dict[str, str], dict[str, str], bool]]:
+        known: list[ClusterInfo] = self._script._answer(None, Clusters(labels)) or []
+        return [(each.name, each.labels, each.properties, each.ready) for each in known]
+
+    def open(self, name: str) -> _Client:
+        self._script._answer(None, Open(name))
+        return _Client(self._script, name)
+
+    def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
+        return _as_many(self._script._answer(None, FleetBatch(operations)), operations)
+
+
+def _as_many(answers: Any, operations: Sequence[Any]) -> list[Answer | ApiError]:
+    if not isinstance(answers, list) or len(answers) != len(operations):
+        raise Unexpected(f"the script answers a batch of {len(operations)} with {answers!r}: give a list of as many")
+    return answers
+
+
+def _show(where: str | None, call: Expected) -> str:
+    return f"{call}" if where is None else f"in {where}: {call}"
