@@ -1,0 +1,155 @@
+/**
+ * Checks of what a guest passes to the host, where a wrong shape traps and a wrong number becomes another one. Each takes the name of what it
+ * checks, for its message, and returns the value.
+ *
+ * @module
+ */
+
+/** @import { Gvk, Key } from '../types/contract.js' */
+
+/** The largest number of the contract. */
+const MOST = 4294967295;
+
+/**
+ * @param {string} what
+ * @param {string} wanted
+ * @param {unknown} value
+ */
+function wrong(what, wanted, value) {
+  const shown = typeof value === 'string' ? JSON.stringify(value) : value === null ? 'null' : `${Array.isArray(value) ? 'an array' : typeof value}`;
+  return new TypeError(`${what}: expected ${wanted}, got ${shown}`);
+}
+
+/**
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {string}
+ */
+export function text(what, value) {
+  if (typeof value !== 'string') throw wrong(what, 'a string', value);
+  return value;
+}
+
+/**
+ * @param {string} what
+ * @param {unknown} value
+ */
+export const optionalText = (what, value) => (value == null ? undefined : text(what, value));
+
+/**
+ * @param {string} what
+ * @param {unknown} value
+ */
+export function flag(what, value = false) {
+  if (typeof value !== 'boolean') throw wrong(what, 'true or false', value);
+  return value;
+}
+
+/**
+ * A whole number that the contract can carry.
+ *
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {number}
+ */
+export function whole(what, value) {
+  if (typeof value !== 'number') throw wrong(what, 'a number', value);
+  if (!Number.isInteger(value) || value < 0 || value > MOST) throw new RangeError(`${what}: expected a whole number from 0 to ${MOST}, got ${value}`);
+  return value;
+}
+
+/**
+ * @template {string} W
+ * @param {string} what
+ * @param {readonly W[]} words
+ * @param {unknown} value
+ * @returns {W}
+ */
+export function oneOf(what, words, value) {
+  const word = words.find((word) => word === value);
+  if (word === undefined) throw wrong(what, `one of ${words.join(', ')}`, value);
+  return word;
+}
+
+/**
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {readonly unknown[]}
+ */
+export function array(what, value = []) {
+  if (!Array.isArray(value)) throw wrong(what, 'an array', value);
+  return value;
+}
+
+/**
+ * An object that has no other properties than these: a misspelt option would do nothing, silently.
+ *
+ * @param {string} what
+ * @param {unknown} value
+ * @param {readonly string[]} known
+ * @returns {Record<string, unknown>}
+ */
+export function bag(what, value, known) {
+  const given = record(what, value ?? {});
+  const odd = Object.keys(given).find((name) => !known.includes(name));
+  if (odd !== undefined) throw new TypeError(`${what}: there is no ${odd}; known are ${known.join(', ')}`);
+  return given;
+}
+
+/**
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {Record<string, unknown>}
+ */
+export function record(what, value) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrong(what, 'an object', value);
+  return /** @type {Record<string, unknown>} */ (value);
+}
+
+/**
+ * The kind that an object or a kind names.
+ *
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {Gvk}
+ */
+export function gvk(what, value) {
+  const given = record(what, value);
+  const apiVersion = text(`${what}.apiVersion`, given.apiVersion);
+  const [version = '', group = '', ...more] = apiVersion.split('/').reverse();
+  if (version === '' || more.length > 0) throw wrong(`${what}.apiVersion`, '"v1" or "group/version"', apiVersion);
+  return { group, version, kind: text(`${what}.kind`, given.kind) };
+}
+
+/**
+ * The key that an object or a key names.
+ *
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {Key}
+ */
+export function key(what, value) {
+  const given = record(what, value);
+  const { namespace, name } = 'metadata' in given ? record(`${what}.metadata`, given.metadata) : given;
+  return { namespace: optionalText(`${what}.namespace`, namespace), name: text(`${what}.name`, name) };
+}
+
+/**
+ * An object or a patch as JSON.
+ *
+ * @param {string} what
+ * @param {unknown} value
+ */
+export function json(what, value) {
+  if (typeof value !== 'object' || value === null) throw wrong(what, 'an object', value);
+  return JSON.stringify(value);
+}
+
+/**
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {[string, string][]}
+ */
+export function pairs(what, value = {}) {
+  return Object.entries(record(what, value)).map(([name, value]) => [name, text(`${what}.${name}`, value)]);
+}

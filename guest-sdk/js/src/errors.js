@@ -1,0 +1,113 @@
+/**
+ * How calls and reconciles fail. Entry points: `ApiError`, `TerminalError`, and `explain` for what the host is told.
+ *
+ * @module
+ */
+
+/** @import { RawApiError } from '../types/contract.js' */
+/** @import * as sdk from '../types/index.js' */
+
+/** Causes of causes that are told; an error may be its own cause. */
+const CAUSES = 8;
+
+export class ApiError extends Error {
+  /** @param {ConstructorParameters<typeof sdk.ApiError>[0]} of */
+  constructor({ code, message, status = 0, reason = code, details, retryAfter }) {
+    super(message);
+    /** @type {'ApiError'} */
+    this.name = 'ApiError';
+    this.code = code;
+    this.status = status;
+    this.reason = reason;
+    this.details = details;
+    this.retryAfter = retryAfter;
+  }
+}
+
+export class TerminalError extends Error {
+  /**
+   * @param {string | Error} message
+   * @param {ErrorOptions} [options]
+   */
+  constructor(message, options) {
+    super(message instanceof Error ? explain(message) : message, options);
+    /** @type {'TerminalError'} */
+    this.name = 'TerminalError';
+  }
+}
+
+/**
+ * What the contract calls an api-error, as an error.
+ *
+ * @param {RawApiError} raw
+ */
+export function apiError({ code, httpStatus, reason, message, details, retryAfterMs }) {
+  return new ApiError({ code, message, status: httpStatus, reason, details: parsed(details), retryAfter: retryAfterMs ?? undefined });
+}
+
+/** @param {string | null | undefined} text */
+function parsed(text) {
+  if (text == null) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Makes a call to the host, whose api-errors are thrown as such.
+ *
+ * @template T
+ * @param {() => T} call
+ * @returns {T}
+ */
+export function calling(call) {
+  try {
+    return call();
+  } catch (error) {
+    const payload = /** @type {{ payload?: RawApiError } | undefined} */ (error)?.payload;
+    throw typeof payload?.code === 'string' ? apiError(payload) : error;
+  }
+}
+
+/**
+ * What was thrown, for people: with its class where that says something, and its causes.
+ *
+ * @param {unknown} thrown
+ * @returns {string}
+ */
+export function explain(thrown) {
+  const said = [];
+  let next = thrown;
+  for (let left = CAUSES; left > 0 && next != null; left--) {
+    said.push(line(next));
+    next = next instanceof Error ? next.cause : undefined;
+  }
+  return said.length > 0 ? said.join(': ') : `${thrown} was thrown`;
+}
+
+/** @param {unknown} thrown */
+function line(thrown) {
+  if (thrown instanceof ApiError) return `${thrown.code}: ${thrown.message}`;
+  if (!(thrown instanceof Error)) return printed(thrown);
+  const { name, message } = thrown;
+  if (name === 'Error' || name === 'TerminalError') return message;
+  return message ? `${name}: ${message}` : name;
+}
+
+/**
+ * A value as text: strings as they are, errors explained, everything else as JSON.
+ *
+ * @param {unknown} value
+ * @returns {string}
+ */
+export function printed(value) {
+  if (typeof value === 'string') return value;
+  if (value instanceof Error) return explain(value);
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return String(value); // a BigInt, or an object that holds itself
+  }
+}

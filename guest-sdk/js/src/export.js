@@ -1,0 +1,129 @@
+/**
+ * What stands between a guest's functions and the contract's exports. Entry points: `defineReconciler` and `defineMapper`.
+ *
+ * @module
+ */
+
+/** @import { Gvk, Key, RawAction, RawFailure, RawMapper, RawReconciler, RawRequest } from '../types/contract.js' */
+/** @import * as sdk from '../types/index.js' */
+
+import * as check from './check.js';
+import { Cluster, during } from './cluster.js';
+import { description } from './describe.js';
+import { TerminalError, explain } from './errors.js';
+import { log } from './log.js';
+
+/**
+ * @param {sdk.ReconcilerDefinition} definition
+ * @returns {RawReconciler}
+ */
+export function defineReconciler(definition) {
+  return {
+    describe() {
+      try {
+        return during(() => description(answered('describe', definition.describe())));
+      } catch (error) {
+        report(error);
+        throw explain(error);
+      }
+    },
+
+    reconcile({ cluster, key }, handle) {
+      try {
+        return during(() => action(answered('reconcile', definition.reconcile({ cluster, key: plain(key) }, new Cluster(handle)))));
+      } catch (error) {
+        report(error);
+        throw failure(error);
+      }
+    },
+  };
+}
+
+/**
+ * @param {Parameters<typeof sdk.defineMapper>[0]} map
+ * @returns {RawMapper}
+ */
+export function defineMapper(map) {
+  return {
+    mapObjects(handle, kind, objects) {
+      try {
+        return during(() => {
+          const cluster = new Cluster(handle);
+          const parsed = objects.map((text) => JSON.parse(text));
+          const requests = answered('map', map(cluster, readable(kind), parsed));
+          return check.array('requests', requests ?? []).map((each, at) => request(`requests[${at}]`, each, cluster));
+        });
+      } catch (error) {
+        report(error);
+        throw explain(error);
+      }
+    },
+  };
+}
+
+/** @param {number} milliseconds */
+export function requeueAfter(milliseconds) {
+  const rounded = typeof milliseconds === 'number' ? Math.ceil(milliseconds) : milliseconds;
+  return { requeueAfterMs: check.whole('requeueAfter', rounded) };
+}
+
+/**
+ * Refuses a promise: nobody would wait for it.
+ *
+ * @template T
+ * @param {string} what
+ * @param {T} answer
+ * @returns {T}
+ */
+function answered(what, answer) {
+  if (typeof (/** @type {any} */ (answer)?.then) === 'function') {
+    throw new TypeError(`${what} returned a promise: make it a plain function; every call of the SDK is synchronous`);
+  }
+  return answer;
+}
+
+/**
+ * @param {unknown} answer
+ * @returns {RawAction}
+ */
+function action(answer) {
+  if (answer == null) return { tag: 'done' };
+  const { requeueAfterMs } = check.bag('what reconcile returned', answer, ['requeueAfterMs']);
+  return { tag: 'requeue-after-ms', val: check.whole('requeueAfterMs', requeueAfterMs) };
+}
+
+/**
+ * @param {unknown} error
+ * @returns {RawFailure}
+ */
+const failure = (error) => ({ tag: error instanceof TerminalError ? 'terminal' : 'retry', val: explain(error) });
+
+/** What the language throws when a program is wrong. */
+const BUGS = ['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'InternalError'];
+
+/**
+ * Says where an error came from that looks like a bug of the guest.
+ *
+ * @param {unknown} error
+ */
+function report(error) {
+  if (error instanceof Error && BUGS.includes(error.name)) log.error('guest threw', { why: explain(error), at: error.stack ?? '' });
+}
+
+/** @param {Gvk} kind */
+const readable = ({ group, version, kind }) => ({ apiVersion: group === '' ? version : `${group}/${version}`, kind });
+
+/** @param {Key} key */
+const plain = ({ namespace, name }) => (namespace == null ? { name } : { namespace, name });
+
+/**
+ * @param {string} what
+ * @param {unknown} value
+ * @param {Cluster} cluster
+ * @returns {RawRequest}
+ */
+function request(what, value, cluster) {
+  const given = check.record(what, value);
+  if (!('key' in given)) return { cluster: cluster.name, key: check.key(what, given) };
+  return { cluster: check.optionalText(`${what}.cluster`, given.cluster) ?? cluster.name, key: check.key(`${what}.key`, given.key) };
+}

@@ -1,0 +1,12 @@
+/**
+ * The host's functions inside a component: the imports of every world. Bundlers that are not told that they build for node
+ * take this file for `#host`; the imports stay as they are, for componentize-qjs.
+ *
+ * @module
+ */
+
+import { now } from 'windlass:runtime/clock@0.1.0';
+import { get as config } from 'windlass:runtime/config@0.1.0';
+import { write as log } from 'windlass:runtime/log@0.1.0';
+
+export { config, log, now };

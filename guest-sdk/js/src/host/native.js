@@ -1,0 +1,43 @@
+/**
+ * The host's functions outside of a component, which is in unit tests: those of the script that runs. Entry point: `during`.
+ *
+ * @module
+ */
+
+/** @import { Host } from '../../types/contract.js' */
+
+/** @type {Host | undefined} Calls are synchronous: there is one script at a time. */
+let current;
+
+/**
+ * Runs `call` with these functions.
+ *
+ * @template T
+ * @param {Host} host
+ * @param {() => T} call
+ * @returns {T}
+ */
+export function during(host, call) {
+  const before = current;
+  current = host;
+  try {
+    return call();
+  } finally {
+    current = before;
+  }
+}
+
+/** @returns {Host} */
+export function host() {
+  if (!current) throw new Error('there is no host outside of a component: in a test, make the call through a Script of windlass-sdk/testing');
+  return current;
+}
+
+/** @type {Host['config']} */
+export const config = () => host().config();
+
+/** @type {Host['log']} */
+export const log = (level, message, fields) => host().log(level, message, fields);
+
+/** @type {Host['now']} */
+export const now = () => host().now();

@@ -1,0 +1,39 @@
+/**
+ * Lines in the host's log. Entry point: `log`.
+ *
+ * @module
+ */
+
+/** @import * as sdk from '../types/index.js' */
+
+import { log as write } from '#host';
+import { printed } from './errors.js';
+
+/** @param {'debug' | 'info' | 'warn' | 'error'} level */
+const at =
+  (level) =>
+  /**
+   * @param {string} message
+   * @param {sdk.Fields} [fields]
+   */
+  (message, fields = {}) => {
+    write(
+      level,
+      printed(message),
+      Object.entries(fields).map(([name, value]) => [name, printed(value)]),
+    );
+  };
+
+export const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+
+// QuickJS has no console, and habit reaches for one.
+if (!('console' in globalThis)) {
+  /** @param {'debug' | 'info' | 'warn' | 'error'} level */
+  const joined =
+    (level) =>
+    /** @param {unknown[]} values */
+    (...values) =>
+      write(level, values.map(printed).join(' '), []);
+  const console = { debug: joined('debug'), log: joined('info'), info: joined('info'), warn: joined('warn'), error: joined('error') };
+  Object.assign(globalThis, { console });
+}

@@ -1,0 +1,32 @@
+/**
+ * Kinds, keys and owners of plain objects. Entry points: `kind`, `keyOf`, `controllerReference`.
+ *
+ * @module
+ */
+
+/** @import * as sdk from '../types/index.js' */
+
+import { text } from './check.js';
+
+/**
+ * @param {string} apiVersion
+ * @param {string} kind
+ */
+export const kind = (apiVersion, kind) => Object.freeze({ apiVersion: text('apiVersion', apiVersion), kind: text('kind', kind) });
+
+/** @param {{ metadata: sdk.ObjectKey }} object */
+export function keyOf({ metadata: { namespace, name } }) {
+  return namespace == null ? { name } : { namespace, name };
+}
+
+/**
+ * @param {sdk.KubernetesObject} owner
+ * @returns {sdk.OwnerReference}
+ */
+export function controllerReference({ apiVersion, kind, metadata: { name, uid } }) {
+  if (uid === undefined) throw new TypeError(`${kind} ${name} has no uid: take an owner that was read from a cluster`);
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+/** @param {{ metadata: sdk.ObjectMeta }} object */
+export const controllerOf = ({ metadata }) => metadata.ownerReferences?.find((reference) => reference.controller);

@@ -1,0 +1,144 @@
+/** What the contract gets from a guest's definitions. */
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { ApiError, TerminalError, config, defineMapper, defineReconciler, kind, log, now, requeueAfter } from 'windlass-sdk';
+import { Script } from 'windlass-sdk/testing';
+
+const Pod = kind('v1', 'Pod');
+const Deployment = kind('apps/v1', 'Deployment');
+const request = { cluster: 'alpha', key: { namespace: 'default', name: 'a' } };
+
+/** @param {any} reconcile */
+const reconciling = (reconcile) => defineReconciler({ describe: () => ({ title: 'test' }), reconcile });
+
+/** @param {any} describe */
+const describing = (describe) => defineReconciler({ describe, reconcile() {} });
+
+/** @param {any} thrown */
+const throwing = (thrown) =>
+  reconciling(() => {
+    throw thrown;
+  });
+
+test('a description gets every default, and its primary kind from its watch', () => {
+  const reconciler = describing(() => ({
+    title: 'all of it',
+    watches: [
+      { kind: Deployment },
+      { kind: Pod, enqueue: { byIndex: 'by-node' }, clusters: 'all', labelSelector: 'a=b', fieldSelector: 'metadata.name=x', changes: ['generation'], metadataOnly: true, options: { later: 'yes' } },
+    ],
+    indexes: [{ kind: Deployment, name: 'by-node', path: 'spec.node' }],
+  }));
+  const gvk = { group: 'apps', version: 'v1', kind: 'Deployment' };
+  const unset = { labelSelector: undefined, fieldSelector: undefined, changes: [], metadataOnly: false, options: [] };
+  assert.deepEqual(new Script().describe(reconciler), {
+    title: 'all of it',
+    primary: gvk,
+    watches: [
+      { kind: gvk, enqueue: { tag: 'primary' }, clusters: 'as-configured', ...unset },
+      {
+        kind: { group: '', version: 'v1', kind: 'Pod' },
+        enqueue: { tag: 'by-index', val: 'by-node' },
+        clusters: 'all',
+        labelSelector: 'a=b',
+        fieldSelector: 'metadata.name=x',
+        changes: ['generation'],
+        metadataOnly: true,
+        options: [['later', 'yes']],
+      },
+    ],
+    indexes: [{ kind: gvk, name: 'by-node', path: 'spec.node', namespacePath: undefined, options: [] }],
+    options: [],
+  });
+  assert.deepEqual(new Script().describe(describing(() => ({ title: 'named', primary: Pod }))).primary, { group: '', version: 'v1', kind: 'Pod' });
+});
+
+test('a description that the contract cannot carry fails the load in words', () => {
+  /** @type {[any, RegExp][]} */
+  const wrong = [
+    [{}, /title: expected a string/],
+    [{ title: 't', watches: [{ kind: Pod, enqueue: 'owner' }] }, /watches\[0\].enqueue: expected one of primary, controller-owner/],
+    [{ title: 't', watches: [{ kind: Pod, labels: 'x' }] }, /watches\[0\]: there is no labels; known are kind, enqueue/],
+    [{ title: 't', watches: [{ kind: Pod, changes: ['spec'] }] }, /watches\[0\].changes\[0\]: expected one of generation/],
+    [{ title: 't', indexes: [{ kind: Pod, name: 'x' }] }, /indexes\[0\].path: expected a string/],
+    [Promise.resolve({ title: 't' }), /describe returned a promise: make it a plain function/],
+  ];
+  for (const [description, message] of wrong) assert.throws(() => new Script().describe(describing(() => description)), { message });
+});
+
+test('a reconcile returns nothing, or when to run again', () => {
+  const outcome = (/** @type {any} */ answer) => new Script().reconcile(reconciling(() => answer), request);
+  assert.deepEqual(outcome(undefined), { outcome: 'done' });
+  assert.deepEqual(outcome(requeueAfter(0)), { outcome: 'requeue', afterMs: 0 });
+  assert.deepEqual(outcome(requeueAfter(1499.5)), { outcome: 'requeue', afterMs: 1500 });
+  for (const beyond of [-1, 2 ** 32, NaN, Infinity]) assert.throws(() => requeueAfter(beyond), RangeError);
+  assert.deepEqual(outcome({ requeueAfterMs: 2 ** 32 }).outcome, 'retry');
+  assert.deepEqual(outcome('later'), { outcome: 'retry', message: 'TypeError: what reconcile returned: expected an object, got "later"' });
+  assert.match(JSON.stringify(outcome(Promise.resolve())), /reconcile returned a promise/);
+});
+
+test('what is thrown is tried again, unless it is terminal', () => {
+  const conflict = new ApiError({ code: 'conflict', message: 'the object has changed', status: 409 });
+  /** @type {[any, string, string][]} */
+  const thrown = [
+    [conflict, 'retry', 'conflict: the object has changed'],
+    [new Error('writing the child', { cause: conflict }), 'retry', 'writing the child: conflict: the object has changed'],
+    [new TerminalError('writing the child', { cause: conflict }), 'terminal', 'writing the child: conflict: the object has changed'],
+    [new TerminalError(conflict), 'terminal', 'conflict: the object has changed'],
+    [new RangeError('too far'), 'retry', 'RangeError: too far'],
+    ['plain', 'retry', 'plain'],
+    [7, 'retry', '7'],
+    [{ tag: 'terminal' }, 'retry', '{"tag":"terminal"}'],
+    [undefined, 'retry', 'undefined was thrown'],
+  ];
+  for (const [error, outcome, message] of thrown) assert.deepEqual(new Script().reconcile(throwing(error), request), { outcome, message });
+});
+
+test('an error that is its own cause is told', () => {
+  const error = new Error('round');
+  error.cause = error;
+  const outcome = new Script().reconcile(throwing(error), request);
+  assert.match(JSON.stringify(outcome), /round: round/);
+});
+
+test('a bug is logged with where it is, an expected failure is not', () => {
+  const script = new Script();
+  script.reconcile(reconciling(() => /** @type {any} */ (undefined).name), request);
+  assert.match(script.lines[0].fields.at, /guest\.test\.js/);
+  assert.equal(script.lines[0].message, 'guest threw');
+  script.reconcile(throwing(new Error('not yet')), request);
+  script.reconcile(throwing(new ApiError({ code: 'timeout', message: 'no answer' })), request);
+  assert.equal(script.lines.length, 1);
+});
+
+test('config, time and log are the host’s', () => {
+  const script = new Script({ config: { greeting: 'salut' }, now: '2027-01-01T00:00:00Z' });
+  const reconciler = reconciling(() => {
+    log.info('greeted', { greeting: config().greeting, at: now(), count: 3, key: request.key, missing: undefined, error: new TypeError('no') });
+    log.debug('nothing');
+  });
+  assert.deepEqual(script.reconcile(reconciler, request), { outcome: 'done' });
+  const fields = { greeting: 'salut', at: '"2027-01-01T00:00:00.000Z"', count: '3', key: '{"namespace":"default","name":"a"}', missing: 'undefined', error: 'TypeError: no' };
+  assert.deepEqual(script.lines, [
+    { level: 'info', message: 'greeted', fields },
+    { level: 'debug', message: 'nothing', fields: {} },
+  ]);
+  assert.throws(() => config(), /no host outside of a component/);
+});
+
+test('a mapper turns objects into requests, of its own cluster unless it says another', () => {
+  const mapper = defineMapper((cluster, kind, objects) => [
+    ...objects.map(({ metadata: { name } }) => ({ name: `${kind.apiVersion}-${kind.kind}-${name}` })),
+    { cluster: 'west', key: objects[0] },
+    { key: { namespace: cluster.name, name: 'b' } },
+  ]);
+  const pod = { ...Pod, metadata: { namespace: 'default', name: 'a' } };
+  assert.deepEqual(new Script().map(mapper, 'alpha', Pod, [pod]), [
+    { cluster: 'alpha', key: { name: 'v1-Pod-a' } },
+    { cluster: 'west', key: { namespace: 'default', name: 'a' } },
+    { cluster: 'alpha', key: { namespace: 'alpha', name: 'b' } },
+  ]);
+  const wrong = defineMapper(() => [/** @type {any} */ ('a')]);
+  assert.throws(() => new Script().map(wrong, 'alpha', Pod, []), { message: /requests\[0\]: expected an object, got "a"/ });
+});

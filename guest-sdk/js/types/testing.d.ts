@@ -1,0 +1,125 @@
+/**
+ * Tests of a guest without WebAssembly: a script of the calls that it should make, and what each is answered.
+ *
+ * @packageDocumentation
+ */
+
+import type { RawDescription, RawMapper, RawReconciler } from './contract.js';
+import type { ClusterInfo } from './fleet.js';
+import type {
+  ApiCode,
+  ApiError,
+  ApplyOptions,
+  DeleteOptions,
+  EventOptions,
+  GetOptions,
+  KeyLike,
+  Kind,
+  KubernetesObject,
+  ListOptions,
+  ObjectKey,
+  Operation,
+  PatchOptions,
+  Page,
+  Request,
+  Selection,
+  WriteOptions,
+} from './index.js';
+
+/** What the host does after a reconcile. */
+export type Outcome =
+  | { outcome: 'done' }
+  | { outcome: 'requeue'; afterMs: number }
+  | { outcome: 'retry' | 'terminal'; message: string };
+
+/** A line in the log, its values printed. */
+export interface Line {
+  level: 'debug' | 'info' | 'warn' | 'error';
+  message: string;
+  fields: Record<string, string>;
+}
+
+/** An event that the guest recorded. */
+export interface Recorded {
+  cluster: string;
+  about: { apiVersion: string; kind: string } & ObjectKey;
+  type: 'normal' | 'warning';
+  reason: string;
+  action: string;
+  note: string;
+}
+
+/** A call that the guest should make next. */
+export interface Expected<A> {
+  /** What the call returns. */
+  answers(answer: A): void;
+  /** What the call fails with. */
+  fails(code: ApiCode, rest?: { message?: string; status?: number; reason?: string; details?: any; retryAfter?: number }): void;
+}
+
+/** The calls that the guest should make in one cluster, by the methods of the same name. */
+export interface ExpectedCluster {
+  /** Default answer: there is none. */
+  get<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, options?: GetOptions): Expected<T | undefined>;
+  /** One page; `listAll` asks for each. Default answer: nothing is selected. */
+  list<T extends KubernetesObject>(kind: Kind<T>, options?: ListOptions): Expected<readonly T[] | Partial<Page<T>>>;
+  /** Default answer: what was sent. */
+  create<T extends KubernetesObject>(object: T, options?: WriteOptions): Expected<T>;
+  /** Default answer: what was sent. */
+  update<T extends KubernetesObject>(object: T, options?: WriteOptions): Expected<T>;
+  /** Default answer: what was sent. */
+  updateStatus<T extends KubernetesObject>(object: T, options?: WriteOptions): Expected<T>;
+  /** Needs an answer. */
+  patch<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, patch: object, options?: PatchOptions): Expected<T>;
+  /** Default answer: what was sent. */
+  apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): Expected<T>;
+  /** Default answer: there was one. */
+  delete(kind: Kind, key: KeyLike, options?: DeleteOptions): Expected<boolean>;
+  deleteCollection(kind: Kind, selection?: Selection, options?: DeleteOptions): Expected<void>;
+  /** Needs an answer: for each operation what its method returns, or the error that it throws. */
+  batch(operations: readonly Operation<any>[]): Expected<readonly (unknown | ApiError)[]>;
+}
+
+/** The calls that the guest should make of `windlass-sdk/fleet`. */
+export interface ExpectedFleet {
+  /** Default answer: none. */
+  clusters(options?: { labelSelector?: string }): Expected<readonly ClusterInfo[]>;
+  /** Needed only to fail: a cluster that the script names can be opened at any time. */
+  open(name: string): Pick<Expected<never>, 'fails'>;
+  /** As that of a cluster. */
+  batch(operations: readonly (readonly [cluster: string, operation: Operation<any>])[]): Expected<readonly (unknown | ApiError)[]>;
+}
+
+/**
+ * The calls that a guest should make, in their order, and a host that answers them.
+ *
+ * Another call than the next one throws, and so does the end of a reconcile that has not made all of them. Events and log lines
+ * are no calls: they are kept.
+ *
+ * ```js
+ * const script = new Script({ config: { greeting: 'salut' } });
+ * const alpha = script.cluster('alpha');
+ * alpha.get(ConfigMap, key).answers(asking);
+ * alpha.apply(wanted, { force: true });
+ * assert.deepEqual(script.reconcile(reconciler, { cluster: 'alpha', key }), { outcome: 'done' });
+ * assert.equal(script.events[0].reason, 'Greeted');
+ * ```
+ */
+export class Script {
+  /** `config` is what the operator configured, default `{}`; `now` is the time, default 2026-01-31T09:30:00.000Z. */
+  constructor(options?: { config?: unknown; now?: string | Date });
+  /** The events that the guest recorded. */
+  readonly events: Recorded[];
+  /** The lines that the guest logged. */
+  readonly lines: Line[];
+  /** What the guest should ask the fleet. */
+  readonly fleet: ExpectedFleet;
+  /** What the guest should call in a cluster. */
+  cluster(name: string): ExpectedCluster;
+  /** Runs a reconcile in its cluster; all calls expected so far must be made. */
+  reconcile(reconciler: RawReconciler, request: Request): Outcome;
+  /** What the guest wants, with every default in its place. Throws what the guest throws. */
+  describe(reconciler: RawReconciler): RawDescription;
+  /** Runs a mapper; all calls expected so far must be made. Throws what the guest throws. */
+  map(mapper: RawMapper, cluster: string, kind: Kind, objects: readonly KubernetesObject[]): Request[];
+}
