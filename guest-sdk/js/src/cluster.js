@@ -25,7 +25,8 @@ export function during(call) {
   try {
     return call();
   } finally {
-    for (const handle of handles.splice(0)) handle[Symbol.dispose]?.();
+    // The engine's; a script has none.
+    for (const handle of handles.splice(0)) /** @type {Partial<Disposable>} */ (handle)[Symbol.dispose]?.();
   }
 }
 
@@ -172,6 +173,6 @@ export class Cluster {
   /** @param {readonly any[]} operations */
   batch(operations) {
     const sent = check.array('operations', operations).map((each, at) => madeHere(`operations[${at}]`, each));
-    return settle(sent, this.#raw.batch(sent));
+    return settle(this.#raw.batch(sent));
   }
 }

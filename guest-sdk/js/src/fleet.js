@@ -38,8 +38,5 @@ export function batch(operations) {
     const [cluster, operation] = check.array(`operations[${at}]`, each);
     return /** @type {[string, RawOperation]} */ ([check.text(`operations[${at}][0]`, cluster), madeHere(`operations[${at}][1]`, operation)]);
   });
-  return settle(
-    sent.map(([, operation]) => operation),
-    host.batch(sent),
-  );
+  return settle(host.batch(sent));
 }

@@ -202,32 +202,27 @@ export function page({ items, continueToken, resourceVersion }) {
 }
 
 /**
- * What the methods of these operations would have returned or thrown.
+ * What became of each operation of a batch.
  *
- * @param {readonly RawOperation[]} operations
  * @param {readonly RawResult<RawReply>[]} results
  * @returns {any}
  */
-export function settle(operations, results) {
-  return results.map((result, at) => {
-    if (result.tag === 'ok') return { status: 'fulfilled', value: value(operations[at].tag, result.val) };
-    if (operations[at].tag === 'delete' && result.val.code === 'not-found') return { status: 'fulfilled', value: false };
+export function settle(results) {
+  return results.map((result) => {
+    if (result.tag === 'ok') return { status: 'fulfilled', value: value(result.val) };
     return { status: 'rejected', reason: apiError(result.val) };
   });
 }
 
-/**
- * @param {RawOperation['tag']} tag
- * @param {RawReply} reply
- */
-function value(tag, reply) {
+/** @param {RawReply} reply */
+function value(reply) {
   switch (reply.tag) {
     case 'object':
       return JSON.parse(reply.val);
     case 'page':
       return page(reply.val);
     case 'nothing':
-      return tag === 'delete' ? true : undefined;
+      return undefined;
   }
 }
 

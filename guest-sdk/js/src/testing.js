@@ -319,13 +319,11 @@ function answered(tag, answer) {
       return { value: { items: items.map((/** @type {any} */ item) => JSON.stringify(item)), continueToken, resourceVersion } };
     }
     case 'delete':
-      return answer ? { value: undefined } : { failure: raw(absent()) };
+      return answer ? { value: undefined } : { failure: raw(new ApiError({ code: 'not-found', message: 'there is none', status: 404, reason: 'NotFound' })) };
     default:
       return { value: JSON.stringify(answer) };
   }
 }
-
-const absent = () => new ApiError({ code: 'not-found', message: 'there is none', status: 404, reason: 'NotFound' });
 
 /**
  * @param {readonly RawOperation['tag'][]} tags
@@ -345,8 +343,7 @@ function replies(tags, answers) {
 function reply(tag, answer) {
   if (answer instanceof ApiError) return { tag: 'err', val: raw(answer) };
   const came = answered(tag, answer);
-  if ('failure' in came) return { tag: 'err', val: came.failure };
-  if (came.value == null) return { tag: 'ok', val: { tag: 'nothing' } };
+  if (tag === 'delete' || !('value' in came) || came.value === null) return { tag: 'ok', val: { tag: 'nothing' } };
   return { tag: 'ok', val: tag === 'list' ? { tag: 'page', val: came.value } : { tag: 'object', val: came.value } };
 }
 

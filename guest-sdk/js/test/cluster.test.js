@@ -114,16 +114,17 @@ test('a batch answers as the methods would', () => {
     operation.create(object),
     operation.apply(object),
   ]);
+  const gone = new ApiError({ code: 'not-found', message: 'there is none', status: 404 });
   const taken = new ApiError({ code: 'already-exists', message: 'there is one', status: 409 });
-  script.cluster('alpha').batch(operations).answers([undefined, object, true, false, { items: [object], continueToken: 'x' }, taken, object]);
+  script.cluster('alpha').batch(operations).answers([undefined, object, undefined, gone, { items: [object], continueToken: 'x' }, taken, object]);
   const results = within(script, (cluster) => cluster.batch(operations));
   const [none, found, deleted, absent, page, created] = results;
   assert.deepEqual([none, found], [{ status: 'fulfilled', value: undefined }, { status: 'fulfilled', value: object }]);
-  assert.deepEqual([deleted, absent], [{ status: 'fulfilled', value: true }, { status: 'fulfilled', value: false }]);
+  assert.deepEqual([deleted, absent], [{ status: 'fulfilled', value: undefined }, { status: 'rejected', reason: gone }]);
   assert.deepEqual(page.status === 'fulfilled' && page.value, { items: [object], continueToken: 'x', resourceVersion: '1' });
   assert.equal(created.status === 'rejected' && created.reason.code, 'already-exists');
   assert.deepEqual(values([none, found]), [undefined, object]);
-  assert.throws(() => values(results), { name: 'ApiError', code: 'already-exists' });
+  assert.throws(() => values(results), { name: 'ApiError', code: 'not-found' });
 });
 
 test('the fleet names, opens and batches clusters', () => {

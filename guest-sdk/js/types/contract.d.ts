@@ -115,8 +115,6 @@ export interface RawCluster {
   deleteCollection(kind: Gvk, selection: RawSelection, options: DeleteArguments): void;
   recordEvent(event: RawEvent): void;
   batch(operations: RawOperation[]): RawResult<RawReply>[];
-  /** Gives the handle back to the host, where the engine can. */
-  [Symbol.dispose]?(): void;
 }
 
 export interface RawClusterInfo {

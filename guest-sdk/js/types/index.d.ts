@@ -73,7 +73,7 @@ export function kind<T extends KubernetesObject = KubernetesObject>(apiVersion: 
 /** Namespace and name of an object. */
 export interface ObjectKey {
   /** Absent for cluster-scoped objects. */
-  namespace?: string | null;
+  namespace?: string;
   name: string;
 }
 
@@ -305,21 +305,21 @@ export interface Cluster {
   /** Iterates over every object that is selected, asking for a page when the one before is used up. */
   listAll<T extends KubernetesObject>(kind: Kind<T>, options?: ListOptions): Generator<T, void, undefined>;
   /** Creates an object and returns it as stored. */
-  create<T extends KubernetesObject>(object: T, options?: WriteOptions): T;
+  create<T extends KubernetesObject>(object: T, options?: WriteOptions): T & KubernetesObject;
   /**
    * Replaces an object and returns it as stored. With `metadata.resourceVersion` only if that is still its version; otherwise
    * the error `conflict`.
    */
-  update<T extends KubernetesObject>(object: T, options?: WriteOptions): T;
+  update<T extends KubernetesObject>(object: T, options?: WriteOptions): T & KubernetesObject;
   /** Replaces the status of an object, and nothing else of it. */
-  updateStatus<T extends KubernetesObject>(object: T, options?: WriteOptions): T;
+  updateStatus<T extends KubernetesObject>(object: T, options?: WriteOptions): T & KubernetesObject;
   /** Patches an object and returns it as stored. */
   patch<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, patch: object, options?: PatchOptions): T;
   /**
    * Server-side apply: creates or changes the object so that it has these fields, and drops those that this reconciler applied
    * before and are no longer there. Returns it as stored.
    */
-  apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): T;
+  apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): T & KubernetesObject;
   /** Deletes an object; returns whether there was one. */
   delete(kind: Kind, key: KeyLike, options?: DeleteOptions): boolean;
   /** Deletes every object of a kind that is selected. */
@@ -344,15 +344,16 @@ export type Settled<O extends readonly Operation<any>[]> = {
   -readonly [I in keyof O]: Result<O[I] extends Operation<infer R> ? R : never>;
 };
 
-/** Calls for {@link Cluster.batch}, with the arguments and results of the methods of the same name. */
+/** Calls for {@link Cluster.batch}, with the arguments and, but for a delete, the results of the methods of the same name. */
 export const operation: {
   get<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, options?: GetOptions): Operation<T | undefined>;
   list<T extends KubernetesObject>(kind: Kind<T>, options?: ListOptions): Operation<Page<T>>;
-  create<T extends KubernetesObject>(object: T, options?: WriteOptions): Operation<T>;
-  update<T extends KubernetesObject>(object: T, options?: WriteOptions): Operation<T>;
+  create<T extends KubernetesObject>(object: T, options?: WriteOptions): Operation<T & KubernetesObject>;
+  update<T extends KubernetesObject>(object: T, options?: WriteOptions): Operation<T & KubernetesObject>;
   patch<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, patch: object, options?: PatchOptions): Operation<T>;
-  apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): Operation<T>;
-  delete(kind: Kind, key: KeyLike, options?: DeleteOptions): Operation<boolean>;
+  apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): Operation<T & KubernetesObject>;
+  /** Answers nothing; in a batch an absent object is the error `not-found`. */
+  delete(kind: Kind, key: KeyLike, options?: DeleteOptions): Operation<undefined>;
 };
 
 /** The values of a batch's results; throws the first failure. */

@@ -76,7 +76,7 @@ export interface ExpectedCluster {
   /** Default answer: there was one. */
   delete(kind: Kind, key: KeyLike, options?: DeleteOptions): Expected<boolean>;
   deleteCollection(kind: Kind, selection?: Selection, options?: DeleteOptions): Expected<void>;
-  /** Needs an answer: for each operation what its method returns, or the error that it throws. */
+  /** Needs an answer: for each operation its value, or an ApiError. */
   batch(operations: readonly Operation<any>[]): Expected<readonly (unknown | ApiError)[]>;
 }
 

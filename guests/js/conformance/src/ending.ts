@@ -1,0 +1,37 @@
+/** Cases about how a reconcile ends. Entry point: `end`. */
+
+import { type Requeue, TerminalError, requeueAfter } from 'windlass-sdk';
+import { ConfigMap, type Scene } from './scene';
+
+/** Ends as the case says. */
+export function end(name: string, scene: Scene): Requeue | void {
+  switch (name) {
+    case 'done':
+      return;
+    case 'requeue':
+      return requeueAfter(90_000);
+    case 'requeue-now':
+      return requeueAfter(0);
+    case 'retry':
+      throw new Error('not yet');
+    case 'terminal':
+      throw new TerminalError('never');
+    case 'retry-api':
+      return void unavailable(scene);
+    case 'terminal-api':
+      try {
+        return void unavailable(scene);
+      } catch (error) {
+        throw new TerminalError('reading', { cause: error });
+      }
+    case 'exception':
+      throw new Error('broken');
+    default:
+      throw new TerminalError(`there is no case ${JSON.stringify(name)}`);
+  }
+}
+
+/** A call that fails. */
+function unavailable({ cluster, at }: Scene): ConfigMap | undefined {
+  return cluster.get(ConfigMap, at('answers-503'), { live: true });
+}
