@@ -85,8 +85,7 @@ impl Sandbox {
         let cache = options.cache.as_ref().map(open).transpose()?;
         let plain = linker(&engine, false).map_err(SandboxError::Link)?;
         let with_fleet = linker(&engine, true).map_err(SandboxError::Link)?;
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let processors = Processors::new(options.processors.unwrap_or_else(cores));
+        let processors = Processors::new(options.processors.unwrap_or_else(all_but_one));
         let processors = Arc::new(processors);
         let ticker = Ticker::start(&engine, processors.clone()).map_err(SandboxError::Thread)?;
         Ok(Self {
@@ -209,6 +208,12 @@ impl Drop for Sweeper {
             inner.sweeping.store(false, Ordering::SeqCst);
         }
     }
+}
+
+/// How many calls may compute at once beside what has to go on meanwhile: watches, transport, leases, probes.
+fn all_but_one() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors - 1).max(1)
 }
 
 fn linker(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<Call>> {

@@ -277,7 +277,12 @@ impl Code {
         let last_words = session.store.data_mut().end();
         let failure = match outcome {
             Ok(Ok(value)) => return Ok((value, session)),
-            Ok(Err(error)) => failure::explain(&error, session.store.data(), last_words.as_deref()),
+            Ok(Err(error)) => {
+                // To walk through what is left of the guest takes time too, which is its tenant's.
+                let call = session.store.data_mut();
+                turn.of(async move { failure::explain(&error, call, last_words.as_deref()) })
+                    .await
+            }
             Err(_) if turn.is_waiting() => failure::timed_out_in_line(identity.limits.timeout),
             Err(_) => failure::timed_out_waiting(identity.limits.timeout),
         };
@@ -285,7 +290,10 @@ impl Code {
             identity.hit(limit);
         }
         tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
-        self.sandbox.discard(session).await;
+        match session.is_large() {
+            true => self.sandbox.discard(session).await,
+            false => turn.of(async { drop(session) }).await,
+        }
         Err(failure)
     }
 

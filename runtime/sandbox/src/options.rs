@@ -22,7 +22,8 @@ pub struct Options {
     /// Longest `describe()`, in time that it runs; on a machine that is busy with other things it may take longer by the clock.
     /// Default: 50 ms.
     pub describe_timeout: Duration,
-    /// Calls that compute at once. Default: one per processor of the machine, as guests have threads.
+    /// Calls that compute at once. Default: one for each processor of the machine but one, which is left to watches, transport, leases
+    /// and probes; at least one.
     pub processors: Option<usize>,
     /// Where components are compiled. Default: in this process.
     pub compiler: Compiler,

@@ -15,7 +15,7 @@ use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    Guest, GuestOptions, Inspection, Limits, Options, Revision, Sandbox, Source, Tenant,
+    Guest, GuestOptions, Inspection, Limits, LoadError, Options, Revision, Sandbox, Source, Tenant,
 };
 
 /// The SHA-256 of a component, printed in hexadecimal.
@@ -78,6 +78,33 @@ pub(crate) struct Order<'a> {
     pub(crate) digest: Digest,
 }
 
+/// Why a reconciler cannot be as its document asks.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    /// What is wrong, and what to do.
+    pub(crate) problem: String,
+    /// Whether the fault lies with this host, so that it may pass by itself.
+    pub(crate) may_pass: bool,
+}
+
+impl From<String> for Trouble {
+    fn from(problem: String) -> Self {
+        Self {
+            problem,
+            may_pass: false,
+        }
+    }
+}
+
+impl From<LoadError> for Trouble {
+    fn from(error: LoadError) -> Self {
+        Self {
+            problem: chain(&error),
+            may_pass: error.is_of_the_host(),
+        }
+    }
+}
+
 /// The guests of this process.
 pub(crate) struct Guests {
     sandbox: Sandbox,
@@ -122,7 +149,7 @@ impl Guests {
     ///
     /// # Errors
     /// What is wrong, and what to do: nothing has changed then.
-    pub(crate) async fn controller(&mut self, order: Order<'_>) -> Result<Controller, String> {
+    pub(crate) async fn controller(&mut self, order: Order<'_>) -> Result<Controller, Trouble> {
         let Order {
             name,
             spec,
@@ -140,10 +167,7 @@ impl Guests {
         let timeout = limits.timeout;
         let options = self.options(name, spec, grant.clone(), limits)?;
         let tenant = options.tenant.name().clone();
-        let guest = self
-            .guest(name, options, revision)
-            .await
-            .map_err(|error| chain(&error))?;
+        let guest = self.guest(name, options, revision).await?;
         let parts = guest.controller_parts();
         let controller_name = ControllerName::new(name).map_err(|error| error.to_string())?;
         let mut builder = Controller::builder(controller_name)
@@ -165,7 +189,8 @@ impl Guests {
         for index in parts.indexes {
             builder = builder.index(index);
         }
-        builder.build(guest).map_err(|error| error.to_string())
+        let controller = builder.build(guest).map_err(|error| error.to_string())?;
+        Ok(controller)
     }
 
     /// The largest component that is loaded, in bytes.
@@ -198,22 +223,18 @@ impl Guests {
         path: &Path,
         bytes: Option<Vec<u8>>,
         digest: Digest,
-    ) -> Result<Revision, String> {
+    ) -> Result<Revision, Trouble> {
         if let Some(revision) = self.revisions.get(&digest) {
             return Ok(revision.clone());
         }
         let Some(bytes) = bytes else {
-            return Err(format!("revision {} is not kept any more", digest.short()));
+            return Err(format!("revision {} is not kept any more", digest.short()).into());
         };
         let source = Source::Bytes {
             name: path.display().to_string(),
             bytes,
         };
-        let revision = self
-            .sandbox
-            .load(source)
-            .await
-            .map_err(|error| chain(&error))?;
+        let revision = self.sandbox.load(source).await?;
         self.revisions.insert(digest, revision.clone());
         Ok(revision)
     }
@@ -247,7 +268,7 @@ impl Guests {
         name: &str,
         options: GuestOptions,
         revision: Revision,
-    ) -> Result<Arc<Guest>, windlass_sandbox::LoadError> {
+    ) -> Result<Arc<Guest>, LoadError> {
         let tenant = options.tenant.name().to_string();
         let there = self.roster.guest(name);
         if let Some(guest) = there.filter(|guest| guest.status().tenant == tenant) {

@@ -2,20 +2,23 @@
 //!
 //! Whatever cannot be brought in line keeps what ran before, and the board says why.
 
+mod failed;
 mod pin;
 
 use crate::board::{Board, Entry};
 use crate::guest_build::{built, built_path};
-use crate::guests::{Digest, Guests, Order, Terms};
+use crate::guests::{Digest, Guests, Order, Terms, Trouble};
 use crate::kinds::{Bytes, ReconcilerSpec};
 use crate::load::{Configuration, Document};
 use crate::reloads::{Reload, Reloads};
 use crate::rollback::Refusal;
 use crate::view::{RollbackReply, RollbackRequest};
+use failed::Failed;
 use pin::{Choice, Pin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::io::AsyncReadExt;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::{ControllerName, TenantName};
@@ -43,8 +46,8 @@ struct Slot {
     previous: Option<Digest>,
     /// The roll back that is in effect.
     pin: Option<Pin>,
-    /// What was tried last and failed, and why. It is not tried again until something changes.
-    failed: Option<(Recipe, String)>,
+    /// What was tried last and failed; none: the guest could not even be read.
+    failed: Option<Failed<Option<Recipe>>>,
     /// What is wrong now.
     problem: Option<String>,
 }
@@ -231,6 +234,12 @@ impl Reconcilers {
         }
     }
 
+    /// When something that failed for the host's own reasons is to be tried again, by [`Reconcilers::changes`].
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let failed = self.slots.values().filter_map(|slot| slot.failed.as_ref());
+        failed.filter_map(Failed::due).min()
+    }
+
     /// How many run.
     pub(crate) fn running(&self) -> usize {
         self.slots
@@ -282,14 +291,13 @@ impl Slot {
         spec: &ReconcilerSpec,
         terms: Terms,
     ) -> Result<Vec<Change>, String> {
-        let told = |message: String| document.problem(message).to_string();
         let File { path, content } = File::read(document, spec, guests.largest_component()).await;
         let held = content.as_ref().ok().map(|bytes| Digest::of(bytes));
         self.pin = self.pin.filter(|pin| pin.holds(held));
         let (digest, bytes) = match (self.pin, content) {
             (Some(pin), _) => (pin.to, None),
             (None, Ok(bytes)) => (Digest::of(&bytes), Some(bytes)),
-            (None, Err(problem)) => return Err(told(problem)),
+            (None, Err(trouble)) => return Err(self.fail(None, document, trouble)),
         };
         let recipe = Recipe {
             spec: spec.clone(),
@@ -300,10 +308,11 @@ impl Slot {
             self.failed = None;
             return Ok(Vec::new());
         }
-        if let Some((failed, problem)) = &self.failed
-            && *failed == recipe
+        if let Some(failed) = &self.failed
+            && failed.of.as_ref() == Some(&recipe)
+            && !failed.is_due(Instant::now())
         {
-            return Err(problem.clone());
+            return Err(failed.problem.clone());
         }
         let name = &document.identity.name;
         let order = Order {
@@ -331,12 +340,20 @@ impl Slot {
                 (self.running, self.failed) = (Some(recipe), None);
                 Ok(changes)
             }
-            Err(error) => {
-                let problem = told(error);
-                self.failed = Some((recipe, problem.clone()));
-                Err(problem)
-            }
+            Err(trouble) => Err(self.fail(Some(recipe), document, trouble)),
         }
+    }
+
+    /// Notes that this was tried in vain, and says so.
+    fn fail(&mut self, tried: Option<Recipe>, document: &Document, trouble: Trouble) -> String {
+        let Trouble { problem, may_pass } = trouble;
+        let problem = document.problem(problem).to_string();
+        let failed = Failed::new(tried, problem.clone());
+        self.failed = Some(match may_pass {
+            true => failed.again_after(self.failed.as_ref(), Instant::now()),
+            false => failed,
+        });
+        problem
     }
 
     /// Serves another revision that is kept, or what the file holds again.
@@ -406,7 +423,7 @@ fn terms(configuration: &Configuration, spec: &ReconcilerSpec) -> Terms {
 /// What a guest is read from, and what was found there.
 struct File {
     path: PathBuf,
-    content: Result<Vec<u8>, String>,
+    content: Result<Vec<u8>, Trouble>,
 }
 
 impl File {
@@ -416,7 +433,7 @@ impl File {
                 let content = read(&path, most).await;
                 (path, content)
             }
-            Err(problem) => (document.resolve(&spec.guest.path), Err(problem)),
+            Err(problem) => (document.resolve(&spec.guest.path), Err(problem.into())),
         };
         Self { path, content }
     }
@@ -449,7 +466,7 @@ pub(crate) fn component(document: &Document, spec: &ReconcilerSpec) -> Result<Pa
 }
 
 /// The component's bytes; of one that is too large no more than it takes to say so.
-async fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+async fn read(path: &Path, most: usize) -> Result<Vec<u8>, Trouble> {
     let bytes = async {
         let mut bytes = Vec::new();
         let file = tokio::fs::File::open(path).await?;
@@ -467,14 +484,14 @@ async fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
             path.display(),
             Bytes(size),
             Bytes(most as u64)
-        )),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!(
-            "{}: no such file: check spec.guest.path",
-            path.display()
-        )),
-        Err(error) => Err(format!(
-            "{}: the guest cannot be read: {error}",
-            path.display()
-        )),
+        )
+        .into()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(format!("{}: no such file: check spec.guest.path", path.display()).into())
+        }
+        Err(error) => Err(Trouble {
+            problem: format!("{}: the guest cannot be read: {error}", path.display()),
+            may_pass: true,
+        }),
     }
 }

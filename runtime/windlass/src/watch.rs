@@ -41,6 +41,8 @@ pub(crate) struct Watch {
     /// Set when an event found no room: every target may have changed.
     overflowed: Arc<AtomicBool>,
     targets: BTreeSet<Target>,
+    /// Targets that have changed, and that nobody was told of.
+    noted: BTreeSet<Target>,
     /// Folders that the watcher knows, with how deep.
     watched: BTreeMap<PathBuf, RecursiveMode>,
     /// When folders that are wanted and not in `watched` are tried again.
@@ -72,6 +74,7 @@ impl Watch {
             events,
             overflowed,
             targets,
+            noted: BTreeSet::new(),
             watched,
             retry_at: Instant::now(),
         })
@@ -116,26 +119,28 @@ impl Watch {
     /// Waits until some targets have changed, and the change is over. Dropping the future loses nothing but the wait.
     pub(crate) async fn changed(&mut self) -> BTreeSet<Target> {
         loop {
-            let Some(first) = self.first_event().await else {
-                return self.targets.clone();
-            };
-            let mut changed = BTreeSet::new();
-            self.note(&first, &mut changed);
-            if changed.is_empty() && !self.overflowed.load(Ordering::Acquire) {
+            if self.nothing_noted() {
+                let Some(first) = self.first_event().await else {
+                    return self.targets.clone();
+                };
+                self.note(&first);
+            }
+            if self.nothing_noted() {
                 continue;
             }
             let end = Instant::now() + LONGEST;
             while let Ok(Some(path)) =
                 timeout_at(end.min(Instant::now() + QUIET), self.events.recv()).await
             {
-                self.note(&path, &mut changed);
+                self.note(&path);
             }
             // A folder may have come below one that is watched.
             self.update();
+            let noted = std::mem::take(&mut self.noted);
             return if self.overflowed.swap(false, Ordering::AcqRel) {
                 self.targets.clone()
             } else {
-                changed
+                noted
             };
         }
     }
@@ -155,13 +160,14 @@ impl Watch {
         }
     }
 
-    fn note(&self, path: &Path, changed: &mut BTreeSet<Target>) {
-        changed.extend(
-            self.targets
-                .iter()
-                .filter(|target| target.covers(path))
-                .cloned(),
-        );
+    fn note(&mut self, path: &Path) {
+        let targets = self.targets.iter();
+        self.noted
+            .extend(targets.filter(|target| target.covers(path)).cloned());
+    }
+
+    fn nothing_noted(&self) -> bool {
+        self.noted.is_empty() && !self.overflowed.load(Ordering::Acquire)
     }
 }
 

@@ -142,6 +142,14 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// Whether the fault lies with the host, so that the same component may load later.
+    #[must_use]
+    pub fn is_of_the_host(&self) -> bool {
+        matches!(self, Self::Host { .. })
+    }
+}
+
 /// Names for a sentence, at most eight of them.
 fn list(names: &[String]) -> String {
     const MOST: usize = 8;

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use windlass_fleet::TenantName;
 use windlass_fleet::queue::TenantOptions;
 
@@ -81,13 +82,19 @@ impl Reload {
         }
     }
 
-    /// Waits until something has changed; rolls back meanwhile what is asked for.
+    /// Waits until something has changed or is to be tried again; rolls back meanwhile what is asked for.
     async fn changed(&mut self) -> BTreeSet<Target> {
-        let changed = self.watch.changed();
-        tokio::pin!(changed); // not dropped half way: what it has noticed would be forgotten
         loop {
+            let due = self.reconcilers.due().map(Instant::from_std);
+            let again = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                changed = &mut changed => return changed,
+                changed = self.watch.changed() => return changed,
+                () = again => return BTreeSet::new(),
                 Some(asked) = self.asked.recv() => {
                     roll_back(&self.host, &mut self.reconcilers, asked).await;
                 }

@@ -47,6 +47,10 @@ pub(crate) const WORKLOAD: Workload = Workload {
         &["test-log"],
         &["test-requeue"],
         &["test-calls"],
+        &["test-storm"],
+        &["test-forge"],
+        &["test-leak"],
+        &["test-huge"],
         &["js/test-runaway"],
     ],
 };
@@ -56,6 +60,8 @@ fn config(guest: &str) -> &'static str {
     match guest {
         "test-log" => r#"{"lines": 100000, "length": 100}"#,
         "test-requeue" => r#"{"after": 0}"#,
+        "test-storm" => r#"{"live": false}"#,
+        "test-huge" => r#"{"what": "object", "size": 4000000}"#,
         _ => "{}",
     }
 }

@@ -175,6 +175,35 @@ async fn half_a_file_is_refused_and_the_whole_one_is_taken_once_it_is_there() ->
     Ok(())
 }
 
+/// Sets how many descriptors a running program may have.
+async fn allow_descriptors(program: &Program, most: &str) -> Result<()> {
+    let pid = program.pid().context("it runs")?;
+    let status = tokio::process::Command::new("prlimit")
+        .args([&format!("--pid={pid}"), &format!("--nofile={most}:")])
+        .status()
+        .await?;
+    ensure!(status.success(), "prlimit: {status}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_failed_for_the_hosts_own_reasons_is_tried_again_when_nothing_changes() -> Result<()> {
+    let mut scene = Scene::start().await?;
+    let mark = scene.program.line_count();
+    allow_descriptors(&scene.program, "4").await?;
+    replace(&scene.file(), &saying("FROM")?)?;
+    scene
+        .program
+        .line_with_from(mark, "the guest cannot be read: Too many open files", SOON)
+        .await?;
+    allow_descriptors(&scene.program, "1024").await?;
+    scene.greets("a", "hello, world, FROM ").await?;
+    scene
+        .status_is("no problem any more", |status| status["problem"] == "")
+        .await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn of_two_changes_in_a_moment_the_last_one_stays() -> Result<()> {
     let scene = Scene::start().await?;

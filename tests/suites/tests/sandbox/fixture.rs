@@ -31,14 +31,21 @@ use windlass_sandbox::{
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The engine and the guests' threads of all tests of this process.
+/// Guests that compute at once: the guests of all tests share them, and some of these do nothing but loop.
+const PROCESSORS: usize = 2;
+
 pub(crate) fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
-    SANDBOX.get_or_init(|| Sandbox::new(Options::default()).expect("an engine"))
+    let options = Options {
+        processors: Some(PROCESSORS),
+        ..Options::default()
+    };
+    SANDBOX.get_or_init(|| Sandbox::new(options).expect("an engine"))
 }
 
 fn threads() -> &'static GuestRuntime {
     static THREADS: OnceLock<GuestRuntime> = OnceLock::new();
-    THREADS.get_or_init(|| GuestRuntime::new(Some(2)).expect("threads"))
+    THREADS.get_or_init(|| GuestRuntime::new(Some(PROCESSORS)).expect("threads"))
 }
 
 /// Simulated clusters that are engaged, and a running manager. Ends with it.

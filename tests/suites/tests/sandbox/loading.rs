@@ -43,8 +43,10 @@ fn renamed(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
 fn every_guest_built_by_plain_cargo_is_small() -> Result<()> {
     for name in names()? {
         let size = std::fs::metadata(guest(&name))?.len();
+        // One guest calls every function that there is.
+        let most = if name == "conformance" { 320 } else { 128 };
         assert!(
-            size < 128 << 10,
+            size < most << 10,
             "{name} has {size} bytes: see what of the SDK it brings along"
         );
     }
