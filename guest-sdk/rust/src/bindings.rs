@@ -13,7 +13,7 @@
 )]
 
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: "wit",
     world: "fleet-reconcile",
     pub_export_macro: true,
     default_bindings_module: "windlass_sdk::bindings",
@@ -24,7 +24,7 @@ wit_bindgen::generate!({
 /// The optional export `mapper`.
 pub mod mapped {
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "wit",
         inline: "
             package windlass:sdk;
             world mapped { export windlass:runtime/mapper@0.1.0; }

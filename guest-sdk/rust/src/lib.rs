@@ -159,18 +159,18 @@ macro_rules! guest {
     ($type:ty) => {
         const _: () = {
             #[allow(dead_code, reason = "exported only from a component")]
-            type Guest = $crate::export::Adapter<$type>;
+            type WindlassGuest = $crate::export::Adapter<$type>;
             #[cfg(target_arch = "wasm32")]
-    $crate::bindings::export!(Guest with_types_in $crate::bindings);
+    $crate::bindings::export!(WindlassGuest with_types_in $crate::bindings);
         };
     };
     ($type:ty, mapper) => {
         $crate::guest!($type);
         const _: () = {
             #[allow(dead_code, reason = "exported only from a component")]
-            type Guest = $crate::export::Adapter<$type>;
+            type WindlassGuest = $crate::export::Adapter<$type>;
             #[cfg(target_arch = "wasm32")]
-    $crate::bindings::mapped::export!(Guest with_types_in $crate::bindings::mapped);
+    $crate::bindings::mapped::export!(WindlassGuest with_types_in $crate::bindings::mapped);
         };
     };
 }

@@ -5,6 +5,7 @@ use crate::digest::Digest;
 use crate::engine::Sandbox;
 use crate::instance::Code;
 use crate::revision::{LoadError, Revision};
+use std::time::Duration;
 use windlass_fleet::Rule;
 use windlass_fleet::source::WatchClusters;
 
@@ -15,6 +16,10 @@ pub struct Inspection {
     pub digest: Digest,
     /// Bytes of the component.
     pub size: usize,
+    /// How long it took to compile; none: that was done and kept before.
+    pub compiling: Option<Duration>,
+    /// Bytes of memory that an instance has when it has described itself: what every reconcile of it takes at least.
+    pub memory: usize,
     /// The smallest world of the contract that it fits, for example `windlass:runtime/reconcile@0.1.0`.
     pub world: String,
     /// Interfaces that it imports, sorted.
@@ -48,11 +53,13 @@ impl Revision {
     /// [`LoadError`] when `describe()` fails or what it answers cannot be.
     pub async fn inspect(&self, sandbox: &Sandbox, config: &str) -> Result<Inspection, LoadError> {
         let code = Code::bind(sandbox, self, true)?;
-        let description = code.describe_alone(config).await?;
+        let (description, memory) = code.describe_alone(config).await?;
         let needed = needed_rules(&description, self.functions());
         Ok(Inspection {
             digest: self.digest(),
             size: self.size(),
+            compiling: self.compiling(),
+            memory,
             world: self.world(),
             imports: self.imports().to_vec(),
             exports: self.exports().to_vec(),

@@ -131,8 +131,11 @@ impl Code {
         Ok(Description::check(raw, self.mapper.is_some())?)
     }
 
-    /// As [`Self::describe`], for a component that is no guest of anybody's yet.
-    pub(crate) async fn describe_alone(&self, config: &str) -> Result<Description, LoadError> {
+    /// As [`Self::describe`], for a component that is no guest of anybody's yet; and how much memory its instance had, in bytes.
+    pub(crate) async fn describe_alone(
+        &self,
+        config: &str,
+    ) -> Result<(Description, usize), LoadError> {
         let name = ControllerName::new("check").map_err(|error| LoadError::Host {
             problem: error.to_string(),
         })?;
@@ -144,7 +147,8 @@ impl Code {
             Limits::default(),
             History::default(),
         );
-        self.describe(identity).await
+        let description = self.describe(identity.clone()).await?;
+        Ok((description, identity.ledger().memory_peak()))
     }
 
     /// Runs `reconcile`, in an instance of its own or in one that waited for another call.

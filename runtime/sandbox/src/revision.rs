@@ -12,6 +12,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 
 /// Where a component comes from.
@@ -50,6 +51,8 @@ struct Inner {
     digest: Digest,
     /// Bytes of the component.
     size: usize,
+    /// How long it took to compile; none: that was done before.
+    compiling: Option<Duration>,
     component: Component,
     /// Sorted.
     imports: Vec<String>,
@@ -79,12 +82,22 @@ impl Sandbox {
         })
         .await?;
         let size = bytes.len();
-        let component = match self.cached(digest).await {
-            Some(component) => component,
+        let (component, compiling) = match self.cached(digest).await {
+            Some(component) => (component, None),
             None => self.compiled(&name, digest, bytes).await?,
         };
         let sandbox = self.clone();
-        aside(move || sandbox.check(&name, digest, size, component)).await
+        aside(move || {
+            let revision = sandbox.check(&name, digest, size, component)?;
+            Ok(Inner {
+                compiling,
+                ..revision
+            })
+        })
+        .await
+        .map(|inner| Revision {
+            inner: Arc::new(inner),
+        })
     }
 
     /// The component, if it was compiled before and that was kept.
@@ -103,22 +116,25 @@ impl Sandbox {
         name: &str,
         digest: Digest,
         bytes: Bytes,
-    ) -> Result<Component, LoadError> {
+    ) -> Result<(Component, Option<Duration>), LoadError> {
         let _alone = self.compiling().await;
         if let Some(component) = self.cached(digest).await {
-            return Ok(component); // somebody else wanted the same, and was first
+            return Ok((component, None)); // somebody else wanted the same, and was first
         }
+        let start = Instant::now();
         let code = compiler::run(&self.options().compiler, self.engine(), bytes)
             .await
             .map_err(|error| not_compiled(name, error))?;
-        let sandbox = self.clone();
+        let (sandbox, took) = (self.clone(), start.elapsed());
         aside(move || {
             if let Some(cache) = sandbox.cache() {
                 cache.put(&digest, &code);
             }
-            compiler::load(sandbox.engine(), &code).map_err(|error| LoadError::Host {
+            let component = compiler::load(sandbox.engine(), &code);
+            let component = component.map_err(|error| LoadError::Host {
                 problem: format!("the compiler's answer is of no use: {error:#}"),
-            })
+            })?;
+            Ok((component, Some(took)))
         })
         .await
     }
@@ -129,21 +145,19 @@ impl Sandbox {
         digest: Digest,
         size: usize,
         component: Component,
-    ) -> Result<Revision, LoadError> {
+    ) -> Result<Inner, LoadError> {
         let (imports, exports) = link::names(self.engine(), &component);
         link::check_names(name, &imports, &exports)?;
         link::check_types(name, self, &component)?;
         let functions = link::cluster_functions(self.engine(), &component);
-        let inner = Inner {
+        Ok(Inner {
             digest,
             size,
+            compiling: None,
             component,
             imports,
             exports,
             functions,
-        };
-        Ok(Revision {
-            inner: Arc::new(inner),
         })
     }
 }
@@ -190,6 +204,11 @@ impl Revision {
     #[must_use]
     pub fn size(&self) -> usize {
         self.inner.size
+    }
+
+    /// How long it took to compile; none: that was done before.
+    pub(crate) fn compiling(&self) -> Option<Duration> {
+        self.inner.compiling
     }
 
     /// Whether it calls other clusters.

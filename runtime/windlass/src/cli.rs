@@ -62,8 +62,21 @@ pub(crate) enum Command {
     /// Builds the guests of DIR/windlass.yaml, starts an in-memory cluster for each folder of DIR/seed (or alpha, beta and
     /// gamma) in place of the Providers and the local cluster, fills them with the manifests in DIR/seed, and runs.
     Dev(DevArgs),
+    /// Begin a guest: a project that builds and passes its own tests
+    ///
+    /// Writes a small reconciler, its tests, the SDK of its language and a windlass.yaml into a new folder.
+    New(NewArgs),
     /// Build a guest into a component
+    ///
+    /// The language is that of the marker in DIR: Cargo.toml, package.json, pyproject.toml, go.mod or guest.c. Each command that is
+    /// run is said; the component is DIR/.windlass/guest.wasm.
     Build(BuildArgs),
+    /// Run a guest's component against an in-memory fleet and compare what comes of it
+    ///
+    /// For each folder DIR/tests/NAME: fills in-memory clusters from its `seed`, as `dev` does, runs DIR/windlass.yaml or its own until
+    /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
+    /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
+    Test(TestArgs),
     /// Tell what a component needs and offers
     Check(CheckArgs),
     /// Print the RBAC that the manager's own credentials need for a configuration
@@ -144,12 +157,59 @@ pub(crate) struct IdleArgs {
     pub(crate) idle_timeout: Interval,
 }
 
+/// `new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The folder to make; its last part is the guest's name
+    #[arg(value_name = "NAME")]
+    pub(crate) folder: PathBuf,
+    /// The language to write it in
+    #[arg(long, short, value_enum)]
+    pub(crate) lang: Lang,
+}
+
+/// A language that there is a template for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Lang {
+    /// Rust
+    Rust,
+    /// TypeScript
+    #[value(alias = "ts")]
+    Typescript,
+    /// JavaScript
+    #[value(alias = "js")]
+    Javascript,
+    /// Python
+    Python,
+    /// Go
+    Go,
+    /// C
+    C,
+}
+
 /// `build`.
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
     /// The folder of the guest's source
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
+    /// Build again after every save, until interrupted
+    #[arg(long, short)]
+    pub(crate) watch: bool,
+}
+
+/// `test`.
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// The folder with windlass.yaml and tests
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Only this test; may be given several times
+    #[arg(long = "case", value_name = "NAME")]
+    pub(crate) cases: Vec<String>,
+    /// How long a test may take until nothing is left to do
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) timeout: Interval,
 }
 
 /// `check`.
@@ -161,6 +221,9 @@ pub(crate) struct CheckArgs {
     /// The config that it is asked with, for guests that need one
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(crate) config: String,
+    /// Print only the rules for what it watches and owns, as YAML to paste into its Reconciler
+    #[arg(long)]
+    pub(crate) rules: bool,
 }
 
 /// `rbac`.

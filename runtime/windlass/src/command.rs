@@ -4,11 +4,15 @@ pub(crate) mod build;
 pub(crate) mod check;
 pub(crate) mod dev;
 pub(crate) mod get;
+pub(crate) mod new;
 pub(crate) mod rbac;
 pub(crate) mod requeue;
 pub(crate) mod rollback;
 pub(crate) mod run;
+pub(crate) mod test;
 
+use crate::cli::Format;
+use crate::idle::Report;
 use std::process::ExitCode;
 
 /// Done.
@@ -16,3 +20,15 @@ pub(crate) const DONE: ExitCode = ExitCode::SUCCESS;
 
 /// Something failed that was told already.
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
+
+/// Prints how a run that was to end when idle went; one that a signal ended has nothing to tell.
+///
+/// # Errors
+/// When the report cannot be turned into JSON.
+fn finish(report: Option<Report>, format: Format) -> anyhow::Result<ExitCode> {
+    let Some(report) = report else {
+        return Ok(DONE);
+    };
+    report.print(format)?;
+    Ok(if report.done { DONE } else { FAILED })
+}

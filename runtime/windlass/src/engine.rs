@@ -29,7 +29,8 @@ fn myself() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("windlass"))
 }
 
-fn usual_cache() -> Option<PathBuf> {
+/// Where the environment says that a user's caches are.
+pub(crate) fn usual_cache() -> Option<PathBuf> {
     let folder = |variable| std::env::var_os(variable).map(PathBuf::from);
     let caches = folder("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let caches = caches.or_else(|| Some(folder("HOME")?.join(".cache")))?;

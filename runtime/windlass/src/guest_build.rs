@@ -1,11 +1,31 @@
-//! Builds guests from source. Entry points: [`build`], and [`built`] for what was built before.
+//! Builds guests from source, whatever their language. Entry points: [`build`], and [`built`] for what was built before.
 
+mod c;
 mod cargo;
+mod componentize;
+mod contract;
+mod fetched;
+mod go;
+mod language;
+mod npm;
+mod python;
+mod settings;
+mod tool;
 
+use language::Language;
+use settings::World;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a built guest is kept in its source folder.
 const BUILT: &str = ".windlass/guest.wasm";
+
+/// Where builds leave what is on the way to it.
+const WORK: &str = ".windlass/build";
+
+/// How often a build looks whether another one has ended.
+const LOCKED: Duration = Duration::from_millis(50);
 
 /// Why a guest does not build.
 #[derive(Debug, thiserror::Error)]
@@ -15,25 +35,46 @@ pub(crate) enum BuildError {
     NoFolder(PathBuf),
     /// No language is recognised.
     #[error(
-        "{0}: there is no guest to build: it has no Cargo.toml (guests in other languages are built by their own tools; give their .wasm file instead of a folder)"
+        "{0}: there is no guest to build: it has none of {markers} (a guest that is built by other tools is named by its .wasm file)",
+        markers = Language::markers()
     )]
     NoGuest(PathBuf),
+    /// Several languages are recognised.
+    #[error(
+        "{folder}: the guest could be in several languages, it has {found}: write language = \"…\" (rust, javascript, python, go or c) into {folder}/windlass.toml"
+    )]
+    SeveralGuests {
+        /// The guest.
+        folder: PathBuf,
+        /// Which.
+        found: String,
+    },
+    /// What the project says of its build cannot be used.
+    #[error("{path}: {why}")]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A tool is not installed.
     #[error("{tool} is needed to build {folder} and was not found: {remedy}")]
     NoTool {
         /// The tool.
-        tool: &'static str,
+        tool: String,
         /// The guest.
         folder: PathBuf,
         /// How to get it.
         remedy: String,
     },
-    /// The compiler refused; it has said why on standard error.
-    #[error("{folder}: the guest does not build ({status}): mend what the compiler says above")]
-    Compiler {
+    /// A tool refused; it has said why on standard error.
+    #[error("{folder}: the guest does not build ({tool}: {status}): mend what {tool} says above")]
+    Tool {
+        /// The tool.
+        tool: String,
         /// The guest.
         folder: PathBuf,
-        /// How the compiler ended.
+        /// How it ended.
         status: std::process::ExitStatus,
     },
     /// The build brought no component, or several.
@@ -46,6 +87,16 @@ pub(crate) enum BuildError {
         /// How many.
         found: usize,
     },
+    /// The module does not fit the contract.
+    #[error("{module}: no component of world {world} can be made of it: {why}")]
+    Component {
+        /// What was compiled.
+        module: PathBuf,
+        /// What it should be.
+        world: World,
+        /// What is missing or wrong.
+        why: String,
+    },
     /// A file could not be read or written.
     #[error("{path}: {error}")]
     Io {
@@ -56,20 +107,56 @@ pub(crate) enum BuildError {
     },
 }
 
-/// Builds the guest in `folder` and returns the path of its component. The compiler's messages go to standard error.
-/// Dropping the future stops the build.
+/// A failure to read or write this file.
+fn io_error(path: &Path) -> impl Fn(std::io::Error) -> BuildError + use<> {
+    let path = path.to_owned();
+    move |error| BuildError::Io {
+        path: path.clone(),
+        error,
+    }
+}
+
+/// Builds the guest in `folder` and returns the path of its component. Each command that is run is said on standard error, and so is
+/// what it says. One build of a folder waits for another. Dropping the future stops the build.
 ///
 /// # Errors
 /// [`BuildError`] says what is missing or refused.
 pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
-    if !folder.is_dir() {
-        return Err(BuildError::NoFolder(folder.to_owned()));
-    }
-    if !folder.join("Cargo.toml").is_file() {
-        return Err(BuildError::NoGuest(folder.to_owned()));
-    }
-    let artifact = cargo::build(folder).await?;
+    let language = Language::of(folder)?;
+    // Tools run in the folder: what they are given must mean the same there.
+    let source = std::path::absolute(folder).map_err(io_error(folder))?;
+    state_folder(&source).map_err(io_error(&source))?;
+    let work = source.join(WORK);
+    std::fs::create_dir_all(&work).map_err(io_error(&work))?;
+    let _lock = lock(&work.join("lock")).await?;
+    let artifact = match language {
+        Language::Rust => cargo::build(&source).await,
+        Language::JavaScript => npm::build(&source, &work).await,
+        Language::Python => python::build(&source, &work).await,
+        Language::Go => go::build(&source, &work).await,
+        Language::C => c::build(&source, &work).await,
+    }?;
     keep(folder, &artifact)
+}
+
+/// Waits until nobody else has the lock, and holds it until the file is dropped.
+async fn lock(path: &Path) -> Result<File, BuildError> {
+    let file = File::create(path).map_err(io_error(path))?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => tokio::time::sleep(LOCKED).await,
+            Err(std::fs::TryLockError::Error(error)) => return Err(io_error(path)(error)),
+        }
+    }
+}
+
+/// Whether there is a guest to build.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn recognise(folder: &Path) -> Result<(), BuildError> {
+    Language::of(folder).map(|_| ())
 }
 
 /// Where a build of `folder` leaves its component.
@@ -85,18 +172,14 @@ pub(crate) fn built(folder: &Path) -> Option<PathBuf> {
 /// Puts the component where everybody finds it, in one step, so that a watcher never sees half of it.
 fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
     let path = built_path(folder);
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |error| BuildError::Io { path, error }
-    };
-    let bytes = std::fs::read(artifact).map_err(io(artifact))?;
+    let bytes = std::fs::read(artifact).map_err(io_error(artifact))?;
     if std::fs::read(&path).is_ok_and(|old| old == bytes) {
         return Ok(path);
     }
-    state_folder(folder).map_err(io(&path))?;
+    state_folder(folder).map_err(io_error(&path))?;
     let fresh = path.with_extension(format!("wasm.{}", std::process::id()));
-    std::fs::write(&fresh, bytes).map_err(io(&fresh))?;
-    std::fs::rename(&fresh, &path).map_err(io(&path))?;
+    std::fs::write(&fresh, bytes).map_err(io_error(&fresh))?;
+    std::fs::rename(&fresh, &path).map_err(io_error(&path))?;
     Ok(path)
 }
 

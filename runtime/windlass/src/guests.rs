@@ -281,14 +281,6 @@ impl Guests {
     }
 }
 
-/// A component that fits the contract. Nothing of it has run.
-///
-/// # Errors
-/// Why it is no guest, and what to do.
-pub(crate) async fn load(options: Options, path: &Path) -> Result<Revision> {
-    load_into(&small_sandbox(options)?, path).await
-}
-
 /// What a component needs and offers, asked with this `config` (JSON).
 ///
 /// # Errors
@@ -317,7 +309,11 @@ pub(crate) fn small_sandbox(options: Options) -> Result<Sandbox> {
     })
 }
 
-async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
+/// A component that fits the contract. Nothing of it has run.
+///
+/// # Errors
+/// Why it is no guest, and what to do.
+pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
     let bytes = tokio::fs::read(path)
         .await
         .map_err(|error| match error.kind() {

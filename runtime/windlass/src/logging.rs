@@ -14,8 +14,7 @@ pub(crate) const VARIABLE: &str = "WINDLASS_LOG";
 ///
 /// # Errors
 /// When the filter cannot be read.
-pub(crate) fn start(filter: Option<&str>) -> anyhow::Result<()> {
-    let text = filter.unwrap_or("info");
+pub(crate) fn start(text: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(text).map_err(|error| {
         anyhow::anyhow!(
             "the log filter {text:?} cannot be read: {error}; write for example info,guest=debug"

@@ -1,6 +1,7 @@
 //! Windlass: WebAssembly reconcilers across many Kubernetes clusters. Flags → command → exit code.
 
 mod output;
+mod embedded;
 mod document;
 mod kinds;
 mod cli;
@@ -21,13 +22,15 @@ mod roster;
 mod accounts;
 mod host;
 mod clusters;
-mod guest_build;
 mod engine;
+mod guest_build;
+mod scaffold;
 mod guests;
 mod reloads;
 mod reconcilers;
 mod rbac;
 mod simulated;
+mod cases;
 mod signals;
 mod admin;
 mod idle;
@@ -55,7 +58,14 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let variable = std::env::var(logging::VARIABLE).ok();
-    logging::start(cli.log.as_deref().or(variable.as_deref()))?;
+    let filter = cli.log.as_deref().or(variable.as_deref());
+    // The result of tests is what they print.
+    let usual = if matches!(cli.command, Command::Test(_)) {
+        "warn"
+    } else {
+        "info"
+    };
+    logging::start(filter.unwrap_or(usual))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("windlass")
@@ -66,7 +76,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::Run(args) => command::run::execute(args, format, engine).await,
             Command::Dev(args) => command::dev::execute(args, format, engine).await,
+            Command::New(args) => command::new::execute(&args, format),
             Command::Build(args) => command::build::execute(args, format, engine).await,
+            Command::Test(args) => command::test::execute(args, format, engine).await,
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Get(args) => command::get::execute(args, format).await,

@@ -1,4 +1,4 @@
-//! What the in-memory fleet of `dev` holds at first. Entry point: [`Seed::read`].
+//! What the in-memory fleet of `dev` and `test` holds at first. Entry points: [`Seed::with_local`] and [`Layout::read`].
 
 use crate::document::{Problem, split};
 use serde_json::Value as Json;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The folder of the local cluster's manifests.
-const LOCAL: &str = "local";
+pub(crate) const LOCAL: &str = "local";
 
 /// The clusters of a fleet that names none.
 const DEFAULT_CLUSTERS: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -29,10 +29,59 @@ impl Seed {
     /// # Errors
     /// Every manifest that cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
+        let Layout {
+            everywhere,
+            mut clusters,
+            local,
+        } = Layout::read(folder)?;
+        if clusters.is_empty() {
+            clusters = DEFAULT_CLUSTERS
+                .map(|name| (name.to_owned(), Vec::new()))
+                .into();
+        }
+        for own in clusters.values_mut() {
+            *own = ordered(everywhere.iter().chain(own.iter()).cloned().collect());
+        }
+        let local = local.map(ordered);
+        Ok(Self { clusters, local })
+    }
+
+    /// As [`Seed::read`], with an empty local cluster if there is none and it is wanted.
+    ///
+    /// # Errors
+    /// Every manifest that cannot be read, in one message.
+    pub(crate) fn with_local(folder: &Path, wanted: bool) -> anyhow::Result<Self> {
+        let mut seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
+        if wanted {
+            seed.local.get_or_insert_default();
+        }
+        Ok(seed)
+    }
+}
+
+/// Manifests by cluster, as a folder has them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Layout {
+    /// Of the folder itself: for each of the fleet's clusters.
+    pub(crate) everywhere: Vec<Json>,
+    /// Of its subfolders: for the cluster of each one's name.
+    pub(crate) clusters: BTreeMap<String, Vec<Json>>,
+    /// Of the subfolder `local`, if there is one.
+    pub(crate) local: Option<Vec<Json>>,
+}
+
+impl Layout {
+    /// Reads a folder, which may be absent.
+    ///
+    /// # Errors
+    /// Every manifest that cannot be read.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let (files, folders) = entries(folder, &mut problems);
-        let shared = objects(&files, &mut problems);
-        let mut seed = Self::default();
+        let mut layout = Self {
+            everywhere: objects(&files, &mut problems),
+            ..Self::default()
+        };
         for subfolder in folders {
             let name = subfolder
                 .file_name()
@@ -48,25 +97,26 @@ impl Seed {
             }
             let own = objects(&files, &mut problems);
             if name == LOCAL {
-                seed.local = Some(ordered(own));
+                layout.local = Some(own);
             } else {
-                seed.clusters.insert(name, own);
+                layout.clusters.insert(name, own);
             }
         }
-        if seed.clusters.is_empty() {
-            seed.clusters = DEFAULT_CLUSTERS
-                .map(|name| (name.to_owned(), Vec::new()))
-                .into();
-        }
-        for own in seed.clusters.values_mut() {
-            *own = ordered(shared.iter().chain(own.iter()).cloned().collect());
-        }
         if problems.is_empty() {
-            Ok(seed)
+            Ok(layout)
         } else {
             Err(problems)
         }
     }
+}
+
+/// All problems of manifests in one error.
+pub(crate) fn unreadable(what: &str, problems: &[Problem]) -> anyhow::Error {
+    let said: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("\n  {problem}"))
+        .collect();
+    anyhow::anyhow!("{what} cannot be read{}", said.concat())
 }
 
 /// The manifests and the subfolders of a folder, each sorted. A folder that does not exist has none.

@@ -7,12 +7,12 @@ mod shed;
 use crate::accounts::Accounts;
 use crate::admin;
 use crate::board::Board;
-use crate::cli::{Format, IdleArgs};
+use crate::cli::IdleArgs;
 use crate::clusters;
 use crate::guests::Guests;
 use crate::heartbeat::Heartbeat;
 use crate::host::Host;
-use crate::idle;
+use crate::idle::{self, Report};
 use crate::kinds::{Kind, ManagerSpec, TenantSpec};
 use crate::load::{Configuration, Merged, load, merge};
 use crate::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
@@ -29,7 +29,6 @@ use reload::Reload;
 pub(crate) use reload::source_folders;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::net::TcpListener;
@@ -54,17 +53,15 @@ pub(crate) struct Session {
     pub(crate) admin: Option<SocketAddr>,
     /// Whether and when to end by itself.
     pub(crate) idle: IdleArgs,
-    /// How results are printed.
-    pub(crate) format: Format,
     /// Where guests are compiled.
     pub(crate) engine: Options,
 }
 
-/// Runs until a signal, or until idle if that is asked for, and drains.
+/// Runs until a signal, or until idle if that is asked for, and drains. Returns how it went when it ended by itself.
 ///
 /// # Errors
 /// When nothing can start: every reason is in the message.
-pub(crate) async fn run(session: Session) -> Result<ExitCode> {
+pub(crate) async fn run(session: Session) -> Result<Option<Report>> {
     let stop = CancellationToken::new();
     stop_on_signals(stop.clone())?;
     raise_descriptor_limit();
@@ -128,13 +125,13 @@ impl Prepared {
         })
     }
 
-    /// Runs until stopped or idle, drains, and says how it went.
+    /// Runs until stopped or idle, drains, and returns how it went.
     async fn serve(
         self,
         session: Session,
         listener: TcpListener,
         stop: CancellationToken,
-    ) -> Result<ExitCode> {
+    ) -> Result<Option<Report>> {
         let bound = self.manager.build()?.bind();
         let mut problems = self.merged.problems;
         let mut providers = Providers::default();
@@ -169,11 +166,11 @@ impl Prepared {
         stop.cancel();
         drop(simulated);
         reload.await.context("the reload ended early")?;
-        let code = watched.await.context("the wait to be idle ended early")??;
+        let report = watched.await.context("the wait to be idle ended early")?;
         shed.abort();
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
-        Ok(code)
+        Ok(report)
     }
 }
 
@@ -193,32 +190,23 @@ impl Session {
     }
 }
 
-/// Ends the session once there is nothing left to do, and says how that went.
+/// Ends the session once there is nothing left to do, and returns how that went.
 async fn end_when_idle(
     session: Session,
     host: Arc<Host>,
     stop: CancellationToken,
-) -> Result<ExitCode> {
+) -> Option<Report> {
     if !session.idle.exit_when_idle {
-        return Ok(ExitCode::SUCCESS);
+        return None;
     }
-    let waited = stop
-        .run_until_cancelled(idle::wait(
-            &host,
-            session.simulated.as_deref(),
-            session.idle.idle_timeout.0,
-        ))
-        .await;
-    let Some(report) = waited else {
-        return Ok(ExitCode::SUCCESS);
-    };
-    report.print(session.format)?;
+    let wait = idle::wait(
+        &host,
+        session.simulated.as_deref(),
+        session.idle.idle_timeout.0,
+    );
+    let report = stop.run_until_cancelled(wait).await?;
     stop.cancel();
-    Ok(if report.done {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Some(report)
 }
 
 /// A manager with the clusters and tenants of the documents, or those that stand in for them.

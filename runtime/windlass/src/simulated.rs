@@ -1,7 +1,7 @@
 //! The in-memory fleet of `dev`. Entry point: [`Simulated::start`].
 
 use crate::guest_build::state_folder;
-use crate::seed::Seed;
+use crate::seed::{LOCAL, Seed};
 use anyhow::{Context, Result, bail};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,6 @@ use windlass_fleet::cluster::{ClusterConfig, Provenance};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
-
-/// The name of the local cluster's context, as its folder below `seed`.
-const LOCAL: &str = "local";
 
 /// Clusters in this process, filled.
 pub(crate) struct Simulated {
@@ -87,6 +84,11 @@ impl Simulated {
     /// The names of the fleet's clusters; the local one has none.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.clusters.keys().cloned().collect()
+    }
+
+    /// A cluster as its server has it; `local` is the local one.
+    pub(crate) fn cluster(&self, name: &str) -> Option<windlass_apiserver::Cluster> {
+        self.server.cluster(name)
     }
 
     /// How many changes a cluster has stored since it was filled.

@@ -17,6 +17,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 const QUIET: Duration = Duration::from_millis(100);
 /// … or, if something keeps happening, after so long.
 const LONGEST: Duration = Duration::from_secs(1);
+/// What builds leave beside sources.
+const BUILT: [&str; 3] = ["target", "node_modules", "__pycache__"];
 /// How often folders that could not be watched are tried again.
 const RETRY: Duration = Duration::from_secs(2);
 /// Events that wait; what comes beyond counts as a change of everything.
@@ -29,7 +31,7 @@ pub(crate) enum Target {
     File(PathBuf),
     /// The files directly in a folder.
     Folder(PathBuf),
-    /// Everything below a folder, but `target`, `node_modules` and what begins with a dot.
+    /// Everything below a folder, but `target`, `node_modules`, `__pycache__` and what begins with a dot.
     Tree(PathBuf),
 }
 
@@ -230,7 +232,7 @@ impl Target {
             Self::Tree(folder) => path.strip_prefix(absolute(folder)).is_ok_and(|rest| {
                 rest.components().all(|part| {
                     let part = part.as_os_str().to_string_lossy();
-                    !part.starts_with('.') && part != "target" && part != "node_modules"
+                    !part.starts_with('.') && !BUILT.contains(&&*part)
                 })
             }),
         }

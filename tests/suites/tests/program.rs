@@ -2,8 +2,12 @@
 
 #[path = "program/bad.rs"]
 mod bad;
+#[path = "program/building.rs"]
+mod building;
 #[path = "program/busy.rs"]
 mod busy;
+#[path = "program/cases.rs"]
+mod cases;
 #[path = "program/check.rs"]
 mod check;
 #[path = "program/crash.rs"]
@@ -14,6 +18,8 @@ mod dev;
 mod get;
 #[path = "program/examples.rs"]
 mod examples;
+#[path = "program/languages.rs"]
+mod languages;
 #[path = "program/leading.rs"]
 mod leading;
 #[path = "program/objects.rs"]

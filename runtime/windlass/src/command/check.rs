@@ -3,7 +3,7 @@
 use crate::cli::{CheckArgs, Format};
 use crate::guest_build::built;
 use crate::guests;
-use crate::output::{Tone, size};
+use crate::output::{Tone, size, spent};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::path::Path;
@@ -26,6 +26,11 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         false => args.file,
     };
     let told = guests::inspect(engine, &path, &args.config).await?;
+    if args.rules {
+        // To be pasted or piped: nothing else is printed.
+        anstream::print!("{}", indented("", &told.rules_yaml));
+        return Ok(super::DONE);
+    }
     match format {
         Format::Json => {
             anstream::println!("{}", serde_json::to_string_pretty(&as_json(&path, &told))?)
@@ -41,6 +46,8 @@ fn as_json(path: &Path, told: &Inspection) -> serde_json::Value {
         "title": told.title,
         "world": told.world,
         "bytes": told.size,
+        "compileSeconds": told.compiling.map(|took| took.as_secs_f64()),
+        "memoryBytes": told.memory,
         "digest": told.digest.to_string(),
         "imports": told.imports,
         "exports": told.exports,
@@ -66,6 +73,13 @@ fn as_text(path: &Path, told: &Inspection) -> String {
     section("title", std::slice::from_ref(&told.title));
     section("world", std::slice::from_ref(&told.world));
     section("size", &[size(told.size as u64)]);
+    let compiling = match told.compiling {
+        Some(took) => spent(took.as_secs_f64()),
+        None => "done before and kept; --cache none compiles it again".to_owned(),
+    };
+    section("compiles", &[compiling]);
+    let memory = format!("{} of every call's instance", size(told.memory as u64));
+    section("memory", &[memory]);
     section("digest", &[told.digest.to_string()]);
     section("imports", &told.imports);
     section("exports", &told.exports);
@@ -74,9 +88,12 @@ fn as_text(path: &Path, told: &Inspection) -> String {
     section("watches", &told.watches);
     section("indexes", &told.indexes);
     text.push_str("\nrules for what it watches and owns, to paste into its Reconciler (add those for what else it reads and writes):\n");
-    text.push_str("  rules:\n");
-    for line in told.rules_yaml.lines() {
-        text.push_str(&format!("    {line}\n"));
-    }
+    text.push_str(&indented("  ", &told.rules_yaml));
     text
+}
+
+/// The rules as the field of a Reconciler's `spec`.
+fn indented(before: &str, rules: &str) -> String {
+    let lines = rules.lines().map(|line| format!("{before}  {line}\n"));
+    format!("{before}rules:\n{}", lines.collect::<String>())
 }

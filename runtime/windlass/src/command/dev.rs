@@ -8,7 +8,6 @@ use crate::seed::Seed;
 use crate::session::{self, Session};
 use crate::simulated::Simulated;
 use anyhow::{Result, bail};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -31,7 +30,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         &load(std::slice::from_ref(&file)),
     )
     .configuration;
-    let seed = seed(&args.folder, &configuration)?;
+    let seed = Seed::with_local(&args.folder.join("seed"), configuration.asks_for_local())?;
     let built = SystemTime::now();
     build_guests(&configuration).await;
     let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
@@ -45,25 +44,9 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         built: Some(built),
         admin: args.admin,
         idle: args.idle,
-        format,
         engine,
     };
-    session::run(session).await
-}
-
-/// The clusters and their first objects. There is a local cluster if the seed has one or a document asks for it.
-fn seed(folder: &Path, configuration: &Configuration) -> Result<Seed> {
-    let mut seed = Seed::read(&folder.join("seed")).map_err(|problems| {
-        let said: Vec<String> = problems
-            .iter()
-            .map(|problem| format!("\n  {problem}"))
-            .collect();
-        anyhow::anyhow!("the seed cannot be read{}", said.concat())
-    })?;
-    if configuration.asks_for_local() {
-        seed.local.get_or_insert_default();
-    }
-    Ok(seed)
+    super::finish(session::run(session).await?, format)
 }
 
 /// Builds every source folder. A guest that does not build is told by its reconciler, the others run.

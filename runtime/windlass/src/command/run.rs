@@ -14,14 +14,13 @@ pub(crate) async fn execute(
     format: Format,
     engine: Options,
 ) -> anyhow::Result<ExitCode> {
-    session::run(Session {
+    let session = Session {
         files: args.files,
         simulated: None,
         built: None,
         admin: args.admin,
         idle: args.idle,
-        format,
         engine,
-    })
-    .await
+    };
+    super::finish(session::run(session).await?, format)
 }

@@ -1,10 +1,9 @@
 //! Builds Rust guests with cargo. Entry point: [`build`].
 
-use crate::guest_build::BuildError;
+use super::BuildError;
+use super::tool::{Tool, on_path};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
-use tokio::process::Command;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -20,13 +19,14 @@ const HOST_FLAGS: [&str; 5] = [
     "RUSTC_WORKSPACE_WRAPPER",
 ];
 
+const RUST: &str = "install Rust from https://rustup.rs";
+
 /// Builds the package in `folder` and returns the component in cargo's own target folder.
 pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     let toolchain = Toolchain::find(folder).await?;
     toolchain.ensure_target(folder).await?;
     toolchain.ensure_linker(folder)?;
-    let mut cargo = command("cargo", folder);
-    cargo
+    let messages = tool("cargo", folder, RUST)
         .args([
             "build",
             "--release",
@@ -35,15 +35,10 @@ pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
             "--message-format",
             "json-render-diagnostics",
         ])
-        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER);
-    let output = output("cargo", folder, cargo).await?;
-    if !output.status.success() {
-        return Err(BuildError::Compiler {
-            folder: folder.to_owned(),
-            status: output.status,
-        });
-    }
-    let components = components(&String::from_utf8_lossy(&output.stdout), folder);
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER)
+        .output()
+        .await?;
+    let components = components(&messages, folder);
     match components.as_slice() {
         [one] => Ok(one.clone()),
         others => Err(BuildError::NotOne {
@@ -53,6 +48,13 @@ pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     }
 }
 
+/// A tool of the Rust toolchain, without flags that are meant for others.
+fn tool(name: &str, folder: &Path, remedy: &str) -> Tool {
+    HOST_FLAGS
+        .into_iter()
+        .fold(Tool::new(name, folder, remedy), Tool::without_env)
+}
+
 /// The toolchain that cargo uses in the folder.
 struct Toolchain {
     sysroot: PathBuf,
@@ -60,17 +62,10 @@ struct Toolchain {
 
 impl Toolchain {
     async fn find(folder: &Path) -> Result<Self, BuildError> {
-        let mut rustc = command("rustc", folder);
-        rustc.args(["--print", "sysroot"]);
-        let output = output("rustc", folder, rustc).await?;
-        if !output.status.success() {
-            return Err(BuildError::Compiler {
-                folder: folder.to_owned(),
-                status: output.status,
-            });
-        }
+        let rustc = tool("rustc", folder, RUST).args(["--print", "sysroot"]);
+        let sysroot = rustc.ask().await?.unwrap_or_default();
         Ok(Self {
-            sysroot: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()),
+            sysroot: PathBuf::from(sysroot.trim()),
         })
     }
 
@@ -80,24 +75,13 @@ impl Toolchain {
         if library.is_dir() {
             return Ok(());
         }
-        tracing::info!(target = TARGET, "getting a Rust target");
-        let status = command("rustup", folder)
-            .args(["target", "add", TARGET])
-            .stdout(Stdio::null())
-            .status()
-            .await
-            .map_err(|error| start_error("rustup", folder, error))?;
-        if status.success() {
-            return Ok(());
-        }
         let remedy = format!(
-            "rustup target add {TARGET} failed ({status}): run it yourself with a network connection"
+            "install the Rust target {TARGET} with your package manager, or Rust from https://rustup.rs"
         );
-        Err(BuildError::NoTool {
-            tool: "the Rust target wasm32-unknown-unknown",
-            folder: folder.to_owned(),
-            remedy,
-        })
+        tool("rustup", folder, &remedy)
+            .args(["target", "add", TARGET])
+            .run()
+            .await
     }
 
     fn ensure_linker(&self, folder: &Path) -> Result<(), BuildError> {
@@ -107,69 +91,14 @@ impl Toolchain {
             .flatten()
             .flatten()
             .map(|host| host.path().join("bin").join(LINKER));
-        if candidates.any(|path| path.is_file()) || on_path(LINKER) {
+        if candidates.any(|path| path.is_file()) || on_path(LINKER).is_some() {
             return Ok(());
         }
-        let remedy =
-            "toolchains from rustup have it: install Rust from https://rustup.rs".to_owned();
         Err(BuildError::NoTool {
-            tool: LINKER,
+            tool: LINKER.to_owned(),
             folder: folder.to_owned(),
-            remedy,
+            remedy: format!("toolchains from rustup have it: {RUST}"),
         })
-    }
-}
-
-fn on_path(tool: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(tool).is_file()))
-}
-
-fn command(tool: &str, folder: &Path) -> Command {
-    let mut command = Command::new(tool);
-    command
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    for variable in HOST_FLAGS {
-        command.env_remove(variable);
-    }
-    command
-}
-
-/// Runs a tool to its end and takes what it writes to standard output; the rest goes to the user at once.
-async fn output(
-    tool: &'static str,
-    folder: &Path,
-    mut command: Command,
-) -> Result<Output, BuildError> {
-    let child = command.stdout(Stdio::piped()).spawn();
-    let child = child.map_err(|error| start_error(tool, folder, error))?;
-    child
-        .wait_with_output()
-        .await
-        .map_err(|error| start_error(tool, folder, error))
-}
-
-fn start_error(tool: &'static str, folder: &Path, error: std::io::Error) -> BuildError {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            let remedy = match tool {
-                "rustup" => format!(
-                    "install the Rust target {TARGET} with your package manager, or Rust from https://rustup.rs"
-                ),
-                _ => "install Rust from https://rustup.rs".to_owned(),
-            };
-            BuildError::NoTool {
-                tool,
-                folder: folder.to_owned(),
-                remedy,
-            }
-        }
-        _ => BuildError::Io {
-            path: PathBuf::from(tool),
-            error,
-        },
     }
 }
 

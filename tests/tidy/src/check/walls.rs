@@ -101,12 +101,13 @@ fn imports(krate: Crate<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Lints are the workspace's; the sandbox alone may set its own.
+/// Lints are the workspace's; the sandbox alone may set its own, and what is a workspace by itself, as the template of a guest.
 fn lints(krate: Crate<'_>) -> Vec<Finding> {
     let ours = ["runtime/", "tests/"]
         .iter()
         .any(|start| krate.folder.starts_with(start));
-    let shared = krate.manifest.text.contains("[lints]\nworkspace = true");
+    let manifest = &krate.manifest.text;
+    let shared = manifest.contains("[lints]\nworkspace = true") || manifest.contains("[workspace]");
     if !ours || shared || krate.folder == "runtime/sandbox" {
         return Vec::new();
     }
@@ -283,6 +284,8 @@ mod tests {
             "[package]\nname = \"x\"\n"
         ));
         assert!(passes("runtime/fleet/Cargo.toml", LINTS));
+        let alone = "[package]\nname = \"x\"\n[workspace]\n";
+        assert!(passes("runtime/windlass/templates/rust/Cargo.toml", alone));
     }
 
     #[test]

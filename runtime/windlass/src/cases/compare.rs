@@ -1,0 +1,195 @@
+//! Compares objects with what is expected of them. Entry points: [`present`] and [`unwanted`].
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::fmt;
+
+/// The longest value that is shown, in characters.
+const LONGEST: usize = 400;
+
+/// One place where an object is not as expected.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Difference {
+    /// The cluster; `local` is the local one.
+    pub(crate) cluster: String,
+    /// As `v1/ConfigMap default/name`.
+    pub(crate) object: String,
+    /// Where in it; empty: the whole object.
+    pub(crate) path: String,
+    /// What should be there; none: nothing.
+    pub(crate) expected: Option<Json>,
+    /// What is there; none: nothing.
+    pub(crate) found: Option<Json>,
+}
+
+/// Tells every field of `expected` that `found` does not have so. Fields that are not expected may hold anything; `null` expects that
+/// there is none; lists must be as long.
+pub(super) fn present(
+    cluster: &str,
+    expected: &Json,
+    found: Option<&Json>,
+    told: &mut Vec<Difference>,
+) {
+    let mut places = Vec::new();
+    match found {
+        Some(found) => differ(expected, Some(found), String::new(), &mut places),
+        None => places.push((String::new(), Some(expected.clone()), None)),
+    }
+    told.extend(
+        places
+            .into_iter()
+            .map(|(path, expected_there, found)| Difference {
+                cluster: cluster.to_owned(),
+                object: title(expected),
+                path,
+                expected: expected_there,
+                found,
+            }),
+    );
+}
+
+/// An object that should not be there.
+pub(super) fn unwanted(cluster: &str, object: &Json) -> Difference {
+    Difference {
+        cluster: cluster.to_owned(),
+        object: title(object),
+        path: String::new(),
+        expected: None,
+        found: Some(Json::from("present")),
+    }
+}
+
+type Place = (String, Option<Json>, Option<Json>);
+
+fn differ(expected: &Json, found: Option<&Json>, path: String, places: &mut Vec<Place>) {
+    match (expected, found) {
+        (Json::Null, None | Some(Json::Null)) => {}
+        (Json::Null, Some(found)) => places.push((path, None, Some(found.clone()))),
+        (Json::Object(fields), Some(Json::Object(there))) => {
+            for (key, value) in fields {
+                differ(value, there.get(key), below(&path, key), places);
+            }
+        }
+        (Json::Array(items), Some(Json::Array(there))) if items.len() == there.len() => {
+            for (index, (item, there)) in items.iter().zip(there).enumerate() {
+                differ(item, Some(there), format!("{path}[{index}]"), places);
+            }
+        }
+        (expected, Some(found)) if expected == found => {}
+        (expected, found) => places.push((path, Some(expected.clone()), found.cloned())),
+    }
+}
+
+/// The path of a field: with a dot, or in brackets if its name has what a path has too.
+fn below(path: &str, key: &str) -> String {
+    let plain = key
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    match (plain, path.is_empty()) {
+        (true, true) => key.to_owned(),
+        (true, false) => format!("{path}.{key}"),
+        (false, _) => format!("{path}[{key:?}]"),
+    }
+}
+
+fn title(object: &Json) -> String {
+    let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    let (version, kind, name) = (
+        text(&object["apiVersion"]),
+        text(&object["kind"]),
+        text(&metadata["name"]),
+    );
+    match metadata["namespace"].as_str() {
+        Some(namespace) => format!("{version}/{kind} {namespace}/{name}"),
+        None => format!("{version}/{kind} {name}"),
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cluster {}, {}", self.cluster, self.object)?;
+        match (self.path.is_empty(), &self.expected, &self.found) {
+            (true, Some(_), None) => write!(f, ": it is not there"),
+            (true, None, _) => write!(f, ": it is there and should not be"),
+            (_, expected, found) => {
+                let path = &self.path;
+                write!(
+                    f,
+                    "\n  {path}\n    expected {}\n    found    {}",
+                    shown(expected),
+                    shown(found)
+                )
+            }
+        }
+    }
+}
+
+fn shown(value: &Option<Json>) -> String {
+    let Some(value) = value else {
+        return "nothing".to_owned();
+    };
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn places(expected: &Json, found: &Json) -> Vec<String> {
+        let mut told = Vec::new();
+        present("alpha", expected, Some(found), &mut told);
+        told.into_iter().map(|difference| difference.path).collect()
+    }
+
+    #[test]
+    fn only_what_is_expected_is_compared() {
+        let found = json!({"a": {"b": 1, "c": 2}, "l": [{"x": 1, "y": 2}], "n": null});
+        assert_eq!(
+            places(
+                &json!({"a": {"b": 1}, "l": [{"x": 1}], "n": null, "gone": null}),
+                &found
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            places(&json!({"a": {"b": 2, "d": 1}}), &found),
+            ["a.b", "a.d"]
+        );
+        assert_eq!(places(&json!({"l": []}), &found), ["l"]);
+        assert_eq!(places(&json!({"l": [{"y": 3}]}), &found), ["l[0].y"]);
+        assert_eq!(places(&json!({"a": null}), &found), ["a"]);
+        assert_eq!(places(&json!({"a": "text"}), &found), ["a"]);
+    }
+
+    #[test]
+    fn a_difference_says_object_path_expected_and_found() {
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "default", "name": "a", "labels": {"x.dev/y": "1"}},
+        });
+        let mut told = Vec::new();
+        let found = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}});
+        present("alpha", &expected, Some(&found), &mut told);
+        present("beta", &expected, None, &mut told);
+        told.push(unwanted("beta", &expected));
+        let said: Vec<String> = told.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "cluster alpha, v1/ConfigMap default/a\n  metadata.labels\n    expected {\"x.dev/y\":\"1\"}\n    found    nothing",
+                "cluster beta, v1/ConfigMap default/a: it is not there",
+                "cluster beta, v1/ConfigMap default/a: it is there and should not be",
+            ]
+        );
+        assert_eq!(
+            below("metadata.labels", "x.dev/y"),
+            "metadata.labels[\"x.dev/y\"]"
+        );
+    }
+}

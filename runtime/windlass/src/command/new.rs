@@ -1,0 +1,44 @@
+//! `windlass new`: a guest project that builds and passes its own tests. Entry point: [`execute`].
+
+use crate::cli::{Format, NewArgs};
+use crate::output::Tone;
+use crate::scaffold;
+use anyhow::Result;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Writes the project and says what to do next.
+///
+/// # Errors
+/// When the folder holds something, or the name is none of a guest.
+pub(crate) fn execute(args: &NewArgs, format: Format) -> Result<ExitCode> {
+    let name = scaffold::write(&args.folder, args.lang)?;
+    let folder = args.folder.display();
+    if format == Format::Json {
+        let told = json!({ "path": args.folder, "name": name });
+        anstream::println!("{}", serde_json::to_string_pretty(&told)?);
+        return Ok(super::DONE);
+    }
+    anstream::println!("{} {folder}", Tone::Good.paint("made"));
+    anstream::println!("next:");
+    for (command, does) in [
+        (format!("cd {folder}"), ""),
+        (args.lang.unit_tests().to_owned(), "its unit tests"),
+        (
+            "windlass dev".to_owned(),
+            "runs it over in-memory clusters, and again as you save",
+        ),
+        (
+            "windlass test".to_owned(),
+            "the component against what tests/ expects",
+        ),
+    ] {
+        let line = format!(
+            "  {}  {}",
+            Tone::Bold.paint(format_args!("{command:<24}")),
+            Tone::Dim.paint(does)
+        );
+        anstream::println!("{}", line.trim_end());
+    }
+    Ok(super::DONE)
+}

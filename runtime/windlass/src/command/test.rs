@@ -1,0 +1,170 @@
+//! `windlass test`: a guest's component against an in-memory fleet, and what should come of it. Entry point: [`execute`].
+
+use crate::cases::{Case, Difference};
+use crate::cli::{Format, IdleArgs, TestArgs};
+use crate::guest_build::{build, state_folder};
+use crate::load::{Configuration, load, merge};
+use crate::output::{Tone, count};
+use crate::session::{self, Session};
+use crate::simulated::Simulated;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+use windlass_sandbox::Options;
+
+/// How one case ended.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome {
+    name: String,
+    passed: bool,
+    seconds: f64,
+    differences: Vec<Difference>,
+    /// What else is wrong: keys that fail, documents that are not in effect, work that does not end.
+    problems: Vec<String>,
+}
+
+/// All of them.
+#[derive(Debug, Serialize)]
+struct Report {
+    passed: usize,
+    failed: usize,
+    cases: Vec<Outcome>,
+}
+
+/// Builds what the cases need and runs one after the other.
+///
+/// # Errors
+/// When there is no case, one cannot be read, or a guest does not build.
+pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> Result<ExitCode> {
+    let cases = Case::all(&args.folder, &args.cases)?;
+    let mut built = BTreeSet::new();
+    let mut report = Report {
+        passed: 0,
+        failed: 0,
+        cases: Vec::new(),
+    };
+    for case in cases {
+        let file = case.configuration(&args.folder);
+        let configuration = configuration(&file)?;
+        for folder in session::source_folders(&configuration) {
+            let folder = folder.canonicalize().unwrap_or(folder);
+            if built.insert(folder.clone()) {
+                build(&folder).await?;
+            }
+        }
+        let idle = IdleArgs {
+            exit_when_idle: true,
+            idle_timeout: args.timeout,
+        };
+        let local = configuration.asks_for_local();
+        let outcome = run(&case, file, local, &args.folder, idle, &engine).await?;
+        if format != Format::Json {
+            print(&outcome);
+        }
+        report.passed += usize::from(outcome.passed);
+        report.failed += usize::from(!outcome.passed);
+        report.cases.push(outcome);
+    }
+    if format == Format::Json {
+        anstream::println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print_sum(&report);
+    }
+    Ok(if report.failed == 0 {
+        super::DONE
+    } else {
+        super::FAILED
+    })
+}
+
+/// The documents of a file, all of them good.
+fn configuration(file: &Path) -> Result<Configuration> {
+    if !file.is_file() {
+        bail!(
+            "{}: no such file: write one, as `windlass new` does",
+            file.display()
+        );
+    }
+    let files = [file.to_owned()];
+    let merged = merge(&Configuration::default(), &load(&files));
+    if merged.problems.is_empty() {
+        return Ok(merged.configuration);
+    }
+    Err(crate::seed::unreadable(
+        "the configuration",
+        &merged.problems,
+    ))
+}
+
+/// Runs the guests over the case's fleet until nothing is left to do, and compares.
+async fn run(
+    case: &Case,
+    file: PathBuf,
+    local: bool,
+    project: &Path,
+    idle: IdleArgs,
+    engine: &Options,
+) -> Result<Outcome> {
+    let start = Instant::now();
+    // Not where `dev` has its kubeconfig: it may be running.
+    let state = state_folder(project).context("make the folder .windlass")?;
+    let state = state.join("tests").join(&case.name);
+    std::fs::create_dir_all(&state).with_context(|| format!("make {}", state.display()))?;
+    let simulated = Arc::new(Simulated::start(&case.seed(local)?, 0, &state).await?);
+    let session = Session {
+        files: vec![file],
+        simulated: Some(simulated.clone()),
+        built: None,
+        admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        idle,
+        engine: engine.clone(),
+    };
+    let Some(report) = session::run(session).await? else {
+        bail!("interrupted");
+    };
+    let failing = report
+        .failing
+        .iter()
+        .map(|key| format!("{} ({}): {}", key.key, key.state, key.last_error));
+    let problems: Vec<String> = failing.chain(report.problems).chain(report.busy).collect();
+    let differences = case
+        .differences(&simulated)
+        .with_context(|| format!("test {}", case.name))?;
+    Ok(Outcome {
+        name: case.name.clone(),
+        passed: problems.is_empty() && differences.is_empty(),
+        seconds: start.elapsed().as_secs_f64(),
+        differences,
+        problems,
+    })
+}
+
+fn print(outcome: &Outcome) {
+    let word = match outcome.passed {
+        true => Tone::Good.paint("ok    "),
+        false => Tone::Bad.paint("FAILED"),
+    };
+    anstream::println!("{word}  {}  ({:.1} s)", outcome.name, outcome.seconds);
+    let differences = outcome.differences.iter().map(ToString::to_string);
+    for told in differences.chain(outcome.problems.iter().cloned()) {
+        for line in told.lines() {
+            anstream::println!("        {line}");
+        }
+    }
+}
+
+fn print_sum(report: &Report) {
+    let tests = count((report.passed + report.failed) as u64, "test");
+    if report.failed == 0 {
+        anstream::println!("{} {tests}", Tone::Good.paint("passed"));
+        return;
+    }
+    anstream::println!("{} {} of {tests}", Tone::Bad.paint("failed"), report.failed);
+    anstream::println!("what the guest logs is shown with --log info");
+}

@@ -1,0 +1,123 @@
+//! Builds guests in C with clang and wasi-libc, or with zig, which has both. Entry point: [`build`].
+
+use super::componentize::componentize;
+use super::settings::Settings;
+use super::tool::{Tool, on_path};
+use super::{BuildError, fetched, io_error};
+use std::path::{Path, PathBuf};
+
+/// Zig's package on the Python package index.
+const ZIG: (&str, &str) = ("ziglang", "0.17.0");
+
+/// Folders whose C files are part of the guest, and where headers are looked for.
+const FOLDERS: [&str; 4] = [".", "src", "sdk/src", "sdk/include"];
+
+const CLANG: &str = "apt-get install clang lld wasi-libc";
+
+/// Small, with names but no debug information; zig's own stack would be 16 MiB of every instance's memory.
+const FLAGS: [&str; 6] = [
+    "-mexec-model=reactor",
+    "-std=c17",
+    "-Os",
+    "-g0",
+    "-Wl,-z,stack-size=262144",
+    "-Wl,--strip-debug",
+];
+
+/// What is compiled to see whether a compiler has a C library for this target.
+const PROBE: &str = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
+
+/// Builds the guest in `folder` and returns the component in `work`.
+pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
+    let settings = Settings::own(folder)?;
+    let core = work.join("guest.wasm");
+    let mut compiler = compiler(folder, work).await?.args(FLAGS);
+    for name in FOLDERS {
+        if folder.join(name).is_dir() {
+            compiler = compiler.arg("-I").arg(name);
+        }
+    }
+    compiler
+        .args(sources(folder)?)
+        .arg("-o")
+        .arg(&core)
+        .run()
+        .await?;
+    componentize(folder, &core, settings.world).await
+}
+
+/// The C files of the guest and its SDK, but for tests.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let mut sources = Vec::new();
+    for name in FOLDERS {
+        let below = folder.join(name);
+        if !below.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&below).map_err(io_error(&below))? {
+            let file = entry.map_err(io_error(&below))?.file_name();
+            let text = file.to_string_lossy();
+            if text.ends_with(".c") && !text.ends_with("_test.c") {
+                sources.push(Path::new(name).join(&file));
+            }
+        }
+    }
+    sources.sort();
+    Ok(sources)
+}
+
+/// A compiler for WASI: clang where it has a C library for it, else zig.
+async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
+    if let Some(clang) = clang() {
+        let with_target = || Tool::new(&clang, folder, CLANG).arg("--target=wasm32-wasi");
+        let probe = work.join("probe.c");
+        std::fs::write(&probe, PROBE).map_err(io_error(&probe))?;
+        let tried = with_target()
+            .arg("-mexec-model=reactor")
+            .arg(&probe)
+            .arg("-o")
+            .arg(work.join("probe.wasm"));
+        if tried.ask().await?.is_some() {
+            return Ok(with_target());
+        }
+    }
+    let zig = match on_path("zig") {
+        Some(zig) => Tool::new(zig, folder, CLANG),
+        None => {
+            let python = fetched::venv(folder, ZIG.0, ZIG.1).await?.join("python");
+            Tool::new(python, folder, CLANG).args(["-m", "ziglang"])
+        }
+    };
+    Ok(zig.args(["cc", "-target", "wasm32-wasi"]))
+}
+
+/// That of a WASI SDK if the environment names one, else the one on the PATH.
+fn clang() -> Option<PathBuf> {
+    match std::env::var_os("WASI_SDK_PATH") {
+        Some(sdk) => Some(Path::new(&sdk).join("bin/clang")),
+        None => on_path("clang"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_those_of_the_guest_and_its_sdk_without_tests() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            "guest.c",
+            "guest_test.c",
+            "guest.h",
+            "sdk/src/windlass.c",
+            "other/x.c",
+        ] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let expected = ["./guest.c", "sdk/src/windlass.c"].map(PathBuf::from);
+        assert_eq!(sources(folder.path()).unwrap(), expected);
+    }
+}

@@ -1,0 +1,201 @@
+//! Runs other people's tools. Entry point: [`Tool::new`].
+
+use super::BuildError;
+use crate::output::Tone;
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use tokio::process::Command;
+
+/// A command line in a guest's folder. What the tool says goes to standard error at once; dropping the run ends the tool.
+pub(super) struct Tool {
+    /// As people know it.
+    name: String,
+    /// What gets it: one command, or where to go.
+    remedy: String,
+    folder: PathBuf,
+    command: Command,
+}
+
+impl Tool {
+    /// A tool that is found on the PATH, or at a path; `remedy` is what gets it.
+    pub(super) fn new(
+        program: impl AsRef<OsStr>,
+        folder: &Path,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let program = program.as_ref();
+        let mut command = Command::new(program);
+        command
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        let name = Path::new(program).file_name().unwrap_or(program);
+        Self {
+            name: name.to_string_lossy().into_owned(),
+            remedy: remedy.into(),
+            folder: folder.to_owned(),
+            command,
+        }
+    }
+
+    /// Adds an argument.
+    pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    pub(super) fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub(super) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Keeps a variable of ours from it.
+    pub(super) fn without_env(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Says what is run, and runs it.
+    ///
+    /// # Errors
+    /// When the tool is missing or fails.
+    pub(super) async fn run(mut self) -> Result<(), BuildError> {
+        self.command.stdout(std::io::stderr());
+        self.say();
+        self.finish().await.map(|_| ())
+    }
+
+    /// Says what is run, runs it, and returns what it writes to standard output.
+    ///
+    /// # Errors
+    /// When the tool is missing or fails.
+    pub(super) async fn output(mut self) -> Result<String, BuildError> {
+        self.command.stdout(Stdio::piped());
+        self.say();
+        let output = self.finish().await?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// As [`Tool::output`] for questions that nobody needs to be told of: in silence, and a failure is `None`.
+    ///
+    /// # Errors
+    /// When the tool is missing.
+    pub(super) async fn ask(mut self) -> Result<Option<String>, BuildError> {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::null());
+        match self.finish().await {
+            Ok(output) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
+            Err(BuildError::Tool { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn say(&self) {
+        let line = format!("$ {}", self.line());
+        anstream::eprintln!("{}", Tone::Dim.paint(line));
+    }
+
+    /// The command line, as a shell would take it.
+    fn line(&self) -> String {
+        let command = self.command.as_std();
+        let variables = command.get_envs().filter_map(|(name, value)| {
+            let value = value?.to_string_lossy();
+            Some(format!("{}={}", name.to_string_lossy(), quoted(&value)))
+        });
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words = words.map(|word| quoted(&word.to_string_lossy()).into_owned());
+        variables.chain(words).collect::<Vec<_>>().join(" ")
+    }
+
+    async fn finish(&mut self) -> Result<Output, BuildError> {
+        let child = self.command.spawn().map_err(|error| self.no_start(error))?;
+        let output = child.wait_with_output().await;
+        let output = output.map_err(|error| self.no_start(error))?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        Err(BuildError::Tool {
+            tool: self.name.clone(),
+            folder: self.folder.clone(),
+            status: output.status,
+        })
+    }
+
+    fn no_start(&self, error: std::io::Error) -> BuildError {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => BuildError::NoTool {
+                tool: self.name.clone(),
+                folder: self.folder.clone(),
+                remedy: self.remedy.clone(),
+            },
+            _ => BuildError::Io {
+                path: PathBuf::from(self.command.as_std().get_program()),
+                error,
+            },
+        }
+    }
+}
+
+/// The word in quotes if a shell would not take it as one.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
+    }
+}
+
+/// Where a tool on the PATH is.
+pub(super) fn on_path(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(tool));
+    candidates.find(|candidate| candidate.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_missing_tool_is_told_with_what_gets_it() {
+        let tool = Tool::new("no-such-tool", Path::new("."), "apt-get install tool");
+        let said = tool.run().await.unwrap_err().to_string();
+        assert!(
+            said.contains("no-such-tool") && said.contains("apt-get install tool"),
+            "{said}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_fails_is_told_with_how_it_ended() {
+        let shell = || Tool::new("sh", Path::new("."), "a shell");
+        let said = shell()
+            .args(["-c", "exit 7"])
+            .run()
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("sh") && said.contains('7'), "{said}");
+        assert_eq!(shell().args(["-c", "exit 7"]).ask().await.unwrap(), None);
+        let told = shell().args(["-c", "echo $A"]).env("A", "b").output().await;
+        assert_eq!(told.unwrap(), "b\n");
+    }
+
+    #[test]
+    fn a_command_line_can_be_pasted_into_a_shell() {
+        let tool = Tool::new("go", Path::new("."), "").env("GOOS", "wasip1");
+        let tool = tool.args(["build", "-ldflags=-a -b", "it's", ""]);
+        assert_eq!(
+            tool.line(),
+            r"GOOS=wasip1 go build '-ldflags=-a -b' 'it'\''s' ''"
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! `windlass test` and `windlass new`.
+
+use crate::project::{HELLO_RULES, Project};
+use anyhow::Result;
+use serde_json::Value as Json;
+use std::time::Duration;
+use windlass_harness::guests::guest;
+use windlass_harness::program::{Finished, Program};
+
+const SOON: Duration = Duration::from_secs(120);
+
+const ASKING: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: default\n  labels: {hello.windlass.dev/greet: world}\n";
+
+fn greeting(text: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a-greeting\n  namespace: default\n  \
+         ownerReferences: [{{kind: ConfigMap, name: a}}]\ndata: {{greeting: {text:?}}}\n"
+    )
+}
+
+/// A project of the hello guest, that greets in these words.
+fn documents(greeting: &str) -> String {
+    format!(
+        "apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: hello}}\nspec:\n  guest: {{path: {:?}}}\n  \
+         config: {{greeting: {greeting}}}\n  rules: {HELLO_RULES}\n",
+        guest("hello")
+    )
+}
+
+fn project() -> Result<Project> {
+    let project = Project::new()?;
+    project.write("windlass.yaml", documents("hello"))?;
+    Ok(project)
+}
+
+async fn test(project: &Project, more: &[&str]) -> Result<Finished> {
+    Program::run(project.path(), ["test"].iter().chain(more), SOON).await
+}
+
+#[tokio::test]
+async fn cases_pass_when_every_cluster_holds_what_is_expected() -> Result<()> {
+    let project = project()?;
+    project.write("tests/everywhere/seed/a.yaml", ASKING)?;
+    project.write(
+        "tests/everywhere/expect/beta/a.yaml",
+        greeting("hello, world, from beta"),
+    )?;
+    project.write(
+        "tests/everywhere/absent/b.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b-greeting}\n",
+    )?;
+    project.write("tests/one/seed/eu/a.yaml", ASKING)?;
+    project.write("tests/one/expect/a.yaml", greeting("ahoy, world, from eu"))?;
+    project.write("tests/one/windlass.yaml", documents("ahoy"))?;
+    let finished = test(&project, &[]).await?.expect_code(0)?;
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert!(
+        lines.len() == 3
+            && lines[0].starts_with("ok      everywhere")
+            && lines[1].starts_with("ok      one"),
+        "{lines:?}"
+    );
+    assert_eq!(lines[2], "passed 2 tests");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_difference_is_told_with_object_path_expected_and_found() -> Result<()> {
+    let project = project()?;
+    project.write("tests/wrong/seed/eu/a.yaml", ASKING)?;
+    project.write(
+        "tests/wrong/expect/eu/a.yaml",
+        greeting("hello, moon, from eu"),
+    )?;
+    project.write(
+        "tests/wrong/expect/eu/c.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: default}\n",
+    )?;
+    project.write("tests/wrong/absent/a.yaml", ASKING)?;
+    let said = test(&project, &[]).await?.expect_code(1)?.stdout;
+    for expected in [
+        "FAILED  wrong",
+        "cluster eu, v1/ConfigMap default/a-greeting\n          data.greeting\n            expected \"hello, moon, from eu\"\n            found    \"hello, world, from eu\"",
+        "cluster eu, v1/ConfigMap default/c: it is not there",
+        "cluster eu, v1/ConfigMap default/a: it is there and should not be",
+        "failed 1 of 1 test",
+    ] {
+        assert!(said.contains(expected), "{expected:?} is not in\n{said}");
+    }
+    let told = test(&project, &["--output", "json"])
+        .await?
+        .expect_code(1)?
+        .stdout;
+    let told: Json = serde_json::from_str(&told)?;
+    assert_eq!(
+        (&told["passed"], &told["failed"]),
+        (&Json::from(0), &Json::from(1))
+    );
+    let difference = &told["cases"][0]["differences"][0];
+    assert_eq!(difference["path"], "data.greeting");
+    assert_eq!(difference["found"], "hello, world, from eu");
+    assert_eq!(difference["cluster"], "eu");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_fails_fails_its_case() -> Result<()> {
+    let project = project()?;
+    // Without the verb patch the greeting cannot be applied.
+    let documents = documents("hello").replace(", patch", "");
+    project.write("windlass.yaml", documents)?;
+    project.write("tests/denied/seed/eu/a.yaml", ASKING)?;
+    project.write(
+        "tests/denied/absent/a.yaml",
+        greeting("hello, world, from eu"),
+    )?;
+    let said = test(&project, &["--timeout", "3s"])
+        .await?
+        .expect_code(1)?
+        .stdout;
+    assert!(
+        said.contains("cluster://eu/default/a") && said.contains("denied"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_case_can_be_chosen_and_none_is_told() -> Result<()> {
+    let project = project()?;
+    let said = test(&project, &[]).await?.expect_code(1)?.stderr;
+    assert!(
+        said.contains("there is no test") && said.contains("tests/NAME/expect"),
+        "{said}"
+    );
+    project.write("tests/good/seed/eu/a.yaml", ASKING)?;
+    project.write(
+        "tests/good/expect/a.yaml",
+        greeting("hello, world, from eu"),
+    )?;
+    project.write("tests/bad/expect/us/a.yaml", ASKING)?;
+    let said = test(&project, &["--case", "good"])
+        .await?
+        .expect_code(0)?
+        .stdout;
+    assert!(said.ends_with("passed 1 test\n"), "{said}");
+    let said = test(&project, &["--case", "bad"])
+        .await?
+        .expect_code(1)?
+        .stderr;
+    assert!(said.contains("cluster \"us\""), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_project_is_not_written_over_anything() -> Result<()> {
+    let project = Project::new()?;
+    project.write("demo/notes.txt", "mine")?;
+    let said = Program::run(project.path(), ["new", "demo", "--lang", "rust"], SOON)
+        .await?
+        .expect_code(1)?
+        .stderr;
+    assert!(said.contains("demo: there is something already"), "{said}");
+    assert_eq!(std::fs::read_dir(project.path().join("demo"))?.count(), 1);
+    let said = Program::run(project.path(), ["new", "Demo", "--lang", "rust"], SOON)
+        .await?
+        .expect_code(1)?
+        .stderr;
+    assert!(
+        said.contains("\"Demo\" cannot be the name of a guest"),
+        "{said}"
+    );
+    Ok(())
+}

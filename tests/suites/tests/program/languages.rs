@@ -1,0 +1,158 @@
+//! From an empty folder to a running reconciler, in each language: `windlass new`, its unit tests, `build`, `check`, `test`, `dev`.
+
+use crate::project::Project;
+use anyhow::{Context, Result};
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::process::Command;
+use windlass_harness::program::{Finished, Program, binary};
+use windlass_harness::testenv;
+
+/// Toolchains come from registries the first time.
+const BUILD: Duration = Duration::from_secs(900);
+
+/// One language of `windlass new`.
+struct Language {
+    /// As `--lang` has it.
+    lang: &'static str,
+    /// What its projects need on the machine; all else is brought by their builds.
+    tools: &'static [&'static str],
+    /// What runs a project's unit tests.
+    unit_tests: &'static [&'static [&'static str]],
+    /// What a build says that it runs.
+    says: &'static str,
+}
+
+const RUST: Language = Language {
+    lang: "rust",
+    tools: &["cargo"],
+    unit_tests: &[&["cargo", "test", "--quiet"]],
+    says: "$ CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-component-ld cargo build --release",
+};
+
+#[tokio::test]
+async fn a_guest_in_rust_runs_from_an_empty_folder() -> Result<()> {
+    from_an_empty_folder(&RUST).await
+}
+
+async fn from_an_empty_folder(language: &Language) -> Result<()> {
+    if !has_tools(language) {
+        return Ok(());
+    }
+    let outside = Project::new()?;
+    // A project stands by itself wherever it is made.
+    outside.write("Cargo.toml", "[workspace]\nmembers = []\n")?;
+    let made = windlass(outside.path(), ["new", "demo", "--lang", language.lang]).await?;
+    let made = made.expect_code(0)?.stdout;
+    assert!(
+        made.contains("cd demo") && made.contains("windlass dev"),
+        "{made}"
+    );
+    let folder = outside.path().join("demo");
+
+    for line in language.unit_tests {
+        let (tool, args) = line.split_first().context("a command")?;
+        run(&folder, tool, args).await?.expect_code(0)?;
+    }
+    let built = windlass(&folder, ["build"]).await?.expect_code(0)?;
+    assert!(built.stderr.contains(language.says), "{}", built.stderr);
+    assert!(
+        built.stdout.contains(".windlass/guest.wasm"),
+        "{}",
+        built.stdout
+    );
+    let checked = windlass(&folder, ["check", "."])
+        .await?
+        .expect_code(0)?
+        .stdout;
+    for expected in [
+        "greets whom ConfigMaps ask to greet",
+        "hello.windlass.dev/greet",
+        "resources: [configmaps]",
+    ] {
+        assert!(
+            checked.contains(expected),
+            "{expected:?} is not in\n{checked}"
+        );
+    }
+    let tested = windlass(&folder, ["test"]).await?.expect_code(0)?.stdout;
+    assert!(
+        tested.contains("greets") && tested.contains("passed"),
+        "{tested}"
+    );
+    let idle = [
+        "dev",
+        "--admin",
+        "127.0.0.1:0",
+        "--exit-when-idle",
+        "--output",
+        "json",
+    ];
+    let ran = windlass(&folder, idle).await?.expect_code(0)?.stdout;
+    let report: serde_json::Value = serde_json::from_str(&ran)?;
+    let clusters = report["clusters"].as_array().context("clusters")?;
+    assert!(
+        clusters.len() == 3
+            && clusters
+                .iter()
+                .all(|cluster| cluster["changes"].as_u64() >= Some(1)),
+        "{report}"
+    );
+    // Nothing but what version control should have lies about.
+    let ignored = std::fs::read_to_string(folder.join(".gitignore"))?;
+    assert!(ignored.contains(".windlass"), "{ignored}");
+    Ok(())
+}
+
+/// Whether the machine has what the language needs. A run that asked for everything must not pass without.
+fn has_tools(language: &Language) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        |tool: &&str| std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file());
+    let Some(missing) = language.tools.iter().find(|tool| !found(tool)) else {
+        return true;
+    };
+    let lang = language.lang;
+    assert!(
+        std::env::var(testenv::VARIABLE).is_err(),
+        "{missing} is needed to try --lang {lang}"
+    );
+    // Not `eprintln!`: the test framework would swallow it, as the test passes.
+    let line = format!("NOT RUN: a guest in {lang} from an empty folder (needs {missing})\n");
+    drop(std::io::stderr().write_all(line.as_bytes()));
+    false
+}
+
+async fn windlass<A: AsRef<OsStr>>(
+    folder: &Path,
+    args: impl IntoIterator<Item = A>,
+) -> Result<Finished> {
+    let program = binary()?;
+    run(folder, program.as_os_str(), args).await
+}
+
+/// Runs a tool as a user's shell would, with what toolchains download and build kept below `target`, for the next run.
+async fn run<A: AsRef<OsStr>>(
+    folder: &Path,
+    tool: impl AsRef<OsStr>,
+    args: impl IntoIterator<Item = A>,
+) -> Result<Finished> {
+    let mut command = Command::new(tool);
+    command
+        .args(args)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .env_remove("KUBECONFIG")
+        .env_remove("WINDLASS_LOG")
+        .env("CARGO_TARGET_DIR", kept("rust"))
+        .env("WINDLASS_TOOLS", kept("tools"));
+    Program::spawn(command)?.wait(BUILD).await
+}
+
+fn kept(name: &str) -> PathBuf {
+    windlass_harness::repository()
+        .join("target/toolchains")
+        .join(name)
+}
