@@ -111,6 +111,11 @@ pub trait Hook: Send + Sync + 'static {
         RequestVerdict::Proceed
     }
 
+    /// A request to `cluster` that goes on, with its body, before anything is done about it.
+    fn received(&self, cluster: &str, call: &Call, body: &Bytes) {
+        let _ = (cluster, call, body);
+    }
+
     /// An answer of `cluster` other than a watch's, whole, before it is sent.
     fn answer(&self, cluster: &str, call: &Call, body: &Bytes) -> AnswerVerdict {
         let _ = (cluster, call, body);

@@ -151,6 +151,9 @@ pub(crate) async fn handle(
             )));
         }
     };
+    if let Some(hook) = &cluster.inner.hook {
+        hook.received(cluster.name(), &call, &body);
+    }
     let routed = Routed {
         cluster,
         call,

@@ -1,0 +1,68 @@
+//! The cases, as far as the suite has to know them. Entry points: [`CASES`] and [`SHORT`].
+
+/// A case of `guests/conformance/README.md`.
+pub(crate) struct Case {
+    /// Its name, which is that of its namespace too.
+    pub(crate) name: &'static str,
+    /// How many events it records.
+    pub(crate) events: usize,
+    /// Whether calls of it reach a server at once, in no order.
+    pub(crate) at_once: bool,
+}
+
+const fn case(name: &'static str) -> Case {
+    Case {
+        name,
+        events: 0,
+        at_once: false,
+    }
+}
+
+const fn at_once(name: &'static str) -> Case {
+    Case {
+        at_once: true,
+        ..case(name)
+    }
+}
+
+/// Those that end by themselves. Events are recorded in the background, so that the case with events is the last.
+pub(crate) const CASES: &[Case] = &[
+    case("read"),
+    case("list"),
+    case("many"),
+    case("create"),
+    case("update"),
+    case("patch"),
+    case("apply"),
+    case("status"),
+    case("delete"),
+    case("collection"),
+    at_once("batch"),
+    case("text"),
+    case("large"),
+    case("log"),
+    case("config"),
+    case("clock"),
+    case("clusters"),
+    case("open"),
+    at_once("across"),
+    case("codes"),
+    case("limits"),
+    case("done"),
+    case("requeue"),
+    case("requeue-now"),
+    case("retry"),
+    case("terminal"),
+    case("retry-api"),
+    case("terminal-api"),
+    case("exception"),
+    case("nonsense"),
+    case("mapped"),
+    Case {
+        events: 2,
+        ..case("events")
+    },
+];
+
+/// Those that the host has to end.
+pub(crate) const SHORT: &[Case] = &[case("cancelled")];

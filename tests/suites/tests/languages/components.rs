@@ -1,0 +1,62 @@
+//! The reconciler's components, a language each. Entry point: [`load`].
+
+use anyhow::{Result, bail};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+use windlass_harness::{guests, testenv};
+use windlass_sandbox::{CacheOptions, Options, Revision, Sandbox};
+
+/// The engine of all tests of this process. What it compiles is kept for the next one: a language that brings its runtime along
+/// takes a minute in a build without optimisation.
+pub(crate) fn sandbox() -> &'static Sandbox {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    SANDBOX.get_or_init(|| {
+        let kept = windlass_harness::repository().join("target/compiled-guests");
+        let options = Options {
+            instances: 32,
+            describe_timeout: Duration::from_secs(5),
+            cache: Some(CacheOptions::new(kept)),
+            ..Options::default()
+        };
+        Sandbox::new(options).expect("an engine")
+    })
+}
+
+/// A language's component, loaded once. `None`: it is not built, and this run is not one that needs everything.
+pub(crate) async fn load(language: &'static str) -> Result<Option<Revision>> {
+    static LOADED: Mutex<BTreeMap<&str, Revision>> = Mutex::new(BTreeMap::new());
+    if let Some(revision) = LOADED.lock().get(language) {
+        return Ok(Some(revision.clone()));
+    }
+    let path = path(language);
+    if !path.is_file() {
+        let missing = format!(
+            "{} is not built: run guests/{language}/build",
+            path.display()
+        );
+        if std::env::var(testenv::VARIABLE).is_ok() {
+            bail!("{missing}");
+        }
+        // Not `eprintln!`: the test framework would swallow it, as the test passes.
+        let line = format!("NOT RUN: the conformance of {language} ({missing})\n");
+        drop(std::io::stderr().write_all(line.as_bytes()));
+        return Ok(None);
+    }
+    let revision = sandbox().load(path).await?;
+    LOADED.lock().insert(language, revision.clone());
+    Ok(Some(revision))
+}
+
+fn path(language: &str) -> PathBuf {
+    match language {
+        "rust" => guests::guest("conformance"),
+        other => windlass_harness::repository()
+            .join("guests/target")
+            .join(other)
+            .join("conformance.wasm"),
+    }
+}

@@ -1,0 +1,61 @@
+//! That a component describes itself as the native reconciler does, and refuses what it refuses. Entry point:
+//! [`as_the_native_one`].
+
+use crate::book::Book;
+use crate::components::sandbox;
+use crate::stage::{Subject, guest_options, parts};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_fleet::source::{Enqueue, Watch};
+use windlass_sandbox::{Guest, Revision};
+
+/// Longest call.
+const TIME: Duration = Duration::from_secs(20);
+
+pub(crate) async fn as_the_native_one(language: &'static str, component: &Revision) -> Result<()> {
+    let inspection = component.inspect(sandbox(), "{}").await?;
+    assert_eq!(
+        inspection.world,
+        "windlass:runtime/mapped-fleet-reconcile@0.1.0"
+    );
+    assert_eq!(inspection.title, "walks through the contract");
+
+    let book = Arc::new(Book::default());
+    let native = parts(&Subject::Native, &book, TIME).await?;
+    let guest = parts(&Subject::Guest(language, component.clone()), &book, TIME).await?;
+    assert_eq!(guest.primary, native.primary, "{language}");
+    assert_eq!(guest.indexes, native.indexes, "{language}");
+    assert_eq!(guest.watches.len(), native.watches.len(), "{language}");
+    for (guest, native) in guest.watches.into_iter().zip(native.watches) {
+        let (guest, native) = (comparable(guest), comparable(native));
+        assert!(
+            guest == native,
+            "{language} watches {} otherwise",
+            native.kind
+        );
+    }
+
+    let refusing = guest_options(
+        "of-refusing",
+        &json!({"refuse": "told to \"refuse\""}),
+        TIME,
+    );
+    let refused = Guest::new(sandbox(), refusing, component.clone()).await;
+    let refused = refused.err().context("a config that is to be refused")?;
+    assert_eq!(
+        refused.to_string(),
+        "the guest refuses to start: told to \"refuse\"",
+        "{language}"
+    );
+    Ok(())
+}
+
+/// A watch whose mapper, which each has for itself, is left out.
+fn comparable(mut watch: Watch) -> Watch {
+    if let Enqueue::Mapped(_) = watch.enqueue {
+        watch.enqueue = Enqueue::ByIndex("mapped by code".to_owned());
+    }
+    watch
+}

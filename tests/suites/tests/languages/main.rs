@@ -1,0 +1,149 @@
+//! One reconciler in every language: each does what the same reconciler does that is native. Entry points: the tests below; the
+//! reconciler is told of in `guests/conformance/README.md`.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test asserts by unwrapping, in its fixture too"
+)]
+
+mod book;
+mod cases;
+mod compare;
+mod components;
+mod described;
+mod native;
+mod server;
+mod stage;
+
+use anyhow::Result;
+use cases::{CASES, SHORT};
+use compare::differences;
+use stage::{Subject, Traces, play};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// Longest run of a case.
+const LONG: Duration = Duration::from_secs(20);
+/// The same for a case that waits for the end of its time.
+const BRIEF: Duration = Duration::from_millis(1500);
+
+/// What a subject does in every case.
+async fn traces(subject: &Subject) -> Result<Traces> {
+    let mut traces = play(subject, CASES, LONG).await?;
+    traces.extend(play(subject, SHORT, BRIEF).await?);
+    Ok(traces)
+}
+
+/// What the native reconciler does.
+async fn reference() -> &'static Traces {
+    static REFERENCE: OnceCell<Traces> = OnceCell::const_new();
+    REFERENCE
+        .get_or_init(|| async { traces(&Subject::Native).await.expect("the native one runs") })
+        .await
+}
+
+/// That a language's component does in every case what the native reconciler does.
+async fn does_as_the_native_one(language: &'static str) -> Result<()> {
+    let Some(component) = components::load(language).await? else {
+        return Ok(());
+    };
+    described::as_the_native_one(language, &component).await?;
+    let traces = traces(&Subject::Guest(language, component)).await?;
+    let differences = differences(reference().await, &traces);
+    assert!(
+        differences.is_empty(),
+        "{language} does otherwise in {} of {} cases:\n{}",
+        differences.len(),
+        traces.len(),
+        differences.join("\n")
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rust_does_as_the_native_one() -> Result<()> {
+    does_as_the_native_one("rust").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn javascript_does_as_the_native_one() -> Result<()> {
+    does_as_the_native_one("js").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_does_as_the_native_one() -> Result<()> {
+    does_as_the_native_one("python").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn go_does_as_the_native_one() -> Result<()> {
+    does_as_the_native_one("go").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c_does_as_the_native_one() -> Result<()> {
+    does_as_the_native_one("c").await
+}
+
+/// What the cases are for: a trace without what it should show would make all languages alike.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_native_one_sees_every_code_and_every_function() -> Result<()> {
+    let traces = reference().await;
+    let all: Vec<&String> = traces.values().flatten().collect();
+    let seen = |text: &str| all.iter().any(|line| line.contains(text));
+    for code in [
+        "not-found",
+        "already-exists",
+        "conflict",
+        "invalid",
+        "unauthorized",
+        "forbidden",
+        "denied",
+        "unknown-kind",
+        "throttled",
+        "expired",
+        "timeout",
+        "unavailable",
+        "limit-exceeded",
+        "cluster-gone",
+        "cancelled",
+        "other",
+    ] {
+        assert!(
+            seen(&format!(" code={code} ")),
+            "no case meets the code {code}"
+        );
+    }
+    for text in [
+        "GET alpha",
+        "POST alpha",
+        "PUT alpha",
+        "PATCH alpha",
+        "DELETE alpha",
+        "POST beta",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+        "force=true",
+        "dryRun=All",
+        "continue=",
+        "/status",
+        "/scale",
+        "\"preconditions\"",
+        "\"propagationPolicy\":\"Background\"",
+        "fieldManager=windlass:TENANT/conformance",
+        "DEBUG ",
+        "WARN ",
+        "ERROR ",
+        "event Warning",
+        "requeue after 90s",
+        "requeue after 0ns",
+        "retry: not yet",
+        "terminal: never",
+        "mapped ",
+    ] {
+        assert!(seen(text), "no case shows {text:?}:\n{all:#?}");
+    }
+    Ok(())
+}

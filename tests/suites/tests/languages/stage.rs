@@ -1,0 +1,490 @@
+//! A simulated fleet on which a subject goes through cases. Entry point: [`play`].
+
+use crate::book::{Book, Entry, MAPPED, listen};
+use crate::cases::Case;
+use crate::compare::normal;
+use crate::components::sandbox;
+use crate::native::Native;
+use crate::server::Servers;
+use anyhow::{Context as _, Result, anyhow, ensure};
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use windlass_apiserver::Server;
+use windlass_fleet::cluster::{ClusterConfig, TransportOptions};
+use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::grant::ClusterRule;
+use windlass_fleet::manager::ManagerOptions;
+use windlass_fleet::name::NamePattern;
+use windlass_fleet::outcome::Disposition;
+use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::source::{Index, Watch};
+use windlass_fleet::{
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind,
+    Manager, ObjectKey, Reconciler, Request, Rule, TenantName,
+};
+use windlass_harness::eventually::{Seen, eventually};
+use windlass_sandbox::{
+    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Revision, Tenant, TenantLimits,
+};
+
+/// What happened in each case, line by line.
+pub(crate) type Traces = BTreeMap<String, Vec<String>>;
+
+/// How long anything may take before a test fails.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Largest answer of a server that is read: small, as one never ends.
+const MAX_BODY: usize = 2 << 20;
+/// Name and tier of the clusters.
+const CLUSTERS: [(&str, &str); 3] = [("alpha", "first"), ("beta", "second"), ("gamma", "second")];
+
+/// Who goes through the cases.
+pub(crate) enum Subject {
+    /// The reconciler in Rust on `windlass-fleet`.
+    Native,
+    /// A component of a language.
+    Guest(&'static str, Revision),
+}
+
+impl Subject {
+    pub(crate) fn tenant(&self) -> String {
+        match self {
+            Self::Native => "of-native".to_owned(),
+            Self::Guest(language, _) => format!("of-{language}"),
+        }
+    }
+}
+
+/// What a controller is built from.
+pub(crate) struct Parts {
+    pub(crate) primary: Option<GroupVersionKind>,
+    pub(crate) watches: Vec<Watch>,
+    pub(crate) indexes: Vec<Index>,
+    reconciler: Arc<dyn Reconciler>,
+}
+
+/// What the reconciler may touch.
+pub(crate) fn rules() -> Vec<Rule> {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| Rule {
+        api_groups: vec![group.into()],
+        resources: resources.iter().map(|&resource| resource.into()).collect(),
+        verbs: verbs.iter().map(|&verb| verb.into()).collect(),
+        namespaces: vec!["*".into()],
+        ..Rule::default()
+    };
+    let others = ClusterRule {
+        names: vec![NamePattern::new("b*")],
+        ..ClusterRule::default()
+    };
+    let watched = [
+        "secrets",
+        "services",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+    ];
+    vec![
+        rule("", &["configmaps"], &["*"]),
+        rule("apps", &["*"], &["*"]),
+        rule("", &watched, &["get", "list", "watch"]),
+        rule("", &["namespaces"], &["get"]),
+        Rule {
+            clusters: Some(others),
+            ..rule("", &["configmaps"], &["get", "list", "watch", "create"])
+        },
+    ]
+}
+
+/// The options of a guest with a config of its own.
+pub(crate) fn guest_options(tenant: &str, config: &Value, timeout: Duration) -> GuestOptions {
+    let limits = Limits {
+        memory: 128 << 20,
+        timeout,
+        batch_operations: 20,
+        ..Limits::default()
+    };
+    GuestOptions {
+        tenant: Tenant::new(
+            TenantName::new(tenant).expect("a tenant's name"),
+            &TenantLimits::default(),
+        ),
+        name: ControllerName::new("conformance").expect("a reconciler's name"),
+        grant: Arc::new(Grant::new(rules())),
+        config: config.to_string(),
+        limits,
+        isolation: Isolation::Fresh,
+    }
+}
+
+/// What the operator configured.
+pub(crate) fn config() -> Value {
+    json!({"greeting": "good \"morning\"", "count": 3, "list": ["a", "b"], "nested": {"deep": true}})
+}
+
+pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration) -> Result<Parts> {
+    match subject {
+        Subject::Native => {
+            let native = Arc::new(Native::new(Grant::new(rules()), config(), book.clone()));
+            Ok(Parts {
+                primary: Some(native.primary()),
+                watches: native.watches(),
+                indexes: native.indexes(),
+                reconciler: native,
+            })
+        }
+        Subject::Guest(_, revision) => {
+            let options = guest_options(&subject.tenant(), &config(), timeout);
+            let guest = Guest::new(sandbox(), options, revision.clone()).await?;
+            let parts = guest.controller_parts();
+            Ok(Parts {
+                primary: parts.primary,
+                watches: parts.watches,
+                indexes: parts.indexes,
+                reconciler: guest,
+            })
+        }
+    }
+}
+
+/// Has a subject go through cases, one after the other, and returns what happened.
+pub(crate) async fn play(subject: &Subject, cases: &[Case], timeout: Duration) -> Result<Traces> {
+    let tenant = subject.tenant();
+    let book = Arc::new(Book::default());
+    listen(&tenant, &book);
+    let stage = Stage::start(subject, book, timeout).await?;
+    let mut traces = Traces::new();
+    for case in cases {
+        let trace = stage.case(case).await;
+        let trace = trace.with_context(|| format!("{tenant}, case {}", case.name))?;
+        traces.insert(case.name.to_owned(), normal(trace, &tenant));
+    }
+    let expected: usize = cases.iter().map(|case| case.events).sum();
+    let events = stage.events("")?;
+    ensure!(
+        events.len() == expected,
+        "{expected} events are to be recorded: {events:?}"
+    );
+    Ok(traces)
+}
+
+struct Stage {
+    server: Server,
+    book: Arc<Book>,
+    witness: Arc<Witness>,
+    stop: CancellationToken,
+}
+
+impl Stage {
+    async fn start(subject: &Subject, book: Arc<Book>, timeout: Duration) -> Result<Self> {
+        let hook = Arc::new(Servers { book: book.clone() });
+        let mut server = Server::builder().hook(hook);
+        for (cluster, _) in CLUSTERS {
+            server = server.cluster(cluster);
+        }
+        let server = server.bind("127.0.0.1:0").await?;
+        let provider = Arc::new(Clusters::new("test"));
+        for (cluster, tier) in CLUSTERS {
+            let config = ClusterConfig::from_url(&server.url(cluster))?;
+            let mut spec = ClusterSpec::new(ClusterName::new(cluster)?, config);
+            spec.labels.insert("tier".into(), tier.into());
+            spec.labels.insert("fleet".into(), "test".into());
+            spec.properties.insert("region".into(), "north".into());
+            provider.put(spec);
+        }
+        let parts = parts(subject, &book, timeout).await?;
+        let witness = Arc::new(Witness {
+            subject: parts.reconciler,
+            seen: Mutex::default(),
+        });
+        let mut controller = Controller::builder(ControllerName::new("conformance")?)
+            .tenant(TenantName::new(subject.tenant())?)
+            .grant(Arc::new(Grant::new(rules())))
+            .options(ControllerOptions {
+                timeout,
+                ..ControllerOptions::default()
+            });
+        if let Some(primary) = parts.primary {
+            controller = controller.primary(primary);
+        }
+        for watch in parts.watches {
+            controller = controller.watch(watch);
+        }
+        for index in parts.indexes {
+            controller = controller.index(index);
+        }
+        let options = ManagerOptions {
+            reconcile_runtime: Some(threads().handle().clone()),
+            transport: TransportOptions {
+                max_body: MAX_BODY,
+                ..TransportOptions::default()
+            },
+            ..ManagerOptions::default()
+        };
+        let reconciler: Arc<dyn Reconciler> = witness.clone();
+        let bound = Manager::builder()
+            .options(options)
+            .provider(provider)
+            .controller(controller.build(reconciler)?)
+            .build()?
+            .bind();
+        let stop = CancellationToken::new();
+        let token = stop.clone();
+        tokio::spawn(async move { bound.run(token).await.expect("the manager runs") });
+        Ok(Self {
+            server,
+            book,
+            witness,
+            stop,
+        })
+    }
+
+    /// Sets a case up, waits for its end and returns its lines.
+    async fn case(&self, case: &Case) -> Result<Vec<String>> {
+        let namespace = case.name;
+        for (cluster, _) in CLUSTERS {
+            self.put(cluster, named("v1", "Namespace", "", namespace))?;
+        }
+        let fruits = [("apple", "red"), ("banana", "yellow"), ("cherry", "red")];
+        for cluster in ["alpha", "beta"] {
+            self.put(cluster, web(namespace))?;
+            for (fruit, color) in fruits {
+                self.put(cluster, fruit_map(namespace, fruit, color))?;
+            }
+        }
+        // What was run for is in the cache: the case begins with all of it there.
+        for cluster in ["alpha", "beta"] {
+            for (fruit, _) in fruits {
+                drop(self.outcome(cluster, namespace, fruit).await?);
+            }
+        }
+        let outcomes = if namespace == MAPPED {
+            self.mapped().await?
+        } else {
+            let mut primary = named("v1", "ConfigMap", namespace, "case");
+            primary["metadata"]["labels"] = json!({"conformance.windlass.dev/case": namespace});
+            self.put("alpha", primary)?;
+            vec![self.outcome("alpha", namespace, "case").await?]
+        };
+        let events = self.until_recorded(case).await?;
+
+        let mut lines = ordered(self.book.of(namespace), case.at_once);
+        lines.extend(events);
+        lines.extend(
+            outcomes
+                .iter()
+                .map(|outcome| format!("ends: {}", shown(outcome, namespace))),
+        );
+        Ok(lines)
+    }
+
+    /// A Secret asks for a ConfigMap of one cluster, then of another; and one asks for none.
+    async fn mapped(&self) -> Result<Vec<Outcome>> {
+        let asking = |name: &str, cluster: Option<&str>| {
+            let mut secret = named("v1", "Secret", MAPPED, name);
+            secret["metadata"]["labels"] = json!({"conformance.windlass.dev/ask": "yes"});
+            if let Some(cluster) = cluster {
+                secret["metadata"]["annotations"] =
+                    json!({"conformance.windlass.dev/for": cluster});
+            }
+            secret
+        };
+        let mut outcomes = Vec::new();
+        for cluster in ["beta", "alpha"] {
+            self.put("alpha", asking("asking", Some(cluster)))?;
+            outcomes.push(self.outcome(cluster, MAPPED, "asked").await?);
+        }
+        self.put("alpha", asking("mute", None))?;
+        let failure = self
+            .wait("the mapper's failure", || {
+                Seen::of(self.book.failures(), |failures| !failures.is_empty())
+            })
+            .await?;
+        self.book.line(MAPPED, "WARN", "mapper failed", &failure[0]);
+        Ok(outcomes)
+    }
+
+    fn put(&self, cluster: &str, object: Value) -> Result<()> {
+        let server = self.server.cluster(cluster).context("a cluster")?;
+        let put = server.apply(object);
+        put.map(drop)
+            .map_err(|error| anyhow!("{error:?}"))
+            .context("seeding")
+    }
+
+    /// How the run of a request ended, once it has.
+    async fn outcome(&self, cluster: &str, namespace: &str, name: &str) -> Result<Outcome> {
+        let key = ObjectKey::namespaced(namespace, name);
+        let request = Request::new(ClusterName::new(cluster)?, key);
+        self.wait(&format!("the end of {request}"), || {
+            let seen = self.witness.seen.lock();
+            match seen.get(&request) {
+                Some(Some(outcome)) => Seen::Yes(outcome.clone()),
+                Some(None) => Seen::NotYet("it runs".to_owned()),
+                None => Seen::NotYet("it has not begun".to_owned()),
+            }
+        })
+        .await
+    }
+
+    /// The events that a case records, which is in the background.
+    async fn until_recorded(&self, case: &Case) -> Result<Vec<String>> {
+        self.wait("the events", || match self.events(case.name) {
+            Ok(events) => Seen::of(events, |events| events.len() >= case.events),
+            Err(error) => Seen::NotYet(error.to_string()),
+        })
+        .await
+    }
+
+    fn events(&self, namespace: &str) -> Result<Vec<String>> {
+        let mut events = Vec::new();
+        for (cluster, _) in CLUSTERS {
+            let server = self.server.cluster(cluster).context("a cluster")?;
+            let found = server.list("events.k8s.io/v1", "Event", namespace);
+            for event in found.map_err(|error| anyhow!("{error:?}"))? {
+                let text = |pointer: &str| match event.pointer(pointer) {
+                    Some(Value::String(text)) => text.clone(),
+                    other => format!("{other:?}"),
+                };
+                events.push(format!(
+                    "event {} {cluster} {}/{}: {} {} by {}: {}",
+                    text("/type"),
+                    text("/regarding/kind"),
+                    text("/regarding/name"),
+                    text("/action"),
+                    text("/reason"),
+                    text("/reportingController"),
+                    text("/note"),
+                ));
+            }
+        }
+        events.sort();
+        Ok(events)
+    }
+
+    /// Waits for a condition that can be looked at without waiting.
+    async fn wait<T>(&self, what: &str, mut look: impl FnMut() -> Seen<T>) -> Result<T> {
+        eventually(DEADLINE, what, || {
+            let seen = look();
+            async move { Ok(seen) }
+        })
+        .await
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// The guests' threads of all tests of this process.
+fn threads() -> &'static GuestRuntime {
+    static THREADS: OnceLock<GuestRuntime> = OnceLock::new();
+    THREADS.get_or_init(|| GuestRuntime::new(Some(2)).expect("threads"))
+}
+
+type Outcome = Result<Action, Failure>;
+
+/// Runs each request once, and keeps what came of it. To the queue all is done.
+struct Witness {
+    subject: Arc<dyn Reconciler>,
+    /// None: it runs.
+    seen: Mutex<BTreeMap<Request, Option<Outcome>>>,
+}
+
+impl Reconciler for Witness {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let request = context.request.clone();
+            let first = !self.seen.lock().contains_key(&request);
+            if first {
+                self.seen.lock().insert(request.clone(), None);
+                let outcome = self.subject.reconcile(context).await;
+                self.seen.lock().insert(request, Some(outcome));
+            }
+            Ok(Action::Done)
+        })
+    }
+}
+
+/// Lines in the order in which they happened. Requests that are made at once come in any, and are sorted.
+fn ordered(entries: Vec<Entry>, at_once: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut requests = Vec::new();
+    for entry in entries {
+        match entry {
+            Entry::Request(text) => requests.push(text),
+            Entry::Line(text) => {
+                let text = text.replace('\n', " ");
+                flush(&mut lines, &mut requests, at_once);
+                lines.push(text);
+            }
+        }
+    }
+    flush(&mut lines, &mut requests, at_once);
+    lines
+}
+
+fn flush(lines: &mut Vec<String>, requests: &mut Vec<String>, at_once: bool) {
+    if at_once {
+        requests.sort();
+    }
+    lines.append(requests);
+}
+
+/// How a run ended. What a language says of an exception of its own besides its message is its own matter.
+fn shown(outcome: &Outcome, case: &str) -> String {
+    match outcome {
+        Ok(Action::Done) => "done".to_owned(),
+        Ok(Action::RequeueAfter(after)) => format!("requeue after {after:?}"),
+        Err(failure) => {
+            let how = match failure.disposition {
+                Disposition::Retry => "retry",
+                Disposition::Terminal => "terminal",
+            };
+            let message = match case {
+                "exception" if failure.message.contains("broken") => "… broken …",
+                _ => &failure.message,
+            };
+            format!("{how}: {message}")
+        }
+    }
+}
+
+fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Value {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
+    if !namespace.is_empty() {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    object
+}
+
+fn fruit_map(namespace: &str, fruit: &str, color: &str) -> Value {
+    let mut map = named("v1", "ConfigMap", namespace, fruit);
+    map["metadata"]["labels"] =
+        json!({"set": "fruit", "fruit": fruit, "color": color, "of": namespace});
+    map["data"] = json!({"color": color});
+    map
+}
+
+/// A Deployment with a number that does not fit 32 bits.
+fn web(namespace: &str) -> Value {
+    let mut web = named("apps/v1", "Deployment", namespace, "web");
+    let labels = json!({"app": "web"});
+    web["spec"] = json!({
+        "replicas": 2,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "terminationGracePeriodSeconds": 5_000_000_000_u64,
+                "containers": [{"name": "app", "image": "app:1"}, {"name": "side", "image": "side:1"}],
+            },
+        },
+    });
+    web
+}
