@@ -6,6 +6,7 @@ mod componentize;
 mod contract;
 mod fetched;
 mod go;
+mod inputs;
 mod language;
 mod npm;
 mod python;

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// Where the SDK is in a project.
 const SDK: &str = "sdk";
 
+/// Folders of an SDK for those who work on it.
+const OWN_TESTS: [&str; 2] = ["test/", "tests/"];
+
 /// The longest name of a Reconciler, which is called as its project.
 const LONGEST_NAME: usize = 63;
 
@@ -90,7 +93,8 @@ pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
 /// The files of the SDK, with the contract.
 fn sdk(lang: Lang) -> Result<Vec<(String, Cow<'static, [u8]>)>> {
     let mut files = Vec::new();
-    for (path, bytes) in embedded::below(lang.sdk()) {
+    let of_use = |path: &str| !OWN_TESTS.iter().any(|tests| path.starts_with(tests));
+    for (path, bytes) in embedded::below(lang.sdk()).filter(|(path, _)| of_use(path)) {
         let bytes = match (lang, path) {
             (Lang::Rust, "Cargo.toml") => Cow::Owned(rust::manifest(bytes)?.into_bytes()),
             _ => Cow::Borrowed(bytes),

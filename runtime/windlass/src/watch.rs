@@ -230,13 +230,16 @@ impl Target {
             }
             Self::Folder(folder) => path.parent() == Some(&absolute(folder)),
             Self::Tree(folder) => path.strip_prefix(absolute(folder)).is_ok_and(|rest| {
-                rest.components().all(|part| {
-                    let part = part.as_os_str().to_string_lossy();
-                    !part.starts_with('.') && !BUILT.contains(&&*part)
-                })
+                let mut parts = rest.components();
+                parts.all(|part| !is_left_by_tools(&part.as_os_str().to_string_lossy()))
             }),
         }
     }
+}
+
+/// Whether a file or folder of this name in a source folder is none of the source: hidden, or made by tools.
+pub(crate) fn is_left_by_tools(name: &str) -> bool {
+    name.starts_with('.') || BUILT.contains(&name)
 }
 
 /// The folder of a file; that of a bare name is the current one.

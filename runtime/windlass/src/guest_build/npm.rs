@@ -1,6 +1,7 @@
 //! Builds guests in JavaScript and TypeScript with npm's packages: esbuild makes one module of them, componentize-qjs a component
 //! that runs on QuickJS. Entry point: [`build`].
 
+use super::inputs::Inputs;
 use super::settings::{Settings, read_json};
 use super::tool::Tool;
 use super::{BuildError, contract, io_error};
@@ -41,16 +42,26 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     let Some(componentizer) = find(folder, COMPONENTIZER.0) else {
         return Err(missing(folder, COMPONENTIZER));
     };
-    let component = work.join("guest.wasm");
+    let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
+    let world = manifest.windlass.world.name();
+    // The tool makes other bytes of the same each time, which the host would compile anew.
+    let inputs = Inputs::new(&[world, &componentizer.to_string_lossy()])
+        .path(&folder.join("package.json"))?
+        .path(&module)?
+        .path(&wit)?;
+    if inputs.made(&component) {
+        return Ok(component);
+    }
     Tool::new(&componentizer, folder, NODE)
         .arg("--wit")
-        .arg(contract::folder(folder)?)
-        .args(["--world", manifest.windlass.world.name(), "--js"])
+        .arg(wit)
+        .args(["--world", world, "--js"])
         .arg(module)
         .args(["--sync", "--minify", "-o"])
         .arg(&component)
         .run()
         .await?;
+    inputs.note(&component)?;
     Ok(component)
 }
 

@@ -40,15 +40,20 @@ impl Tool {
         }
     }
 
-    /// Adds an argument.
+    /// Adds an argument. A path in the guest's folder is given as it is seen from there, which reads better.
     pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
-        self.command.arg(argument);
+        let path = Path::new(argument.as_ref());
+        let inside = path.strip_prefix(&self.folder);
+        let inside = inside.ok().filter(|inside| !inside.as_os_str().is_empty());
+        self.command.arg(inside.unwrap_or(path));
         self
     }
 
     /// Adds arguments.
     pub(super) fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
-        self.command.args(arguments);
+        for argument in arguments {
+            self = self.arg(argument);
+        }
         self
     }
 
@@ -110,7 +115,9 @@ impl Tool {
             let value = value?.to_string_lossy();
             Some(format!("{}={}", name.to_string_lossy(), quoted(&value)))
         });
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let program = Path::new(command.get_program());
+        let program = program.strip_prefix(&self.folder).unwrap_or(program);
+        let words = std::iter::once(program.as_os_str()).chain(command.get_args());
         let words = words.map(|word| quoted(&word.to_string_lossy()).into_owned());
         variables.chain(words).collect::<Vec<_>>().join(" ")
     }
@@ -197,5 +204,8 @@ mod tests {
             tool.line(),
             r"GOOS=wasip1 go build '-ldflags=-a -b' 'it'\''s' ''"
         );
+        let tool = Tool::new("/p/node_modules/.bin/x", Path::new("/p"), "");
+        let tool = tool.args(["-o", "/p/out.wasm", "/elsewhere", "/p"]);
+        assert_eq!(tool.line(), "node_modules/.bin/x -o out.wasm /elsewhere /p");
     }
 }

@@ -19,8 +19,8 @@ struct Language {
     lang: &'static str,
     /// What its projects need on the machine; all else is brought by their builds.
     tools: &'static [&'static str],
-    /// What runs a project's unit tests.
-    unit_tests: &'static [&'static [&'static str]],
+    /// What runs a project's unit tests, in a shell.
+    unit_tests: &'static str,
     /// What a build says that it runs.
     says: &'static str,
 }
@@ -28,13 +28,35 @@ struct Language {
 const RUST: Language = Language {
     lang: "rust",
     tools: &["cargo"],
-    unit_tests: &[&["cargo", "test", "--quiet"]],
+    unit_tests: "cargo test --quiet",
     says: "$ CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-component-ld cargo build --release",
+};
+
+const TYPESCRIPT: Language = Language {
+    lang: "typescript",
+    tools: &["npm"],
+    unit_tests: "npm install --no-audit --no-fund && npm test",
+    says: "$ node_modules/.bin/componentize-qjs --wit sdk/wit --world reconcile",
+};
+
+const JAVASCRIPT: Language = Language {
+    lang: "javascript",
+    ..TYPESCRIPT
 };
 
 #[tokio::test]
 async fn a_guest_in_rust_runs_from_an_empty_folder() -> Result<()> {
     from_an_empty_folder(&RUST).await
+}
+
+#[tokio::test]
+async fn a_guest_in_typescript_runs_from_an_empty_folder() -> Result<()> {
+    from_an_empty_folder(&TYPESCRIPT).await
+}
+
+#[tokio::test]
+async fn a_guest_in_javascript_runs_from_an_empty_folder() -> Result<()> {
+    from_an_empty_folder(&JAVASCRIPT).await
 }
 
 async fn from_an_empty_folder(language: &Language) -> Result<()> {
@@ -52,10 +74,9 @@ async fn from_an_empty_folder(language: &Language) -> Result<()> {
     );
     let folder = outside.path().join("demo");
 
-    for line in language.unit_tests {
-        let (tool, args) = line.split_first().context("a command")?;
-        run(&folder, tool, args).await?.expect_code(0)?;
-    }
+    run(&folder, "sh", ["-c", language.unit_tests])
+        .await?
+        .expect_code(0)?;
     let built = windlass(&folder, ["build"]).await?.expect_code(0)?;
     assert!(built.stderr.contains(language.says), "{}", built.stderr);
     assert!(
@@ -147,7 +168,10 @@ async fn run<A: AsRef<OsStr>>(
         .env_remove("KUBECONFIG")
         .env_remove("WINDLASS_LOG")
         .env("CARGO_TARGET_DIR", kept("rust"))
-        .env("WINDLASS_TOOLS", kept("tools"));
+        .env("WINDLASS_TOOLS", kept("tools"))
+        .env("npm_config_cache", kept("npm"))
+        .env("npm_config_prefer_offline", "true")
+        .env("ZIG_GLOBAL_CACHE_DIR", kept("zig"));
     Program::spawn(command)?.wait(BUILD).await
 }
 
