@@ -1,12 +1,14 @@
 //! Guests in a language that brings its engine along: they work as any other, and misbehave in ways of their own.
 
 use crate::fixture::{Cast, Stage, config_map};
+use crate::logs;
 use crate::neighbour::beside_a_neighbour;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::time::Duration;
 use windlass_fleet::outcome::{Blame, Disposition};
 use windlass_harness::guests::javascript;
+use windlass_sandbox::{Isolation, Reuse};
 
 const MIB: usize = 1 << 20;
 
@@ -62,6 +64,49 @@ async fn a_config_that_does_not_fit_is_refused_in_its_words() -> Result<()> {
         refused.contains("config: expected a string, got greeting 7"),
         "{refused}"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_sdk_refuses_is_an_error_and_never_a_trap() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let test = "a guest in JavaScript misuses its SDK";
+    let Some(cast) = guest(&stage, "test-misuse", "misuse-js", test) else {
+        return Ok(());
+    };
+    let misuse = cast
+        .isolation(Isolation::Reuse(Reuse::default()))
+        .run()
+        .await?;
+    for (way, message) in [
+        ("wrong-number", "RangeError: limit: expected a whole number"),
+        ("wrong-shape", "TypeError: kind: expected an object"),
+        ("misspelt", "TypeError: options: there is no dryrun"),
+        (
+            "wrong-operation",
+            "TypeError: operations[0]: expected a call",
+        ),
+        ("keep", ""),
+        ("use-kept", "TypeError: resource has been disposed"),
+        // One instance served all: nothing ended it.
+        ("calls", "7 calls"),
+        ("promise", "reconcile returned a promise"),
+        ("wrong-answer", "RangeError: requeueAfterMs"),
+        ("bug", "TypeError: "),
+    ] {
+        stage.put("alpha", config_map(way, json!({})))?;
+        let said = match misuse.outcome("alpha", way).await? {
+            Ok(_) => String::new(),
+            Err(failure) => failure.message,
+        };
+        assert!(said.contains(message), "{way}: {said:?}");
+        assert_eq!(said.is_empty(), message.is_empty(), "{way}: {said:?}");
+    }
+    let warned = logs::lines("misuse-js", "counted 7");
+    assert!(warned[0].contains("WARN"), "{warned:?}");
+    let threw = logs::lines("misuse-js", "guest threw");
+    let bug = |line: &String| line.contains("TypeError") && line.contains("bug");
+    assert!(threw.iter().any(bug), "{threw:?}");
     Ok(())
 }
 
