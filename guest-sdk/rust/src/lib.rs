@@ -106,6 +106,11 @@ pub use types::{
     Watch, WriteOptions,
 };
 
+/// The examples of README.md, so that they compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// What nearly every guest needs: `use windlass_sdk::prelude::*;`.
 pub mod prelude {
     pub use crate::{

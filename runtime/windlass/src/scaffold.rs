@@ -59,9 +59,7 @@ impl Lang {
 /// When the name is no name of a Reconciler, the folder holds something, or it cannot be written.
 pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
     let name = name(folder)?;
-    if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
-        || folder.is_file()
-    {
+    if holds_something(folder) {
         bail!(
             "{}: there is something already: choose another name, or empty the folder",
             folder.display()
@@ -90,6 +88,12 @@ pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
     Ok(name)
 }
 
+/// Whether there is anything but a repository that was just begun.
+fn holds_something(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    folder.is_file() || entries.into_iter().any(|entry| entry.file_name() != ".git")
+}
+
 /// The files of the SDK, with the contract.
 fn sdk(lang: Lang) -> Result<Vec<(String, Cow<'static, [u8]>)>> {
     let mut files = Vec::new();
@@ -112,6 +116,7 @@ fn sdk(lang: Lang) -> Result<Vec<(String, Cow<'static, [u8]>)>> {
 
 /// The name of a project: the last part of its path.
 fn name(folder: &Path) -> Result<String> {
+    let folder = std::path::absolute(folder).unwrap_or_default(); // `.` has the name of the folder that it is
     let last = folder.file_name().unwrap_or_default().to_string_lossy();
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = last.starts_with(|c: char| c.is_ascii_lowercase())
@@ -151,6 +156,9 @@ mod tests {
         assert!(folder.join(".gitignore").is_file() && folder.join("sdk/src/lib.rs").is_file());
         let said = write(&folder, Lang::Rust).unwrap_err().to_string();
         assert!(said.contains("something already"), "{said}");
+        let begun = parent.path().join("begun");
+        std::fs::create_dir_all(begun.join(".git")).unwrap();
+        assert_eq!(write(&begun, Lang::Rust).unwrap(), "begun");
     }
 
     #[test]
@@ -188,5 +196,6 @@ mod tests {
             assert!(name(Path::new(bad)).is_err(), "{bad}");
         }
         assert_eq!(name(Path::new("x/my-guest-2/")).unwrap(), "my-guest-2");
+        assert_eq!(name(Path::new("x/my-guest/.")).unwrap(), "my-guest");
     }
 }

@@ -57,22 +57,143 @@ async fn a_component_is_told_to_programs_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_no_guest_is_refused_with_the_reason() -> Result<()> {
+async fn what_a_component_costs_is_told() -> Result<()> {
     let project = Project::new()?;
+    let file = guest("hello");
+    let check = async |cache: &str| -> Result<Json> {
+        let args = [
+            "check".as_ref(),
+            file.as_os_str(),
+            "--output".as_ref(),
+            "json".as_ref(),
+            "--cache".as_ref(),
+            cache.as_ref(),
+        ];
+        let finished = Program::run(project.path(), args, SOON).await?;
+        Ok(serde_json::from_str(&finished.expect_code(0)?.stdout)?)
+    };
+    for cache in ["none", "cache"] {
+        let told = check(cache).await?;
+        assert!(told["compileSeconds"].as_f64() > Some(0.0), "{told}");
+        // Memory comes in pages; a guest in Rust has a megabyte of stack.
+        let memory = told["memoryBytes"].as_u64().unwrap_or_default();
+        assert!(memory >= 1 << 20 && memory % 65536 == 0, "{told}");
+    }
+    let kept = check("cache").await?;
+    assert!(kept["compileSeconds"].is_null(), "{kept}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn rules_alone_can_be_pasted() -> Result<()> {
+    let project = Project::new()?;
+    let file = guest("hello");
+    let args = ["check".as_ref(), file.as_os_str(), "--rules".as_ref()];
+    let said = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(0)?
+        .stdout;
+    let expected = "rules:\n  - {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, patch], namespaces: [\"*\"]}\n";
+    assert_eq!(said, expected);
+    // Pasted, they are enough for it to run.
+    let spec: String = said.lines().map(|line| format!("  {line}\n")).collect();
+    project.write(
+        "windlass.yaml",
+        format!("apiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: hello}}\nspec:\n  guest: {{path: {file:?}}}\n{spec}"),
+    )?;
+    let seed = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default, labels: {hello.windlass.dev/greet: you}}\n";
+    project.write("seed/a.yaml", seed)?;
+    let args = ["dev", "--exit-when-idle", "--admin", "127.0.0.1:0"];
+    Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_guest_is_refused_with_the_reason_and_what_to_do() -> Result<()> {
+    let project = Project::new()?;
+    let hello = std::fs::read(guest("hello"))?;
     project.write("empty.wasm", b"\0asm\x0d\0\x01\0")?;
     project.write("text.wasm", "hello")?;
-    for (file, expected) in [
-        ("empty.wasm", "windlass:runtime/reconciler"),
-        ("text.wasm", "text.wasm"),
-        ("nope.wasm", "nope.wasm: no such file"),
+    project.write("core.wasm", b"\0asm\x01\0\0\0")?;
+    project.write("cut.wasm", &hello[..hello.len() / 2])?;
+    project.write("newer.wasm", renamed(&hello, "@0.1.0", "@0.2.0"))?;
+    project.write(
+        "foreign.wasm",
+        renamed(&hello, "windlass:runtime/log@", "acmecorp:runtime/log@"),
+    )?;
+    project.write(
+        "shape.wasm",
+        renamed(&hello, "record-event", "record-evens"),
+    )?;
+    for (file, reason, remedy) in [
+        (
+            "empty.wasm",
+            "it does not export windlass:runtime/reconciler@0.1.0 (it exports nothing)",
+            "build it against a world",
+        ),
+        (
+            "text.wasm",
+            "text.wasm is not WebAssembly",
+            "as `windlass build` makes it",
+        ),
+        (
+            "core.wasm",
+            "core.wasm is a core WebAssembly module, not a component",
+            "build it with `windlass build`",
+        ),
+        (
+            "cut.wasm",
+            "cut.wasm ends in the middle",
+            "copy or build it again",
+        ),
+        (
+            "newer.wasm",
+            "windlass:runtime/client@0.2.0",
+            "build it against this one",
+        ),
+        (
+            "foreign.wasm",
+            "imports acmecorp:runtime/log@0.1.0, which guests are not given",
+            "remove what needs it",
+        ),
+        (
+            "shape.wasm",
+            "record-evens",
+            "build it against this host's wit/",
+        ),
+        (
+            "nope.wasm",
+            "nope.wasm: no such file",
+            "a folder that was built",
+        ),
+        (".", ". was not built yet", "run windlass build ."),
     ] {
         let said = Program::run(project.path(), ["check", file], SOON)
             .await?
             .expect_code(1)?
             .stderr;
-        assert!(said.contains(expected), "{expected:?} is not in\n{said}");
+        assert!(
+            said.contains(reason) && said.contains(remedy),
+            "{reason:?} and {remedy:?} are not in\n{said}"
+        );
     }
     Ok(())
+}
+
+/// The component with one text in place of another of the same length: names of the contract stand in it as they are.
+fn renamed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = component.to_vec();
+    let places = 0..=bytes.len() - from.len();
+    for at in places {
+        if bytes[at..].starts_with(from.as_bytes()) {
+            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+    }
+    assert_ne!(bytes, component, "{from:?} is not in it");
+    bytes
 }
 
 #[tokio::test]
