@@ -1,5 +1,6 @@
 //! Writes to standard output and error, as guests of languages with a runtime do. Entry point: [`Output`].
 
+use serde::Deserialize;
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
 
@@ -36,6 +37,17 @@ mod wasi {
     });
 }
 
+/// Most that is written at once.
+const CHUNK: usize = 4096;
+
+/// What the operator may configure.
+#[derive(Deserialize)]
+struct Config {
+    /// Kilobytes to write to standard output, in lines without an end but the host's.
+    #[serde(default)]
+    kilobytes: usize,
+}
+
 /// The guest.
 struct Output;
 windlass_sdk::guest!(Output);
@@ -49,6 +61,9 @@ impl Reconciler for Output {
     fn reconcile(request: &Request, _: &Cluster) -> Result<Action> {
         let line = format!("out: {}\nout: and more", request.key.name);
         wasi::wasi::cli::stdout::get_stdout().blocking_write_and_flush(line.as_bytes())?;
+        for _ in 0..config::<Config>()?.kilobytes * 1000 / CHUNK {
+            wasi::wasi::cli::stdout::get_stdout().blocking_write_and_flush(&[b'x'; CHUNK])?;
+        }
         wasi::wasi::cli::stderr::get_stderr().blocking_write_and_flush(b"err: a warning\n")?;
         Ok(Action::Done)
     }

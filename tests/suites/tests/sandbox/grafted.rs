@@ -2,7 +2,7 @@
 //! do not offer.
 
 use crate::fixture::{DEADLINE, Stage, config_map};
-use crate::graft::{Graft, LOOP, TRAP};
+use crate::graft::{Graft, LOOP, TRAP, unsigned};
 use crate::neighbour::beside_a_neighbour;
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -96,7 +96,10 @@ async fn a_table_grows_to_its_limit_and_no_further() -> Result<()> {
 
 /// `test-calls` whose allocator does something when the host hands it an object of more than 100 kB.
 fn allocating(bad: &[u8]) -> Result<Vec<u8>> {
-    let mut graft = graft("test-calls")?;
+    allocating_in(graft("test-calls")?, bad)
+}
+
+fn allocating_in(mut graft: Graft, bad: &[u8]) -> Result<Vec<u8>> {
     let original = graft.function("cabi_realloc")?;
     // if size > 100_000 { bad }
     let mut body = [
@@ -107,21 +110,21 @@ fn allocating(bad: &[u8]) -> Result<Vec<u8>> {
     .concat();
     // and else what it did
     body.extend([0x20, 0, 0x20, 1, 0x20, 2, 0x20, 3, 0x10]);
-    body.extend(crate::graft::unsigned(original));
+    body.extend(unsigned(original));
     let replaced = graft.add(REALLOC, &body)?;
     graft.export("cabi_realloc", replaced)?;
     Ok(graft.finish())
 }
 
 /// How a guest fails whose allocator misbehaves while the host hands it an object.
-async fn allocator_fails(name: &str, bad: &[u8]) -> Result<windlass_fleet::Failure> {
+async fn allocator_fails(name: &str, guest: Vec<u8>) -> Result<windlass_fleet::Failure> {
     let stage = Stage::start(&["alpha"]).await?;
     let mut large = config_map("large", json!({"text": "x".repeat(200_000)}));
     large["metadata"]["labels"] = json!({});
     stage.put("alpha", large)?;
     let step = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "large"]});
     let cast = stage
-        .grafted(name, allocating(bad)?)
+        .grafted(name, guest)
         .config(json!({"steps": [step]}))
         .limits(|limits| limits.timeout = Duration::from_secs(1));
     let failure = beside_a_neighbour(&stage, cast).await?;
@@ -131,7 +134,7 @@ async fn allocator_fails(name: &str, bad: &[u8]) -> Result<windlass_fleet::Failu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allocator_that_loops_inside_a_host_call_is_interrupted() -> Result<()> {
-    let failure = allocator_fails("allocator-loops", LOOP).await?;
+    let failure = allocator_fails("allocator-loops", allocating(LOOP)?).await?;
     assert_eq!(failure.reason, "timeout");
     assert!(failure.message.contains("no result within 1s"), "{failure}");
     Ok(())
@@ -139,7 +142,7 @@ async fn an_allocator_that_loops_inside_a_host_call_is_interrupted() -> Result<(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allocator_that_traps_inside_a_host_call_ends_the_call() -> Result<()> {
-    let failure = allocator_fails("allocator-traps", TRAP).await?;
+    let failure = allocator_fails("allocator-traps", allocating(TRAP)?).await?;
     assert_eq!(failure.reason, "trap");
     Ok(())
 }
@@ -147,7 +150,22 @@ async fn an_allocator_that_traps_inside_a_host_call_ends_the_call() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allocator_that_answers_memory_that_is_not_there_ends_the_call() -> Result<()> {
     // return -16
-    let failure = allocator_fails("allocator-lies", &[0x41, 0x70, 0x0f]).await?;
+    let failure = allocator_fails("allocator-lies", allocating(&[0x41, 0x70, 0x0f])?).await?;
     assert_eq!(failure.reason, "trap");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allocator_that_calls_the_host_inside_a_host_call_ends_the_call() -> Result<()> {
+    let graft = graft("test-calls")?;
+    let now = graft.function("clock3now11wit_import")?;
+    // now(0)
+    let call = [&[0x41, 0, 0x10][..], &unsigned(now)].concat();
+    let failure = allocator_fails("allocator-calls", allocating_in(graft, &call)?).await?;
+    assert_eq!(failure.reason, "trap");
+    assert!(
+        failure.message.contains("cannot leave component instance"),
+        "{failure}"
+    );
     Ok(())
 }

@@ -106,3 +106,26 @@ async fn a_flood_is_cut_at_the_budget_and_counted() -> Result<()> {
     assert!((10..=20).contains(&written), "{written} lines were written");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn megabytes_on_standard_output_are_cut_at_the_same_budget() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let babbling = stage
+        .guest("test-output")
+        .name("babbling")
+        .config(json!({"kilobytes": 8000}))
+        .limits(|limits| limits.log_bytes = 20_000);
+    let actor = babbling.run().await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    actor
+        .outcome("alpha", "a")
+        .await?
+        .expect("to print too much is no failure");
+    logged("babbling", "over limits.logBytes").await?;
+    let written: usize = lines("babbling", "xxxx").iter().map(String::len).sum();
+    assert!(
+        (10_000..=30_000).contains(&written),
+        "{written} bytes were written"
+    );
+    Ok(())
+}
