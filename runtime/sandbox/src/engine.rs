@@ -80,11 +80,19 @@ impl Sandbox {
     /// # Errors
     /// [`SandboxError`] when none can be made at all, or when [`Options::cache`] cannot be used.
     pub fn new(options: Options) -> Result<Self, SandboxError> {
+        Self::linked(options, linker)
+    }
+
+    /// As [`Self::new`], with the functions that `link` gives to guests, those of `fleet` among them or not.
+    fn linked(
+        options: Options,
+        link: fn(&Engine, bool) -> wasmtime::Result<Linker<Call>>,
+    ) -> Result<Self, SandboxError> {
         let (engine, instances) = config::engine(&options).map_err(SandboxError::Engine)?;
         let open = |cache| Cache::open(cache, &config::fingerprint(&engine));
         let cache = options.cache.as_ref().map(open).transpose()?;
-        let plain = linker(&engine, false).map_err(SandboxError::Link)?;
-        let with_fleet = linker(&engine, true).map_err(SandboxError::Link)?;
+        let plain = link(&engine, false).map_err(SandboxError::Link)?;
+        let with_fleet = link(&engine, true).map_err(SandboxError::Link)?;
         let processors = Processors::new(options.processors.unwrap_or_else(all_but_one));
         let processors = Arc::new(processors);
         let ticker = Ticker::start(&engine, processors.clone()).map_err(SandboxError::Thread)?;
@@ -216,16 +224,25 @@ fn all_but_one() -> usize {
     (processors - 1).max(1)
 }
 
+/// The functions of the contract.
 fn linker(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<Call>> {
+    let mut linker = without_clock(engine, with_fleet)?;
+    clock::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
+    Ok(linker)
+}
+
+fn without_clock(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<Call>> {
     let mut linker = Linker::new(engine);
     // WASI with an empty context: no files, no environment, no sockets. Its context is made when a guest first uses it.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     log::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     config_import::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
-    clock::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     client::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     if with_fleet {
         fleet::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     }
     Ok(linker)
 }
+
+#[cfg(test)]
+mod upgrade_tests;

@@ -1,4 +1,4 @@
-//! Components built from the sources under `guests/`. Entry points: [`guest`], [`javascript`] and [`names`].
+//! Components built from the sources under `guests/`. Entry points: [`guest`], [`javascript`], [`conformance`] and [`names`].
 
 use std::fs::File;
 use std::io::Write;
@@ -68,6 +68,43 @@ pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
         path.display()
     );
     Some(path)
+}
+
+/// The languages that guests are built from, by their folders under `guests/`.
+pub const LANGUAGES: [&str; 5] = ["rust", "js", "python", "go", "c"];
+
+/// The conformance reconciler of one of [`LANGUAGES`]. Where it is not built, as the run is not a full one, it says that `test` was not
+/// run for it, and there is none.
+///
+/// # Errors
+/// In a run that asked for everything ([`crate::testenv::VARIABLE`]) what is not built is an error that says how it is.
+pub fn conformance(language: &str, test: &str) -> Result<Option<PathBuf>> {
+    if language == "rust" {
+        return Ok(Some(guest("conformance")));
+    }
+    let folder = crate::repository().join("guests/target").join(language);
+    let path = folder.join("conformance.wasm");
+    if path.is_file() {
+        return Ok(Some(path));
+    }
+    let missing = format!(
+        "{} is not there: guests/{language}/build makes it",
+        path.display()
+    );
+    if std::env::var(crate::testenv::VARIABLE).is_ok() {
+        bail!("{missing}");
+    }
+    // Not `eprintln!`: the test framework would swallow it, as the test passes.
+    let line = format!("NOT RUN: {test}, for {language} ({missing})\n");
+    drop(std::io::stderr().write_all(line.as_bytes()));
+    Ok(None)
+}
+
+/// Where tests keep what they compiled of guests, for the next run: a language that brings its runtime along takes a minute in a
+/// build without optimisation.
+#[must_use]
+pub fn compiled() -> PathBuf {
+    crate::repository().join("target/compiled-guests")
 }
 
 fn has_npm() -> bool {

@@ -87,6 +87,16 @@ pub enum LoadError {
         /// Interfaces of that version that it uses.
         interfaces: Vec<String>,
     },
+    /// It calls functions of a later version of the contract.
+    #[error(
+        "{name} calls functions that this host does not have yet ({problem}): this host serves windlass:runtime@0.1.0; use a host of that version, or build the guest against this host's wit/"
+    )]
+    Newer {
+        /// The component.
+        name: String,
+        /// Which function is missing, and of which interface.
+        problem: String,
+    },
     /// It imports what no guest is given.
     #[error(
         "{name} imports {}, which guests are not given: they have windlass:runtime and WASI 0.2 (io, cli, clocks, random, filesystem, sockets); remove what needs it",

@@ -139,9 +139,15 @@ pub(super) fn check_types(
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(": ");
-        LoadError::Mismatch {
-            name: name.to_owned(),
-            problem: problem.replace('\n', " ").chars().take(500).collect(),
+        match missing_function(&problem) {
+            Some(problem) => LoadError::Newer {
+                name: name.to_owned(),
+                problem,
+            },
+            None => LoadError::Mismatch {
+                name: name.to_owned(),
+                problem: problem.replace('\n', " ").chars().take(500).collect(),
+            },
         }
     };
     let pre = sandbox
@@ -157,6 +163,16 @@ pub(super) fn check_types(
         mapper::GuestIndices::new(&pre).map_err(mismatch)?;
     }
     Ok(())
+}
+
+/// What the linker's refusal says of a function that is not there, which a later version of the contract has.
+fn missing_function(problem: &str) -> Option<String> {
+    if !problem.contains("implementation is missing") {
+        return None;
+    }
+    let mut quoted = problem.split('`').skip(1).step_by(2);
+    let (interface, function) = (quoted.next()?, quoted.last()?);
+    ours(interface).map(|_| format!("`{function}` of {interface}"))
 }
 
 /// The functions of the resource `cluster` that it imports, without the resource's name.
@@ -240,6 +256,19 @@ mod tests {
             &["windlass:runtime/reconciler@0.2.0"],
         );
         assert!(newer.contains("another version of the contract (windlass:runtime/client@0.2.0, windlass:runtime/reconciler@0.2.0)"), "{newer}");
+    }
+
+    #[test]
+    fn a_function_that_is_missing_is_told_from_one_that_differs() {
+        let refusal = "component imports instance `windlass:runtime/clock@0.1.1`, but a matching implementation was not found in the linker: instance export `uptime-ms` has the wrong type: ";
+        assert_eq!(
+            missing_function(&format!("{refusal}function implementation is missing")).as_deref(),
+            Some("`uptime-ms` of windlass:runtime/clock@0.1.1")
+        );
+        assert_eq!(missing_function(&format!("{refusal}type mismatch")), None);
+        let others =
+            "component imports instance `wasi:io/x@0.2.0`: function implementation is missing";
+        assert_eq!(missing_function(others), None);
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! The reconciler's components, a language each. Entry point: [`load`].
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
-use windlass_harness::{guests, testenv};
+use windlass_harness::guests;
 use windlass_sandbox::{CacheOptions, Options, Revision, Sandbox};
 
 /// The engine of all tests of this process. What it compiles is kept for the next one: a language that brings its runtime along
@@ -15,11 +13,10 @@ use windlass_sandbox::{CacheOptions, Options, Revision, Sandbox};
 pub(crate) fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
-        let kept = windlass_harness::repository().join("target/compiled-guests");
         let options = Options {
             instances: 32,
             describe_timeout: Duration::from_secs(5),
-            cache: Some(CacheOptions::new(kept)),
+            cache: Some(CacheOptions::new(guests::compiled())),
             ..Options::default()
         };
         Sandbox::new(options).expect("an engine")
@@ -32,31 +29,11 @@ pub(crate) async fn load(language: &'static str) -> Result<Option<Revision>> {
     if let Some(revision) = LOADED.lock().get(language) {
         return Ok(Some(revision.clone()));
     }
-    let path = path(language);
-    if !path.is_file() {
-        let missing = format!(
-            "{} is not built: run guests/{language}/build",
-            path.display()
-        );
-        if std::env::var(testenv::VARIABLE).is_ok() {
-            bail!("{missing}");
-        }
-        // Not `eprintln!`: the test framework would swallow it, as the test passes.
-        let line = format!("NOT RUN: the conformance of {language} ({missing})\n");
-        drop(std::io::stderr().write_all(line.as_bytes()));
+    let path = guests::conformance(language, "the cases of the conformance reconciler")?;
+    let Some(path) = path else {
         return Ok(None);
-    }
+    };
     let revision = sandbox().load(path).await?;
     LOADED.lock().insert(language, revision.clone());
     Ok(Some(revision))
-}
-
-fn path(language: &str) -> PathBuf {
-    match language {
-        "rust" => guests::guest("conformance"),
-        other => windlass_harness::repository()
-            .join("guests/target")
-            .join(other)
-            .join("conformance.wasm"),
-    }
 }

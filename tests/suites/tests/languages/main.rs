@@ -9,6 +9,7 @@
 mod book;
 mod cases;
 mod compare;
+mod contract;
 mod components;
 mod described;
 mod native;
