@@ -9,6 +9,7 @@
 //! Clusters are simulated by a process of its own, and every row of a table is measured in a process of its own. Bars are about ratios
 //! within one run. What needs a guest in JavaScript is left out, and said to be, where there is no npm to build it.
 
+mod compiler;
 mod latency;
 mod rig;
 mod until;
@@ -48,7 +49,7 @@ const WORKLOADS: [Workload; 5] = [
 ];
 
 fn main() -> Result<()> {
-    if served::serve_if_asked()? || compiling::compile_if_asked() {
+    if served::serve_if_asked()? || compiler::compile_if_asked() {
         return Ok(());
     }
     match workload::asked(&WORKLOADS)? {

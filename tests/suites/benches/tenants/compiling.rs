@@ -1,12 +1,10 @@
 //! How long a component takes from its file to a guest that can be called, compiled and from the cache. Entry point: [`measure`].
 
 use super::stage::{NO_NPM, component};
+use crate::compiler::engine;
 use crate::workload::{Workload, tell};
 use anyhow::{Context as _, Result};
 use std::time::Instant;
-use windlass_sandbox::{CacheOptions, Compiler, CompilerProcess, Options, Sandbox};
-
-const COMPILE: &str = "--compile";
 
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "compiling",
@@ -20,41 +18,15 @@ pub(crate) const WORKLOAD: Workload = Workload {
     runs: &[&["hello"], &["js/hello"]],
 };
 
-/// Where this process was started as a compiler: compiles, and ends the process.
-pub(crate) fn compile_if_asked() -> bool {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [first, memory, seconds] = args.as_slice() else {
-        return false;
-    };
-    let (Ok(memory), Ok(seconds)) = (memory.parse(), seconds.parse()) else {
-        return false;
-    };
-    if first != COMPILE {
-        return false;
-    }
-    let _ = windlass_sandbox::compile(memory, seconds);
-    true
-}
-
 pub(crate) async fn measure(guest: &str) -> Result<()> {
     let Some(path) = component(guest)? else {
         return tell(vec![guest.to_owned(), NO_NPM.to_owned()]);
     };
     let size = std::fs::metadata(&path).context("the component")?.len();
     let folder = tempfile::tempdir()?;
-    let start = || {
-        let program = std::env::current_exe()?;
-        let compiler = CompilerProcess::new(program, vec![COMPILE.into()]);
-        let options = Options {
-            compiler: Compiler::Process(compiler),
-            cache: Some(CacheOptions::new(folder.path().join("cache"))),
-            ..Options::default()
-        };
-        anyhow::Ok(Sandbox::new(options)?)
-    };
     let mut times = Vec::new();
     for _ in 0..2 {
-        let sandbox = start()?;
+        let sandbox = engine(&folder.path().join("cache"))?;
         let began = Instant::now();
         sandbox.load(path.as_path()).await?;
         times.push(format!("{:.1}", began.elapsed().as_secs_f64() * 1e3));

@@ -1,0 +1,308 @@
+//! What a language costs: the conformance reconciler of each. Entry point: `main`.
+//!
+//! ```text
+//! cargo bench --bench languages
+//! ```
+//!
+//! Every row is measured in a process of its own, within some seconds and the time that its component takes to compile. What is not built
+//! is left out, and said to be. Figures of a reconcile are of one that reads an object of 1 KB from the cache, parses it and is done.
+
+mod compiler;
+mod rig;
+mod workload;
+
+mod fleet {
+    #[allow(dead_code, reason = "each bench uses the parts it needs")]
+    pub(crate) mod table;
+}
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use parking_lot::Mutex;
+use rig::{Manager, config_map, resident};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use windlass_apiserver::Server;
+use windlass_fleet::api::GetOptions;
+use windlass_fleet::cluster::ClusterConfig;
+use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::manager::ManagerOptions;
+use windlass_fleet::{
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Reconciler,
+    TenantName,
+};
+use windlass_harness::guests;
+use windlass_sandbox::{
+    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Reuse, Revision, Sandbox, Tenant,
+    TenantLimits,
+};
+use workload::{Workload, tell};
+
+/// Batches of each subject; the best counts.
+const BATCHES: usize = 15;
+/// A batch takes about so long.
+const BATCH: Duration = Duration::from_millis(60);
+/// Calls at once, whose instances are kept: what they take in memory is shared out among them.
+const KEPT: u32 = 32;
+
+const WORKLOAD: Workload = Workload {
+    name: "languages",
+    title: "the conformance reconciler: from its component to a guest in ms; a reconcile in µs; memory in KiB",
+    heads: &[
+        "language",
+        "component KiB",
+        "compiled",
+        "from the cache",
+        "described",
+        "native µs",
+        "fresh µs ",
+        "reused µs",
+        "linear KiB",
+        "resident KiB when kept",
+    ],
+    runs: &[&["rust"], &["js"], &["python"], &["go"], &["c"]],
+};
+
+fn main() -> Result<()> {
+    if compiler::compile_if_asked() {
+        return Ok(());
+    }
+    match workload::asked(&[WORKLOAD])?.as_deref() {
+        None => Ok(()),
+        Some([_, language]) => rig::run(measure(language)),
+        Some(other) => bail!("nothing to measure in {other:?}"),
+    }
+}
+
+async fn measure(language: &str) -> Result<()> {
+    let mut row = vec![language.to_owned()];
+    let Some(component) = guests::conformance(language, "cargo bench")? else {
+        row.push("not built".to_owned());
+        return tell(row);
+    };
+    let size = std::fs::metadata(&component)
+        .context("the component")?
+        .len();
+    row.push((size / 1024).to_string());
+
+    let cache = tempfile::tempdir()?;
+    let load = async || {
+        let sandbox = compiler::engine(&cache.path().join("cache"))?;
+        let began = Instant::now();
+        let revision = sandbox.load(component.as_path()).await?;
+        anyhow::Ok((millis(began), sandbox, revision))
+    };
+    row.push(load().await?.0);
+    let (cached, sandbox, revision) = load().await?;
+    row.push(cached);
+    let began = Instant::now();
+    let fresh = guest(&sandbox, &revision, Isolation::Fresh).await?;
+    row.push(millis(began));
+    let kept = Isolation::Reuse(Reuse {
+        calls: u32::MAX,
+        age: Duration::from_secs(600),
+        memory: 128 << 20,
+        idle: KEPT,
+    });
+    let reused = guest(&sandbox, &revision, kept).await?;
+
+    let figures = Figures::new(fresh.clone(), reused);
+    run(&figures).await?;
+    let taken = figures
+        .taken
+        .lock()
+        .take()
+        .context("nothing was measured")?;
+    row.extend(taken.times.map(|time| format!("{time:.1}")));
+    row.push((fresh.status().memory_peak / 1024).to_string());
+    row.push(format!("{:.0}", taken.kept / 1024.0));
+    tell(row)
+}
+
+fn millis(began: Instant) -> String {
+    format!("{:.1}", began.elapsed().as_secs_f64() * 1e3)
+}
+
+/// The reconciler with every call granted.
+async fn guest(sandbox: &Sandbox, revision: &Revision, isolation: Isolation) -> Result<Arc<Guest>> {
+    let limits = TenantLimits {
+        memory: 4 << 30,
+        ..TenantLimits::default()
+    };
+    let options = GuestOptions {
+        tenant: Tenant::new(TenantName::new("bench")?, &limits),
+        name: ControllerName::new("conformance")?,
+        grant: Arc::new(Grant::all()),
+        config: "{}".to_owned(),
+        limits: Limits {
+            memory: 128 << 20,
+            timeout: Duration::from_secs(60),
+            ..Limits::default()
+        },
+        isolation,
+    };
+    Ok(Guest::new(sandbox, options, revision.clone()).await?)
+}
+
+/// Has a manager call what is measured, for an object of 1 KB and for one that asks for a live read.
+async fn run(figures: &Arc<Figures>) -> Result<()> {
+    let server = Server::builder()
+        .cluster("alpha")
+        .bind("127.0.0.1:0")
+        .await?;
+    let alpha = server.cluster("alpha").context("served")?;
+    let named = |name: &str, labels: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "default", "name": name, "labels": labels},
+            "data": {"color": "red", "text": "0123456789".repeat(80)},
+        })
+    };
+    let asking = json!({"conformance.windlass.dev/case": "retry-api"});
+    for object in [named("plain", json!({})), named(WAITING, asking)] {
+        alpha.create(object).map_err(|error| anyhow!("{error:?}"))?;
+    }
+    let runtime = GuestRuntime::new(None)?;
+    let options = ControllerOptions {
+        timeout: Duration::from_secs(300),
+        concurrency: Some(1),
+        ..ControllerOptions::default()
+    };
+    let controller = Controller::builder(ControllerName::new("bench")?)
+        .for_kind(config_map())
+        .options(options)
+        .build(figures.clone())?;
+    let manager = windlass_fleet::Manager::builder()
+        .options(ManagerOptions {
+            reconcile_runtime: Some(runtime.handle().clone()),
+            ..ManagerOptions::default()
+        })
+        .controller(controller);
+    let config = ClusterConfig::from_url(&server.url("alpha"))?;
+    let spec = ClusterSpec::new(ClusterName::new("alpha")?, config);
+    let manager = Manager::engage(manager, vec![spec]).await?;
+    tokio::time::timeout(Duration::from_secs(300), figures.done.notified())
+        .await
+        .context("what is measured takes too long")?;
+    manager.stop().await?;
+    server.shutdown().await;
+    Ok(())
+}
+
+/// The object whose reconcile waits for the API server, so that many instances live at once.
+const WAITING: &str = "waiting";
+
+/// What was measured.
+struct Taken {
+    /// µs of a reconcile: native, fresh, reused.
+    times: [f64; 3],
+    /// Resident bytes of an instance that waits for another call.
+    kept: f64,
+}
+
+/// Measures within the runs of two objects.
+struct Figures {
+    native: Arc<dyn Reconciler>,
+    fresh: Arc<Guest>,
+    reused: Arc<Guest>,
+    times: Mutex<Option<[f64; 3]>>,
+    kept: Mutex<Option<f64>>,
+    taken: Mutex<Option<Taken>>,
+    done: Notify,
+}
+
+impl Figures {
+    fn new(fresh: Arc<Guest>, reused: Arc<Guest>) -> Arc<Self> {
+        Arc::new(Self {
+            native: Arc::new(read),
+            fresh,
+            reused,
+            times: Mutex::default(),
+            kept: Mutex::default(),
+            taken: Mutex::default(),
+            done: Notify::new(),
+        })
+    }
+
+    async fn measure(&self, context: Context) -> Result<Action, Failure> {
+        if &*context.request.key.name == WAITING {
+            let kept = self.memory(&context).await?;
+            *self.kept.lock() = Some(kept);
+        } else if self.times.lock().is_none() {
+            let times = self.reconciles(&context).await?;
+            *self.times.lock() = Some(times);
+        }
+        if let (Some(times), Some(kept)) = (*self.times.lock(), *self.kept.lock()) {
+            *self.taken.lock() = Some(Taken { times, kept });
+            self.done.notify_one();
+        }
+        Ok(Action::Done)
+    }
+
+    /// µs of a reconcile by each subject; they take turns.
+    async fn reconciles(&self, context: &Context) -> Result<[f64; 3], Failure> {
+        let (fresh, reused): (Arc<dyn Reconciler>, Arc<dyn Reconciler>) =
+            (self.fresh.clone(), self.reused.clone());
+        let subjects = [self.native.clone(), fresh, reused];
+        let mut best = [f64::MAX; 3];
+        for _ in 0..BATCHES {
+            for (best, subject) in best.iter_mut().zip(&subjects) {
+                let (began, mut calls) = (Instant::now(), 0_u32);
+                while began.elapsed() < BATCH {
+                    subject.reconcile(context.clone()).await?;
+                    calls += 1;
+                }
+                let each = began.elapsed().as_secs_f64() * 1e6 / f64::from(calls);
+                *best = best.min(each);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Resident bytes of each instance that waits for another call, once many have run at once.
+    async fn memory(&self, context: &Context) -> Result<f64, Failure> {
+        let host = |error: anyhow::Error| Failure::terminal(error.to_string());
+        // What the host itself makes at the first call is no instance's.
+        self.reused.reconcile(context.clone()).await?;
+        let (before, idle) = (resident().map_err(host)?, self.idle());
+        let calls = (0..KEPT).map(|_| self.reused.reconcile(context.clone()));
+        for outcome in join_all(calls).await {
+            outcome?;
+        }
+        let more = self.idle().saturating_sub(idle);
+        if more == 0 {
+            return Ok(f64::NAN);
+        }
+        let after = resident().map_err(host)?;
+        Ok(after.saturating_sub(before) as f64 / more as f64)
+    }
+
+    fn idle(&self) -> usize {
+        self.reused.status().idle_instances
+    }
+}
+
+impl Reconciler for Figures {
+    fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
+        self.measure(context).boxed()
+    }
+}
+
+/// What the guests do for an object without a case, natively.
+async fn read(context: Context) -> Result<Action, Failure> {
+    let client = context.client(&Arc::new(Grant::all()));
+    let options = GetOptions::default();
+    let found = client
+        .get(&config_map(), &context.request.key, &options)
+        .await?;
+    if let Some(found) = found {
+        let parsed: Value =
+            serde_json::from_slice(&found).map_err(|error| Failure::terminal(error.to_string()))?;
+        std::hint::black_box(parsed);
+    }
+    Ok(Action::Done)
+}
