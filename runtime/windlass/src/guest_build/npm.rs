@@ -8,7 +8,7 @@ use super::{BuildError, contract, io_error};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// What bundles: needed for TypeScript and for guests of several modules.
+/// What makes one module of a guest, its packages and the SDK.
 const BUNDLER: (&str, &str) = ("esbuild", "0.28.2");
 /// What makes the component.
 const COMPONENTIZER: (&str, &str) = ("componentize-qjs", "0.4.5");
@@ -30,18 +30,9 @@ struct Manifest {
 pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let manifest: Manifest = read_json(&folder.join("package.json"))?;
     let entry = entry(folder, &manifest)?;
-    let typed = [".ts", ".mts", ".tsx"]
-        .iter()
-        .any(|end| entry.ends_with(end));
-    install(folder, work, typed).await?;
-    let module = match (typed, find(folder, BUNDLER.0)) {
-        (_, Some(bundler)) => bundle(folder, work, &bundler, &entry).await?,
-        (true, None) => return Err(missing(folder, BUNDLER)),
-        (false, None) => folder.join(&entry),
-    };
-    let Some(componentizer) = find(folder, COMPONENTIZER.0) else {
-        return Err(missing(folder, COMPONENTIZER));
-    };
+    install(folder, work).await?;
+    let (bundler, componentizer) = (tool(folder, BUNDLER)?, tool(folder, COMPONENTIZER)?);
+    let module = bundle(folder, work, &bundler, &entry).await?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
     let world = manifest.windlass.world.name();
     // The tool makes other bytes of the same each time, which the host would compile anew.
@@ -52,12 +43,13 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     if inputs.made(&component) {
         return Ok(component);
     }
+    // Not minified: what a stack trace says is worth more than the one percent.
     Tool::new(&componentizer, folder, NODE)
         .arg("--wit")
         .arg(wit)
         .args(["--world", world, "--js"])
         .arg(module)
-        .args(["--sync", "--minify", "-o"])
+        .args(["--sync", "-o"])
         .arg(&component)
         .run()
         .await?;
@@ -81,12 +73,13 @@ fn entry(folder: &Path, manifest: &Manifest) -> Result<String, BuildError> {
 }
 
 /// Has npm bring what package.json names, unless it is there: in this folder or, as node finds packages, above it.
-async fn install(folder: &Path, work: &Path, typed: bool) -> Result<(), BuildError> {
+async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
     let wanted = || [read("package.json"), read("package-lock.json")].concat();
     let stamp = work.join("installed");
-    let complete =
-        find(folder, COMPONENTIZER.0).is_some() && (!typed || find(folder, BUNDLER.0).is_some());
+    let complete = [BUNDLER, COMPONENTIZER]
+        .iter()
+        .all(|(name, _)| find(folder, name).is_some());
     let own = folder.join("node_modules").is_dir();
     if complete && (!own || std::fs::read(&stamp).is_ok_and(|installed| installed == wanted())) {
         return Ok(());
@@ -115,7 +108,7 @@ async fn bundle(
 ) -> Result<PathBuf, BuildError> {
     let module = work.join("guest.js");
     let mut outfile = std::ffi::OsString::from("--outfile=");
-    outfile.push(&module);
+    outfile.push(module.strip_prefix(folder).unwrap_or(&module));
     Tool::new(bundler, folder, NODE)
         .arg(entry)
         .args([
@@ -132,10 +125,59 @@ async fn bundle(
     Ok(module)
 }
 
-fn missing(folder: &Path, (name, version): (&str, &str)) -> BuildError {
-    BuildError::NoTool {
+fn tool(folder: &Path, (name, version): (&str, &str)) -> Result<PathBuf, BuildError> {
+    find(folder, name).ok_or_else(|| BuildError::NoTool {
         tool: name.to_owned(),
         folder: folder.to_owned(),
         remedy: format!("npm install --save-dev {name}@{version}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn entry_of(folder: &Path, manifest: &str) -> Result<String, String> {
+        let manifest = serde_json::from_str(manifest).unwrap();
+        entry(folder, &manifest).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_guest_begins_where_package_json_says_or_where_guests_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = entry_of(folder.path(), "{}").unwrap_err();
+        assert!(
+            said.contains("package.json") && said.contains("src/guest.ts"),
+            "{said}"
+        );
+        put(folder.path(), "guest.js", "");
+        assert_eq!(entry_of(folder.path(), "{}").unwrap(), "guest.js");
+        let main = r#"{"main": "src/main.ts"}"#;
+        assert_eq!(entry_of(folder.path(), main).unwrap(), "src/main.ts");
+        let both = r#"{"main": "dist/main.js", "windlass": {"entry": "src/main.ts"}}"#;
+        assert_eq!(entry_of(folder.path(), both).unwrap(), "src/main.ts");
+    }
+
+    #[test]
+    fn tools_are_found_where_node_finds_packages() {
+        let workspace = tempfile::tempdir().unwrap();
+        let guest = workspace.path().join("guests/one");
+        std::fs::create_dir_all(&guest).unwrap();
+        let said = tool(&guest, BUNDLER).unwrap_err().to_string();
+        assert!(
+            said.contains("npm install --save-dev esbuild@0.28.2"),
+            "{said}"
+        );
+        put(workspace.path(), "node_modules/.bin/esbuild", "");
+        let above = workspace.path().join("node_modules/.bin/esbuild");
+        assert_eq!(tool(&guest, BUNDLER).unwrap(), above);
+        put(&guest, "node_modules/.bin/esbuild", "");
+        assert!(tool(&guest, BUNDLER).unwrap().starts_with(&guest));
     }
 }

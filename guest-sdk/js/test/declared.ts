@@ -6,7 +6,7 @@ import * as testing from '../src/testing.js';
 
 type Declared<M> = { [N in keyof M]: M[N] };
 
-export const declared: [Declared<typeof import('./index.js')>, Declared<typeof import('./fleet.js')>, Declared<typeof import('./testing.js')>] = [
+export const declared: [Declared<typeof import('../types/index.js')>, Declared<typeof import('../types/fleet.js')>, Declared<typeof import('../types/testing.js')>] = [
   index,
   fleet,
   testing,
