@@ -17,7 +17,7 @@ Exit codes:
   1  failed: the message says what and what to do next
   2  the command line is wrong
 
-Begin with: windlass dev examples/hello-fleet";
+Begin with: windlass new my-guest --lang rust";
 
 /// WebAssembly reconcilers across many Kubernetes clusters.
 #[derive(Debug, Parser)]
@@ -26,7 +26,7 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for test]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// How results are printed

@@ -21,8 +21,10 @@ pub(crate) fn execute(args: &NewArgs, format: Format) -> Result<ExitCode> {
     }
     anstream::println!("{} {folder}", Tone::Good.paint("made"));
     anstream::println!("next:");
+    if args.folder.canonicalize().ok() != std::env::current_dir().ok() {
+        anstream::println!("  {}", Tone::Bold.paint(format_args!("cd {folder}")));
+    }
     for (command, does) in [
-        (format!("cd {folder}"), ""),
         (args.lang.unit_tests().to_owned(), "its unit tests"),
         (
             "windlass dev".to_owned(),
@@ -33,12 +35,8 @@ pub(crate) fn execute(args: &NewArgs, format: Format) -> Result<ExitCode> {
             "the component against what tests/ expects",
         ),
     ] {
-        let line = format!(
-            "  {}  {}",
-            Tone::Bold.paint(format_args!("{command:<24}")),
-            Tone::Dim.paint(does)
-        );
-        anstream::println!("{}", line.trim_end());
+        let command = Tone::Bold.paint(format_args!("{command:<24}"));
+        anstream::println!("  {command}  {}", Tone::Dim.paint(does));
     }
     Ok(super::DONE)
 }
