@@ -3,7 +3,7 @@
 
 use crate::book::Book;
 use crate::components::sandbox;
-use crate::stage::{Subject, guest_options, parts};
+use crate::stage::{Subject, config, guest_options, parts};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub(crate) async fn as_the_native_one(language: &'static str, component: &Revisi
 
     let book = Arc::new(Book::default());
     let native = parts(&Subject::Native, &book, TIME).await?;
-    let guest = parts(&Subject::Guest(language, component.clone()), &book, TIME).await?;
+    let guest = Subject::Guest(language, component.clone(), config());
+    let guest = parts(&guest, &book, TIME).await?;
     assert_eq!(guest.primary, native.primary, "{language}");
     assert_eq!(guest.indexes, native.indexes, "{language}");
     assert_eq!(guest.watches.len(), native.watches.len(), "{language}");

@@ -19,7 +19,7 @@ mod stage;
 use anyhow::Result;
 use cases::{CASES, SHORT};
 use compare::differences;
-use stage::{Subject, Traces, play};
+use stage::{Subject, Traces, config, play};
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
@@ -30,8 +30,9 @@ const BRIEF: Duration = Duration::from_millis(1500);
 
 /// What a subject does in every case.
 async fn traces(subject: &Subject) -> Result<Traces> {
-    let mut traces = play(subject, CASES, LONG).await?;
-    traces.extend(play(subject, SHORT, BRIEF).await?);
+    let (long, short) = tokio::join!(play(subject, CASES, LONG), play(subject, SHORT, BRIEF));
+    let mut traces = long?;
+    traces.extend(short?);
     Ok(traces)
 }
 
@@ -49,7 +50,7 @@ async fn does_as_the_native_one(language: &'static str) -> Result<()> {
         return Ok(());
     };
     described::as_the_native_one(language, &component).await?;
-    let traces = traces(&Subject::Guest(language, component)).await?;
+    let traces = traces(&Subject::Guest(language, component, config())).await?;
     let differences = differences(reference().await, &traces);
     assert!(
         differences.is_empty(),
@@ -84,6 +85,23 @@ async fn go_does_as_the_native_one() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn c_does_as_the_native_one() -> Result<()> {
     does_as_the_native_one("c").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_does_otherwise_is_found_out_in_that_case_alone() -> Result<()> {
+    let component = components::load("rust").await?;
+    let component = component.expect("a guest in Rust builds everywhere");
+    let mut other = config();
+    other["count"] = 4.into();
+    let traces = traces(&Subject::Guest("other", component, other)).await?;
+    let differences = differences(reference().await, &traces);
+    assert_eq!(
+        differences,
+        [
+            "case config, line 1, after: (the beginning)\n   native: INFO config greeting=\"good \\\"morning\\\"\" count=3 list=a,b deep=true\n    other: INFO config greeting=\"good \\\"morning\\\"\" count=4 list=a,b deep=true"
+        ]
+    );
+    Ok(())
 }
 
 /// What the cases are for: a trace without what it should show would make all languages alike.

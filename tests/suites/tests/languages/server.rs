@@ -16,8 +16,9 @@ impl Hook for Servers {
     fn request(&self, cluster: &str, call: &Call) -> RequestVerdict {
         let verdict = match call.name.strip_prefix("answers-") {
             None => return RequestVerdict::Proceed,
+            // Unwritten: over a connection that has been used before it is asked again.
+            Some("cut") => return RequestVerdict::Cut,
             Some("never") => RequestVerdict::Silence,
-            Some("cut") => RequestVerdict::Cut,
             Some("endless") => RequestVerdict::Reply(reply(
                 200,
                 ReplyBody::Endless(Bytes::from_static(&[b'a'; 4096])),

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::Server;
 use windlass_fleet::cluster::{ClusterConfig, TransportOptions};
@@ -47,16 +48,18 @@ const CLUSTERS: [(&str, &str); 3] = [("alpha", "first"), ("beta", "second"), ("g
 pub(crate) enum Subject {
     /// The reconciler in Rust on `windlass-fleet`.
     Native,
-    /// A component of a language.
-    Guest(&'static str, Revision),
+    /// A component, which is called so, with a configuration.
+    Guest(&'static str, Revision, Value),
 }
 
 impl Subject {
-    pub(crate) fn tenant(&self) -> String {
-        match self {
-            Self::Native => "of-native".to_owned(),
-            Self::Guest(language, _) => format!("of-{language}"),
-        }
+    /// The tenant of its runs of this length: runs at the same time are told apart by it.
+    pub(crate) fn tenant(&self, timeout: Duration) -> String {
+        let name = match self {
+            Self::Native => "native",
+            Self::Guest(name, ..) => name,
+        };
+        format!("{name}-for-{}-ms", timeout.as_millis())
     }
 }
 
@@ -136,8 +139,8 @@ pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration
                 reconciler: native,
             })
         }
-        Subject::Guest(_, revision) => {
-            let options = guest_options(&subject.tenant(), &config(), timeout);
+        Subject::Guest(_, revision, config) => {
+            let options = guest_options(&subject.tenant(timeout), config, timeout);
             let guest = Guest::new(sandbox(), options, revision.clone()).await?;
             let parts = guest.controller_parts();
             Ok(Parts {
@@ -152,7 +155,7 @@ pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration
 
 /// Has a subject go through cases, one after the other, and returns what happened.
 pub(crate) async fn play(subject: &Subject, cases: &[Case], timeout: Duration) -> Result<Traces> {
-    let tenant = subject.tenant();
+    let tenant = subject.tenant(timeout);
     let book = Arc::new(Book::default());
     listen(&tenant, &book);
     let stage = Stage::start(subject, book, timeout).await?;
@@ -199,9 +202,10 @@ impl Stage {
         let witness = Arc::new(Witness {
             subject: parts.reconciler,
             seen: Mutex::default(),
+            ended: Notify::new(),
         });
         let mut controller = Controller::builder(ControllerName::new("conformance")?)
-            .tenant(TenantName::new(subject.tenant())?)
+            .tenant(TenantName::new(subject.tenant(timeout))?)
             .grant(Arc::new(Grant::new(rules())))
             .options(ControllerOptions {
                 timeout,
@@ -319,15 +323,18 @@ impl Stage {
     async fn outcome(&self, cluster: &str, namespace: &str, name: &str) -> Result<Outcome> {
         let key = ObjectKey::namespaced(namespace, name);
         let request = Request::new(ClusterName::new(cluster)?, key);
-        self.wait(&format!("the end of {request}"), || {
-            let seen = self.witness.seen.lock();
-            match seen.get(&request) {
-                Some(Some(outcome)) => Seen::Yes(outcome.clone()),
-                Some(None) => Seen::NotYet("it runs".to_owned()),
-                None => Seen::NotYet("it has not begun".to_owned()),
+        let end = async {
+            loop {
+                let next = self.witness.ended.notified();
+                if let Some(Some(outcome)) = self.witness.seen.lock().get(&request) {
+                    return outcome.clone();
+                }
+                next.await;
             }
-        })
-        .await
+        };
+        tokio::time::timeout(DEADLINE, end)
+            .await
+            .with_context(|| format!("{request} has not ended within {DEADLINE:?}"))
     }
 
     /// The events that a case records, which is in the background.
@@ -394,6 +401,8 @@ struct Witness {
     subject: Arc<dyn Reconciler>,
     /// None: it runs.
     seen: Mutex<BTreeMap<Request, Option<Outcome>>>,
+    /// Told whenever a run has ended. One waits at a time.
+    ended: Notify,
 }
 
 impl Reconciler for Witness {
@@ -405,6 +414,7 @@ impl Reconciler for Witness {
                 self.seen.lock().insert(request.clone(), None);
                 let outcome = self.subject.reconcile(context).await;
                 self.seen.lock().insert(request, Some(outcome));
+                self.ended.notify_one();
             }
             Ok(Action::Done)
         })
