@@ -2,10 +2,11 @@
 //! that runs on QuickJS. Entry point: [`build`].
 
 use super::inputs::Inputs;
-use super::settings::{Settings, read_json};
+use super::settings::{World, read_json};
 use super::tool::Tool;
 use super::{BuildError, contract, io_error};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What makes one module of a guest, its packages and the SDK.
@@ -18,12 +19,44 @@ const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.j
 
 const NODE: &str = "install Node.js 20 or later: https://nodejs.org";
 
+/// The host's interface that only some worlds have.
+const FLEET: &str = "windlass:runtime/fleet@";
+
 /// The parts of package.json that matter here.
 #[derive(Deserialize)]
 struct Manifest {
     main: Option<String>,
     #[serde(default)]
     windlass: Settings,
+}
+
+/// Its `windlass`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Settings {
+    /// `None`: as the guest's imports and exports have it.
+    world: Option<World>,
+    /// Where its code begins, if not where the language's guests usually do.
+    entry: Option<String>,
+}
+
+/// What esbuild says of what it made.
+#[derive(Deserialize)]
+struct Made {
+    outputs: BTreeMap<String, Bundle>,
+}
+
+/// One module, which a guest is: its names, and what it has from elsewhere.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Bundle {
+    exports: Vec<String>,
+    imports: Vec<Import>,
+}
+
+#[derive(Deserialize)]
+struct Import {
+    path: String,
 }
 
 /// Builds the package in `folder` and returns the component in `work`.
@@ -34,7 +67,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     let (bundler, componentizer) = (tool(folder, BUNDLER)?, tool(folder, COMPONENTIZER)?);
     let module = bundle(folder, work, &bundler, &entry).await?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
-    let world = manifest.windlass.world.name();
+    let world = world(&module, &work.join("guest.json"), manifest.windlass.world)?.name();
     // The tool makes other bytes of the same each time, which the host would compile anew.
     let inputs = Inputs::new(&[world, &componentizer.to_string_lossy()])
         .path(&folder.join("package.json"))?
@@ -118,11 +151,59 @@ async fn bundle(
             "--main-fields=module,main",
             "--external:windlass:*",
             "--log-level=warning",
+            "--metafile=.windlass/build/guest.json",
         ])
         .arg(outfile)
         .run()
         .await?;
     Ok(module)
+}
+
+/// The world that the guest is built for: the one that was chosen, if the guest fits it, else the one it fits.
+fn world(module: &Path, made: &Path, chosen: Option<World>) -> Result<World, BuildError> {
+    let made: Made = read_json(made)?;
+    let bundle = made.outputs.into_values().next().unwrap_or_default();
+    bundle.world(chosen).map_err(|why| BuildError::Component {
+        module: module.to_owned(),
+        world: chosen.unwrap_or_default(),
+        why: why.to_owned(),
+    })
+}
+
+impl Bundle {
+    fn world(&self, chosen: Option<World>) -> Result<World, &'static str> {
+        let exports = |name: &str| self.exports.iter().any(|export| export == name);
+        if !exports("reconciler") {
+            return Err(
+                "it exports no reconciler: export const reconciler = defineReconciler({…})",
+            );
+        }
+        let fleet = self
+            .imports
+            .iter()
+            .any(|import| import.path.starts_with(FLEET));
+        let fits = match (fleet, exports("mapper")) {
+            (false, false) => World::Reconcile,
+            (true, false) => World::FleetReconcile,
+            (false, true) => World::MappedReconcile,
+            (true, true) => World::MappedFleetReconcile,
+        };
+        let Some(chosen) = chosen else {
+            return Ok(fits);
+        };
+        if fleet && !chosen.has_fleet() {
+            return Err(
+                "it imports windlass-sdk/fleet: leave \"world\" out of package.json, and it is built for the world that it fits",
+            );
+        }
+        match (exports("mapper"), chosen.has_mapper()) {
+            (false, true) => Err("it exports no mapper: export const mapper = defineMapper(…)"),
+            (true, false) => Err(
+                "it exports a mapper: leave \"world\" out of package.json, and it is built for the world that it fits",
+            ),
+            _ => Ok(chosen),
+        }
+    }
 }
 
 fn tool(folder: &Path, (name, version): (&str, &str)) -> Result<PathBuf, BuildError> {
@@ -162,6 +243,50 @@ mod tests {
         assert_eq!(entry_of(folder.path(), main).unwrap(), "src/main.ts");
         let both = r#"{"main": "dist/main.js", "windlass": {"entry": "src/main.ts"}}"#;
         assert_eq!(entry_of(folder.path(), both).unwrap(), "src/main.ts");
+    }
+
+    #[test]
+    fn a_guest_is_built_for_the_world_that_it_fits() {
+        let bundle = |exports: &[&str], import: &str| Bundle {
+            exports: exports.iter().map(|name| (*name).to_owned()).collect(),
+            imports: vec![Import {
+                path: import.to_owned(),
+            }],
+        };
+        let (plain, both) = (
+            ["reconciler"].as_slice(),
+            ["mapper", "reconciler"].as_slice(),
+        );
+        let (client, fleet) = (
+            "windlass:runtime/client@0.1.0",
+            "windlass:runtime/fleet@0.1.0",
+        );
+        for (exports, import, fits) in [
+            (plain, client, World::Reconcile),
+            (plain, fleet, World::FleetReconcile),
+            (both, client, World::MappedReconcile),
+            (both, fleet, World::MappedFleetReconcile),
+        ] {
+            let bundle = bundle(exports, import);
+            assert_eq!(bundle.world(None), Ok(fits));
+            assert_eq!(bundle.world(Some(fits)), Ok(fits));
+        }
+        let more = Some(World::FleetReconcile);
+        assert_eq!(bundle(plain, client).world(more), Ok(World::FleetReconcile));
+        for (exports, import, chosen, why) in [
+            ([].as_slice(), client, None, "no reconciler"),
+            (
+                plain,
+                fleet,
+                Some(World::MappedReconcile),
+                "windlass-sdk/fleet",
+            ),
+            (plain, client, Some(World::MappedReconcile), "no mapper"),
+            (both, client, Some(World::Reconcile), "a mapper"),
+        ] {
+            let said = bundle(exports, import).world(chosen).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
     }
 
     #[test]

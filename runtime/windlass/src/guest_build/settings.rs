@@ -1,7 +1,7 @@
 //! What a guest's project says of how it is built. Entry point: [`Settings`].
 //!
-//! JavaScript has it as `"windlass": {…}` in package.json, Python as `[tool.windlass]` in pyproject.toml, Go and C as
-//! `windlass.toml`. In Rust the code says all of it.
+//! Python has it as `[tool.windlass]` in pyproject.toml, Go and C as `windlass.toml`. In Rust and JavaScript the code says all of
+//! it; a package.json may say other than that.
 
 use super::language::Language;
 use super::{BuildError, io_error};
@@ -49,6 +49,16 @@ impl World {
             Self::MappedReconcile => "mapped-reconcile",
             Self::MappedFleetReconcile => "mapped-fleet-reconcile",
         }
+    }
+
+    /// Whether its guests reach other clusters.
+    pub(super) fn has_fleet(self) -> bool {
+        matches!(self, Self::FleetReconcile | Self::MappedFleetReconcile)
+    }
+
+    /// Whether its guests map events to requests.
+    pub(super) fn has_mapper(self) -> bool {
+        matches!(self, Self::MappedReconcile | Self::MappedFleetReconcile)
     }
 }
 
