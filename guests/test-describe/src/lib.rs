@@ -13,6 +13,8 @@ enum Way {
     Refuse,
     UnknownOption,
     WatchSecrets,
+    /// Of a kind that only some clusters serve.
+    WatchGeese,
     WatchNothing,
     /// Not badly at all.
     Well,
@@ -45,6 +47,10 @@ impl Reconciler for Describe {
                 description.primary_watch(watch)
             }
             Way::WatchSecrets => description.primary_watch(watch("Secret")),
+            Way::WatchGeese => {
+                let geese = GroupVersionKind::new("example.dev/v1", "Goose");
+                description.primary_watch(Watch::of(geese))
+            }
             Way::WatchNothing => description,
             Way::Well => description.primary_watch(watch("ConfigMap")),
         })

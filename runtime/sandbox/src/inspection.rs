@@ -4,6 +4,7 @@ use crate::description::{Description, EnqueueSpec, WatchSpec, needed_rules};
 use crate::digest::Digest;
 use crate::engine::Sandbox;
 use crate::instance::Code;
+use crate::kinds::CustomResource;
 use crate::revision::{LoadError, Revision};
 use std::time::Duration;
 use windlass_fleet::Rule;
@@ -47,14 +48,20 @@ pub struct Inspection {
 }
 
 impl Revision {
-    /// Asks the guest to describe itself, with this `config` (JSON) and without any grant, and says what it needs.
+    /// Asks the guest to describe itself, with this `config` (JSON) and without any grant, and says what it needs. The resource of a
+    /// kind that is neither built in nor among `customs` is a guess.
     ///
     /// # Errors
     /// [`LoadError`] when `describe()` fails or what it answers cannot be.
-    pub async fn inspect(&self, sandbox: &Sandbox, config: &str) -> Result<Inspection, LoadError> {
+    pub async fn inspect(
+        &self,
+        sandbox: &Sandbox,
+        config: &str,
+        customs: &[CustomResource],
+    ) -> Result<Inspection, LoadError> {
         let code = Code::bind(sandbox, self, true)?;
         let (description, memory) = code.describe_alone(config).await?;
-        let needed = needed_rules(&description, self.functions());
+        let needed = needed_rules(&description, self.functions(), customs);
         Ok(Inspection {
             digest: self.digest(),
             size: self.size(),

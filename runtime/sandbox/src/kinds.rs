@@ -1,6 +1,25 @@
 //! Kinds that every cluster has and the resources that serve them, for saying which rules a guest needs without asking a
 //! cluster. Entry point: [`plural_of`].
 
+use windlass_fleet::GroupVersionKind;
+
+/// The resource of a kind that clusters serve by a CustomResourceDefinition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomResource {
+    /// Its API group.
+    pub group: String,
+    /// Its kind.
+    pub kind: String,
+    /// As rules name it: the plural, in lower case.
+    pub resource: String,
+}
+
+impl CustomResource {
+    pub(crate) fn is(&self, kind: &GroupVersionKind) -> bool {
+        self.group == *kind.group && self.kind == *kind.kind
+    }
+}
+
 /// Group, kind, resource.
 const BUILT_IN: &[(&str, &str, &str)] = &[
     ("", "ConfigMap", "configmaps"),

@@ -69,6 +69,7 @@ pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
 pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Reload};
 pub use inspection::Inspection;
+pub use kinds::CustomResource;
 pub use limit::limits;
 pub use options::{
     CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,

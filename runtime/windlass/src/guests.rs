@@ -15,7 +15,8 @@ use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    Guest, GuestOptions, Inspection, Limits, LoadError, Options, Revision, Sandbox, Source, Tenant,
+    CustomResource, Guest, GuestOptions, Inspection, Limits, LoadError, Options, Revision, Sandbox,
+    Source, Tenant,
 };
 
 /// The SHA-256 of a component, printed in hexadecimal.
@@ -281,21 +282,18 @@ impl Guests {
     }
 }
 
-/// What a component needs and offers, asked with this `config` (JSON).
+/// What a component needs and offers, asked with this `config` (JSON); with custom resources that are known to be served.
 ///
 /// # Errors
 /// Why it is no guest, and what to do.
-pub(crate) async fn inspect(options: Options, path: &Path, config: &str) -> Result<Inspection> {
-    inspect_in(&small_sandbox(options)?, path, config).await
-}
-
-/// As [`inspect`], for one of several components.
-///
-/// # Errors
-/// Why it is no guest, and what to do.
-pub(crate) async fn inspect_in(sandbox: &Sandbox, path: &Path, config: &str) -> Result<Inspection> {
+pub(crate) async fn inspect(
+    sandbox: &Sandbox,
+    path: &Path,
+    config: &str,
+    customs: &[CustomResource],
+) -> Result<Inspection> {
     let component = load_into(sandbox, path).await?;
-    Ok(component.inspect(sandbox, config).await?)
+    Ok(component.inspect(sandbox, config, customs).await?)
 }
 
 /// A sandbox for a call at a time.

@@ -1,7 +1,7 @@
 //! The rules that a guest would need. Entry point: [`needed_rules`].
 
 use super::{Description, EnqueueSpec};
-use crate::kinds::plural_of;
+use crate::kinds::{CustomResource, plural_of};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use windlass_fleet::{GroupVersionKind, Rule};
@@ -13,6 +13,9 @@ pub(crate) struct NeededRules {
     pub(crate) rules: Vec<Rule>,
     /// The kinds whose resource is a guess.
     pub(crate) guessed: Vec<GroupVersionKind>,
+    /// Whether it imports every function that writes, as languages do that import all of their world: which of them it calls cannot be
+    /// told then.
+    pub(crate) writes_at_will: bool,
 }
 
 /// The functions of `cluster` that write, and the verbs that they need.
@@ -25,8 +28,13 @@ const WRITES: [(&str, &[&str]); 6] = [
     ("delete-collection", &["deletecollection"]),
 ];
 
-/// The rules for a description, given the functions of `cluster` that the component imports.
-pub(crate) fn needed_rules(description: &Description, functions: &[String]) -> NeededRules {
+/// The rules for a description, given the functions of `cluster` that the component imports, and custom resources that are known.
+pub(crate) fn needed_rules(
+    description: &Description,
+    functions: &[String],
+    customs: &[CustomResource],
+) -> NeededRules {
+    let imports = |function: &str| functions.iter().any(|imported| imported == function);
     let mut verbs_of: BTreeMap<&GroupVersionKind, Vec<&str>> = BTreeMap::new();
     for watch in &description.watches {
         let verbs = verbs_of.entry(&watch.kind).or_default();
@@ -35,23 +43,30 @@ pub(crate) fn needed_rules(description: &Description, functions: &[String]) -> N
             watch.enqueue,
             EnqueueSpec::ControllerOwner | EnqueueSpec::AnyOwner
         ) {
-            for (_, needed) in WRITES
-                .iter()
-                .filter(|(function, _)| functions.iter().any(|imported| imported == function))
-            {
+            for (_, needed) in WRITES.iter().filter(|(function, _)| imports(function)) {
                 add(verbs, needed);
             }
         }
     }
-    let mut needed = NeededRules::default();
+    let mut needed = NeededRules {
+        writes_at_will: WRITES.iter().all(|(function, _)| imports(function)),
+        ..NeededRules::default()
+    };
     for (kind, verbs) in verbs_of {
-        let plural = plural_of(&kind.group, &kind.kind);
-        if !plural.known {
-            needed.guessed.push(kind.clone());
-        }
+        let custom = customs.iter().find(|custom| custom.is(kind));
+        let resource = match custom {
+            Some(custom) => custom.resource.clone(),
+            None => {
+                let plural = plural_of(&kind.group, &kind.kind);
+                if !plural.known {
+                    needed.guessed.push(kind.clone());
+                }
+                plural.name
+            }
+        };
         needed.rules.push(Rule {
             api_groups: vec![kind.group.clone()],
-            resources: vec![plural.name.into()],
+            resources: vec![resource.into()],
             verbs: verbs.into_iter().map(Into::into).collect(),
             namespaces: vec!["*".into()],
             ..Rule::default()
@@ -88,10 +103,13 @@ impl NeededRules {
                 .guessed
                 .iter()
                 .any(|kind| &*kind.group == group && plural_of(group, &kind.kind).name == resource);
-            let comment = if guessed {
-                "  # the resource is a guess: check it with kubectl api-resources"
-            } else {
-                ""
+            let at_will = self.writes_at_will && rule.verbs.iter().any(|verb| &**verb == "create");
+            let comment = match (guessed, at_will) {
+                (true, _) => "  # the resource is a guess: check it with kubectl api-resources",
+                (false, true) => {
+                    "  # it imports all that writes: leave out verbs that it has no use for"
+                }
+                (false, false) => "",
             };
             let verbs = rule.verbs.join(", ");
             let written = writeln!(

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bindings::windlass::runtime::types::GroupVersionKind as WitKind;
+use crate::kinds::CustomResource;
 use windlass_fleet::{Grant, Rule};
 
 fn kind(group: &str, kind: &str) -> WitKind {
@@ -192,14 +193,32 @@ fn needed_rules_follow_watches_and_imported_functions() {
     let owned = raw_watch(kind("", "ConfigMap"), wit::Enqueue::ControllerOwner);
     let geese = raw_watch(kind("example.dev", "Goose"), wit::Enqueue::SameName);
     let description = Description::check(raw(vec![primary(), owned, geese]), false).unwrap();
-    let needed = needed_rules(
-        &description,
-        &["get".into(), "apply".into(), "record-event".into()],
-    );
+    let functions = ["get".into(), "apply".into(), "record-event".into()];
+    let needed = needed_rules(&description, &functions, &[]);
     assert_eq!(
         needed.yaml(),
         "- {apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, patch], namespaces: [\"*\"]}\n\
          - {apiGroups: [example.dev], resources: [gooses], verbs: [get, list, watch], namespaces: [\"*\"]}  \
          # the resource is a guess: check it with kubectl api-resources\n"
+    );
+    let geese = CustomResource {
+        group: "example.dev".into(),
+        kind: "Goose".into(),
+        resource: "geese".into(),
+    };
+    let all = [
+        "create",
+        "update",
+        "patch",
+        "apply",
+        "delete",
+        "delete-collection",
+    ];
+    let yaml = needed_rules(&description, &all.map(Into::into), &[geese]).yaml();
+    assert!(
+        yaml.contains("resources: [geese], verbs: [get, list, watch], namespaces: [\"*\"]}\n")
+            && yaml
+                .contains("deletecollection], namespaces: [\"*\"]}  # it imports all that writes"),
+        "{yaml}"
     );
 }

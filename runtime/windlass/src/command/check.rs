@@ -4,11 +4,12 @@ use crate::cli::{CheckArgs, Format};
 use crate::guest_build::built;
 use crate::guests;
 use crate::output::{Tone, size, spent};
+use crate::seed::Layout;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-use windlass_sandbox::{Inspection, Options};
+use windlass_sandbox::{CustomResource, Inspection, Options};
 
 /// Asks the component to describe itself and prints that with the rules that it needs.
 ///
@@ -25,7 +26,9 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         })?,
         false => args.file,
     };
-    let told = guests::inspect(engine, &path, &args.config).await?;
+    let sandbox = guests::small_sandbox(engine)?;
+    let customs = customs(&path);
+    let told = guests::inspect(&sandbox, &path, &args.config, &customs).await?;
     if args.rules {
         // To be pasted or piped: nothing else is printed.
         anstream::print!("{}", indented("", &told.rules_yaml));
@@ -38,6 +41,37 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         Format::Text | Format::Wide => anstream::print!("{}", as_text(&path, &told)),
     }
     Ok(super::DONE)
+}
+
+/// The custom resources whose definitions are in the `seed` of the component's project: beside it, or where it was built. One that cannot be
+/// read is told by `dev`; here it only leaves a guess.
+fn customs(component: &Path) -> Vec<CustomResource> {
+    let folder = component.parent().unwrap_or(Path::new(""));
+    let project = if folder.ends_with(".windlass") {
+        folder.join("..")
+    } else {
+        folder.to_owned()
+    };
+    let Layout {
+        everywhere,
+        clusters,
+        local,
+    } = Layout::read(&project.join("seed")).unwrap_or_default();
+    let objects = everywhere
+        .into_iter()
+        .chain(clusters.into_values().flatten())
+        .chain(local.into_iter().flatten());
+    let definitions = objects.filter(|object| object["kind"] == "CustomResourceDefinition");
+    let text = |field: &serde_json::Value| field.as_str().unwrap_or_default().to_owned();
+    let customs = definitions.map(|object| {
+        let (spec, names) = (&object["spec"], &object["spec"]["names"]);
+        CustomResource {
+            group: text(&spec["group"]),
+            kind: text(&names["kind"]),
+            resource: text(&names["plural"]),
+        }
+    });
+    customs.collect()
 }
 
 fn as_json(path: &Path, told: &Inspection) -> serde_json::Value {

@@ -1,7 +1,7 @@
 //! `windlass rbac`: the roles that the manager's own credentials need. Entry point: [`execute`].
 
 use crate::cli::{Format, RbacArgs};
-use crate::guests::{inspect_in, small_sandbox};
+use crate::guests::{inspect, small_sandbox};
 use crate::kinds::Kind;
 use crate::load::{Configuration, Document, load, merge};
 use crate::output::Tone;
@@ -60,7 +60,7 @@ async fn ask(
     spec: &crate::kinds::ReconcilerSpec,
 ) -> Option<Told> {
     let asked = match component(document, spec) {
-        Ok(path) => inspect_in(sandbox, &path, &spec.config_text())
+        Ok(path) => inspect(sandbox, &path, &spec.config_text(), &[])
             .await
             .map_err(|error| format!("{error:#}")),
         Err(problem) => Err(problem),

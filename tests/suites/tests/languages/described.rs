@@ -15,7 +15,7 @@ use windlass_sandbox::{Guest, Revision};
 const TIME: Duration = Duration::from_secs(20);
 
 pub(crate) async fn as_the_native_one(language: &'static str, component: &Revision) -> Result<()> {
-    let inspection = component.inspect(sandbox(), "{}").await?;
+    let inspection = component.inspect(sandbox(), "{}", &[]).await?;
     assert_eq!(
         inspection.world,
         "windlass:runtime/mapped-fleet-reconcile@0.1.0"

@@ -111,6 +111,40 @@ async fn rules_alone_can_be_pasted() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_custom_resource_is_a_guess_unless_the_seed_defines_it() -> Result<()> {
+    let project = Project::new()?;
+    let guest = std::fs::read(guest("test-describe"))?;
+    project.write(".windlass/guest.wasm", guest)?;
+    let check = async || -> Result<String> {
+        let args = [
+            "check",
+            ".",
+            "--rules",
+            "--config",
+            "{\"way\": \"watch-geese\"}",
+        ];
+        let finished = Program::run(project.path(), args, SOON).await?;
+        Ok(finished.expect_code(0)?.stdout)
+    };
+    let guessed = check().await?;
+    assert!(
+        guessed.contains("resources: [gooses]") && guessed.contains("is a guess"),
+        "{guessed}"
+    );
+    project.write(
+        "seed/eu/geese.yaml",
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: geese.example.dev}\nspec:\n  \
+         group: example.dev\n  names: {kind: Goose, plural: geese}\n",
+    )?;
+    let known = check().await?;
+    assert!(
+        known.contains("resources: [geese]") && !known.contains("guess"),
+        "{known}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_no_guest_is_refused_with_the_reason_and_what_to_do() -> Result<()> {
     let project = Project::new()?;
     let hello = std::fs::read(guest("hello"))?;

@@ -38,7 +38,7 @@ async fn hello(sandbox: &Sandbox) -> Result<Revision, LoadError> {
 }
 
 async fn works(sandbox: &Sandbox, revision: &Revision) -> Result<()> {
-    let inspection = revision.inspect(sandbox, "{}").await?;
+    let inspection = revision.inspect(sandbox, "{}", &[]).await?;
     assert_eq!(inspection.title, "greets whom ConfigMaps ask to greet");
     Ok(())
 }

@@ -264,7 +264,10 @@ async fn a_config_that_does_not_fit_fails_the_load_in_the_guests_words() -> Resu
 
 #[tokio::test]
 async fn an_inspection_says_what_a_guest_needs() -> Result<()> {
-    let inspection = revision("hello").await?.inspect(sandbox(), "{}").await?;
+    let inspection = revision("hello")
+        .await?
+        .inspect(sandbox(), "{}", &[])
+        .await?;
     assert_eq!(inspection.world, "windlass:runtime/reconcile@0.1.0");
     assert_eq!(inspection.title, "greets whom ConfigMaps ask to greet");
     assert_eq!(inspection.primary.as_deref(), Some("v1/ConfigMap"));
@@ -297,7 +300,7 @@ async fn an_inspection_says_what_a_guest_needs() -> Result<()> {
     assert_eq!(
         revision("test-mapper")
             .await?
-            .inspect(sandbox(), "{}")
+            .inspect(sandbox(), "{}", &[])
             .await?
             .world,
         "windlass:runtime/mapped-reconcile@0.1.0"

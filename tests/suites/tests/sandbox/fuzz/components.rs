@@ -52,7 +52,7 @@ async fn load(bytes: Vec<u8>) -> Result<bool> {
             return Ok(false);
         }
     };
-    if let Err(refused) = revision.inspect(sandbox(), "{}").await {
+    if let Err(refused) = revision.inspect(sandbox(), "{}", &[]).await {
         in_words(&refused)?;
     }
     Ok(true)
