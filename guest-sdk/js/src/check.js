@@ -16,7 +16,8 @@ const MOST = 4294967295;
  * @param {unknown} value
  */
 function wrong(what, wanted, value) {
-  const shown = typeof value === 'string' ? JSON.stringify(value) : value === null ? 'null' : `${Array.isArray(value) ? 'an array' : typeof value}`;
+  const shown =
+    typeof value === 'string' ? JSON.stringify(value) : value === null ? 'null' : `${Array.isArray(value) ? 'an array' : typeof value}`;
   return new TypeError(`${what}: expected ${wanted}, got ${shown}`);
 }
 
@@ -54,7 +55,8 @@ export function flag(what, value = false) {
  */
 export function whole(what, value) {
   if (typeof value !== 'number') throw wrong(what, 'a number', value);
-  if (!Number.isInteger(value) || value < 0 || value > MOST) throw new RangeError(`${what}: expected a whole number from 0 to ${MOST}, got ${value}`);
+  if (!Number.isInteger(value) || value < 0 || value > MOST)
+    throw new RangeError(`${what}: expected a whole number from 0 to ${MOST}, got ${value}`);
   return value;
 }
 

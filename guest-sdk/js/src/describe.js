@@ -22,7 +22,8 @@ export function description(value) {
   const watches = check.array('watches', given.watches).map((each, at) => watch(`watches[${at}]`, each));
   return {
     title: check.text('title', given.title),
-    primary: given.primary === undefined ? watches.find(({ enqueue }) => enqueue.tag === 'primary')?.kind : check.gvk('primary', given.primary),
+    primary:
+      given.primary === undefined ? watches.find(({ enqueue }) => enqueue.tag === 'primary')?.kind : check.gvk('primary', given.primary),
     watches,
     indexes: check.array('indexes', given.indexes).map((each, at) => index(`indexes[${at}]`, each)),
     options: check.pairs('options', given.options),

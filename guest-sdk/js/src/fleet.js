@@ -36,7 +36,10 @@ export const local = () => open('');
 export function batch(operations) {
   const sent = check.array('operations', operations).map((each, at) => {
     const [cluster, operation] = check.array(`operations[${at}]`, each);
-    return /** @type {[string, RawOperation]} */ ([check.text(`operations[${at}][0]`, cluster), madeHere(`operations[${at}][1]`, operation)]);
+    return /** @type {[string, RawOperation]} */ ([
+      check.text(`operations[${at}][0]`, cluster),
+      madeHere(`operations[${at}][1]`, operation),
+    ]);
   });
   return settle(host.batch(sent));
 }

@@ -154,7 +154,9 @@ export class Script {
     const left = this.#expected.splice(0);
     if (left.length > 0) {
       const calls = left.map((each) => `  ${shown(each)}`).join('\n');
-      throw new AssertionError({ message: `the guest did not make ${left.length === 1 ? 'this call' : 'these calls'}:\n${calls}\nit came to ${printed(came)}` });
+      throw new AssertionError({
+        message: `the guest did not make ${left.length === 1 ? 'this call' : 'these calls'}:\n${calls}\nit came to ${printed(came)}`,
+      });
     }
     return came;
   }
@@ -213,7 +215,10 @@ export class Script {
       const { of, call, with: args } = next;
       assert.deepStrictEqual(actual, { of, call, with: args });
     } catch (error) {
-      this.#fail(`the guest made another call than the script expects:\n  ${shown(actual)}\ninstead of\n  ${shown(next)}`, /** @type {AssertionError} */ (error));
+      this.#fail(
+        `the guest made another call than the script expects:\n  ${shown(actual)}\ninstead of\n  ${shown(next)}`,
+        /** @type {AssertionError} */ (error),
+      );
     }
     if (!next.answer) return this.#fail(`${shown(next)} has no answer: give it one with .answers(…)`);
     if ('value' in next.answer) return next.answer.value;
@@ -297,11 +302,23 @@ function said(call) {
  * @returns {RawApiError}
  */
 function raw({ code, message, status, reason, details, retryAfter }) {
-  return { code, httpStatus: status, reason, message, details: details === undefined ? null : JSON.stringify(details), retryAfterMs: retryAfter ?? null };
+  return {
+    code,
+    httpStatus: status,
+    reason,
+    message,
+    details: details === undefined ? null : JSON.stringify(details),
+    retryAfterMs: retryAfter ?? null,
+  };
 }
 
 /** @param {import('../types/fleet.js').ClusterInfo} info */
-const rawInfo = ({ name, labels, properties, ready }) => ({ name, labels: Object.entries(labels), properties: Object.entries(properties), ready });
+const rawInfo = ({ name, labels, properties, ready }) => ({
+  name,
+  labels: Object.entries(labels),
+  properties: Object.entries(properties),
+  ready,
+});
 
 /**
  * What a function of the contract returns or throws for what its method returns.
@@ -319,7 +336,9 @@ function answered(tag, answer) {
       return { value: { items: items.map((/** @type {any} */ item) => JSON.stringify(item)), continueToken, resourceVersion } };
     }
     case 'delete':
-      return answer ? { value: undefined } : { failure: raw(new ApiError({ code: 'not-found', message: 'there is none', status: 404, reason: 'NotFound' })) };
+      return answer
+        ? { value: undefined }
+        : { failure: raw(new ApiError({ code: 'not-found', message: 'there is none', status: 404, reason: 'NotFound' })) };
     default:
       return { value: JSON.stringify(answer) };
   }
@@ -331,7 +350,8 @@ function answered(tag, answer) {
  * @returns {{ value: RawResult<RawReply>[] }}
  */
 function replies(tags, answers) {
-  if (answers.length !== tags.length) throw new TypeError(`a batch of ${tags.length} operations needs as many answers, not ${answers.length}`);
+  if (answers.length !== tags.length)
+    throw new TypeError(`a batch of ${tags.length} operations needs as many answers, not ${answers.length}`);
   return { value: tags.map((tag, at) => reply(tag, answers[at])) };
 }
 

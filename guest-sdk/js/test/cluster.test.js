@@ -98,7 +98,10 @@ test('listAll asks for a page when the one before is used up', () => {
   alpha.list(ConfigMap, { ...options, continueToken: 'more' }).answers([named('c')]);
   alpha.list(ConfigMap).answers({ items: [named('d'), named('e')], continueToken: 'never used' });
   within(script, (cluster) => {
-    assert.deepEqual(Array.from(cluster.listAll(ConfigMap, options), ({ metadata }) => metadata.name), ['a', 'b', 'c']);
+    assert.deepEqual(
+      Array.from(cluster.listAll(ConfigMap, options), ({ metadata }) => metadata.name),
+      ['a', 'b', 'c'],
+    );
     for (const { metadata } of cluster.listAll(ConfigMap)) if (metadata.name === 'd') break;
   });
 });
@@ -116,11 +119,26 @@ test('a batch answers as the methods would', () => {
   ]);
   const gone = new ApiError({ code: 'not-found', message: 'there is none', status: 404 });
   const taken = new ApiError({ code: 'already-exists', message: 'there is one', status: 409 });
-  script.cluster('alpha').batch(operations).answers([undefined, object, undefined, gone, { items: [object], continueToken: 'x' }, taken, object]);
+  script
+    .cluster('alpha')
+    .batch(operations)
+    .answers([undefined, object, undefined, gone, { items: [object], continueToken: 'x' }, taken, object]);
   const results = within(script, (cluster) => cluster.batch(operations));
   const [none, found, deleted, absent, page, created] = results;
-  assert.deepEqual([none, found], [{ status: 'fulfilled', value: undefined }, { status: 'fulfilled', value: object }]);
-  assert.deepEqual([deleted, absent], [{ status: 'fulfilled', value: undefined }, { status: 'rejected', reason: gone }]);
+  assert.deepEqual(
+    [none, found],
+    [
+      { status: 'fulfilled', value: undefined },
+      { status: 'fulfilled', value: object },
+    ],
+  );
+  assert.deepEqual(
+    [deleted, absent],
+    [
+      { status: 'fulfilled', value: undefined },
+      { status: 'rejected', reason: gone },
+    ],
+  );
   assert.deepEqual(page.status === 'fulfilled' && page.value, { items: [object], continueToken: 'x', resourceVersion: '1' });
   assert.equal(created.status === 'rejected' && created.reason.code, 'already-exists');
   assert.deepEqual(values([none, found]), [undefined, object]);
@@ -145,7 +163,10 @@ test('the fleet names, opens and batches clusters', () => {
 
 test('an api-error has everything that the server said', () => {
   const script = new Script();
-  script.cluster('alpha').create(object).fails('throttled', { status: 429, reason: 'TooManyRequests', message: 'slow down', details: { retry: 1 }, retryAfter: 1500 });
+  script
+    .cluster('alpha')
+    .create(object)
+    .fails('throttled', { status: 429, reason: 'TooManyRequests', message: 'slow down', details: { retry: 1 }, retryAfter: 1500 });
   const error = (() => {
     try {
       return within(script, (cluster) => cluster.create(object));
@@ -157,27 +178,51 @@ test('an api-error has everything that the server said', () => {
   const { name, message, code, status, reason, details, retryAfter } = error;
   assert.deepEqual(
     { name, message, code, status, reason, details, retryAfter },
-    { name: 'ApiError', message: 'slow down', code: 'throttled', status: 429, reason: 'TooManyRequests', details: { retry: 1 }, retryAfter: 1500 },
+    {
+      name: 'ApiError',
+      message: 'slow down',
+      code: 'throttled',
+      status: 429,
+      reason: 'TooManyRequests',
+      details: { retry: 1 },
+      retryAfter: 1500,
+    },
   );
 });
 
 test('what the contract cannot carry is refused before the host sees it', () => {
   /** @type {[(cluster: any) => unknown, string, RegExp][]} */
   const wrong = [
-    [(cluster) => cluster.list(ConfigMap, { limit: 5_000_000_000 }), 'RangeError', /^limit: expected a whole number from 0 to 4294967295, got 5000000000$/],
+    [
+      (cluster) => cluster.list(ConfigMap, { limit: 5_000_000_000 }),
+      'RangeError',
+      /^limit: expected a whole number from 0 to 4294967295, got 5000000000$/,
+    ],
     [(cluster) => cluster.list(ConfigMap, { limit: -1.5 }), 'RangeError', /^limit: .* got -1.5$/],
     [(cluster) => cluster.list(ConfigMap, { limit: '7' }), 'TypeError', /^limit: expected a number, got "7"$/],
-    [(cluster) => cluster.list(ConfigMap, { labelselector: 'a' }), 'TypeError', /^options: there is no labelselector; known are namespace, labelSelector/],
+    [
+      (cluster) => cluster.list(ConfigMap, { labelselector: 'a' }),
+      'TypeError',
+      /^options: there is no labelselector; known are namespace, labelSelector/,
+    ],
     [(cluster) => cluster.list(ConfigMap, { index: ['a'] }), 'TypeError', /^index\[1\]: expected a string, got undefined$/],
     [(cluster) => cluster.get('ConfigMap', a), 'TypeError', /^kind: expected an object, got "ConfigMap"$/],
-    [(cluster) => cluster.get({ apiVersion: 'a/b/c', kind: 'X' }, a), 'TypeError', /^kind.apiVersion: expected "v1" or "group\/version", got "a\/b\/c"$/],
+    [
+      (cluster) => cluster.get({ apiVersion: 'a/b/c', kind: 'X' }, a),
+      'TypeError',
+      /^kind.apiVersion: expected "v1" or "group\/version", got "a\/b\/c"$/,
+    ],
     [(cluster) => cluster.get(ConfigMap, 'a'), 'TypeError', /^key: expected an object, got "a"$/],
     [(cluster) => cluster.get(ConfigMap, {}), 'TypeError', /^key.name: expected a string, got undefined$/],
     [(cluster) => cluster.get(ConfigMap, a, { live: 'yes' }), 'TypeError', /^live: expected true or false, got "yes"$/],
     [(cluster) => cluster.create({ metadata: a }), 'TypeError', /^object.apiVersion: expected a string, got undefined$/],
     [(cluster) => cluster.create(undefined), 'TypeError', /^object: expected an object, got undefined$/],
     [(cluster) => cluster.patch(ConfigMap, a, 'x'), 'TypeError', /^patch: expected an object, got "x"$/],
-    [(cluster) => cluster.patch(ConfigMap, a, {}, { type: 'json' }), 'TypeError', /^type: expected one of json-patch, merge, strategic-merge, got "json"$/],
+    [
+      (cluster) => cluster.patch(ConfigMap, a, {}, { type: 'json' }),
+      'TypeError',
+      /^type: expected one of json-patch, merge, strategic-merge, got "json"$/,
+    ],
     [(cluster) => cluster.delete(ConfigMap, a, { propagation: 'Background' }), 'TypeError', /^propagation: expected one of background/],
     [(cluster) => cluster.batch([{ tag: 'get', val: [] }]), 'TypeError', /^operations\[0\]: expected a call made by operation.get/],
     [(cluster) => cluster.event(object, 'Reason', 7), 'TypeError', /^note: expected a string, got number$/],

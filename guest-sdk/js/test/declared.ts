@@ -6,8 +6,8 @@ import * as testing from '../src/testing.js';
 
 type Declared<M> = { [N in keyof M]: M[N] };
 
-export const declared: [Declared<typeof import('../types/index.js')>, Declared<typeof import('../types/fleet.js')>, Declared<typeof import('../types/testing.js')>] = [
-  index,
-  fleet,
-  testing,
-];
+export const declared: [
+  Declared<typeof import('../types/index.js')>,
+  Declared<typeof import('../types/fleet.js')>,
+  Declared<typeof import('../types/testing.js')>,
+] = [index, fleet, testing];

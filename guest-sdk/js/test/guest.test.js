@@ -26,7 +26,16 @@ test('a description gets every default, and its primary kind from its watch', ()
     title: 'all of it',
     watches: [
       { kind: Deployment },
-      { kind: Pod, enqueue: { byIndex: 'by-node' }, clusters: 'all', labelSelector: 'a=b', fieldSelector: 'metadata.name=x', changes: ['generation'], metadataOnly: true, options: { later: 'yes' } },
+      {
+        kind: Pod,
+        enqueue: { byIndex: 'by-node' },
+        clusters: 'all',
+        labelSelector: 'a=b',
+        fieldSelector: 'metadata.name=x',
+        changes: ['generation'],
+        metadataOnly: true,
+        options: { later: 'yes' },
+      },
     ],
     indexes: [{ kind: Deployment, name: 'by-node', path: 'spec.node' }],
   }));
@@ -51,7 +60,11 @@ test('a description gets every default, and its primary kind from its watch', ()
     indexes: [{ kind: gvk, name: 'by-node', path: 'spec.node', namespacePath: undefined, options: [] }],
     options: [],
   });
-  assert.deepEqual(new Script().describe(describing(() => ({ title: 'named', primary: Pod }))).primary, { group: '', version: 'v1', kind: 'Pod' });
+  assert.deepEqual(new Script().describe(describing(() => ({ title: 'named', primary: Pod }))).primary, {
+    group: '',
+    version: 'v1',
+    kind: 'Pod',
+  });
 });
 
 test('a description that the contract cannot carry fails the load in words', () => {
@@ -68,7 +81,11 @@ test('a description that the contract cannot carry fails the load in words', () 
 });
 
 test('a reconcile returns nothing, or when to run again', () => {
-  const outcome = (/** @type {any} */ answer) => new Script().reconcile(reconciling(() => answer), request);
+  const outcome = (/** @type {any} */ answer) =>
+    new Script().reconcile(
+      reconciling(() => answer),
+      request,
+    );
   assert.deepEqual(outcome(undefined), { outcome: 'done' });
   assert.deepEqual(outcome(requeueAfter(0)), { outcome: 'requeue', afterMs: 0 });
   assert.deepEqual(outcome(requeueAfter(1499.5)), { outcome: 'requeue', afterMs: 1500 });
@@ -104,7 +121,10 @@ test('an error that is its own cause is told', () => {
 
 test('a bug is logged with where it is, an expected failure is not', () => {
   const script = new Script();
-  script.reconcile(reconciling(() => /** @type {any} */ (undefined).name), request);
+  script.reconcile(
+    reconciling(() => /** @type {any} */ (undefined).name),
+    request,
+  );
   assert.match(script.lines[0].fields.at, /guest\.test\.js/);
   assert.equal(script.lines[0].message, 'guest threw');
   script.reconcile(throwing(new Error('not yet')), request);
@@ -115,11 +135,25 @@ test('a bug is logged with where it is, an expected failure is not', () => {
 test('config, time and log are the host’s', () => {
   const script = new Script({ config: { greeting: 'salut' }, now: '2027-01-01T00:00:00Z' });
   const reconciler = reconciling(() => {
-    log.info('greeted', { greeting: config().greeting, at: now(), count: 3, key: request.key, missing: undefined, error: new TypeError('no') });
+    log.info('greeted', {
+      greeting: config().greeting,
+      at: now(),
+      count: 3,
+      key: request.key,
+      missing: undefined,
+      error: new TypeError('no'),
+    });
     log.debug('nothing');
   });
   assert.deepEqual(script.reconcile(reconciler, request), { outcome: 'done' });
-  const fields = { greeting: 'salut', at: '"2027-01-01T00:00:00.000Z"', count: '3', key: '{"namespace":"default","name":"a"}', missing: 'undefined', error: 'TypeError: no' };
+  const fields = {
+    greeting: 'salut',
+    at: '"2027-01-01T00:00:00.000Z"',
+    count: '3',
+    key: '{"namespace":"default","name":"a"}',
+    missing: 'undefined',
+    error: 'TypeError: no',
+  };
   assert.deepEqual(script.lines, [
     { level: 'info', message: 'greeted', fields },
     { level: 'debug', message: 'nothing', fields: {} },

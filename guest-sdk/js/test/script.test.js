@@ -68,16 +68,29 @@ test('a script goes on with the next reconcile', () => {
   const script = new Script();
   const alpha = script.cluster('alpha');
   alpha.create(object).fails('already-exists');
-  assert.deepEqual(run(script, (cluster) => cluster.create(object)), { outcome: 'done' });
+  assert.deepEqual(
+    run(script, (cluster) => cluster.create(object)),
+    { outcome: 'done' },
+  );
   alpha.create(object);
-  assert.deepEqual(run(script, (cluster) => cluster.create(object)), { outcome: 'done' });
+  assert.deepEqual(
+    run(script, (cluster) => cluster.create(object)),
+    { outcome: 'done' },
+  );
 });
 
 test('a call that needs an answer and has none fails', () => {
   const script = new Script();
   script.cluster('alpha').patch(ConfigMap, key, {});
   assert.throws(() => run(script, (cluster) => cluster.patch(ConfigMap, key, {})), /patch.* has no answer/);
-  assert.throws(() => new Script().cluster('alpha').batch([operation.create(object)]).answers([]), /1 operations needs as many answers, not 0/);
+  assert.throws(
+    () =>
+      new Script()
+        .cluster('alpha')
+        .batch([operation.create(object)])
+        .answers([]),
+    /1 operations needs as many answers, not 0/,
+  );
 });
 
 test('a cluster that the script does not name cannot be opened', () => {

@@ -138,9 +138,7 @@ export interface Host {
   fleet: Fleet;
 }
 
-export type RawEnqueue =
-  | { tag: 'primary' | 'controller-owner' | 'any-owner' | 'same-name' | 'mapped' }
-  | { tag: 'by-index'; val: string };
+export type RawEnqueue = { tag: 'primary' | 'controller-owner' | 'any-owner' | 'same-name' | 'mapped' } | { tag: 'by-index'; val: string };
 
 export interface RawWatch {
   kind: Gvk;

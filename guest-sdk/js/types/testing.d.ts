@@ -27,10 +27,7 @@ import type {
 } from './index.js';
 
 /** What the host does after a reconcile. */
-export type Outcome =
-  | { outcome: 'done' }
-  | { outcome: 'requeue'; afterMs: number }
-  | { outcome: 'retry' | 'terminal'; message: string };
+export type Outcome = { outcome: 'done' } | { outcome: 'requeue'; afterMs: number } | { outcome: 'retry' | 'terminal'; message: string };
 
 /** A line in the log, its values printed. */
 export interface Line {

@@ -11,7 +11,7 @@ const ways = {
     for (;;);
   },
   allocate() {
-    for (const hoard = []; ; ) hoard.push(new Array(100_000).fill(hoard.length));
+    for (const hoard = []; ;) hoard.push(new Array(100_000).fill(hoard.length));
   },
   recurse() {
     return 1 + ways.recurse();
@@ -41,8 +41,14 @@ const ways = {
 export const reconciler = {
   describe() {
     const watch = {
-      kind: MAPS, enqueue: { tag: 'primary' }, clusters: 'as-configured', labelSelector: 'test.windlass.dev/run',
-      fieldSelector: undefined, changes: [], metadataOnly: false, options: [],
+      kind: MAPS,
+      enqueue: { tag: 'primary' },
+      clusters: 'as-configured',
+      labelSelector: 'test.windlass.dev/run',
+      fieldSelector: undefined,
+      changes: [],
+      metadataOnly: false,
+      options: [],
     };
     return { title: 'runs away', primary: MAPS, watches: [watch], indexes: [], options: [] };
   },

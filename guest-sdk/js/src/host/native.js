@@ -29,7 +29,8 @@ export function during(host, call) {
 
 /** @returns {Host} */
 export function host() {
-  if (!current) throw new Error('there is no host outside of a component: in a test, make the call through a Script of windlass-sdk/testing');
+  if (!current)
+    throw new Error('there is no host outside of a component: in a test, make the call through a Script of windlass-sdk/testing');
   return current;
 }
 

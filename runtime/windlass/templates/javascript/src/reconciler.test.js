@@ -33,6 +33,9 @@ test('who asks is greeted once', () => {
 
 test('without the label nobody is greeted', () => {
   const script = new Script();
-  script.cluster('alpha').get(ConfigMap, key).answers({ ...ConfigMap, metadata: key });
+  script
+    .cluster('alpha')
+    .get(ConfigMap, key)
+    .answers({ ...ConfigMap, metadata: key });
   assert.deepEqual(script.reconcile(reconciler, { cluster: 'alpha', key }), { outcome: 'done' });
 });
