@@ -3,19 +3,20 @@
 
 use crate::book::Book;
 use crate::components::sandbox;
-use crate::stage::{Subject, config, guest_options, parts};
+use crate::stage::{Component, Subject, parts};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::source::{Enqueue, Watch};
-use windlass_sandbox::{Guest, Revision};
+use windlass_sandbox::Guest;
 
 /// Longest call.
 const TIME: Duration = Duration::from_secs(20);
 
-pub(crate) async fn as_the_native_one(language: &'static str, component: &Revision) -> Result<()> {
-    let inspection = component.inspect(sandbox(), "{}", &[]).await?;
+pub(crate) async fn as_the_native_one(component: &Component) -> Result<()> {
+    let language = component.name;
+    let inspection = component.revision.inspect(sandbox(), "{}", &[]).await?;
     assert_eq!(
         inspection.world,
         "windlass:runtime/mapped-fleet-reconcile@0.1.0"
@@ -24,7 +25,7 @@ pub(crate) async fn as_the_native_one(language: &'static str, component: &Revisi
 
     let book = Arc::new(Book::default());
     let native = parts(&Subject::Native, &book, TIME).await?;
-    let guest = Subject::Guest(language, component.clone(), config());
+    let guest = Subject::Guest(component.clone());
     let guest = parts(&guest, &book, TIME).await?;
     assert_eq!(guest.primary, native.primary, "{language}");
     assert_eq!(guest.indexes, native.indexes, "{language}");
@@ -38,12 +39,12 @@ pub(crate) async fn as_the_native_one(language: &'static str, component: &Revisi
         );
     }
 
-    let refusing = guest_options(
-        "of-refusing",
-        &json!({"refuse": "told to \"refuse\""}),
-        TIME,
-    );
-    let refused = Guest::new(sandbox(), refusing, component.clone()).await;
+    let refusing = Component {
+        config: json!({"refuse": "told to \"refuse\""}),
+        ..component.clone()
+    };
+    let options = refusing.options("of-refusing", TIME);
+    let refused = Guest::new(sandbox(), options, refusing.revision).await;
     let refused = refused.err().context("a config that is to be refused")?;
     assert_eq!(
         refused.to_string(),

@@ -31,7 +31,7 @@ use windlass_fleet::{
 };
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Revision, Tenant, TenantLimits,
+    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Reuse, Revision, Tenant, TenantLimits,
 };
 
 /// What happened in each case, line by line.
@@ -48,18 +48,71 @@ const CLUSTERS: [(&str, &str); 3] = [("alpha", "first"), ("beta", "second"), ("g
 pub(crate) enum Subject {
     /// The reconciler in Rust on `windlass-fleet`.
     Native,
-    /// A component, which is called so, with a configuration.
-    Guest(&'static str, Revision, Value),
+    /// A component.
+    Guest(Component),
+}
+
+/// A component, and how it is run.
+#[derive(Clone)]
+pub(crate) struct Component {
+    /// What it is called in its tenant's name.
+    pub(crate) name: &'static str,
+    pub(crate) revision: Revision,
+    pub(crate) config: Value,
+    pub(crate) isolation: Isolation,
+}
+
+impl Component {
+    /// One that is run as by default.
+    pub(crate) fn new(name: &'static str, revision: Revision) -> Self {
+        Self {
+            name,
+            revision,
+            config: config(),
+            isolation: Isolation::Fresh,
+        }
+    }
+
+    /// The same in an instance that serves call after call.
+    pub(crate) fn reused(&self) -> Self {
+        Self {
+            isolation: Isolation::Reuse(Reuse::default()),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn options(&self, tenant: &str, timeout: Duration) -> GuestOptions {
+        let limits = Limits {
+            memory: 128 << 20,
+            timeout,
+            batch_operations: 20,
+            ..Limits::default()
+        };
+        GuestOptions {
+            tenant: Tenant::new(
+                TenantName::new(tenant).expect("a tenant's name"),
+                &TenantLimits::default(),
+            ),
+            name: ControllerName::new("conformance").expect("a reconciler's name"),
+            grant: Arc::new(Grant::new(rules())),
+            config: self.config.to_string(),
+            limits,
+            isolation: self.isolation,
+        }
+    }
 }
 
 impl Subject {
     /// The tenant of its runs of this length: runs at the same time are told apart by it.
     pub(crate) fn tenant(&self, timeout: Duration) -> String {
-        let name = match self {
-            Self::Native => "native",
-            Self::Guest(name, ..) => name,
+        let (name, how) = match self {
+            Self::Native => ("native", ""),
+            Self::Guest(component) => match component.isolation {
+                Isolation::Fresh => (component.name, "-fresh"),
+                Isolation::Reuse(_) => (component.name, "-reused"),
+            },
         };
-        format!("{name}-for-{}-ms", timeout.as_millis())
+        format!("{name}{how}-for-{}-ms", timeout.as_millis())
     }
 }
 
@@ -102,27 +155,6 @@ pub(crate) fn rules() -> Vec<Rule> {
     ]
 }
 
-/// The options of a guest with a config of its own.
-pub(crate) fn guest_options(tenant: &str, config: &Value, timeout: Duration) -> GuestOptions {
-    let limits = Limits {
-        memory: 128 << 20,
-        timeout,
-        batch_operations: 20,
-        ..Limits::default()
-    };
-    GuestOptions {
-        tenant: Tenant::new(
-            TenantName::new(tenant).expect("a tenant's name"),
-            &TenantLimits::default(),
-        ),
-        name: ControllerName::new("conformance").expect("a reconciler's name"),
-        grant: Arc::new(Grant::new(rules())),
-        config: config.to_string(),
-        limits,
-        isolation: Isolation::Fresh,
-    }
-}
-
 /// What the operator configured.
 pub(crate) fn config() -> Value {
     json!({"greeting": "good \"morning\"", "count": 3, "list": ["a", "b"], "nested": {"deep": true}})
@@ -139,9 +171,9 @@ pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration
                 reconciler: native,
             })
         }
-        Subject::Guest(_, revision, config) => {
-            let options = guest_options(&subject.tenant(timeout), config, timeout);
-            let guest = Guest::new(sandbox(), options, revision.clone()).await?;
+        Subject::Guest(component) => {
+            let options = component.options(&subject.tenant(timeout), timeout);
+            let guest = Guest::new(sandbox(), options, component.revision.clone()).await?;
             let parts = guest.controller_parts();
             Ok(Parts {
                 primary: parts.primary,
