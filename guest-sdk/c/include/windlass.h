@@ -1,0 +1,447 @@
+/*
+ * Write a Windlass guest in C: two functions and a macro.
+ *
+ *     static windlass_result describe(windlass_description *description);
+ *     static windlass_result reconcile(const windlass_request *request, windlass_cluster *cluster);
+ *
+ *     WINDLASS_RECONCILER(describe, reconcile)
+ *
+ * The host watches what describe asks for, in every cluster of the fleet, and calls reconcile with a request and a cluster: the API of
+ * the request's own cluster, within what the operator granted.
+ *
+ * Memory. Whatever a function answers (strings, JSON, errors, pages) belongs to the call and lives until it ends; nothing is freed by
+ * hand, and nothing may be kept for a later call. What is given to a function stays the caller's. A guest that makes thousands of calls
+ * in one frees what it no longer needs between windlass_mark and windlass_release.
+ *
+ * Errors. A call to a cluster answers NULL, or what went wrong; what it should have answered is then not touched. WINDLASS_TRY ends the
+ * reconcile with the error, which is tried again with growing delay. A trap (abort, a wild pointer) is tried again too.
+ *
+ * Options are a pointer to a struct whose zeros are the defaults; NULL is all defaults: &(windlass_get_options){.live = true}
+ */
+#ifndef WINDLASS_H
+#define WINDLASS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "windlass_json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WINDLASS_PRINTF(text, values) __attribute__((format(printf, text, values)))
+#define WINDLASS_SENTINEL __attribute__((sentinel))
+#else
+#define WINDLASS_PRINTF(text, values)
+#define WINDLASS_SENTINEL
+#endif
+
+/* ---- Words ---- */
+
+/* Group ("" is the core group), version and kind. */
+typedef struct {
+    const char *group;
+    const char *version;
+    const char *kind;
+} windlass_kind;
+
+/* Namespace (NULL for cluster-scoped objects) and name. */
+typedef struct {
+    const char *ns;
+    const char *name;
+} windlass_key;
+
+/* What to look at: identity only, never the object or the event that caused it. The cluster "" is the local one. */
+typedef struct {
+    const char *cluster;
+    windlass_key key;
+} windlass_request;
+
+/* Why a call failed. */
+typedef enum {
+    WINDLASS_NOT_FOUND,
+    WINDLASS_ALREADY_EXISTS,
+    WINDLASS_CONFLICT,
+    WINDLASS_INVALID,
+    WINDLASS_UNAUTHORIZED,
+    WINDLASS_FORBIDDEN,
+    /* Refused by the host: no rule grants it. The message holds the missing rule. */
+    WINDLASS_DENIED,
+    WINDLASS_UNKNOWN_KIND,
+    WINDLASS_THROTTLED,
+    /* A resource version or continue token is too old: start over. */
+    WINDLASS_EXPIRED,
+    WINDLASS_TIMEOUT,
+    WINDLASS_UNAVAILABLE,
+    WINDLASS_LIMIT_EXCEEDED,
+    WINDLASS_CLUSTER_GONE,
+    /* The host is ending this call: return now. */
+    WINDLASS_CANCELLED,
+    WINDLASS_OTHER
+} windlass_code;
+
+/* The contract's word for a code: "not-found". */
+const char *windlass_code_name(windlass_code code);
+
+/* A call that failed. */
+typedef struct {
+    /* What to decide on. */
+    windlass_code code;
+    /* 0 where there was no answer. */
+    int http_status;
+    /* The API server's machine-readable reason, or the host's. */
+    const char *reason;
+    /* For people. */
+    const char *message;
+    /* The API server's details: field errors, causes; NULL where there are none. */
+    json *details;
+    /* Milliseconds that the server asked to wait, which the host honours by itself; -1 where it did not. */
+    int64_t retry_after_ms;
+} windlass_error;
+
+/* How describe, reconcile or map ends; made by the functions below. */
+typedef struct {
+    enum { WINDLASS_RESULT_DONE, WINDLASS_RESULT_REQUEUE, WINDLASS_RESULT_RETRY, WINDLASS_RESULT_TERMINAL } outcome;
+    uint32_t after_ms;
+    const char *message;
+} windlass_result;
+
+/* Nothing more to do until an event. */
+windlass_result windlass_done(void);
+/* Run again after this time, or earlier if an event asks for it. 0: at once, but a key runs at most every 100 ms this way. */
+windlass_result windlass_requeue_after(uint32_t milliseconds);
+/* Failed: run again with growing delay. */
+windlass_result windlass_retry(const char *format, ...) WINDLASS_PRINTF(1, 2);
+/* Failed: run again only when an event asks for it. */
+windlass_result windlass_terminal(const char *format, ...) WINDLASS_PRINTF(1, 2);
+/* Failed with an error of a call: run again with growing delay. */
+windlass_result windlass_failed(const windlass_error *error);
+
+/* Ends the function with windlass_failed if the call fails. */
+#define WINDLASS_TRY(call)                             \
+    do {                                               \
+        const windlass_error *windlass_error_ = (call); \
+        if (windlass_error_ != NULL) {                 \
+            return windlass_failed(windlass_error_);   \
+        }                                              \
+    } while (0)
+
+/* ---- What a guest is ---- */
+
+/* How an event on a watched object becomes requests. */
+typedef enum {
+    /* The object itself. */
+    WINDLASS_PRIMARY,
+    /* The owner of the primary kind that controls it. */
+    WINDLASS_CONTROLLER_OWNER,
+    /* Every owner of the primary kind. */
+    WINDLASS_ANY_OWNER,
+    /* The primary object of the same namespace and name. */
+    WINDLASS_SAME_NAME,
+    /* Every primary object whose index holds this object's name or namespace/name. */
+    WINDLASS_BY_INDEX,
+    /* The guest's map function decides. */
+    WINDLASS_MAPPED
+} windlass_enqueue;
+
+/* Which clusters a watch engages. */
+typedef enum { WINDLASS_AS_CONFIGURED, WINDLASS_LOCAL, WINDLASS_PROVIDER, WINDLASS_ALL } windlass_scope;
+
+/* Which changes of an object count, added up. Creation, deletion and a deletionTimestamp always count. */
+enum { WINDLASS_GENERATION = 1, WINDLASS_LABELS = 2, WINDLASS_ANNOTATIONS = 4, WINDLASS_STATUS = 8 };
+
+/* One kind to watch. */
+typedef struct {
+    windlass_kind kind;
+    windlass_enqueue enqueue;
+    /* The index of WINDLASS_BY_INDEX. */
+    const char *index;
+    windlass_scope clusters;
+    /* As kubectl's -l; NULL: every object. */
+    const char *labels;
+    /* As kubectl's --field-selector, on metadata.name and metadata.namespace; NULL: every object. */
+    const char *fields;
+    /* Which changes count; 0: every one. */
+    unsigned changes;
+    /* Whether apiVersion, kind and metadata are enough: the host then keeps no more. */
+    bool metadata_only;
+} windlass_watch;
+
+/* A lookup by the value of a field, kept by the host. */
+typedef struct {
+    windlass_kind kind;
+    /* Unique for the kind. */
+    const char *name;
+    /* Dot-separated names, ['quoted'] ones, [*] for every element: spec.template.spec.volumes[*].configMap.name */
+    const char *path;
+    /* Where the namespace of the referred object stands; NULL: the object's own. */
+    const char *namespace_path;
+} windlass_index;
+
+/* What a guest wants. It narrows what the operator granted; anything outside fails the load. */
+typedef struct {
+    /* For people. */
+    const char *title;
+    /* The kind that requests name; if it is not set, that of the watch with WINDLASS_PRIMARY. */
+    windlass_kind primary;
+    /* Filled by windlass_add_watch and windlass_add_index. */
+    windlass_watch *watches;
+    size_t watch_count;
+    windlass_index *indexes;
+    size_t index_count;
+} windlass_description;
+
+void windlass_add_watch(windlass_description *description, windlass_watch watch);
+void windlass_add_index(windlass_description *description, windlass_index index);
+
+/* One cluster's API. */
+typedef struct windlass_cluster windlass_cluster;
+
+/* Requests that a map function answers; filled by windlass_add_request. */
+typedef struct {
+    windlass_request *items;
+    size_t count;
+} windlass_requests;
+
+void windlass_add_request(windlass_requests *requests, windlass_request request);
+
+/* The functions of a guest. */
+typedef struct {
+    /* What it watches. Called when the guest is loaded and when its config or grants change, with every call to a cluster denied.
+     * A failure fails the load. */
+    windlass_result (*describe)(windlass_description *description);
+    /* Makes what is named by the request as it should be: read, compare, write what differs. */
+    windlass_result (*reconcile)(const windlass_request *request, windlass_cluster *cluster);
+    /* The requests, of any granted cluster, that these objects of the cluster ask for; an update passes the old and the new one. */
+    windlass_result (*map)(windlass_cluster *cluster, windlass_kind kind, const json *objects, windlass_requests *requests);
+} windlass_guest;
+
+/* Makes two functions the guest of this program. */
+#define WINDLASS_RECONCILER(describe, reconcile) const windlass_guest windlass_this_guest = {describe, reconcile, NULL};
+
+/* The same with a map function, for windlass.toml with world = "mapped-reconcile". */
+#define WINDLASS_MAPPED_RECONCILER(describe, reconcile, map) \
+    const windlass_guest windlass_this_guest = {describe, reconcile, map};
+
+extern const windlass_guest windlass_this_guest;
+
+/* ---- Calls ---- */
+
+typedef enum { WINDLASS_MERGE, WINDLASS_JSON_PATCH, WINDLASS_STRATEGIC_MERGE } windlass_patch_type;
+
+/* What happens to the dependents of a deleted object. */
+typedef enum {
+    WINDLASS_DEFAULT_PROPAGATION,
+    WINDLASS_BACKGROUND,
+    WINDLASS_FOREGROUND,
+    WINDLASS_ORPHAN
+} windlass_propagation;
+
+typedef struct {
+    /* From the API server, and not from the host's cache. */
+    bool live;
+    /* Only apiVersion, kind and metadata. */
+    bool metadata_only;
+    /* "status", "scale": always read live. */
+    const char *subresource;
+} windlass_get_options;
+
+typedef struct {
+    /* NULL: all namespaces that are granted. */
+    const char *ns;
+    /* As kubectl's -l. */
+    const char *labels;
+    /* As kubectl's --field-selector. */
+    const char *fields;
+    /* Name and value of an index that describe declared. */
+    const char *index, *value;
+    /* Most items of a page. 0: the host's page size. */
+    uint32_t limit;
+    /* From the page before. */
+    const char *continue_token;
+    bool live;
+    bool metadata_only;
+} windlass_list_options;
+
+typedef struct {
+    /* "status", "scale"; NULL writes the object itself. */
+    const char *subresource;
+    /* Take fields over that another manager owns; for windlass_apply. */
+    bool force;
+    /* The server checks and answers, and stores nothing. */
+    bool dry_run;
+} windlass_write_options;
+
+typedef struct {
+    /* Only if the object has this uid, this version; otherwise the error conflict. Not for windlass_delete_collection. */
+    const char *uid, *resource_version;
+    windlass_propagation propagation;
+    /* Seconds; NULL: the kind's own. */
+    const uint32_t *grace_period;
+    bool dry_run;
+} windlass_delete_options;
+
+/* One page of a list. */
+typedef struct {
+    /* An array of objects. */
+    json *items;
+    /* Asks for the next page; NULL on the last. */
+    const char *continue_token;
+    /* The version that the list is of. */
+    const char *resource_version;
+} windlass_page;
+
+/* The name of a cluster; "" is the local one. */
+const char *windlass_name(windlass_cluster *cluster);
+
+/* Reads an object; NULL if there is none. */
+windlass_error *windlass_get(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
+                             const windlass_get_options *options, json **object);
+/* Reads a page of objects. */
+windlass_error *windlass_list(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options,
+                              windlass_page *page);
+/* Reads every object that is selected, page by page, into one array. */
+windlass_error *windlass_list_all(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options,
+                                  json **items);
+/* Writes: each answers the object as stored, unless stored is NULL. The kind comes from the object. */
+windlass_error *windlass_create(windlass_cluster *cluster, const json *object, const windlass_write_options *options,
+                                json **stored);
+windlass_error *windlass_update(windlass_cluster *cluster, const json *object, const windlass_write_options *options,
+                                json **stored);
+windlass_error *windlass_apply(windlass_cluster *cluster, const json *object, const windlass_write_options *options,
+                               json **stored);
+windlass_error *windlass_patch(windlass_cluster *cluster, windlass_kind kind, windlass_key key, windlass_patch_type type,
+                               const json *patch, const windlass_write_options *options, json **stored);
+/* Deletes an object; answers, unless deleted is NULL, whether there was one. An absent object is no error. */
+windlass_error *windlass_delete(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
+                                const windlass_delete_options *options, bool *deleted);
+/* Deletes every object that is selected by ns, labels and fields of the list options. */
+windlass_error *windlass_delete_collection(windlass_cluster *cluster, windlass_kind kind,
+                                           const windlass_list_options *selection,
+                                           const windlass_delete_options *options);
+/* Tells people about an object, as kubectl describe shows it; reason is one CamelCase word. Needs no rule, never fails. */
+void windlass_event(windlass_cluster *cluster, const json *about, const char *reason, const char *format, ...)
+    WINDLASS_PRINTF(4, 5);
+/* The same, for what somebody should look at. */
+void windlass_warning(windlass_cluster *cluster, const json *about, const char *reason, const char *format, ...)
+    WINDLASS_PRINTF(4, 5);
+
+/* ---- Many calls at once ---- */
+
+typedef enum {
+    WINDLASS_OP_GET,
+    WINDLASS_OP_LIST,
+    WINDLASS_OP_CREATE,
+    WINDLASS_OP_UPDATE,
+    WINDLASS_OP_PATCH,
+    WINDLASS_OP_APPLY,
+    WINDLASS_OP_DELETE,
+    /* Not in a batch. */
+    WINDLASS_OP_DELETE_COLLECTION
+} windlass_verb;
+
+/* One call, with the arguments of the function of that name. */
+typedef struct {
+    windlass_verb verb;
+    /* Of all but create, update and apply, whose object tells. */
+    windlass_kind kind;
+    windlass_key key;
+    /* The object of a create, update or apply; the patch of a patch. */
+    const json *object;
+    windlass_patch_type patch_type;
+    windlass_get_options get;
+    windlass_list_options list;
+    windlass_write_options write;
+    windlass_delete_options deletion;
+} windlass_operation;
+
+/* The answer to one call. */
+typedef struct {
+    /* What went wrong; the rest then says nothing. Of a delete of an absent object: not-found. */
+    windlass_error *error;
+    /* To a get, NULL if there is none; to a write. */
+    json *object;
+    /* To a list: its items are set. */
+    windlass_page page;
+} windlass_reply;
+
+/* Runs operations at once in the host; answers as many replies, in the same order. */
+windlass_reply *windlass_batch(windlass_cluster *cluster, const windlass_operation *operations, size_t count);
+
+/* ---- Other clusters: windlass.toml with world = "fleet-reconcile", and rules that name clusters ---- */
+
+/* What is known of a cluster without talking to it. */
+typedef struct {
+    const char *name;
+    /* Objects of texts. */
+    json *labels, *properties;
+    /* Whether it answers and its caches are filled. */
+    bool ready;
+} windlass_cluster_info;
+
+/* The granted clusters, sorted by name; labels as kubectl's -l, NULL for all. */
+windlass_error *windlass_clusters(const char *labels, windlass_cluster_info **clusters, size_t *count);
+/* Opens a cluster, "" the local one, until this call ends. */
+windlass_error *windlass_open(const char *name, windlass_cluster **cluster);
+/* As windlass_batch, the operation at each place in the cluster that names[place] names. */
+windlass_reply *windlass_fleet_batch(const char *const *names, const windlass_operation *operations, size_t count);
+
+/* ---- Log, configuration, time ---- */
+
+/* Lines of the host's log: a constant message, then names and values, then NULL: windlass_info("greeted", "who", who, NULL). */
+void windlass_debug(const char *message, ...) WINDLASS_SENTINEL;
+void windlass_info(const char *message, ...) WINDLASS_SENTINEL;
+void windlass_warn(const char *message, ...) WINDLASS_SENTINEL;
+void windlass_log_error(const char *message, ...) WINDLASS_SENTINEL;
+
+/* What the operator configured; an empty object where there is nothing. Check it in describe too, so that a wrong one fails the load. */
+json *windlass_config(void);
+/* The time, RFC 3339, UTC, milliseconds: 2026-01-31T09:30:00.000Z */
+const char *windlass_now(void);
+
+/* ---- Objects ---- */
+
+/* An object with nothing but its kind and key. */
+json *windlass_object(windlass_kind kind, windlass_key key);
+/* The key of an object. */
+windlass_key windlass_key_of(const json *object);
+/* The key of another object in the same namespace. */
+windlass_key windlass_sibling(windlass_key key, const char *format, ...) WINDLASS_PRINTF(2, 3);
+/* namespace/name, for people. */
+const char *windlass_key_text(windlass_key key);
+/* Value of a label, of an annotation; NULL if it has none. */
+const char *windlass_label(const json *object, const char *name);
+const char *windlass_annotation(const json *object, const char *name);
+/* Whether the object is being deleted and waits for its finalizers. */
+bool windlass_is_deleting(const json *object);
+/* Makes owner, an object that was read, the controller of object: it is deleted with its owner. */
+void windlass_set_controller(json *object, const json *owner);
+/* The owner reference of the object's controller; NULL if it has none. */
+json *windlass_controller(const json *object);
+
+/* ---- Memory of the call ---- */
+
+/* Zeroed memory that lives until the call ends. */
+void *windlass_alloc(size_t size);
+char *windlass_format(const char *format, ...) WINDLASS_PRINTF(1, 2);
+char *windlass_vformat(const char *format, va_list values);
+
+/* A point in the memory of the call. */
+typedef struct {
+    void *block;
+    size_t used;
+} windlass_mark_t;
+
+windlass_mark_t windlass_mark(void);
+/* Frees what was made since the mark. */
+void windlass_release(windlass_mark_t mark);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

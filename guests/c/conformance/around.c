@@ -1,0 +1,47 @@
+/* Cases about events, the log, the configuration and the time. */
+
+#include <string.h>
+
+#include "words.h"
+
+/* One of each type. */
+windlass_result events(const scene *scene) {
+    windlass_event(scene->cluster, scene->primary, "Checked", "all is well");
+    windlass_warning(scene->cluster, config_map(scene, "apple"), "Odd", "the apple is odd: \"żółty\"");
+    windlass_info("told", NULL);
+    return windlass_done();
+}
+
+/* Each level; values that have to be quoted, are empty or have control characters; no values. */
+windlass_result lines(const scene *scene) {
+    (void)scene;
+    windlass_debug("looked", "at", "apple", NULL);
+    windlass_info("did", "what", "two words", "count", number(2), NULL);
+    windlass_warn("odd", "text", "żółty = \"yellow\"", "empty", "", NULL);
+    windlass_log_error("broken", "line", "one\ntwo", NULL);
+    windlass_info("no values", NULL);
+    return windlass_done();
+}
+
+/* Parts of every sort. */
+windlass_result config(const scene *scene) {
+    (void)scene;
+    const json *configured = windlass_config();
+    const char *list = NULL;
+    json_each(item, json_get(configured, "list")) {
+        list = joined(list, json_text(item));
+    }
+    windlass_info("config", "greeting", shown(configured, "/greeting"), "count", shown(configured, "/count"), "list", list, "deep",
+                  shown(configured, "/nested/deep"), NULL);
+    return windlass_done();
+}
+
+/* Its form, and that it goes forward. */
+windlass_result times(const scene *scene) {
+    (void)scene;
+    const char *first = windlass_now(), *second = windlass_now();
+    size_t length = strlen(first);
+    windlass_info("clock", "length", number((long long)length), "zone", first + length - 1, "forward",
+                  yes(strcmp(second, first) >= 0), NULL);
+    return windlass_done();
+}
