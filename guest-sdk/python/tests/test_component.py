@@ -217,11 +217,12 @@ class Component(unittest.TestCase):
         gone = wit_types.ApiError(wit_types.ApiCode.NOT_FOUND, 404, "NotFound", "", None, None)
         results = [Ok(wit.Reply_Nothing()), Ok(wit.Reply_Page(wit.ListPage([], None, "1")))]
         results += [Ok(wit.Reply_Object(json.dumps(A)))] * 4 + [Err(gone)]
-        (_, asked), answered = self.ask(lambda c: c.batch(operations), results)
+        (_, asked), answered = self.ask(lambda c: c.batch(operations, return_errors=True), results)
         self.assertEqual([type(each).__name__ for each in asked][:2], ["Operation_Get", "Operation_List"])
         self.assertEqual([type(each).__name__.removeprefix("Operation_") for each in asked],
                          [type(each).__name__ for each in operations])  # fmt: skip
-        self.assertEqual(answered, [None, Page([], None, "1"), A, A, A, A, False])
+        self.assertEqual(answered[:-1], [None, Page([], None, "1"), A, A, A, A])
+        self.assertIsInstance(answered[-1], windlass.NotFound)
 
     def test_a_description_is_carried_over(self) -> None:
         Guest.body = staticmethod(

@@ -54,7 +54,7 @@ from .errors import (
     UnknownKind,
 )
 from .fleet import ClusterInfo
-from .host import config, now
+from .host import config, now, timestamp
 from .objects import (
     Key,
     Kind,
@@ -120,4 +120,5 @@ __all__ = [
     "operations",
     "owner_reference",
     "requeue_after",
+    "timestamp",
 ]

@@ -27,7 +27,7 @@ from .operations import (
 )
 
 Answers = list[Any]
-"""What a batch answers: an object or ``None``, a :class:`windlass.operations.Page`, a bool for a delete, or an error."""
+"""What a batch answers: for each operation an object, a :class:`windlass.Page`, ``None``, or an error."""
 
 
 class Cluster:
@@ -224,10 +224,10 @@ class Cluster:
         self._client.record(Event(about, reason, note, warning=warning, action=action))
 
     def batch(self, operations: Sequence[Operation], *, return_errors: bool = False) -> Answers:
-        """Runs operations of :mod:`windlass.operations` at once in the host; answers in the same order, each as its method
-        has it. The first error is raised when all have ended, or with ``return_errors`` each stands in the place of its
-        answer."""
-        return answers(operations, self._client.batch(operations), return_errors)
+        """Runs operations of :mod:`windlass.operations` at once in the host; answers in the same order: an object, a page, or
+        ``None`` to a get of an absent object and to a delete (of an absent one: :class:`windlass.NotFound`). The first error
+        is raised when all have ended, or with ``return_errors`` each stands in the place of its answer."""
+        return answers(self._client.batch(operations), return_errors)
 
     def close(self) -> None:
         """Gives the capability back; no call works afterwards. The host does it when the call ends."""
@@ -242,14 +242,9 @@ class Cluster:
         self.close()
 
 
-def answers(operations: Sequence[Operation], results: Sequence[Answer | ApiError], return_errors: bool) -> Answers:
-    """What the methods would have answered."""
-    shown: Answers = []
-    for operation, result in zip(operations, results, strict=True):
-        if isinstance(operation, Delete) and (result is None or isinstance(result, NotFound)):
-            shown.append(result is None)
-        elif isinstance(result, ApiError) and not return_errors:
+def answers(results: Sequence[Answer | ApiError], return_errors: bool) -> Answers:
+    """The results, if none of them is to be raised."""
+    for result in results:
+        if isinstance(result, ApiError) and not return_errors:
             raise result
-        else:
-            shown.append(result)
-    return shown
+    return list(results)

@@ -48,4 +48,4 @@ def local() -> Cluster:
 
 def batch(operations: Sequence[tuple[str, Operation]], *, return_errors: bool = False) -> Answers:
     """As :meth:`windlass.Cluster.batch`, each operation in the cluster named with it."""
-    return answers([operation for _, operation in operations], current().batch(operations), return_errors)
+    return answers(current().batch(operations), return_errors)

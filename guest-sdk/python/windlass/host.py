@@ -1,11 +1,11 @@
 """What is below the SDK: the real host inside a component, a script in a unit test. Entry points: :func:`config`,
-:func:`now`."""
+:func:`now` and :func:`timestamp`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from .errors import ApiError
@@ -81,3 +81,8 @@ def config() -> Any:
 def now() -> datetime:
     """The time of the host, in UTC."""
     return datetime.fromisoformat(current().now())
+
+
+def timestamp(time: datetime) -> str:
+    """A time with its zone, as objects have it: ``2026-01-31T09:30:00.000Z``."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -46,7 +46,7 @@ impl Lang {
         match self {
             Self::Rust => "cargo test",
             Self::Typescript | Self::Javascript => "npm install && npm test",
-            Self::Python => "python3 -m unittest",
+            Self::Python => "PYTHONPATH=sdk python3 -m unittest",
             Self::Go => "go test ./...",
             Self::C => "make test",
         }

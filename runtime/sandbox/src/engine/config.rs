@@ -107,16 +107,20 @@ fn base() -> wasmtime::Result<Config> {
     Ok(config)
 }
 
+/// The most core instances, memories and tables of one component; a small pool has room for one such.
+const MOST: [u32; 3] = [32, 4, 16];
+
 fn pooled(options: &Options, instances: u32) -> wasmtime::Result<Config> {
+    let [cores, memories, tables] = MOST;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
-        .total_core_instances(12 * instances)
-        .total_memories(2 * instances)
-        .total_tables(8 * instances)
+        .total_core_instances((12 * instances).max(cores))
+        .total_memories((2 * instances).max(memories))
+        .total_tables((8 * instances).max(tables))
         .total_stacks(instances)
-        .max_core_instances_per_component(32)
-        .max_memories_per_component(4)
-        .max_tables_per_component(16)
+        .max_core_instances_per_component(cores)
+        .max_memories_per_component(memories)
+        .max_tables_per_component(tables)
         .max_memories_per_module(1)
         .max_tables_per_module(4)
         .table_elements(60_000)

@@ -1,16 +1,27 @@
 //! Builds guests in Python with componentize-py. Entry point: [`build`].
 
+use super::inputs::Inputs;
 use super::settings::{Settings, read_toml};
 use super::tool::{Tool, on_path};
-use super::{BuildError, contract, fetched};
+use super::{BuildError, contract, fetched, io_error};
+use crate::watch::is_left_by_tools;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 const COMPONENTIZER: &str = "componentize-py";
 const VERSION: &str = "0.25.1";
 
-/// The module that code begins in when pyproject.toml does not say.
+/// The module of the reconciler when pyproject.toml does not say.
 const ENTRY: &str = "guest";
+
+/// The module that the build writes: componentize-py looks in it for classes that are called as the contract's exports.
+const EXPORTS: &str = "windlass_exports";
+
+/// What of a project is no part of its component.
+const OUTSIDE: [&str; 4] = ["README.md", "seed", "tests", "windlass.yaml"];
+
+/// Folders of a project where modules are, if they are there.
+const MODULES: [&str; 2] = ["src", "sdk"];
 
 /// The parts of pyproject.toml that matter here.
 #[derive(Deserialize)]
@@ -29,24 +40,85 @@ struct Tools {
 pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let manifest: Manifest = read_toml(&folder.join("pyproject.toml"))?;
     let settings = manifest.tool.windlass;
+    let exports = work.join("python");
+    write_exports(folder, &exports, &settings)?;
+    let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
+    // Packages that were installed are not looked through: a project that has some is built each time.
+    let venv = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
+    let inputs = inputs(folder, &exports, &wit)?;
+    if venv.is_none() && inputs.made(&component) {
+        return Ok(component);
+    }
     let componentizer = componentizer(folder).await?;
-    let component = work.join("guest.wasm");
     let mut tool = Tool::new(&componentizer, folder, remedy())
         .args(["--quiet", "--wit-path"])
-        .arg(contract::folder(folder)?)
+        .arg(wit)
         .args(["--world", settings.world.name(), "componentize"])
+        .arg("--python-path")
+        .arg(&exports)
         .args(["--python-path", "."]);
-    for folder in ["src", "sdk"].map(|name| folder.join(name)) {
+    for folder in MODULES.map(|name| folder.join(name)) {
         if folder.is_dir() {
             tool = tool.arg("--python-path").arg(folder);
         }
     }
-    tool.arg(settings.entry.as_deref().unwrap_or(ENTRY))
+    if let Some(venv) = venv {
+        // As if it were active.
+        tool = tool.env("VIRTUAL_ENV", venv);
+    }
+    tool.arg(EXPORTS)
         .arg("--output")
         .arg(&component)
         .run()
         .await?;
+    inputs.note(&component)?;
     Ok(component)
+}
+
+/// All that the component is made of: the project, whose modules may read any file of it while they are imported.
+fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildError> {
+    let mut inputs = Inputs::new(&[VERSION]).path(exports)?.path(wit)?;
+    for name in file_names(folder)? {
+        if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&name) {
+            inputs = inputs.path(&folder.join(name))?;
+        }
+    }
+    Ok(inputs)
+}
+
+/// What is in a folder, sorted.
+fn file_names(folder: &Path) -> Result<Vec<String>, BuildError> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io_error(folder))? {
+        let name = entry.map_err(io_error(folder))?.file_name();
+        names.push(name.to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Writes the module of the exports, which the SDK fills with the guest that the project names.
+fn write_exports(guest: &Path, into: &Path, settings: &Settings) -> Result<(), BuildError> {
+    let entry = settings.entry.as_deref().unwrap_or(ENTRY);
+    let legal = |c: char| c.is_alphanumeric() || "_.:".contains(c);
+    if entry.is_empty() || !entry.chars().all(legal) {
+        return Err(BuildError::Settings {
+            path: guest.join("pyproject.toml"),
+            why: format!("tool.windlass.entry = {entry:?} is neither a module nor module:Class"),
+        });
+    }
+    let (classes, mapper) = match settings.world.has_mapper() {
+        true => ("Reconciler, Mapper", "True"),
+        false => ("Reconciler, _", "False"),
+    };
+    let text = format!(
+        "\"\"\"What the component exports. Written by `windlass build`.\"\"\"\n\n\
+         from windlass import component\n\n\
+         {classes} = component.exports(\"{entry}\", mapper={mapper})\n"
+    );
+    std::fs::create_dir_all(into).map_err(io_error(into))?;
+    let path = into.join(EXPORTS).with_extension("py");
+    std::fs::write(&path, text).map_err(io_error(&path))
 }
 
 /// The one on the PATH if it is of the right version, else one of our own.
@@ -66,4 +138,37 @@ async fn componentizer(folder: &Path) -> Result<PathBuf, BuildError> {
 
 fn remedy() -> String {
     format!("pip install {COMPONENTIZER}=={VERSION}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guest_build::settings::World;
+
+    #[test]
+    fn the_exports_are_those_of_the_world() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = |world, entry: Option<&str>| {
+            let settings = Settings {
+                world,
+                entry: entry.map(str::to_owned),
+                ..Settings::default()
+            };
+            write_exports(folder.path(), folder.path(), &settings)
+                .map(|()| std::fs::read_to_string(folder.path().join("windlass_exports.py")))
+        };
+        let text = written(World::Reconcile, None).unwrap().unwrap();
+        assert!(
+            text.ends_with("Reconciler, _ = component.exports(\"guest\", mapper=False)\n"),
+            "{text}"
+        );
+        let text = written(World::MappedFleetReconcile, Some("a.b:C"));
+        let text = text.unwrap().unwrap();
+        assert!(
+            text.ends_with("Reconciler, Mapper = component.exports(\"a.b:C\", mapper=True)\n"),
+            "{text}"
+        );
+        let said = written(World::Reconcile, Some("guest.py\"")).unwrap_err();
+        assert!(said.to_string().contains("tool.windlass.entry"), "{said}");
+    }
 }

@@ -44,6 +44,21 @@ const JAVASCRIPT: Language = Language {
     ..TYPESCRIPT
 };
 
+const PYTHON: Language = Language {
+    lang: "python",
+    tools: &["python3"],
+    unit_tests: "PYTHONPATH=sdk python3 -W error -m unittest",
+    says: "--world reconcile componentize --python-path",
+};
+
+const C: Language = Language {
+    lang: "c",
+    // Without a clang that can, zig is brought, by Python.
+    tools: &["cc", "make", "python3"],
+    unit_tests: "make test",
+    says: "-mexec-model=reactor -std=c17",
+};
+
 #[tokio::test]
 async fn a_guest_in_rust_runs_from_an_empty_folder() -> Result<()> {
     from_an_empty_folder(&RUST).await
@@ -57,6 +72,16 @@ async fn a_guest_in_typescript_runs_from_an_empty_folder() -> Result<()> {
 #[tokio::test]
 async fn a_guest_in_javascript_runs_from_an_empty_folder() -> Result<()> {
     from_an_empty_folder(&JAVASCRIPT).await
+}
+
+#[tokio::test]
+async fn a_guest_in_python_runs_from_an_empty_folder() -> Result<()> {
+    from_an_empty_folder(&PYTHON).await
+}
+
+#[tokio::test]
+async fn a_guest_in_c_runs_from_an_empty_folder() -> Result<()> {
+    from_an_empty_folder(&C).await
 }
 
 async fn from_an_empty_folder(language: &Language) -> Result<()> {

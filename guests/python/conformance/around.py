@@ -1,0 +1,40 @@
+"""Cases about events, the log, the configuration and the time. Entry points: a function for each."""
+
+import windlass
+from windlass import log
+from words import Scene, names, shown
+
+
+def events(scene: Scene) -> None:
+    """One of each type."""
+    scene.cluster.event(scene.primary, "Checked", "all is well")
+    scene.cluster.event(scene.config_map("apple"), "Odd", 'the apple is odd: "żółty"', warning=True)
+    log.info("told")
+
+
+def lines(_scene: Scene) -> None:
+    """Each level; values that have to be quoted, are empty or have control characters; no values."""
+    log.debug("looked", at="apple")
+    log.info("did", what="two words", count=2)
+    log.warn("odd", text='żółty = "yellow"', empty="")
+    log.error("broken", line="one\ntwo")
+    log.info("no values")
+
+
+def config(_scene: Scene) -> None:
+    """Parts of every sort."""
+    configured = windlass.config()
+    log.info(
+        "config",
+        greeting=configured["greeting"],
+        count=configured["count"],
+        list=names(configured["list"]),
+        deep=shown(configured["nested"]["deep"]),
+    )
+
+
+def clock(_scene: Scene) -> None:
+    """Its form, and that it goes forward."""
+    first, second = windlass.now(), windlass.now()
+    text = windlass.timestamp(first)
+    log.info("clock", length=len(text), zone=text[-1], forward=shown(second >= first))
