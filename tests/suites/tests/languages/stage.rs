@@ -41,6 +41,8 @@ pub(crate) type Traces = BTreeMap<String, Vec<String>>;
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Largest answer of a server that is read: small, as one never ends.
 const MAX_BODY: usize = 2 << 20;
+/// The case of an exception of the language's own. What an SDK logs about it, and says of it besides its message, is its own matter.
+const EXCEPTION: &str = "exception";
 /// Name and tier of the clusters.
 const CLUSTERS: [(&str, &str); 3] = [("alpha", "first"), ("beta", "second"), ("gamma", "second")];
 
@@ -307,11 +309,11 @@ impl Stage {
         };
         let events = self.until_recorded(case).await?;
 
-        let mut lines = ordered(self.book.of(namespace), case.at_once);
-        if namespace == "exception" {
-            // Some languages have a traceback.
-            lines.retain(|line| !line.starts_with("ERROR "));
+        let mut entries = self.book.of(namespace);
+        if namespace == EXCEPTION {
+            entries.retain(|entry| matches!(entry, Entry::Request(_)));
         }
+        let mut lines = ordered(entries, case.at_once);
         lines.extend(events);
         lines.extend(
             outcomes
@@ -482,7 +484,7 @@ fn flush(lines: &mut Vec<String>, requests: &mut Vec<String>, at_once: bool) {
     lines.append(requests);
 }
 
-/// How a run ended. What a language says of an exception of its own besides its message is its own matter.
+/// How a run ended.
 fn shown(outcome: &Outcome, case: &str) -> String {
     match outcome {
         Ok(Action::Done) => "done".to_owned(),
@@ -493,7 +495,7 @@ fn shown(outcome: &Outcome, case: &str) -> String {
                 Disposition::Terminal => "terminal",
             };
             let message = match case {
-                "exception" if failure.message.contains("broken") => "… broken …",
+                EXCEPTION if failure.message.contains("broken") => "… broken …",
                 _ => &failure.message,
             };
             format!("{how}: {message}")
