@@ -14,14 +14,14 @@ const FOLDERS: [&str; 4] = [".", "src", "sdk/src", "sdk/include"];
 
 const CLANG: &str = "apt-get install clang lld wasi-libc";
 
-/// Small, with names but no debug information; zig's own stack would be 16 MiB of every instance's memory.
-const FLAGS: [&str; 6] = [
+/// Small; with debug information, which the component is made without, because zig leaves no names otherwise. Zig's own stack would be
+/// 16 MiB of every instance's memory.
+const FLAGS: [&str; 5] = [
     "-mexec-model=reactor",
     "-std=c17",
     "-Os",
-    "-g0",
+    "-g",
     "-Wl,-z,stack-size=262144",
-    "-Wl,--strip-debug",
 ];
 
 /// What is compiled to see whether a compiler has a C library for this target.
@@ -58,7 +58,8 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
             let file = entry.map_err(io_error(&below))?.file_name();
             let text = file.to_string_lossy();
             if text.ends_with(".c") && !text.ends_with("_test.c") {
-                sources.push(Path::new(name).join(&file));
+                let path = Path::new(name).join(&file);
+                sources.push(path.strip_prefix(".").unwrap_or(&path).to_owned());
             }
         }
     }
@@ -85,7 +86,9 @@ async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
         Some(zig) => Tool::new(zig, folder, CLANG),
         None => {
             let python = fetched::venv(folder, ZIG.0, ZIG.1).await?.join("python");
-            Tool::new(python, folder, CLANG).args(["-m", "ziglang"])
+            Tool::new(python, folder, CLANG)
+                .called("zig")
+                .args(["-m", "ziglang"])
         }
     };
     Ok(zig.args(["cc", "-target", "wasm32-wasi"]))
@@ -117,7 +120,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
         }
-        let expected = ["./guest.c", "sdk/src/windlass.c"].map(PathBuf::from);
+        let expected = ["guest.c", "sdk/src/windlass.c"].map(PathBuf::from);
         assert_eq!(sources(folder.path()).unwrap(), expected);
     }
 }

@@ -44,7 +44,8 @@ pub(super) async fn componentize(
     }
 }
 
-fn encode(mut module: Vec<u8>, wit: &Path, world: World) -> anyhow::Result<Vec<u8>> {
+fn encode(module: Vec<u8>, wit: &Path, world: World) -> anyhow::Result<Vec<u8>> {
+    let mut module = without_debug_information(&module).unwrap_or(module);
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(wit)?;
     let id = resolve.select_world(&[package], Some(world.name()))?;
@@ -57,6 +58,45 @@ fn encode(mut module: Vec<u8>, wit: &Path, world: World) -> anyhow::Result<Vec<u
             WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
         )?
         .encode()
+}
+
+/// The module without sections of DWARF, of which nobody makes use; function names stay. `None` for what is no module.
+///
+/// Compilers that leave names only with debug information have it taken out here: it is the larger part by far.
+fn without_debug_information(module: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 8;
+    const CUSTOM: u8 = 0;
+    let mut kept = module.get(..HEADER)?.to_vec();
+    let mut at = HEADER;
+    while at < module.len() {
+        let (length, body) = number(module, at + 1)?;
+        let end = body.checked_add(length)?;
+        let section = module.get(body..end)?;
+        let is_debug = module[at] == CUSTOM && {
+            let (length, name) = number(section, 0)?;
+            let name = section.get(name..name.checked_add(length)?)?;
+            name.starts_with(b".debug")
+        };
+        if !is_debug {
+            kept.extend_from_slice(&module[at..end]);
+        }
+        at = end;
+    }
+    Some(kept)
+}
+
+/// A number of the binary format (unsigned LEB128, at most 32 bits), and where it ends.
+fn number(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut value = 0;
+    for shift in (0..35).step_by(7) {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        value |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some((value, at));
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -74,5 +114,31 @@ mod tests {
             said.contains("windlass:runtime/reconciler@0.1.0") && said.contains("world reconcile"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn debug_information_is_left_out_and_names_stay() {
+        let section = |name: &str, size: usize| {
+            let mut body = vec![u8::try_from(name.len()).unwrap()];
+            body.extend_from_slice(name.as_bytes());
+            body.resize(body.len() + size, 7);
+            // A length in two bytes, as of larger sections.
+            let length = [(body.len() & 0x7f) as u8 | 0x80, (body.len() >> 7) as u8];
+            [&[0], &length[..], &body].concat()
+        };
+        let header = b"\0asm\x01\0\0\0".to_vec();
+        let types = vec![1, 1, 0];
+        let module = [
+            header.clone(),
+            types.clone(),
+            section(".debug_info", 300),
+            section("name", 200),
+            section(".debug_line", 1),
+        ];
+        let kept = without_debug_information(&module.concat()).unwrap();
+        assert_eq!(kept, [header, types, section("name", 200)].concat());
+        let module = module.concat();
+        assert_eq!(without_debug_information(&module[..module.len() - 1]), None);
+        assert_eq!(without_debug_information(b"\0as"), None);
     }
 }

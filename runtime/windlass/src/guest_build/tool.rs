@@ -40,6 +40,12 @@ impl Tool {
         }
     }
 
+    /// Names it in messages, if not by its file.
+    pub(super) fn called(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
     /// Adds an argument. A path in the guest's folder is given as it is seen from there, which reads better.
     pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         let path = Path::new(argument.as_ref());
