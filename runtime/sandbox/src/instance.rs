@@ -282,10 +282,8 @@ impl Code {
         let failure = match outcome {
             Ok(Ok(value)) => return Ok((value, session)),
             Ok(Err(error)) => {
-                // To walk through what is left of the guest takes time too, which is its tenant's.
-                let call = session.store.data_mut();
-                turn.of(async move { failure::explain(&error, call, last_words.as_deref()) })
-                    .await
+                let call = session.store.data();
+                turn.aside(|| failure::explain(&error, call, last_words.as_deref()))
             }
             Err(_) if turn.is_waiting() => failure::timed_out_in_line(identity.limits.timeout),
             Err(_) => failure::timed_out_waiting(identity.limits.timeout),
@@ -294,9 +292,10 @@ impl Code {
             identity.hit(limit);
         }
         tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
+        turn.leave(); // or a turn that comes meanwhile would be nobody's
         match session.is_large() {
             true => self.sandbox.discard(session).await,
-            false => turn.of(async { drop(session) }).await,
+            false => turn.aside(|| drop(session)),
         }
         Err(failure)
     }

@@ -97,6 +97,30 @@ impl Turn {
         matches!(self.state, State::Waiting { .. })
     }
 
+    /// Does for the call at once what takes little time, without a turn; its tenant pays for it as for one.
+    pub(crate) fn aside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = work();
+        let now = Instant::now();
+        let used = now - began;
+        self.count(used);
+        let mut turns = self.processors.turns.lock();
+        turns.charge(self.identity.tenant.name(), used, now);
+        done
+    }
+
+    /// Leaves the line: nothing of the call computes any more.
+    pub(crate) fn leave(&mut self) {
+        let State::Waiting { ticket, .. } = self.state else {
+            return;
+        };
+        self.state = State::Idle;
+        let mut turns = self.processors.turns.lock();
+        let next = turns.leave(self.identity.tenant.name(), ticket, Instant::now());
+        drop(turns);
+        next.into_iter().for_each(Waker::wake);
+    }
+
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
         let now = Instant::now();
         let mut turns = self.processors.turns.lock();
@@ -137,9 +161,7 @@ impl Turn {
         let now = Instant::now();
         let used = now - since;
         self.state = State::Idle;
-        self.used += used;
-        self.identity.tenant.computed(used);
-        self.identity.ledger().computed_for(used);
+        self.count(used);
         let next = self
             .processors
             .turns
@@ -147,16 +169,17 @@ impl Turn {
             .end(self.identity.tenant.name(), used, now);
         next.into_iter().for_each(Waker::wake);
     }
+
+    fn count(&mut self, used: Duration) {
+        self.used += used;
+        self.identity.tenant.computed(used);
+        self.identity.ledger().computed_for(used);
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         self.end(); // a poll that panicked
-        if let State::Waiting { ticket, .. } = self.state {
-            let mut turns = self.processors.turns.lock();
-            let next = turns.leave(self.identity.tenant.name(), ticket, Instant::now());
-            drop(turns);
-            next.into_iter().for_each(Waker::wake);
-        }
+        self.leave();
     }
 }

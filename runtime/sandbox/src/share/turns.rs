@@ -147,8 +147,12 @@ impl<W> Tenant<W> {
     /// Ends a turn, and charges what it was.
     fn stop(&mut self, used: Duration, quantum: Duration, now: Instant) {
         self.given -= 1;
-        let charged = self.cost(quantum);
-        self.virtual_time = (self.virtual_time + self.cost(used)).saturating_sub(charged);
+        self.virtual_time = self.virtual_time.saturating_sub(self.cost(quantum));
+        self.pay(used, now);
+    }
+
+    fn pay(&mut self, used: Duration, now: Instant) {
+        self.virtual_time += self.cost(used);
         if let Some(bucket) = &mut self.bucket {
             bucket.refill(now);
             bucket.left -= i128::try_from(used.as_nanos()).unwrap_or(i128::MAX / 2);
@@ -226,6 +230,13 @@ impl<W: Clone> Turns<W> {
             self.floor = self.horizon;
         }
         due
+    }
+
+    /// Charges a tenant for time that it used without a turn.
+    pub(super) fn charge(&mut self, tenant: &TenantName, used: Duration, now: Instant) {
+        if let Some(tenant) = self.tenants.get_mut(tenant) {
+            tenant.pay(used, now);
+        }
     }
 
     /// Gives up a place in the line, or the turn that came meanwhile. Returns who is to be woken.

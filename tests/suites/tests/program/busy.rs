@@ -89,7 +89,10 @@ async fn busy_guests_hold_up_neither_probes_nor_watches() -> Result<()> {
     let maps = client_of(&project, "alpha").await?;
     let idle = latencies(&http, &maps, "idle").await?;
     project.write_config(&[hello, looping()])?;
+    let pid = program.pid().context("a running program")?;
+    let before = threads(pid)?;
     busy(&http).await?;
+    let after = threads(pid)?;
     let busy = latencies(&http, &maps, "busy").await?;
     // Were guests on the same threads, and did they not yield, both would take as long as their loops.
     let bound = |idle: Duration| 20 * idle + Duration::from_millis(250);
@@ -105,7 +108,7 @@ async fn busy_guests_hold_up_neither_probes_nor_watches() -> Result<()> {
         busy.1,
         idle.1
     );
-    let (guests, all) = threads(program.pid().context("a running program")?)?;
+    let (guests, all) = (after.0 - before.0, after.1 - before.1);
     assert!(
         guests > 0 && guests * 2 > all,
         "guests compute on their own threads: {guests} of {all} ticks"

@@ -195,7 +195,7 @@ async fn what_is_no_guest_is_refused_with_the_reason_and_what_to_do() -> Result<
         (
             "shape.wasm",
             "record-evens",
-            "build it against this host's wit/",
+            "build the guest against this host's wit/",
         ),
         (
             "nope.wasm",

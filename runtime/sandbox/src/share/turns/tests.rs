@@ -129,6 +129,24 @@ impl Machine {
 }
 
 #[test]
+fn what_is_used_without_a_turn_is_paid_for_with_later_ones() {
+    let mut machine = Machine::new(1);
+    machine.calls("pays", 1, None, 2);
+    machine.calls("other", 1, None, 2);
+    machine.run(10);
+    let debt = Duration::from_millis(100);
+    machine.turns.charge(&name("pays"), debt, machine.now);
+    let before = [machine.used("pays"), machine.used("other")];
+    machine.run(110);
+    let gained = [
+        machine.used("pays") - before[0],
+        machine.used("other") - before[1],
+    ];
+    assert!((3..=7).contains(&gained[0]), "{gained:?}");
+    assert_eq!(gained[0] + gained[1], 110);
+}
+
+#[test]
 fn tenants_share_by_weight_however_many_calls_they_have() {
     let mut machine = Machine::new(2);
     machine.calls("many", 1, None, 30);
