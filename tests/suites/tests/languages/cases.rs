@@ -66,3 +66,35 @@ pub(crate) const CASES: &[Case] = &[
 
 /// Those that the host has to end.
 pub(crate) const SHORT: &[Case] = &[case("cancelled")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Two that stand for what is no case: a name that there is none of, and what the mapper does.
+    const NO_CASES: [&str; 2] = ["nonsense", "mapped"];
+
+    #[test]
+    fn every_case_that_is_told_of_runs() {
+        let page = windlass_harness::repository().join("guests/conformance/README.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let (_, ends) = page.split_once("### How it ends").expect("the table");
+        let headed = page.lines().filter_map(|line| {
+            let (name, _) = line.strip_prefix("**")?.split_once("**")?;
+            Some(name.to_owned())
+        });
+        let rows = ends.lines().filter_map(|line| {
+            let (name, _) = line.strip_prefix("| ")?.split_once(" |")?;
+            (name != "case").then(|| name.to_owned())
+        });
+        let told: BTreeSet<String> = headed.chain(rows).collect();
+        let run: BTreeSet<String> = CASES
+            .iter()
+            .chain(SHORT)
+            .map(|case| case.name.to_owned())
+            .filter(|name| !NO_CASES.contains(&name.as_str()))
+            .collect();
+        assert_eq!(told, run);
+    }
+}
