@@ -4,6 +4,7 @@ mod c;
 mod cargo;
 mod componentize;
 mod contract;
+mod exports;
 mod fetched;
 mod go;
 mod inputs;

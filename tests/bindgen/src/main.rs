@@ -1,4 +1,7 @@
-//! Generates the bindings that an SDK keeps beside its code: `windlass-bindgen c WIT WORLD FOLDER`. Entry point: [`main`].
+//! Generates the bindings that an SDK keeps beside its code: `windlass-bindgen c WIT WORLD FOLDER`, or
+//! `windlass-bindgen go WIT FOLDER`, for all worlds at once. Entry point: [`main`].
+
+mod go;
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -8,10 +11,13 @@ use wit_parser::{Resolve, WorldId};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [language, wit, world, folder] = arguments.as_slice() else {
-        bail!("usage: windlass-bindgen c WIT WORLD FOLDER");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [language, wit, world, folder] = match arguments.as_slice() {
+        ["go", wit, folder] => return go::generate(Path::new(wit), Path::new(folder)),
+        [language, wit, world, folder] => [*language, *wit, *world, *folder],
+        _ => bail!("usage: windlass-bindgen c WIT WORLD FOLDER, or windlass-bindgen go WIT FOLDER"),
     };
-    let generator: Box<dyn WorldGenerator> = match language.as_str() {
+    let generator: Box<dyn WorldGenerator> = match language {
         // The build embeds the world itself. The file is called alike whatever the world is.
         "c" => wit_bindgen_c::Opts {
             no_object_file: true,
@@ -19,7 +25,7 @@ fn main() -> Result<()> {
             ..Default::default()
         }
         .build(),
-        other => bail!("{other}: bindings are generated for c only"),
+        other => bail!("{other}: bindings are generated for c and go only"),
     };
     let (mut resolve, world) = load(Path::new(wit), world)?;
     write(generator, &mut resolve, world, Path::new(folder))

@@ -59,6 +59,13 @@ const C: Language = Language {
     says: "-mexec-model=reactor -std=c17",
 };
 
+const GO: Language = Language {
+    lang: "go",
+    tools: &["go"],
+    unit_tests: "go vet ./... && go test ./...",
+    says: "$ GOARCH=wasm GOOS=wasip1 go build -buildmode=c-shared",
+};
+
 #[tokio::test]
 async fn a_guest_in_rust_runs_from_an_empty_folder() -> Result<()> {
     from_an_empty_folder(&RUST).await
@@ -82,6 +89,11 @@ async fn a_guest_in_python_runs_from_an_empty_folder() -> Result<()> {
 #[tokio::test]
 async fn a_guest_in_c_runs_from_an_empty_folder() -> Result<()> {
     from_an_empty_folder(&C).await
+}
+
+#[tokio::test]
+async fn a_guest_in_go_runs_from_an_empty_folder() -> Result<()> {
+    from_an_empty_folder(&GO).await
 }
 
 async fn from_an_empty_folder(language: &Language) -> Result<()> {

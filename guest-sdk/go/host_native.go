@@ -1,0 +1,61 @@
+//go:build !wasip1
+
+package windlass
+
+import (
+	"log/slog"
+	"sync"
+)
+
+// Host is what a test puts in the place of the host: package windlasstest has one. Only in builds for the machine at hand.
+type Host interface {
+	Config() string
+	Now() string
+	Log(level slog.Level, message string, fields []LogField)
+	Clusters(labelSelector string) ([]ClusterInfo, error)
+	Open(name string) (Backend, error)
+	BatchAcross(clusters []string, operations []Operation) []Reply
+}
+
+var current struct {
+	sync.Mutex
+	host Host
+}
+
+// SetHost makes h the host, with [log/slog] writing to it, until restore is called.
+func SetHost(h Host) (restore func()) {
+	current.Lock()
+	defer current.Unlock()
+	before, logger := current.host, slog.Default()
+	current.host = h
+	slog.SetDefault(slog.New(handler{}))
+	return func() {
+		current.Lock()
+		defer current.Unlock()
+		current.host = before
+		slog.SetDefault(logger)
+	}
+}
+
+func host() Host {
+	current.Lock()
+	defer current.Unlock()
+	if current.host == nil {
+		panic("windlass: there is no host: start the test with windlasstest.New(t)")
+	}
+	return current.host
+}
+
+func hostConfig() string { return host().Config() }
+func hostNow() string    { return host().Now() }
+
+func hostLog(level slog.Level, message string, fields []LogField) {
+	host().Log(level, message, fields)
+}
+
+func hostClusters(labelSelector string) ([]ClusterInfo, error) { return host().Clusters(labelSelector) }
+func hostOpen(name string) (Backend, error)                    { return host().Open(name) }
+
+func hostBatchAcross(clusters []string, operations []Operation) []Reply {
+	return host().BatchAcross(clusters, operations)
+}

@@ -1,0 +1,216 @@
+package windlass
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// Object is a Kubernetes object as JSON has it: maps, slices, strings, booleans, int64, and float64 for other numbers. A nil
+// Object is an absent one.
+type Object map[string]any
+
+// NewObject is an object with nothing but its kind and key.
+func NewObject(kind GroupVersionKind, key ObjectKey) Object {
+	metadata := map[string]any{"name": key.Name}
+	if key.Namespace != "" {
+		metadata["namespace"] = key.Namespace
+	}
+	return Object{"apiVersion": kind.APIVersion(), "kind": kind.Kind, "metadata": metadata}
+}
+
+// GVK is the object's kind.
+func (o Object) GVK() GroupVersionKind { return GVK(o.String("apiVersion"), o.String("kind")) }
+
+// Key is the object's namespace and name.
+func (o Object) Key() ObjectKey {
+	return ObjectKey{Namespace: o.String("metadata", "namespace"), Name: o.String("metadata", "name")}
+}
+
+// UID is unique in time and space; set by the API server.
+func (o Object) UID() string { return o.String("metadata", "uid") }
+
+// ResourceVersion changes with every write; set by the API server.
+func (o Object) ResourceVersion() string { return o.String("metadata", "resourceVersion") }
+
+// Label is the value of a label; "" where there is none.
+func (o Object) Label(name string) string { return o.String("metadata", "labels", name) }
+
+// Annotation is the value of an annotation; "" where there is none.
+func (o Object) Annotation(name string) string { return o.String("metadata", "annotations", name) }
+
+// Deleting tells whether the object is being deleted and finalizers hold it.
+func (o Object) Deleting() bool { return o.String("metadata", "deletionTimestamp") != "" }
+
+// At is the value under these names; nil where there is none.
+func (o Object) At(path ...string) any {
+	var value any = map[string]any(o)
+	for _, name := range path {
+		fields, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = fields[name]
+	}
+	return value
+}
+
+// String is the text under these names; "" where there is none.
+func (o Object) String(path ...string) string {
+	text, _ := o.At(path...).(string)
+	return text
+}
+
+// Int is the whole number under these names; 0 where there is none.
+func (o Object) Int(path ...string) int64 {
+	number, _ := o.At(path...).(int64)
+	return number
+}
+
+// Set puts a value under these names, and makes the maps on the way.
+func (o Object) Set(value any, path ...string) {
+	fields := map[string]any(o)
+	for _, name := range path[:len(path)-1] {
+		next, ok := fields[name].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			fields[name] = next
+		}
+		fields = next
+	}
+	fields[path[len(path)-1]] = value
+}
+
+// Controller is the owner that manages the object; nil where there is none.
+func (o Object) Controller() *OwnerReference {
+	references, _ := o.At("metadata", "ownerReferences").([]any)
+	for _, reference := range references {
+		fields, _ := reference.(map[string]any)
+		if fields["controller"] != true {
+			continue
+		}
+		owner := Object(fields)
+		blocks, _ := fields["blockOwnerDeletion"].(bool)
+		return &OwnerReference{
+			APIVersion: owner.String("apiVersion"), Kind: owner.String("kind"), Name: owner.String("name"), UID: owner.String("uid"),
+			Controller: true, BlockOwnerDeletion: blocks,
+		}
+	}
+	return nil
+}
+
+// SetController makes owner the controller of the object, so that the object is deleted after it and events on the object come
+// back to it. It replaces the owners that there were.
+func (o Object) SetController(owner OwnerReference) {
+	o.Set([]any{map[string]any{
+		"apiVersion": owner.APIVersion, "kind": owner.Kind, "name": owner.Name, "uid": owner.UID,
+		"controller": true, "blockOwnerDeletion": true,
+	}}, "metadata", "ownerReferences")
+}
+
+// ControllerReference is the owner reference that makes this object the controller of another one.
+func (o Object) ControllerReference() OwnerReference {
+	return controllerReference(o.GVK(), o.Key().Name, o.UID())
+}
+
+func controllerReference(kind GroupVersionKind, name, uid string) OwnerReference {
+	return OwnerReference{
+		APIVersion: kind.APIVersion(), Kind: kind.Kind, Name: name, UID: uid, Controller: true, BlockOwnerDeletion: true,
+	}
+}
+
+// UnmarshalJSON reads whole numbers as int64, so that they are written as they were read.
+func (o *Object) UnmarshalJSON(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var fields map[string]any
+	if err := decoder.Decode(&fields); err != nil {
+		return err
+	}
+	for name, value := range fields {
+		fields[name] = plain(value)
+	}
+	*o = fields
+	return nil
+}
+
+// plain turns numbers into those of Go, in place.
+func plain(value any) any {
+	switch value := value.(type) {
+	case json.Number:
+		if number, err := value.Int64(); err == nil {
+			return number
+		}
+		number, err := value.Float64()
+		if err != nil {
+			return value
+		}
+		return number
+	case map[string]any:
+		for name, field := range value {
+			value[name] = plain(field)
+		}
+	case []any:
+		for i, element := range value {
+			value[i] = plain(element)
+		}
+	}
+	return value
+}
+
+// decodeObject reads an object that the host answered.
+func decodeObject(kind GroupVersionKind, text string) (Object, error) {
+	var object Object
+	err := decodeInto(kind, text, &object)
+	return object, err
+}
+
+func decodeObjects(kind GroupVersionKind, texts []string) ([]Object, error) {
+	objects := make([]Object, len(texts))
+	for i, text := range texts {
+		var err error
+		if objects[i], err = decodeObject(kind, text); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
+}
+
+func decodeInto(kind GroupVersionKind, text string, into any) error {
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return unfit("decode", kind, err)
+	}
+	return nil
+}
+
+// encode writes an object, with its apiVersion and kind, and tells its kind.
+func encode(object Kinded) (GroupVersionKind, string, error) {
+	kind := object.GVK()
+	if kind.Version == "" || kind.Kind == "" {
+		return kind, "", unfit("encode", "an object", errors.New("it has no apiVersion or no kind"))
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return kind, "", unfit("encode", kind, err)
+	}
+	if _, whole := object.(Object); whole {
+		return kind, string(text), nil
+	}
+	var named struct{ Kind string }
+	if err := json.Unmarshal(text, &named); err != nil {
+		return kind, "", unfit("encode", kind, err)
+	}
+	if named.Kind != "" {
+		return kind, string(text), nil
+	}
+	head, err := json.Marshal(map[string]string{"apiVersion": kind.APIVersion(), "kind": kind.Kind})
+	if err != nil {
+		return kind, "", unfit("encode", kind, err)
+	}
+	fields := strings.TrimPrefix(string(text), "{")
+	if fields == "}" {
+		return kind, string(head), nil
+	}
+	return kind, string(head[:len(head)-1]) + "," + fields, nil
+}

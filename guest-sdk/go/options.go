@@ -1,0 +1,232 @@
+package windlass
+
+// GetOptions is how to read one object. The zero value: all of it, from the host's cache.
+type GetOptions struct {
+	// Live asks the API server instead of the cache.
+	Live bool
+	// MetadataOnly answers apiVersion, kind and metadata.
+	MetadataOnly bool
+	// Subresource is status, scale, …: always read live. "" is the object itself.
+	Subresource string
+}
+
+// ListOptions is what to list, and how. The zero value: everything granted, from the host's cache, in pages of its size.
+type ListOptions struct {
+	// Namespace is "" for all namespaces that are granted.
+	Namespace string
+	// LabelSelector is as kubectl's -l.
+	LabelSelector string
+	// FieldSelector is as kubectl's --field-selector. Cached reads know metadata.name, metadata.namespace and declared indexes.
+	FieldSelector string
+	// IndexName is the name of an index that Describe declared, cached reads only; "": no index.
+	IndexName string
+	// IndexValue is what is looked up in the index.
+	IndexValue string
+	// Limit is the most items of a page; 0: the host's page size.
+	Limit uint32
+	// Continue is from the page before; "" for the first.
+	Continue string
+	// Live asks the API server instead of the cache.
+	Live bool
+	// MetadataOnly answers apiVersion, kind and metadata of each.
+	MetadataOnly bool
+}
+
+// Selection is what [Cluster.DeleteCollection] deletes.
+type Selection struct {
+	// Namespace is "" for every granted namespace, one after the other.
+	Namespace string
+	// LabelSelector is as kubectl's -l.
+	LabelSelector string
+	// FieldSelector is as kubectl's --field-selector.
+	FieldSelector string
+}
+
+// WriteOptions are those of create, update and patch.
+type WriteOptions struct {
+	// Subresource is status, scale, …; "" writes the object itself.
+	Subresource string
+	// DryRun: the server checks and answers, and stores nothing.
+	DryRun bool
+}
+
+// ApplyOptions are those of a server-side apply.
+type ApplyOptions struct {
+	// Subresource is status, scale, …; "" applies to the object itself.
+	Subresource string
+	// Force takes fields over that another manager owns; otherwise they are the error conflict.
+	Force bool
+	// DryRun: the server checks and answers, and stores nothing.
+	DryRun bool
+}
+
+// DeleteOptions are those of a delete.
+type DeleteOptions struct {
+	// UID: only if the object has it; otherwise the error is conflict.
+	UID string
+	// ResourceVersion: only if the object has it; otherwise the error is conflict.
+	ResourceVersion string
+	// Propagation is what happens to the dependents; "": as is the kind's way, background for most.
+	Propagation Propagation
+	// GracePeriodSeconds; nil: the kind's own.
+	GracePeriodSeconds *uint32
+	// DryRun: the server checks and answers, and deletes nothing.
+	DryRun bool
+}
+
+// Propagation is what happens to the dependents of a deleted object.
+type Propagation string
+
+// What happens to the dependents of a deleted object.
+const (
+	// Background: they are deleted afterwards.
+	Background Propagation = "Background"
+	// Foreground: they are deleted first.
+	Foreground Propagation = "Foreground"
+	// Orphan: they stay.
+	Orphan Propagation = "Orphan"
+)
+
+// Options of one kind of call. Each of the structs above is an option that sets everything, so that
+// cluster.Get(kind, key, GetOptions{Live: true}) and cluster.Get(kind, key, Live) say the same.
+type (
+	// GetOption changes how an object is read: [Live], [MetadataOnly], [Subresource], [GetOptions].
+	GetOption interface{ applyGet(*GetOptions) }
+	// ListOption changes what is listed: [InNamespace], [Labels], [Fields], [IndexedBy], [Limit], [Continue], [Live],
+	// [MetadataOnly], [ListOptions].
+	ListOption interface{ applyList(*ListOptions) }
+	// WriteOption changes how an object is written: [Subresource], [DryRun], [WriteOptions].
+	WriteOption interface{ applyWrite(*WriteOptions) }
+	// ApplyOption changes how an object is applied: [Force], [Subresource], [DryRun], [ApplyOptions].
+	ApplyOption interface{ applyApply(*ApplyOptions) }
+	// DeleteOption changes how objects are deleted: [IfUID], [IfResourceVersion], [Propagation], [GracePeriodSeconds],
+	// [DryRun], [DeleteOptions].
+	DeleteOption interface{ applyDelete(*DeleteOptions) }
+)
+
+type readFlag uint8
+
+const (
+	// Live asks the API server instead of the cache.
+	Live readFlag = iota
+	// MetadataOnly answers apiVersion, kind and metadata.
+	MetadataOnly
+)
+
+type forceFlag struct{}
+
+// Force takes fields over that another manager owns.
+var Force forceFlag
+
+type dryRunFlag struct{}
+
+// DryRun: the server checks and answers, and stores nothing.
+var DryRun dryRunFlag
+
+// Subresource reads or writes status, scale, … instead of the object.
+type Subresource string
+
+// Status is the subresource that controllers write.
+const Status Subresource = "status"
+
+// InNamespace lists one namespace.
+type InNamespace string
+
+// Labels lists what has such labels, as kubectl's -l.
+type Labels string
+
+// Fields lists what has such fields, as kubectl's --field-selector.
+type Fields string
+
+// Limit is the most items of a page.
+type Limit uint32
+
+// Continue asks for the page after another one.
+type Continue string
+
+// IndexedBy lists what an index that Describe declared holds under a value.
+type IndexedBy struct{ Name, Value string }
+
+// IfUID deletes only an object of this uid.
+type IfUID string
+
+// IfResourceVersion deletes only an object of this version.
+type IfResourceVersion string
+
+// GracePeriodSeconds is how long a deleted object may take to end.
+type GracePeriodSeconds uint32
+
+func (f readFlag) applyGet(o *GetOptions) {
+	o.Live = o.Live || f == Live
+	o.MetadataOnly = o.MetadataOnly || f == MetadataOnly
+}
+
+func (f readFlag) applyList(o *ListOptions) {
+	o.Live = o.Live || f == Live
+	o.MetadataOnly = o.MetadataOnly || f == MetadataOnly
+}
+func (s Subresource) applyGet(o *GetOptions)     { o.Subresource = string(s) }
+func (s Subresource) applyWrite(o *WriteOptions) { o.Subresource = string(s) }
+func (s Subresource) applyApply(o *ApplyOptions) { o.Subresource = string(s) }
+
+func (forceFlag) applyApply(o *ApplyOptions) { o.Force = true }
+
+func (dryRunFlag) applyWrite(o *WriteOptions)   { o.DryRun = true }
+func (dryRunFlag) applyApply(o *ApplyOptions)   { o.DryRun = true }
+func (dryRunFlag) applyDelete(o *DeleteOptions) { o.DryRun = true }
+
+func (n InNamespace) applyList(o *ListOptions) { o.Namespace = string(n) }
+func (l Labels) applyList(o *ListOptions)      { o.LabelSelector = string(l) }
+func (f Fields) applyList(o *ListOptions)      { o.FieldSelector = string(f) }
+func (l Limit) applyList(o *ListOptions)       { o.Limit = uint32(l) }
+func (c Continue) applyList(o *ListOptions)    { o.Continue = string(c) }
+func (i IndexedBy) applyList(o *ListOptions)   { o.IndexName, o.IndexValue = i.Name, i.Value }
+
+func (u IfUID) applyDelete(o *DeleteOptions)             { o.UID = string(u) }
+func (v IfResourceVersion) applyDelete(o *DeleteOptions) { o.ResourceVersion = string(v) }
+func (p Propagation) applyDelete(o *DeleteOptions)       { o.Propagation = p }
+func (g GracePeriodSeconds) applyDelete(o *DeleteOptions) {
+	seconds := uint32(g)
+	o.GracePeriodSeconds = &seconds
+}
+
+func (g GetOptions) applyGet(o *GetOptions)          { *o = g }
+func (l ListOptions) applyList(o *ListOptions)       { *o = l }
+func (w WriteOptions) applyWrite(o *WriteOptions)    { *o = w }
+func (a ApplyOptions) applyApply(o *ApplyOptions)    { *o = a }
+func (d DeleteOptions) applyDelete(o *DeleteOptions) { *o = d }
+
+func getOptions(options []GetOption) (all GetOptions) {
+	for _, option := range options {
+		option.applyGet(&all)
+	}
+	return all
+}
+
+func listOptions(options []ListOption) (all ListOptions) {
+	for _, option := range options {
+		option.applyList(&all)
+	}
+	return all
+}
+
+func writeOptions(options []WriteOption) (all WriteOptions) {
+	for _, option := range options {
+		option.applyWrite(&all)
+	}
+	return all
+}
+
+func applyOptions(options []ApplyOption) (all ApplyOptions) {
+	for _, option := range options {
+		option.applyApply(&all)
+	}
+	return all
+}
+
+func deleteOptions(options []DeleteOption) (all DeleteOptions) {
+	for _, option := range options {
+		option.applyDelete(&all)
+	}
+	return all
+}

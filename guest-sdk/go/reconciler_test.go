@@ -1,0 +1,108 @@
+//go:build !wasip1
+
+package windlass
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// guest does what a test says.
+type guest struct {
+	described  func() (Description, error)
+	reconciled func() (Result, error)
+}
+
+func (g guest) Describe() (Description, error) { return g.described() }
+
+func (g guest) Reconcile(Request, *Cluster) (Result, error) { return g.reconciled() }
+
+// lines is a host that keeps the log.
+type lines struct {
+	Host
+	written []string
+}
+
+func (l *lines) Log(_ slog.Level, message string, fields []LogField) {
+	for _, field := range fields {
+		message += " " + field.Name + "=" + field.Value
+	}
+	l.written = append(l.written, message)
+}
+
+// register makes g the guest, until the test ends.
+func register(t *testing.T, g Reconciler) {
+	before := registered
+	registered = nil
+	Register(g)
+	t.Cleanup(func() { registered = before })
+}
+
+func TestAPanicIsAnErrorAndItsStackIsLogged(t *testing.T) {
+	host := &lines{}
+	t.Cleanup(SetHost(host))
+	register(t, guest{
+		described:  func() (Description, error) { panic("in describe") },
+		reconciled: func() (Result, error) { panic(errors.New("in reconcile")) },
+	})
+	if _, err := describe(); err == nil || err.Error() != "panic: in describe" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := reconcile(Request{}, nil); err == nil || err.Error() != "panic: in reconcile" || IsTerminal(err) {
+		t.Errorf("got %v", err)
+	}
+	if len(host.written) != 2 || !strings.Contains(host.written[1], "TestAPanicIsAnErrorAndItsStackIsLogged") {
+		t.Errorf("got %v", host.written)
+	}
+}
+
+func TestAProgramWithoutAReconcilerSaysSoAndTwoAreRefused(t *testing.T) {
+	if _, err := describe(); err == nil || !strings.Contains(err.Error(), "windlass.Register") {
+		t.Errorf("got %v", err)
+	}
+	register(t, guest{})
+	defer func() {
+		if recover() == nil {
+			t.Error("a second reconciler is taken")
+		}
+	}()
+	Register(guest{})
+}
+
+func TestDelaysAreThoseOfTheContract(t *testing.T) {
+	for _, c := range []struct {
+		result Result
+		millis uint32
+		again  bool
+	}{
+		{Result{}, 0, false},
+		{Result{Requeue: true}, 0, true},
+		{Result{RequeueAfter: 90 * time.Second}, 90_000, true},
+		{Result{RequeueAfter: time.Nanosecond}, 1, true},
+		{Result{RequeueAfter: 1<<63 - 1}, 1<<32 - 1, true},
+		{Result{RequeueAfter: -time.Second}, 0, false},
+	} {
+		if millis, again := c.result.millis(); millis != c.millis || again != c.again {
+			t.Errorf("%+v: got %d, %v", c.result, millis, again)
+		}
+	}
+}
+
+func TestThePrimaryKindIsThatOfThePrimaryWatchUnlessItIsGiven(t *testing.T) {
+	maps, secrets := GVK("v1", "ConfigMap"), GVK("v1", "Secret")
+	description := Description{Watches: []Watch{{Kind: secrets, Enqueue: SameName}, {Kind: maps}}}
+	if kind, ok := description.primary(); !ok || kind != maps {
+		t.Errorf("got %v, %v", kind, ok)
+	}
+	description.Primary = secrets
+	if kind, ok := description.primary(); !ok || kind != secrets {
+		t.Errorf("got %v, %v", kind, ok)
+	}
+	description = Description{Watches: []Watch{{Kind: maps, Enqueue: Mapped}}}
+	if kind, ok := description.primary(); ok {
+		t.Errorf("got %v", kind)
+	}
+}

@@ -1,0 +1,147 @@
+package windlass
+
+import "iter"
+
+// Kinded is a type that names its kind, by a method of the value: a struct with the fields that a guest needs.
+//
+//	type ConfigMap struct {
+//		windlass.ObjectMeta `json:"metadata"`
+//		Data map[string]string `json:"data,omitempty"`
+//	}
+//
+//	func (ConfigMap) GVK() windlass.GroupVersionKind { return windlass.GVK("v1", "ConfigMap") }
+//
+// It needs no apiVersion and kind: writes add them. Fields that it does not have are lost in an update: apply or patch it.
+type Kinded interface {
+	// GVK is the kind; called on the zero value too.
+	GVK() GroupVersionKind
+}
+
+// ObjectMeta is `metadata` of an object, as far as controllers use it. Embed it with the tag `json:"metadata"`.
+type ObjectMeta struct {
+	// Name is unique in the namespace.
+	Name string `json:"name,omitempty"`
+	// Namespace is "" for cluster-scoped objects.
+	Namespace string `json:"namespace,omitempty"`
+	// UID is unique in time and space; set by the API server.
+	UID string `json:"uid,omitempty"`
+	// ResourceVersion changes with every write; set by the API server.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Generation changes with the wanted state; set by the API server.
+	Generation int64 `json:"generation,omitempty"`
+	// CreationTimestamp is RFC 3339; set by the API server.
+	CreationTimestamp string `json:"creationTimestamp,omitempty"`
+	// DeletionTimestamp is RFC 3339; set when the object is being deleted and finalizers hold it.
+	DeletionTimestamp string `json:"deletionTimestamp,omitempty"`
+	// Labels are for selection.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations are for notes.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Finalizers must be removed before the object goes.
+	Finalizers []string `json:"finalizers,omitempty"`
+	// OwnerReferences are what this object goes with.
+	OwnerReferences []OwnerReference `json:"ownerReferences,omitempty"`
+}
+
+// OwnerReference names an object that another object goes with.
+type OwnerReference struct {
+	// APIVersion of the owner.
+	APIVersion string `json:"apiVersion"`
+	// Kind of the owner.
+	Kind string `json:"kind"`
+	// Name of the owner.
+	Name string `json:"name"`
+	// UID of the owner.
+	UID string `json:"uid"`
+	// Controller: the owner manages the object.
+	Controller bool `json:"controller,omitempty"`
+	// BlockOwnerDeletion: a foreground deletion of the owner waits for the object.
+	BlockOwnerDeletion bool `json:"blockOwnerDeletion,omitempty"`
+}
+
+// Key is the namespace and name.
+func (m *ObjectMeta) Key() ObjectKey { return ObjectKey{Namespace: m.Namespace, Name: m.Name} }
+
+// Deleting tells whether the object is being deleted and finalizers hold it.
+func (m *ObjectMeta) Deleting() bool { return m.DeletionTimestamp != "" }
+
+// Controller is the owner that manages the object; nil where there is none.
+func (m *ObjectMeta) Controller() *OwnerReference {
+	for i := range m.OwnerReferences {
+		if m.OwnerReferences[i].Controller {
+			return &m.OwnerReferences[i]
+		}
+	}
+	return nil
+}
+
+// ControllerReference is the owner reference that makes an object of this kind and metadata the controller of another one.
+func (m *ObjectMeta) ControllerReference(kind GroupVersionKind) OwnerReference {
+	return controllerReference(kind, m.Name, m.UID)
+}
+
+// Get reads an object into a struct; nil if there is none.
+func Get[T Kinded](cluster *Cluster, key ObjectKey, options ...GetOption) (*T, error) {
+	kind := kindOf[T]()
+	text, found, err := cluster.backend.Get(kind, key, getOptions(options))
+	if err != nil || !found {
+		return nil, err
+	}
+	return decode[T](kind, text)
+}
+
+// ListAll iterates over every object that is selected, asking for a page when the one before is used up. It ends after an error.
+func ListAll[T Kinded](cluster *Cluster, options ...ListOption) iter.Seq2[*T, error] {
+	return pages(cluster, kindOf[T](), options, decode[T])
+}
+
+// Create creates an object and answers it as stored. An object of its name is the error already-exists.
+func Create[T Kinded](cluster *Cluster, object *T, options ...WriteOption) (*T, error) {
+	return write(*object, writeOptions(options), cluster.backend.Create)
+}
+
+// Update replaces an object and answers it as stored; with a resource version only if that is still its version, else the error
+// is conflict.
+func Update[T Kinded](cluster *Cluster, object *T, options ...WriteOption) (*T, error) {
+	return write(*object, writeOptions(options), cluster.backend.Update)
+}
+
+// Apply creates or changes an object so that it has these fields (server-side apply), and answers it as stored. A field of
+// another manager is the error conflict, unless [Force] takes it over.
+func Apply[T Kinded](cluster *Cluster, object *T, options ...ApplyOption) (*T, error) {
+	return write(*object, applyOptions(options), cluster.backend.Apply)
+}
+
+// PatchAs patches an object and answers it as stored, as [Cluster.Patch].
+func PatchAs[T Kinded](cluster *Cluster, key ObjectKey, patch Patch, options ...WriteOption) (*T, error) {
+	kind := kindOf[T]()
+	text, err := cluster.patch(kind, key, patch, options)
+	if err != nil {
+		return nil, err
+	}
+	return decode[T](kind, text)
+}
+
+func kindOf[T Kinded]() GroupVersionKind {
+	var zero T
+	return zero.GVK()
+}
+
+func decode[T any](kind GroupVersionKind, text string) (*T, error) {
+	into := new(T)
+	if err := decodeInto(kind, text, into); err != nil {
+		return nil, err
+	}
+	return into, nil
+}
+
+func write[T Kinded, O any](object T, options O, call func(GroupVersionKind, string, O) (string, error)) (*T, error) {
+	kind, text, err := encode(object)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = call(kind, text, options); err != nil {
+		return nil, err
+	}
+	return decode[T](kind, text)
+}

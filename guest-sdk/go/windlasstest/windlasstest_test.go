@@ -1,0 +1,127 @@
+//go:build !wasip1
+
+package windlasstest
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"windlass.dev/windlass"
+)
+
+var (
+	maps = windlass.GVK("v1", "ConfigMap")
+	key  = windlass.ObjectKey{Namespace: "default", Name: "a"}
+)
+
+// fake is a test whose failures are kept.
+type fake struct {
+	testing.TB
+	failures []string
+	cleanups []func()
+}
+
+func (f *fake) Helper()          {}
+func (f *fake) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
+func (f *fake) Errorf(format string, args ...any) {
+	f.failures = append(f.failures, fmt.Sprintf(format, args...))
+}
+func (f *fake) Fatalf(format string, args ...any) {
+	f.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// failures runs a test to its end and tells how it failed.
+func failures(test func(*Script)) string {
+	f := &fake{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			for _, cleanup := range f.cleanups {
+				cleanup()
+			}
+		}()
+		test(New(f))
+	}()
+	<-done
+	return strings.Join(f.failures, "\n")
+}
+
+func TestACallThatIsNotInTheScriptEndsTheTest(t *testing.T) {
+	said := failures(func(s *Script) {
+		_, _ = s.Cluster("alpha").Client().Get(maps, key)
+		t.Error("the test goes on")
+	})
+	if want := `does not expect: get v1/ConfigMap default/a in cluster "alpha"`; !strings.Contains(said, want) {
+		t.Errorf("got %s", said)
+	}
+}
+
+func TestACallWithOtherOptionsOrAnotherObjectIsAnother(t *testing.T) {
+	for name, test := range map[string]func(*Cluster, *windlass.Cluster){
+		"options": func(expected *Cluster, client *windlass.Cluster) {
+			expected.ExpectGet(maps, key)
+			_, _ = client.Get(maps, key, windlass.Live)
+		},
+		"object": func(expected *Cluster, client *windlass.Cluster) {
+			expected.ExpectCreate(windlass.NewObject(maps, key))
+			_, _ = client.Create(windlass.NewObject(maps, key.Sibling("b")))
+		},
+		"patch": func(expected *Cluster, client *windlass.Cluster) {
+			expected.ExpectPatch(maps, key, windlass.MergePatch(map[string]any{"data": nil}))
+			_, _ = client.Patch(maps, key, windlass.StrategicPatch(map[string]any{"data": nil}))
+		},
+		"selection": func(expected *Cluster, client *windlass.Cluster) {
+			expected.ExpectDeleteCollection(maps, windlass.Selection{LabelSelector: "a=b"})
+			_ = client.DeleteCollection(maps, windlass.Selection{LabelSelector: "a=c"})
+		},
+		"cluster": func(expected *Cluster, client *windlass.Cluster) {
+			expected.script.Cluster("beta").ExpectDelete(maps, key)
+			_ = client.Delete(maps, key)
+		},
+	} {
+		said := failures(func(s *Script) { test(s.Cluster("alpha"), s.Cluster("alpha").Client()) })
+		if !strings.Contains(said, "does not expect now") {
+			t.Errorf("%s: got %q", name, said)
+		}
+	}
+}
+
+func TestWhatWasExpectedAndNotCalledFailsTheTest(t *testing.T) {
+	said := failures(func(s *Script) {
+		s.Cluster("alpha").ExpectGet(maps, key)
+		s.Cluster("alpha").ExpectDelete(maps, key)
+		_, _ = s.Cluster("alpha").Client().Get(maps, key)
+	})
+	if want := `expected, and not called: delete v1/ConfigMap default/a in cluster "alpha"`; said != want {
+		t.Errorf("got %s", said)
+	}
+}
+
+func TestAScriptThatIsFollowedDoesNotFail(t *testing.T) {
+	said := failures(func(s *Script) {
+		alpha := s.Cluster("alpha")
+		alpha.ExpectPatch(maps, key, windlass.JSONPatch(windlass.PatchOperation{Op: "remove", Path: "/data"}), windlass.Status)
+		alpha.ExpectUpdate(windlass.NewObject(maps, key)).Fail(Error(windlass.CodeConflict, "changed"))
+		remove := windlass.JSONPatch(windlass.PatchOperation{Op: "remove", Path: "/data"})
+		if patched, err := alpha.Client().Patch(maps, key, remove, windlass.Status); err != nil || patched.Key() != key {
+			t.Errorf("got %v, %v", patched, err)
+		}
+		if _, err := alpha.Client().Update(windlass.NewObject(maps, key)); !windlass.IsConflict(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if said != "" {
+		t.Errorf("got %s", said)
+	}
+}
+
+func TestAClusterThatTheScriptDoesNotHaveEndsTheTest(t *testing.T) {
+	said := failures(func(*Script) { _, _ = windlass.Open("nowhere") })
+	if !strings.Contains(said, `does not have: "nowhere"`) {
+		t.Errorf("got %s", said)
+	}
+}

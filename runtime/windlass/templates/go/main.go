@@ -1,0 +1,57 @@
+// Greets: keeps a ConfigMap <name>-greeting beside each ConfigMap labelled hello.windlass.dev/greet.
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"windlass.dev/windlass"
+)
+
+// greet is the label that asks for a greeting; its value is who is greeted.
+const greet = "hello.windlass.dev/greet"
+
+var configMap = windlass.GVK("v1", "ConfigMap")
+
+type greeter struct{}
+
+func init() { windlass.Register(greeter{}) }
+
+func main() {} // a guest is called by its exports
+
+// Describe says what is watched: those who ask, and the greetings, which lead back to their owner.
+func (greeter) Describe() (windlass.Description, error) {
+	return windlass.Description{
+		Title: "greets whom ConfigMaps ask to greet",
+		Watches: []windlass.Watch{
+			{Kind: configMap, LabelSelector: greet},
+			{Kind: configMap, Enqueue: windlass.ControllerOwner},
+		},
+	}, nil
+}
+
+// Reconcile makes one greeting as it should be. It is called again until it succeeds, and whenever something may have changed: a
+// request says what to look at, never what happened. An error is tried again with growing delay.
+func (greeter) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done windlass.Result, err error) {
+	// Reads come from the host's cache. What is gone needs nothing: the garbage collector takes what it owned.
+	asking, err := cluster.Get(configMap, req.ObjectKey)
+	if err != nil || asking == nil || asking.Label(greet) == "" {
+		return done, err
+	}
+	who := asking.Label(greet)
+	wanted := windlass.NewObject(configMap, req.Sibling(req.Name+"-greeting"))
+	wanted.SetController(asking.ControllerReference())
+	wanted.Set(fmt.Sprintf("hello, %s, from %s", who, cluster.Name()), "data", "greeting")
+
+	// Write only what differs.
+	present, err := cluster.Get(configMap, wanted.Key())
+	if err != nil || present.String("data", "greeting") == wanted.String("data", "greeting") {
+		return done, err
+	}
+	if _, err := cluster.Apply(wanted, windlass.Force); err != nil {
+		return done, err
+	}
+	cluster.Event(asking, "Greeted", fmt.Sprintf("%s is greeted by %s", who, wanted.Key().Name))
+	slog.Info("greeted", "who", who, "greeting", wanted.Key())
+	return done, nil
+}
