@@ -6,15 +6,15 @@
  *
  *     WINDLASS_RECONCILER(describe, reconcile)
  *
- * The host watches what describe asks for, in every cluster of the fleet, and calls reconcile with a request and a cluster: the API of
- * the request's own cluster, within what the operator granted.
+ * The host watches what describe asks for, in every cluster of the fleet, and calls reconcile with a request and a cluster: the
+ * API of the request's own cluster, within what the operator granted.
  *
- * Memory. Whatever a function answers (strings, JSON, errors, pages) belongs to the call and lives until it ends; nothing is freed by
- * hand, and nothing may be kept for a later call. What is given to a function stays the caller's. A guest that makes thousands of calls
- * in one frees what it no longer needs between windlass_mark and windlass_release.
+ * Memory. Whatever a function answers (strings, JSON, errors, pages) belongs to the call and lives until it ends; nothing is
+ * freed by hand, and nothing may be kept for a later call. What is given to a function stays the caller's. A guest that makes
+ * thousands of calls in one frees what it no longer needs between windlass_mark and windlass_release.
  *
- * Errors. A call to a cluster answers NULL, or what went wrong; what it should have answered is then not touched. WINDLASS_TRY ends the
- * reconcile with the error, which is tried again with growing delay. A trap (abort, a wild pointer) is tried again too.
+ * Errors. A call to a cluster answers NULL, or what went wrong; what it should have answered is then not touched. WINDLASS_TRY
+ * ends the reconcile with the error, which is tried again with growing delay. A trap (abort, a wild pointer) is tried again too.
  *
  * Options are a pointer to a struct whose zeros are the defaults; NULL is all defaults: &(windlass_get_options){.live = true}
  */
@@ -122,12 +122,12 @@ windlass_result windlass_terminal(const char *format, ...) WINDLASS_PRINTF(1, 2)
 windlass_result windlass_failed(const windlass_error *error);
 
 /* Ends the function with windlass_failed if the call fails. */
-#define WINDLASS_TRY(call)                             \
-    do {                                               \
-        const windlass_error *windlass_error_ = (call); \
-        if (windlass_error_ != NULL) {                 \
-            return windlass_failed(windlass_error_);   \
-        }                                              \
+#define WINDLASS_TRY(call)                                                                                                       \
+    do {                                                                                                                         \
+        const windlass_error *windlass_error_ = (call);                                                                          \
+        if (windlass_error_ != NULL) {                                                                                           \
+            return windlass_failed(windlass_error_);                                                                             \
+        }                                                                                                                        \
     } while (0)
 
 /* ---- What a guest is ---- */
@@ -216,7 +216,8 @@ typedef struct {
     windlass_result (*describe)(windlass_description *description);
     /* Makes what is named by the request as it should be: read, compare, write what differs. */
     windlass_result (*reconcile)(const windlass_request *request, windlass_cluster *cluster);
-    /* The requests, of any granted cluster, that these objects of the cluster ask for; an update passes the old and the new one. */
+    /* The requests, of any granted cluster, that these objects of the cluster ask for; an update passes the old and the new one.
+     */
     windlass_result (*map)(windlass_cluster *cluster, windlass_kind kind, const json *objects, windlass_requests *requests);
 } windlass_guest;
 
@@ -224,7 +225,7 @@ typedef struct {
 #define WINDLASS_RECONCILER(describe, reconcile) const windlass_guest windlass_this_guest = {describe, reconcile, NULL};
 
 /* The same with a map function, for windlass.toml with world = "mapped-reconcile". */
-#define WINDLASS_MAPPED_RECONCILER(describe, reconcile, map) \
+#define WINDLASS_MAPPED_RECONCILER(describe, reconcile, map)                                                                     \
     const windlass_guest windlass_this_guest = {describe, reconcile, map};
 
 extern const windlass_guest windlass_this_guest;
@@ -234,12 +235,7 @@ extern const windlass_guest windlass_this_guest;
 typedef enum { WINDLASS_MERGE, WINDLASS_JSON_PATCH, WINDLASS_STRATEGIC_MERGE } windlass_patch_type;
 
 /* What happens to the dependents of a deleted object. */
-typedef enum {
-    WINDLASS_DEFAULT_PROPAGATION,
-    WINDLASS_BACKGROUND,
-    WINDLASS_FOREGROUND,
-    WINDLASS_ORPHAN
-} windlass_propagation;
+typedef enum { WINDLASS_DEFAULT_PROPAGATION, WINDLASS_BACKGROUND, WINDLASS_FOREGROUND, WINDLASS_ORPHAN } windlass_propagation;
 
 typedef struct {
     /* From the API server, and not from the host's cache. */
@@ -299,8 +295,8 @@ typedef struct {
 const char *windlass_name(windlass_cluster *cluster);
 
 /* Reads an object; NULL if there is none. */
-windlass_error *windlass_get(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
-                             const windlass_get_options *options, json **object);
+windlass_error *windlass_get(windlass_cluster *cluster, windlass_kind kind, windlass_key key, const windlass_get_options *options,
+                             json **object);
 /* Reads a page of objects. */
 windlass_error *windlass_list(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options,
                               windlass_page *page);
@@ -320,8 +316,7 @@ windlass_error *windlass_patch(windlass_cluster *cluster, windlass_kind kind, wi
 windlass_error *windlass_delete(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
                                 const windlass_delete_options *options, bool *deleted);
 /* Deletes every object that is selected by ns, labels and fields of the list options. */
-windlass_error *windlass_delete_collection(windlass_cluster *cluster, windlass_kind kind,
-                                           const windlass_list_options *selection,
+windlass_error *windlass_delete_collection(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *selection,
                                            const windlass_delete_options *options);
 /* Tells people about an object, as kubectl describe shows it; reason is one CamelCase word. Needs no rule, never fails. */
 void windlass_event(windlass_cluster *cluster, const json *about, const char *reason, const char *format, ...)
@@ -398,7 +393,8 @@ void windlass_info(const char *message, ...) WINDLASS_SENTINEL;
 void windlass_warn(const char *message, ...) WINDLASS_SENTINEL;
 void windlass_log_error(const char *message, ...) WINDLASS_SENTINEL;
 
-/* What the operator configured; an empty object where there is nothing. Check it in describe too, so that a wrong one fails the load. */
+/* What the operator configured; an empty object where there is nothing. Check it in describe too, so that a wrong one fails the
+ * load. */
 json *windlass_config(void);
 /* The time, RFC 3339, UTC, milliseconds: 2026-01-31T09:30:00.000Z */
 const char *windlass_now(void);

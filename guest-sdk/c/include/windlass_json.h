@@ -73,7 +73,8 @@ size_t json_count(const json *value);
 /* Whether two values are equal; the order of members does not matter. */
 bool json_same(const json *one, const json *other);
 
-/* Sets a member of an object, in the place of an earlier one, and answers the object. A value that is part of a tree already is copied. */
+/* Sets a member of an object, in the place of an earlier one, and answers the object. A value that is part of a tree already is
+ * copied. */
 json *json_set(json *object, const char *name, json *value);
 /* Sets the value at a pointer, making the objects on the way, and answers the whole. */
 json *json_set_at(json *value, const char *pointer, json *part);

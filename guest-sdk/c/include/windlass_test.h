@@ -7,9 +7,9 @@
  *     windlass_result result = windlass_script_reconcile(script, key);
  *     assert(result.outcome == WINDLASS_RESULT_DONE);
  *
- * A call that is not the next one of the script ends the program with what was expected and what came; so do expectations that are left
- * over. Events and lines of the log are no calls: they are kept. The guest is the one that the program registers. What a script answers
- * and keeps lives until the program ends.
+ * A call that is not the next one of the script ends the program with what was expected and what came; so do expectations that
+ * are left over. Events and lines of the log are no calls: they are kept. The guest is the one that the program registers. What a
+ * script answers and keeps lives until the program ends.
  */
 #ifndef WINDLASS_TEST_H
 #define WINDLASS_TEST_H
@@ -51,7 +51,8 @@ windlass_error *windlass_error_new(windlass_code code, int http_status, const ch
 /* Run the guest; nothing may be left over at their end. */
 windlass_result windlass_script_reconcile(windlass_script *script, windlass_key key);
 windlass_result windlass_script_describe(windlass_script *script, windlass_description *description);
-windlass_result windlass_script_map(windlass_script *script, windlass_kind kind, const json *objects, windlass_requests *requests);
+windlass_result windlass_script_map(windlass_script *script, windlass_kind kind, const json *objects,
+                                    windlass_requests *requests);
 
 /* An array of the events that the guest recorded: objects with cluster, about (namespace/name), type, reason, action and note. */
 const json *windlass_script_events(const windlass_script *script);

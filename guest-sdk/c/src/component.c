@@ -1,8 +1,8 @@
 /*
  * The SDK inside a component: between windlass.h and the contract's generated bindings (contract.h).
  *
- * What is passed to an import stays ours and is borrowed from the memory of the call; what an import answers is the bindings' to free;
- * what an export returns is freed by the bindings, and so is made with malloc.
+ * What is passed to an import stays ours and is borrowed from the memory of the call; what an import answers is the bindings' to
+ * free; what an export returns is freed by the bindings, and so is made with malloc.
  */
 
 #include <stdlib.h>
@@ -310,8 +310,8 @@ windlass_reply backend_call(windlass_cluster *cluster, const windlass_operation 
         break;
     }
     case WINDLASS_OP_DELETE_COLLECTION: {
-        windlass_runtime_client_selection_t selection = {
-            lent_option(operation->list.ns), lent_option(operation->list.labels), lent_option(operation->list.fields)};
+        windlass_runtime_client_selection_t selection = {lent_option(operation->list.ns), lent_option(operation->list.labels),
+                                                         lent_option(operation->list.fields)};
         windlass_runtime_client_delete_options_t options = wit_delete(&operation->deletion);
         good = windlass_runtime_client_method_cluster_delete_collection(self, &kind, &selection, &options, &error);
         break;

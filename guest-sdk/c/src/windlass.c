@@ -7,7 +7,6 @@
 
 #include "backend.h"
 
-
 const char *windlass_code_name(windlass_code code) {
     static const char *const names[] = {
         "not-found", "already-exists", "conflict", "invalid",     "unauthorized",   "forbidden",    "denied",    "unknown-kind",
@@ -81,8 +80,8 @@ const char *windlass_name(windlass_cluster *cluster) {
     return backend_name(cluster);
 }
 
-windlass_error *windlass_get(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
-                             const windlass_get_options *options, json **object) {
+windlass_error *windlass_get(windlass_cluster *cluster, windlass_kind kind, windlass_key key, const windlass_get_options *options,
+                             json **object) {
     windlass_operation operation = {.verb = WINDLASS_OP_GET, .kind = kind, .key = key};
     if (options != NULL) {
         operation.get = *options;
@@ -163,8 +162,7 @@ windlass_error *windlass_apply(windlass_cluster *cluster, const json *object, co
 
 windlass_error *windlass_patch(windlass_cluster *cluster, windlass_kind kind, windlass_key key, windlass_patch_type type,
                                const json *patch, const windlass_write_options *options, json **stored) {
-    windlass_operation operation = {
-        .verb = WINDLASS_OP_PATCH, .kind = kind, .key = key, .patch_type = type, .object = patch};
+    windlass_operation operation = {.verb = WINDLASS_OP_PATCH, .kind = kind, .key = key, .patch_type = type, .object = patch};
     return write(cluster, operation, options, stored);
 }
 
@@ -185,8 +183,7 @@ windlass_error *windlass_delete(windlass_cluster *cluster, windlass_kind kind, w
     return NULL;
 }
 
-windlass_error *windlass_delete_collection(windlass_cluster *cluster, windlass_kind kind,
-                                           const windlass_list_options *selection,
+windlass_error *windlass_delete_collection(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *selection,
                                            const windlass_delete_options *options) {
     windlass_operation operation = {.verb = WINDLASS_OP_DELETE_COLLECTION, .kind = kind};
     if (selection != NULL) {
@@ -253,12 +250,12 @@ static void write_line(backend_level level, const char *message, va_list values)
     backend_log(level, message, fields, count);
 }
 
-#define LOG(name, level)                    \
-    void name(const char *message, ...) {   \
-        va_list values;                     \
-        va_start(values, message);          \
-        write_line(level, message, values); \
-        va_end(values);                     \
+#define LOG(name, level)                                                                                                         \
+    void name(const char *message, ...) {                                                                                        \
+        va_list values;                                                                                                          \
+        va_start(values, message);                                                                                               \
+        write_line(level, message, values);                                                                                      \
+        va_end(values);                                                                                                          \
     }
 
 LOG(windlass_debug, BACKEND_DEBUG)

@@ -41,16 +41,17 @@ WINDLASS_MAPPED_RECONCILER(describe, reconcile, map)
 /* ---- JSON ---- */
 
 static void what_is_read_is_written_as_it_was(void) {
-    const char *text = "{\"a\":[1,-2.50,1e+9,5000000000,true,false,null,{}],\"b\":\"\\\"\\\\ \\u0001 \xc5\xbc \xf0\x9f\x8d\x90\",\"c\":[]}";
+    const char *text =
+        "{\"a\":[1,-2.50,1e+9,5000000000,true,false,null,{}],\"b\":\"\\\"\\\\ \\u0001 \xc5\xbc \xf0\x9f\x8d\x90\",\"c\":[]}";
     assert(strcmp(json_print(json_literal(text)), text) == 0);
     const char *escapes = "\"\\u00e9\\ud83c\\udf50\\/\\b\\f\\n\\r\\t\"";
     assert(strcmp(json_text(json_literal(escapes)), "\xc3\xa9\xf0\x9f\x8d\x90/\b\f\n\r\t") == 0);
 }
 
 static void what_is_no_json_is_refused_with_the_reason(void) {
-    const char *const wrong[] = {"",      "{",     "[1,]",     "{\"a\"}",     "{\"a\":1,}",    "01",      "1.",       "1e",
-                                 "nul",   "\"",    "\"\\x\"",  "\"\\ud800\"", "\"\\udc00\"",   "\"\n\"",  "[1] 2",    "{1:2}",
-                                 "\"\\",  "-",     "[\"a\" 1]", "\"\\u12\"",  "{\"\\u0000\":1}", "+1",    "'a'"};
+    const char *const wrong[] = {"",     "{",  "[1,]",      "{\"a\"}",     "{\"a\":1,}",      "01",     "1.",    "1e",
+                                 "nul",  "\"", "\"\\x\"",   "\"\\ud800\"", "\"\\udc00\"",     "\"\n\"", "[1] 2", "{1:2}",
+                                 "\"\\", "-",  "[\"a\" 1]", "\"\\u12\"",   "{\"\\u0000\":1}", "+1",     "'a'"};
     for (size_t at = 0; at < sizeof wrong / sizeof *wrong; at++) {
         const char *why = NULL;
         assert(json_parse(wrong[at], strlen(wrong[at]), &why) == NULL);

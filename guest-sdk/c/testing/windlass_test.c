@@ -71,7 +71,8 @@ static json *show_operation(const char *cluster, const windlass_operation *opera
     json *call = json_object();
     show_text(call, "cluster", cluster);
     show_text(call, "call", verbs[operation->verb]);
-    bool whole = operation->verb == WINDLASS_OP_CREATE || operation->verb == WINDLASS_OP_UPDATE || operation->verb == WINDLASS_OP_APPLY;
+    bool whole =
+        operation->verb == WINDLASS_OP_CREATE || operation->verb == WINDLASS_OP_UPDATE || operation->verb == WINDLASS_OP_APPLY;
     show_text(call, "kind", kind_text(whole ? windlass_kind_of(operation->object) : operation->kind));
     if (operation->key.name != NULL) {
         show_text(call, "key", windlass_key_text(operation->key));
@@ -84,7 +85,8 @@ static json *show_operation(const char *cluster, const windlass_operation *opera
     }
     show_flag(call, "live", operation->get.live || operation->list.live);
     show_flag(call, "metadataOnly", operation->get.metadata_only || operation->list.metadata_only);
-    show_text(call, "subresource", operation->verb == WINDLASS_OP_GET ? operation->get.subresource : operation->write.subresource);
+    show_text(call, "subresource",
+              operation->verb == WINDLASS_OP_GET ? operation->get.subresource : operation->write.subresource);
     show_text(call, "namespace", operation->list.ns);
     show_text(call, "labels", operation->list.labels);
     show_text(call, "fields", operation->list.fields);
@@ -260,7 +262,8 @@ windlass_result windlass_script_describe(windlass_script *script, windlass_descr
     return result;
 }
 
-windlass_result windlass_script_map(windlass_script *script, windlass_kind kind, const json *objects, windlass_requests *requests) {
+windlass_result windlass_script_map(windlass_script *script, windlass_kind kind, const json *objects,
+                                    windlass_requests *requests) {
     if (windlass_this_guest.map == NULL) {
         fputs("the guest has no map function: register it with WINDLASS_MAPPED_RECONCILER\n", stderr);
         exit(1);

@@ -31,8 +31,8 @@ windlass_result config(const scene *scene) {
     json_each(item, json_get(configured, "list")) {
         list = joined(list, json_text(item));
     }
-    windlass_info("config", "greeting", shown(configured, "/greeting"), "count", shown(configured, "/count"), "list", list, "deep",
-                  shown(configured, "/nested/deep"), NULL);
+    windlass_info("config", "greeting", shown(configured, "/greeting"), "count", shown(configured, "/count"), "list", list,
+                  "deep", shown(configured, "/nested/deep"), NULL);
     return windlass_done();
 }
 

@@ -15,11 +15,11 @@ static const struct {
     const char *name;
     windlass_result (*run)(const scene *scene);
 } CASES[] = {
-    {"read", reading},       {"list", listing},     {"many", many},           {"create", creating}, {"update", updating},
-    {"patch", patching},     {"apply", applying},   {"status", status},       {"delete", deleting}, {"collection", collection},
-    {"batch", batch},        {"text", text},        {"large", large},         {"events", events},   {"log", lines},
-    {"config", config},      {"clock", times},      {"clusters", clusters},   {"open", opening},    {"across", across},
-    {"codes", codes},        {"limits", limits},    {"cancelled", cancelled},
+    {"read", reading},   {"list", listing},   {"many", many},           {"create", creating}, {"update", updating},
+    {"patch", patching}, {"apply", applying}, {"status", status},       {"delete", deleting}, {"collection", collection},
+    {"batch", batch},    {"text", text},      {"large", large},         {"events", events},   {"log", lines},
+    {"config", config},  {"clock", times},    {"clusters", clusters},   {"open", opening},    {"across", across},
+    {"codes", codes},    {"limits", limits},  {"cancelled", cancelled},
 };
 
 static windlass_result describe(windlass_description *description) {
@@ -33,9 +33,7 @@ static windlass_result describe(windlass_description *description) {
         {.kind = DEPLOYMENT, .enqueue = WINDLASS_CONTROLLER_OWNER, .changes = WINDLASS_GENERATION | WINDLASS_STATUS},
         {.kind = {"", "v1", "Secret"}, .enqueue = WINDLASS_MAPPED, .labels = ASK, .metadata_only = true},
         {.kind = {"", "v1", "ServiceAccount"}, .enqueue = WINDLASS_ANY_OWNER},
-        {.kind = {"", "v1", "PersistentVolumeClaim"},
-         .enqueue = WINDLASS_SAME_NAME,
-         .fields = "metadata.namespace!=kube-system"},
+        {.kind = {"", "v1", "PersistentVolumeClaim"}, .enqueue = WINDLASS_SAME_NAME, .fields = "metadata.namespace!=kube-system"},
         {.kind = {"", "v1", "Service"}, .enqueue = WINDLASS_BY_INDEX, .index = "service"},
     };
     for (size_t at = 0; at < sizeof watches / sizeof *watches; at++) {

@@ -17,8 +17,8 @@ windlass_result reading(const scene *scene) {
         json *metadata;
         const windlass_get_options options = {.live = from == 1, .metadata_only = true};
         WINDLASS_TRY(windlass_get(cluster, CONFIG_MAP, apple, &options, &metadata));
-        windlass_info(from == 1 ? "live metadata" : "cached metadata", "fruit", shown(metadata, "/metadata/labels/fruit"), "color",
-                      color(metadata), NULL);
+        windlass_info(from == 1 ? "live metadata" : "cached metadata", "fruit", shown(metadata, "/metadata/labels/fruit"),
+                      "color", color(metadata), NULL);
     }
 
     json *scale;

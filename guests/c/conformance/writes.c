@@ -140,8 +140,7 @@ windlass_result applying(const scene *scene) {
 windlass_result status(const scene *scene) {
     const windlass_write_options of_status = {.subresource = "status"};
     json *wanted = json_literal("{\"status\":{\"replicas\":2,\"readyReplicas\":1}}"), *patched, *web, *updated;
-    WINDLASS_TRY(
-        windlass_patch(scene->cluster, DEPLOYMENT, at(scene, "web"), WINDLASS_MERGE, wanted, &of_status, &patched));
+    WINDLASS_TRY(windlass_patch(scene->cluster, DEPLOYMENT, at(scene, "web"), WINDLASS_MERGE, wanted, &of_status, &patched));
     windlass_info("patched", "ready", shown(patched, "/status/readyReplicas"), NULL);
 
     WINDLASS_TRY(read_web(scene, &web));
@@ -151,7 +150,8 @@ windlass_result status(const scene *scene) {
     json_set_at(web, "/status/readyReplicas", json_number(2));
     json_set_at(web, "/spec/replicas", json_number(9));
     WINDLASS_TRY(windlass_update(scene->cluster, web, &of_status, &updated));
-    windlass_info("updated", "ready", shown(updated, "/status/readyReplicas"), "replicas", shown(updated, "/spec/replicas"), NULL);
+    windlass_info("updated", "ready", shown(updated, "/status/readyReplicas"), "replicas", shown(updated, "/spec/replicas"),
+                  NULL);
     return windlass_done();
 }
 
@@ -246,8 +246,7 @@ void answered(const windlass_reply *reply) {
 windlass_result text(const scene *scene) {
     json *found;
     WINDLASS_TRY(windlass_create(scene->cluster, config_map_with(scene, "text", "text", TEXT), NULL, NULL));
-    WINDLASS_TRY(
-        windlass_get(scene->cluster, CONFIG_MAP, at(scene, "text"), &(windlass_get_options){.live = true}, &found));
+    WINDLASS_TRY(windlass_get(scene->cluster, CONFIG_MAP, at(scene, "text"), &(windlass_get_options){.live = true}, &found));
     windlass_info("text", "same", yes(strcmp(shown(found, "/data/text"), TEXT) == 0), "text", TEXT, NULL);
     return windlass_done();
 }

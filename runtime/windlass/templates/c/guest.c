@@ -16,8 +16,9 @@ static windlass_result describe(windlass_description *description) {
 }
 
 /*
- * Makes one greeting as it should be. Called again until it succeeds, and whenever something may have changed: a request says what to
- * look at, never what happened. An error (WINDLASS_TRY) is tried again with growing delay. Nothing is freed: memory is that of the call.
+ * Makes one greeting as it should be. Called again until it succeeds, and whenever something may have changed: a request says
+ * what to look at, never what happened. An error (WINDLASS_TRY) is tried again with growing delay. Nothing is freed: memory is
+ * that of the call.
  */
 static windlass_result reconcile(const windlass_request *request, windlass_cluster *cluster) {
     /* Reads come from the host's cache. What is gone needs nothing: the garbage collector takes what it owned. */
