@@ -17,6 +17,13 @@ const COMPONENTIZER: (&str, &str) = ("componentize-qjs", "0.4.5");
 /// Where code begins when package.json does not say.
 const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.js"];
 
+/// Other package managers, by the lock file that they leave: what they installed is theirs.
+const OTHERS: [(&str, &str); 3] = [
+    ("pnpm-lock.yaml", "pnpm"),
+    ("yarn.lock", "yarn"),
+    ("bun.lock", "bun"),
+];
+
 const NODE: &str = "install Node.js 20 or later: https://nodejs.org";
 
 /// The host's interface that only some worlds have.
@@ -105,7 +112,8 @@ fn entry(folder: &Path, manifest: &Manifest) -> Result<String, BuildError> {
     })
 }
 
-/// Has npm bring what package.json names, unless it is there: in this folder or, as node finds packages, above it.
+/// Has npm bring what package.json names, unless it is there: in this folder or, as node finds packages, above it. Where another
+/// manager is used, it must be there.
 async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
     let wanted = || [read("package.json"), read("package-lock.json")].concat();
@@ -113,7 +121,15 @@ async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
     let complete = [BUNDLER, COMPONENTIZER]
         .iter()
         .all(|(name, _)| find(folder, name).is_some());
-    let own = folder.join("node_modules").is_dir();
+    let other = OTHERS.iter().find(|(lock, _)| folder.join(lock).is_file());
+    if let (Some((_, manager)), false) = (other, complete) {
+        return Err(BuildError::NoTool {
+            tool: format!("{} or {}", BUNDLER.0, COMPONENTIZER.0),
+            folder: folder.to_owned(),
+            remedy: format!("{manager} install"),
+        });
+    }
+    let own = folder.join("node_modules").is_dir() && other.is_none();
     if complete && (!own || std::fs::read(&stamp).is_ok_and(|installed| installed == wanted())) {
         return Ok(());
     }
@@ -287,6 +303,21 @@ mod tests {
             let said = bundle(exports, import).world(chosen).unwrap_err();
             assert!(said.contains(why), "{said}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_another_package_manager_installed_is_left_to_it() {
+        let guest = tempfile::tempdir().unwrap();
+        let folder = guest.path();
+        put(folder, "package.json", "{}");
+        put(folder, "pnpm-lock.yaml", "");
+        let said = install(folder, folder).await.unwrap_err().to_string();
+        assert!(said.contains("pnpm install"), "{said}");
+        put(folder, "node_modules/.bin/esbuild", "");
+        put(folder, "node_modules/.bin/componentize-qjs", "");
+        install(folder, folder).await.unwrap();
+        assert!(!folder.join("package-lock.json").exists());
+        assert!(!folder.join("installed").exists());
     }
 
     #[test]
