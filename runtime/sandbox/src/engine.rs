@@ -164,10 +164,19 @@ impl Sandbox {
         pool.wait(tenant.name(), loading).await
     }
 
-    /// Gives an instance up, and returns once the tenant has its memory again: a large one is taken down elsewhere.
-    pub(crate) async fn discard(&self, session: Session) {
+    /// Gives an instance up. A large one is taken down elsewhere; returns once its tenant has the memory again, or at the deadline:
+    /// an answer does not come too late for it.
+    pub(crate) async fn discard(&self, session: Session, deadline: tokio::time::Instant) {
         if session.is_large() {
-            self.inner.teardown.take_down(session).await;
+            let gone = self.inner.teardown.take_down(session);
+            let _ = tokio::time::timeout_at(deadline, gone).await;
+        }
+    }
+
+    /// Has an idle instance leave its place to who waits for one, if somebody does.
+    pub(crate) fn make_room(&self) {
+        if self.inner.pool.is_wanted() {
+            self.inner.spares.give_up_one();
         }
     }
 
@@ -198,6 +207,9 @@ impl Sandbox {
 impl Inner {
     /// Gives up what is too old. Returns whether somebody has to look again.
     fn sweep(&self) -> bool {
+        if self.pool.is_wanted() {
+            self.spares.give_up_one();
+        }
         if self.spares.give_up_old(Instant::now()) {
             return true;
         }

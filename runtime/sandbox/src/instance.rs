@@ -173,7 +173,7 @@ impl Code {
                 .await
         });
         let (answer, session) = run.await?;
-        self.keep(session).await;
+        self.keep(session, time.deadline).await;
         answer.map(Action::from).map_err(Failure::from)
     }
 
@@ -200,14 +200,17 @@ impl Code {
     }
 
     /// Keeps an instance for another call, if it may serve one and nobody else needs its place.
-    async fn keep(&self, session: Session) {
+    async fn keep(&self, session: Session, deadline: Instant) {
         let kept = match &self.shelf {
             Some(shelf) if self.sandbox.has_room() => shelf.keep(session),
             _ => Err(session),
         };
         match kept {
-            Ok(()) => self.sandbox.sweep(),
-            Err(session) => self.sandbox.discard(session).await,
+            Ok(()) => {
+                self.sandbox.sweep();
+                self.sandbox.make_room();
+            }
+            Err(session) => self.sandbox.discard(session, deadline).await,
         }
     }
 
@@ -245,7 +248,7 @@ impl Code {
         });
         let answer = match run.await {
             Ok((answer, session)) => {
-                self.sandbox.discard(session).await;
+                self.sandbox.discard(session, time.deadline).await;
                 answer
             }
             Err(failure) => Err(failure.message),
@@ -294,7 +297,7 @@ impl Code {
         tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
         turn.leave(); // or a turn that comes meanwhile would be nobody's
         match session.is_large() {
-            true => self.sandbox.discard(session).await,
+            true => self.sandbox.discard(session, deadline).await,
             false => turn.aside(|| drop(session)),
         }
         Err(failure)

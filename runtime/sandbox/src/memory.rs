@@ -41,6 +41,8 @@ pub(crate) struct Meter {
     identity: Arc<Identity>,
     /// Bytes of all memories; charged to the tenant.
     memory: usize,
+    /// Of them, those that the engine may find that it cannot give.
+    granted: usize,
     /// Elements of all tables.
     elements: usize,
     /// The last allocation that was refused in this call. The guest may live on; if it traps, this is why.
@@ -52,6 +54,7 @@ impl Meter {
         Self {
             identity,
             memory: 0,
+            granted: 0,
             elements: 0,
             refusal: None,
         }
@@ -107,8 +110,18 @@ impl ResourceLimiter for Meter {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let outcome = self.grow_memory(desired.saturating_sub(current));
+        let more = desired.saturating_sub(current);
+        let outcome = self.grow_memory(more);
+        self.granted = if outcome.is_ok() { more } else { 0 };
         Ok(self.answer(outcome))
+    }
+
+    /// The engine could not: beyond the memory's own maximum, for example. Called without a growth before it, too.
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
+        let granted = std::mem::take(&mut self.granted);
+        self.memory -= granted;
+        self.identity.tenant.release(granted);
+        Ok(())
     }
 
     fn table_growing(
@@ -207,6 +220,24 @@ mod tests {
         assert!(second.memory_growing(0, 30, None).unwrap());
         drop(second);
         assert_eq!(tenant.memory_used(), 0);
+    }
+
+    #[test]
+    fn growth_that_the_engine_cannot_give_is_not_paid_for() {
+        let tenant = tenant(1000);
+        let mut meter = meter(&tenant);
+        assert!(meter.memory_growing(0, 60, Some(70)).unwrap());
+        for _ in 0..3 {
+            assert!(meter.memory_growing(60, 80, Some(70)).unwrap());
+            meter
+                .memory_grow_failed(wasmtime::Error::msg("beyond its maximum"))
+                .unwrap();
+            assert_eq!((meter.memory(), tenant.memory_used()), (60, 60));
+        }
+        meter
+            .memory_grow_failed(wasmtime::Error::msg("without a question before"))
+            .unwrap();
+        assert_eq!(meter.memory(), 60);
     }
 
     #[test]

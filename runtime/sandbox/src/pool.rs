@@ -43,14 +43,19 @@ impl Pool {
     pub(crate) async fn wait(self: &Arc<Self>, tenant: &TenantName, loading: bool) -> Place {
         loop {
             let (sender, receiver) = oneshot::channel();
-            {
+            let number = {
                 let mut lines = self.lines.lock();
                 if lines.take(tenant, loading) {
                     drop(lines);
                     return self.place(tenant.clone());
                 }
-                lines.wait(tenant, loading, sender);
-            }
+                lines.wait(tenant, loading, sender)
+            };
+            let _leaves = Leaves {
+                pool: self,
+                tenant,
+                number,
+            };
             if let Ok(place) = receiver.await {
                 return place;
             }
@@ -75,13 +80,31 @@ impl Pool {
     }
 }
 
+/// Somebody who waits. Dropped, it is in no line any more.
+struct Leaves<'a> {
+    pool: &'a Pool,
+    tenant: &'a TenantName,
+    number: u64,
+}
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.pool.lines.lock().leave(self.tenant, self.number);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut lines = self.pool.lines.lock();
         lines.give_back(&self.tenant);
         let mut due = Vec::new();
-        while let Some(next) = lines.next() {
-            due.push(next);
+        while let Some((sender, tenant)) = lines.next() {
+            if sender.is_closed() {
+                // Who has just left: not handed a place, as its return would come back here, for each of those before it.
+                lines.give_back(&tenant);
+            } else {
+                due.push((sender, tenant));
+            }
         }
         drop(lines);
         for (sender, tenant) in due {
@@ -101,7 +124,7 @@ struct Lines<W> {
     /// Most that one tenant has.
     ceiling: usize,
     /// Of guests that are loaded; they come before all others.
-    loading: VecDeque<(TenantName, W)>,
+    loading: VecDeque<(u64, TenantName, W)>,
     /// Holds none that has no place and waits for none.
     tenants: BTreeMap<TenantName, Line<W>>,
     last: u64,
@@ -157,13 +180,30 @@ impl<W> Lines<W> {
         there
     }
 
-    fn wait(&mut self, tenant: &TenantName, loading: bool, waiter: W) {
+    /// Returns the number to [leave](Self::leave) with.
+    fn wait(&mut self, tenant: &TenantName, loading: bool, waiter: W) -> u64 {
         self.last += 1;
         let number = self.last;
         if loading {
-            self.loading.push_back((tenant.clone(), waiter));
+            self.loading.push_back((number, tenant.clone(), waiter));
         } else {
             self.line(tenant).waiting.push_back((number, waiter));
+        }
+        number
+    }
+
+    /// Takes who waits out of its line, if it is in one.
+    fn leave(&mut self, tenant: &TenantName, number: u64) {
+        self.loading.retain(|(of, ..)| *of != number);
+        let Some(line) = self.tenants.get_mut(tenant) else {
+            return;
+        };
+        // Numbers grow along the line.
+        if let Ok(at) = line.waiting.binary_search_by_key(&number, |(of, _)| *of) {
+            line.waiting.remove(at);
+        }
+        if line.held == 0 && line.waiting.is_empty() {
+            self.tenants.remove(tenant);
         }
     }
 
@@ -182,7 +222,7 @@ impl<W> Lines<W> {
         if self.free == 0 {
             return None;
         }
-        if let Some((tenant, waiter)) = self.loading.pop_front() {
+        if let Some((_, tenant, waiter)) = self.loading.pop_front() {
             self.free -= 1;
             self.line(&tenant).held += 1;
             return Some((waiter, tenant));
@@ -270,6 +310,7 @@ mod tests {
         let (first, second) = (name("b"), name("c"));
         let gone = tokio::time::timeout(Duration::from_millis(1), pool.wait(&first, false));
         assert!(gone.await.is_err());
+        assert!(!pool.is_wanted(), "it is in no line any more");
         let next = pool.wait(&second, false);
         tokio::pin!(next);
         assert!(futures::poll!(&mut next).is_pending() && pool.is_wanted());
@@ -279,5 +320,21 @@ mod tests {
         drop(place);
         assert_eq!(pool.lines.lock().free, 1);
         assert!(pool.lines.lock().tenants.is_empty());
+    }
+
+    #[tokio::test]
+    async fn many_who_leave_as_a_place_comes_cost_nobody_anything() {
+        let pool = Pool::new(1);
+        let held = pool.try_place(&name("a"), false).unwrap();
+        let tenant = name("b");
+        // Who is about to leave: the place comes before their futures are dropped.
+        for _ in 0..100_000 {
+            let (sender, receiver) = oneshot::channel();
+            pool.lines.lock().wait(&tenant, false, sender);
+            drop(receiver);
+        }
+        drop(held);
+        assert!(!pool.is_wanted());
+        assert!(pool.try_place(&tenant, false).is_some());
     }
 }

@@ -36,11 +36,13 @@ impl Teardown {
         Ok(Self { orders })
     }
 
-    /// Returns once the instance is gone and its memory and place are free; cancelled, it is gone soon.
-    pub(crate) async fn take_down(&self, session: Session) {
+    /// The instance is on its way when this returns. The future ends once it is gone and its memory and place are free; dropped, the
+    /// instance is gone soon.
+    pub(crate) fn take_down(&self, session: Session) -> impl Future<Output = ()> + use<> {
         let (gone, done) = oneshot::channel();
-        // The thread outlives whoever holds its sender.
-        if self.orders.send(Order { session, gone }).await.is_ok() {
+        // There is room for every instance there can be. Were there none, it would be taken down here and now.
+        let _ = self.orders.try_send(Order { session, gone });
+        async move {
             let _ = done.await;
         }
     }

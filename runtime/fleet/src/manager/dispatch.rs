@@ -193,8 +193,10 @@ impl Slot for RunSlot {
     }
 
     fn step_back(&self) {
-        if self.waits.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.core.queue.lock().step_back(Instant::now(), self.token);
+        if self.waits.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.core.queue.lock().step_back(Instant::now(), self.token)
+        {
+            self.core.wake.notify_one();
         }
     }
 }

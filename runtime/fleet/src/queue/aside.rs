@@ -3,16 +3,17 @@
 //! A slot is for work. A server that does not answer holds a run for as long as its calls may take, and a few such clusters would hold
 //! every slot there is. So a run that waits gives its slot away and takes it back, limits or not, when it goes on. It still counts
 //! where its own cluster is concerned: at the cluster's gates, and among the runs that its controller may have there. There are
-//! as many places aside as [`super::Limits::aside`] says; once half of them are taken, a cluster of which a run stands there begins
-//! no other, so that no few clusters take the rest.
+//! as many places aside as [`super::Limits::aside`] says, of which a tenant has at most half; once a tenant has a quarter, it begins no
+//! other run in a cluster of which one of its runs stands there, so that no few clusters take the rest of what is its own.
 
+use super::gate::GateId;
 use super::registry::Classes;
 use super::{ControllerId, Queue, Token};
 use std::time::Instant;
 
 impl Queue {
     /// Gives a run's slot to others while it waits. False, and nothing changes, if the run has ended or stands aside, if no place
-    /// aside is free, or if its controller runs one key at a time.
+    /// aside is free for its tenant, or if its controller runs one key at a time.
     pub fn step_aside(&mut self, now: Instant, token: Token) -> bool {
         let now = self.nanos(now);
         let Some(run) = self.runs.get_mut(token) else {
@@ -27,18 +28,19 @@ impl Queue {
         true
     }
 
-    /// Ends that. Nothing changes if the run has ended or does not stand aside.
-    pub fn step_back(&mut self, now: Instant, token: Token) {
+    /// Ends that. False, and nothing changes, if the run has ended or does not stand aside. True: others may be able to run.
+    pub fn step_back(&mut self, now: Instant, token: Token) -> bool {
         let now = self.nanos(now);
         let Some(run) = self.runs.get_mut(token) else {
-            return;
+            return false;
         };
         let Some(since) = run.aside.take() else {
-            return;
+            return false;
         };
         run.rested += now.saturating_sub(since);
         let lane = run.lane;
         self.classes.step_back(lane);
+        true
     }
 
     /// How many runs of a controller stand aside.
@@ -51,13 +53,22 @@ impl Queue {
 
 impl Classes {
     fn may_step_aside(&self, controller: u32) -> bool {
+        let controller = &self.controllers[controller as usize];
+        let of_tenant = self.tenants[controller.tenant as usize].aside as usize;
         self.aside < self.limits.aside
-            && self.controllers[controller as usize].options.concurrency > 1
+            && of_tenant * 2 < self.limits.aside
+            && controller.options.concurrency > 1
     }
 
-    /// Whether places aside are short.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.aside * 2 > self.limits.aside
+    /// Whether a tenant has so many places aside that it begins nothing where it waits already.
+    fn is_crowded(&self, tenant: u32) -> bool {
+        self.tenants[tenant as usize].aside as usize * 4 > self.limits.aside
+    }
+
+    /// Whether a gate is closed to runs because others behind it stand aside.
+    pub(super) fn is_closed(&self, gate: GateId) -> bool {
+        let gate = &self.gates[gate as usize];
+        gate.aside > 0 && gate.tenant.is_some_and(|tenant| self.is_crowded(tenant))
     }
 
     fn step_aside(&mut self, lane: u32) {
@@ -69,12 +80,12 @@ impl Classes {
     }
 
     fn count_aside(&mut self, lane: u32, change: i32) {
-        let crowded = self.is_crowded();
         let (controller, gates) = {
             let of = &self.lanes[lane as usize];
             (of.controller, of.gates)
         };
         let tenant = self.controllers[controller as usize].tenant;
+        let crowded = self.is_crowded(tenant);
         self.aside = self.aside.saturating_add_signed(change as isize);
         for count in [
             &mut self.controllers[controller as usize].aside,
@@ -82,14 +93,24 @@ impl Classes {
         ] {
             *count = count.saturating_add_signed(change);
         }
-        for gate in gates {
-            let count = &mut self.gates[gate as usize].aside;
-            *count = count.saturating_add_signed(change);
+        for id in gates {
+            let gate = &mut self.gates[id as usize];
+            gate.aside = gate.aside.saturating_add_signed(change);
+            let stands = gate.aside > 0;
+            if gate.tenant.is_some() {
+                let waits_at = &mut self.tenants[tenant as usize].waits_at;
+                match stands {
+                    true => waits_at.insert(id),
+                    false => waits_at.remove(&id),
+                };
+            }
         }
-        if crowded == self.is_crowded() {
-            gates.into_iter().for_each(|gate| self.settle_gate(gate));
-        } else {
-            (0..self.gates.len() as u32).for_each(|gate| self.settle_gate(gate));
+        gates.into_iter().for_each(|gate| self.settle_gate(gate));
+        if crowded != self.is_crowded(tenant) {
+            let concerned = self.tenants[tenant as usize].waits_at.clone();
+            concerned
+                .into_iter()
+                .for_each(|gate| self.settle_gate(gate));
         }
         self.settle_controller(controller);
     }

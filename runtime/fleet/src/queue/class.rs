@@ -7,6 +7,7 @@ use super::heap::{Heap, NOWHERE, Placed};
 use super::options::{ClusterState, ControllerOptions, TenantOptions};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Nanoseconds of slot time in a unit of virtual time. 64 bits of it last for 9,000 years of slot time.
@@ -144,6 +145,8 @@ pub(super) struct Tenant {
     pub(super) controllers: Heap<u64>,
     /// Of its runs, those that have stepped aside.
     pub(super) aside: u32,
+    /// Its gates of clusters behind which one of its runs has stepped aside.
+    pub(super) waits_at: BTreeSet<GateId>,
 }
 
 /// How many keys do what.

@@ -29,21 +29,21 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Runs that may still begin. While places aside are short, none behind a gate of which a run has stepped aside.
-    pub(super) fn room(&self, crowded: bool) -> u32 {
-        if crowded && self.aside > 0 {
+    /// Runs that may still begin; none behind a gate that is closed.
+    pub(super) fn room(&self, closed: bool) -> u32 {
+        if closed {
             return 0;
         }
         self.limit.saturating_sub(self.running)
     }
 
     /// Whether more could run than lanes stand ready for.
-    pub(super) fn wants_more(&self, crowded: bool) -> bool {
-        !self.parked.is_empty() && self.active < self.room(crowded)
+    pub(super) fn wants_more(&self, closed: bool) -> bool {
+        !self.parked.is_empty() && self.active < self.room(closed)
     }
 
     /// Whether a parked lane could go through.
-    pub(super) fn has_slack(&self, crowded: bool) -> bool {
-        !self.parked.is_empty() && self.room(crowded) > 0
+    pub(super) fn has_slack(&self, closed: bool) -> bool {
+        !self.parked.is_empty() && self.room(closed) > 0
     }
 }

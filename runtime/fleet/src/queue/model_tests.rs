@@ -302,9 +302,12 @@ impl Model {
             return;
         };
         if self.rng.bool() {
+            let tenant = self.controllers[id.0].tenant;
+            let of_tenant = self.aside(|of| self.controllers[of.0].tenant == tenant);
             let may = !was_aside
                 && self.controllers[id.0].concurrency > 1
-                && self.aside(|_| true) < self.limits.aside;
+                && self.aside(|_| true) < self.limits.aside
+                && of_tenant * 2 < self.limits.aside;
             assert_eq!(self.queue.step_aside(self.now, token), may, "{id:?}");
             self.put_aside(&id, was_aside || may);
         } else {
@@ -347,12 +350,13 @@ impl Model {
             .unwrap_or(usize::MAX)
             .min(self.limits.global);
         let of_tenant = |id: &Id| self.controllers[id.0].tenant == tenant;
-        let crowded = self.aside(|_| true) * 2 > self.limits.aside;
+        let crowded = self.aside(of_tenant) * 4 > self.limits.aside;
+        let waits_there = |id: &Id| of_tenant(id) && id.1.cluster == request.cluster;
         self.working(|_| true) < self.limits.global
             && self.working(of_tenant) < options.concurrency.unwrap_or(usize::MAX)
             && self.working(|id| id.0 == *at) < concurrency
             && self.running(|id| id.0 == *at && id.1.cluster == request.cluster) < concurrency
-            && !(crowded && self.aside(|id| id.1.cluster == request.cluster) > 0)
+            && !(crowded && self.aside(waits_there) > 0)
             && self.running(|id| id.1.cluster == request.cluster) < cluster
             && self.running(|id| of_tenant(id) && id.1.cluster == request.cluster)
                 < options.per_cluster.unwrap_or((whole / 4).max(1))

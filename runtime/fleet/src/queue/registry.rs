@@ -65,6 +65,7 @@ impl Classes {
                 turn: 0,
                 controllers: Heap::default(),
                 aside: 0,
+                waits_at: BTreeSet::new(),
             };
             let tenant = place(&mut self.tenants, &mut self.free_tenants, made);
             self.tenant_ids.insert(name.clone(), tenant);

@@ -40,7 +40,7 @@ impl Classes {
         self.lanes[lane as usize]
             .gates
             .into_iter()
-            .find(|gate| self.gates[*gate as usize].room(self.is_crowded()) == 0)
+            .find(|gate| self.gates[*gate as usize].room(self.is_closed(*gate)) == 0)
     }
 
     /// A lane has a ready key and had none.
@@ -294,14 +294,14 @@ impl Classes {
         if self.gates[gate as usize].parked.is_empty() && self.slack.is_empty() {
             return;
         }
-        while self.gates[gate as usize].wants_more(self.is_crowded()) {
+        while self.gates[gate as usize].wants_more(self.is_closed(gate)) {
             self.wake(gate);
         }
         self.note_slack(gate);
     }
 
     fn note_slack(&mut self, gate: GateId) {
-        if self.gates[gate as usize].has_slack(self.is_crowded()) {
+        if self.gates[gate as usize].has_slack(self.is_closed(gate)) {
             self.slack.insert(gate);
         } else if !self.slack.is_empty() {
             self.slack.remove(&gate);

@@ -3,6 +3,7 @@
 use super::check_private;
 use super::key::Key;
 use crate::digest::Digest;
+use ring::rand::{SecureRandom, SystemRandom};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -71,5 +72,10 @@ pub(super) fn write(path: &Path, key: &Key, name: &Name<'_>, code: &[u8]) -> io:
 pub(super) fn unique() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{number}.tmp", std::process::id())
+    // Processes of several containers may have the same id.
+    let mut random = [0; 8];
+    // Where the system has none to give, the rest tells them apart as far as it goes.
+    let _ = SystemRandom::new().fill(&mut random);
+    let random = u64::from_ne_bytes(random);
+    format!("{}-{number}-{random:016x}.tmp", std::process::id())
 }

@@ -55,7 +55,7 @@ pub(crate) struct ConcurrencySpec {
     pub(crate) global: Option<usize>,
     /// In one cluster. Default: a quarter of its tenant's, at least 1.
     pub(crate) per_cluster: Option<usize>,
-    /// Beyond that in the whole process, those that wait for an API server; up to 10000. Default: 512.
+    /// Beyond that in the whole process, those that wait for an API server, of which a tenant has at most half; up to 10000. Default: 512.
     pub(crate) waiting: Option<usize>,
     /// Of each reconciler by its primary kind, as `Deployment.apps` or `ConfigMap`, where `spec.limits.concurrency` of the Reconciler
     /// says nothing. Default: 4 for every kind.
