@@ -450,12 +450,31 @@ impl Reconciler for Witness {
             let first = !self.seen.lock().contains_key(&request);
             if first {
                 self.seen.lock().insert(request.clone(), None);
+                let running = Running(self, request);
                 let outcome = self.subject.reconcile(context).await;
-                self.seen.lock().insert(request, Some(outcome));
-                self.ended.notify_one();
+                running.end(outcome);
             }
             Ok(Action::Done)
         })
+    }
+}
+
+/// A run that has not ended. One that is cut off counts for nothing: it is tried again.
+struct Running<'a>(&'a Witness, Request);
+
+impl Running<'_> {
+    fn end(self, outcome: Outcome) {
+        self.0.seen.lock().insert(self.1.clone(), Some(outcome));
+        self.0.ended.notify_one();
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut seen = self.0.seen.lock();
+        if seen.get(&self.1).is_some_and(Option::is_none) {
+            seen.remove(&self.1);
+        }
     }
 }
 
