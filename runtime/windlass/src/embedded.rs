@@ -1,5 +1,5 @@
 //! The files that the program carries: the contract with guests, the SDKs, the templates of new projects. Entry points: [`below`]
-//! and [`file`].
+//! and [`file()`].
 
 /// Paths as in the repository, but for `templates`, which stands for `runtime/windlass/templates`; and contents.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

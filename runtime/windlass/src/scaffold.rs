@@ -1,4 +1,4 @@
-//! Writes new guest projects: a template, and the SDK that it is built with. Entry point: [`write`].
+//! Writes new guest projects: a template, and the SDK that it is built with. Entry point: [`write()`].
 
 mod rust;
 
