@@ -27,7 +27,7 @@ mod next {
 /// A native build has no host that could tell.
 #[cfg(not(target_arch = "wasm32"))]
 mod next {
-    pub fn uptime_ms() -> u32 {
+    pub(crate) fn uptime_ms() -> u32 {
         0
     }
 }
