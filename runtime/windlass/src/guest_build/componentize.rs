@@ -28,7 +28,7 @@ pub(super) async fn componentize(
             let bytes = encode(module, &wit, world).map_err(|error| BuildError::Component {
                 module: core,
                 world,
-                why: format!("{error:#}"),
+                why: explained(format!("{error:#}")),
             })?;
             std::fs::write(&component, bytes).map_err(io_error(&component))
         };
@@ -42,6 +42,16 @@ pub(super) async fn componentize(
             why: error.to_string(),
         }),
     }
+}
+
+/// The reason, with what to do where the module calls what its world has not.
+fn explained(why: String) -> String {
+    if !why.contains("windlass:runtime/fleet@") {
+        return why;
+    }
+    format!(
+        "{why}; a guest that reaches other clusters has world = \"fleet-reconcile\" (or mapped-fleet-reconcile) in windlass.toml"
+    )
 }
 
 fn encode(module: Vec<u8>, wit: &Path, world: World) -> anyhow::Result<Vec<u8>> {
@@ -102,6 +112,19 @@ fn number(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_module_that_reaches_other_clusters_without_their_world_is_told_which_has_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let core = folder.path().join("core.wasm");
+        let module: &[u8] = b"\0asm\x01\0\0\0\
+            \x01\x05\x01\x60\x01\x7f\0\
+            \x02\x28\x01\x1cwindlass:runtime/fleet@0.1.0\x07unknown\0\0";
+        std::fs::write(&core, module).unwrap();
+        let error = componentize(folder.path(), &core, World::Reconcile).await;
+        let said = error.unwrap_err().to_string();
+        assert!(said.contains("world = \"fleet-reconcile\""), "{said}");
+    }
 
     #[tokio::test]
     async fn a_module_without_the_exports_of_its_world_is_told() {

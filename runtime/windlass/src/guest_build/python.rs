@@ -51,6 +51,8 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     }
     let componentizer = componentizer(folder).await?;
     let mut tool = Tool::new(&componentizer, folder, remedy())
+        // What a guest's modules raise is told, and not from where in the tool.
+        .without_env("RUST_BACKTRACE")
         .args(["--quiet", "--wit-path"])
         .arg(wit)
         .args(["--world", settings.world.name(), "componentize"])
