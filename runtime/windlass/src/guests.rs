@@ -2,6 +2,7 @@
 
 use crate::engine;
 use crate::kinds::{Ceiling, Effective, Impersonate, ReconcilerSpec, RuleSpec, TenantSpec};
+use crate::output::Tone;
 use crate::roster::Roster;
 use anyhow::Result;
 use sha2::{Digest as _, Sha256};
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_fleet::controller::{Controller, ControllerOptions};
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
@@ -18,6 +20,9 @@ use windlass_sandbox::{
     CustomResource, Guest, GuestOptions, Inspection, Limits, LoadError, Options, Revision, Sandbox,
     Source, Tenant,
 };
+
+/// How long people wait without a word.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The SHA-256 of a component, printed in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -321,12 +326,23 @@ pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision
             ),
             _ => anyhow::anyhow!("{}: cannot be read: {error}", path.display()),
         })?;
-    Ok(sandbox
-        .load(Source::Bytes {
-            name: path.display().to_string(),
-            bytes,
-        })
-        .await?)
+    let source = Source::Bytes {
+        name: path.display().to_string(),
+        bytes,
+    };
+    Ok(told_if_slow(sandbox.load(source)).await?)
+}
+
+/// The load, which is told when it takes a moment: a component that brings its language's engine is compiled for seconds.
+async fn told_if_slow<T>(load: impl Future<Output = T>) -> T {
+    tokio::pin!(load);
+    match tokio::time::timeout(MOMENT, &mut load).await {
+        Ok(loaded) => loaded,
+        Err(_) => {
+            anstream::eprintln!("{}", Tone::Dim.paint("compiling the component"));
+            load.await
+        }
+    }
 }
 
 /// The rules of a reconciler under the terms of its tenant.

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 /// Where the SDK is in a project.
 const SDK: &str = "sdk";
 
-/// Folders of an SDK for those who work on it.
-const OWN_TESTS: [&str; 2] = ["test/", "tests/"];
+/// What of an SDK is for those who work on it: folders, ends of names, files.
+const OWN_FOLDERS: [&str; 2] = ["test/", "tests/"];
+const OWN_ENDS: [&str; 1] = ["_test.go"];
+const OWN_FILES: [&str; 3] = [".clang-format", "Makefile", "bindings"];
 
 /// The longest name of a Reconciler, which is called as its project.
 const LONGEST_NAME: usize = 63;
@@ -97,8 +99,7 @@ fn holds_something(folder: &Path) -> bool {
 /// The files of the SDK, with the contract.
 fn sdk(lang: Lang) -> Result<Vec<(String, Cow<'static, [u8]>)>> {
     let mut files = Vec::new();
-    let of_use = |path: &str| !OWN_TESTS.iter().any(|tests| path.starts_with(tests));
-    for (path, bytes) in embedded::below(lang.sdk()).filter(|(path, _)| of_use(path)) {
+    for (path, bytes) in embedded::below(lang.sdk()).filter(|(path, _)| is_for_projects(path)) {
         let bytes = match (lang, path) {
             (Lang::Rust, "Cargo.toml") => Cow::Owned(rust::manifest(bytes)?.into_bytes()),
             _ => Cow::Borrowed(bytes),
@@ -112,6 +113,12 @@ fn sdk(lang: Lang) -> Result<Vec<(String, Cow<'static, [u8]>)>> {
         }
     }
     Ok(files)
+}
+
+fn is_for_projects(path: &str) -> bool {
+    !OWN_FOLDERS.iter().any(|folder| path.starts_with(folder))
+        && !OWN_ENDS.iter().any(|end| path.ends_with(end))
+        && !OWN_FILES.contains(&path)
 }
 
 /// The name of a project: the last part of its path.
@@ -187,6 +194,14 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_project_has_of_its_sdk_what_it_is_built_and_tested_with() {
+        assert!(is_for_projects("src/lib.rs") && is_for_projects("testing/windlass_test.c"));
+        for own in ["tests/test_script.py", "windlass_test.go", "Makefile"] {
+            assert!(!is_for_projects(own), "{own}");
         }
     }
 
