@@ -1,5 +1,7 @@
-//! The examples on real API servers, with credentials that may do what `windlass rbac` prints and nothing else.
+//! The examples on real API servers, with credentials that may do what `windlass rbac` prints and nothing else; and the one that is
+//! about languages in memory.
 
+use crate::languages;
 use crate::project::Project;
 use crate::running::{SOON, ask};
 use anyhow::{Context, Result, ensure};
@@ -457,5 +459,30 @@ async fn the_role_for_a_guest_that_records_events_lets_it_record_them() -> Resul
         }))
     })
     .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn five_tenants_do_the_same_job_in_five_languages() -> Result<()> {
+    let tools = ["cargo", "npm", "python3", "go"];
+    if !languages::has_tools(&tools, "the example polyglot") {
+        return Ok(());
+    }
+    let folder = windlass_harness::repository().join("examples/polyglot");
+    let tested = languages::windlass(&folder, ["test"]).await?;
+    let tested = tested.expect_code(0)?.stdout;
+    ensure!(
+        tested.contains("greetings") && tested.contains("passed"),
+        "{tested}"
+    );
+
+    let idle = "dev --admin 127.0.0.1:0 --exit-when-idle --output json";
+    let ran = languages::windlass(&folder, idle.split(' ')).await?;
+    let report: Json = serde_json::from_str(&ran.expect_code(0)?.stdout)?;
+    let clusters = report["clusters"].as_array().context("clusters")?;
+    ensure!(
+        clusters.len() == 3 && clusters.iter().all(|of| of["changes"] == 5),
+        "a greeting in each language: {report}"
+    );
     Ok(())
 }

@@ -97,7 +97,8 @@ async fn a_guest_in_go_runs_from_an_empty_folder() -> Result<()> {
 }
 
 async fn from_an_empty_folder(language: &Language) -> Result<()> {
-    if !has_tools(language) {
+    let what = format!("a guest in {} from an empty folder", language.lang);
+    if !has_tools(language.tools, &what) {
         return Ok(());
     }
     let outside = Project::new()?;
@@ -164,26 +165,26 @@ async fn from_an_empty_folder(language: &Language) -> Result<()> {
     Ok(())
 }
 
-/// Whether the machine has what the language needs. A run that asked for everything must not pass without.
-fn has_tools(language: &Language) -> bool {
+/// Whether the machine has these tools, which `what` needs. A run that asked for everything must not pass without.
+pub(crate) fn has_tools(tools: &[&str], what: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found =
         |tool: &&str| std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file());
-    let Some(missing) = language.tools.iter().find(|tool| !found(tool)) else {
+    let Some(missing) = tools.iter().find(|tool| !found(tool)) else {
         return true;
     };
-    let lang = language.lang;
     assert!(
         std::env::var(testenv::VARIABLE).is_err(),
-        "{missing} is needed to try --lang {lang}"
+        "{missing} is needed to try {what}"
     );
     // Not `eprintln!`: the test framework would swallow it, as the test passes.
-    let line = format!("NOT RUN: a guest in {lang} from an empty folder (needs {missing})\n");
+    let line = format!("NOT RUN: {what} (needs {missing})\n");
     drop(std::io::stderr().write_all(line.as_bytes()));
     false
 }
 
-async fn windlass<A: AsRef<OsStr>>(
+/// Runs the program as [`run`] runs tools.
+pub(crate) async fn windlass<A: AsRef<OsStr>>(
     folder: &Path,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Finished> {
