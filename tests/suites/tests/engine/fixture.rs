@@ -23,7 +23,7 @@ use windlass_fleet::{
 use windlass_harness::eventually::Seen;
 
 /// How long anything may take before a test fails.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")

@@ -28,7 +28,7 @@ use windlass_sandbox::{
 };
 
 /// How long anything may take before a test fails.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The engine and the guests' threads of all tests of this process.
 /// Guests that compute at once: the guests of all tests share them, and some of these do nothing but loop.
