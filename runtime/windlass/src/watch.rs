@@ -31,7 +31,7 @@ pub(crate) enum Target {
     File(PathBuf),
     /// The files directly in a folder.
     Folder(PathBuf),
-    /// Everything below a folder, but `target`, `node_modules`, `__pycache__` and what begins with a dot.
+    /// Everything below a folder, but `target`, `node_modules`, `__pycache__`, logs and what begins with a dot.
     Tree(PathBuf),
 }
 
@@ -237,9 +237,10 @@ impl Target {
     }
 }
 
-/// Whether a file or folder of this name in a source folder is none of the source: hidden, or made by tools.
+/// Whether a file or folder of this name in a source folder is none of the source: hidden, or made by tools. A log that is written into
+/// the folder would otherwise have what it tells of done again for ever.
 pub(crate) fn is_left_by_tools(name: &str) -> bool {
-    name.starts_with('.') || BUILT.contains(&name)
+    name.starts_with('.') || name.ends_with(".log") || BUILT.contains(&name)
 }
 
 /// The folder of a file; that of a bare name is the current one.
@@ -350,6 +351,7 @@ mod tests {
             "/g/target/x",
             "/g/.windlass/guest.wasm",
             "/g/src/.lib.rs.swp",
+            "/g/dev.log",
             "/elsewhere",
         ] {
             assert!(!tree.covers(Path::new(path)), "{path}");
