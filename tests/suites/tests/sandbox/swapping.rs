@@ -108,7 +108,7 @@ async fn a_full_queue_of_a_guest_that_never_returns_is_worked_off_by_the_next_on
         .limits(|limits| limits.timeout = Duration::from_secs(1)) // the next guest's too, on a busy machine
         .run()
         .await?;
-    let names: Vec<String> = (0..200).map(|number| format!("o{number}")).collect();
+    let names: Vec<String> = (0..60).map(|number| format!("o{number}")).collect();
     for name in &names {
         stage.put("alpha", config_map(name, json!({})))?;
     }
