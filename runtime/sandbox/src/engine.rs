@@ -11,6 +11,7 @@ use crate::cache::{Cache, CacheError};
 use crate::call::Call;
 use crate::options::Options;
 use crate::pool::{Place, Pool};
+use crate::runtime::all_but_one;
 use crate::session::Session;
 use crate::share::Processors;
 use crate::spare::Spares;
@@ -230,13 +231,6 @@ impl Drop for Sweeper {
     }
 }
 
-/// How many calls may compute at once beside what has to go on meanwhile: watches, transport, leases, probes.
-fn all_but_one() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    (processors - 1).max(1)
-}
-
-/// The functions of the contract.
 fn linker(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<Call>> {
     let mut linker = without_clock(engine, with_fleet)?;
     clock::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;

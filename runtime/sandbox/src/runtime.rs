@@ -33,14 +33,13 @@ pub struct GuestRuntime {
 }
 
 impl GuestRuntime {
-    /// Starts the threads; `None`: one per core.
+    /// Starts the threads; `None`: one for each processor but one, at least one, as [`crate::Options::processors`] has calls compute.
     ///
     /// # Errors
     /// When the system gives no threads.
     pub fn new(threads: Option<usize>) -> std::io::Result<Self> {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = Builder::new_multi_thread()
-            .worker_threads(threads.unwrap_or_else(cores).max(1))
+            .worker_threads(threads.unwrap_or_else(all_but_one).max(1))
             .thread_name("windlass-guest")
             .on_thread_start(|| stand_back(Standing::Guest))
             // A guest computes for a millisecond between two looks: by the defaults a new call would wait for dozens of them.
@@ -62,6 +61,12 @@ impl GuestRuntime {
     pub fn handle(&self) -> &Handle {
         self.runtime.as_ref().expect("there until dropped").handle()
     }
+}
+
+/// How many threads may compute for guests beside what has to go on meanwhile: watches, transport, leases, probes.
+pub(crate) fn all_but_one() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors - 1).max(1)
 }
 
 /// Lowers the priority of the thread that calls it. Where the system does not allow it, all threads are equal.
