@@ -5,7 +5,7 @@
 //! neither credit nor debt for the time when it wanted nothing. A capped tenant has a bucket of time besides, and comes only while
 //! there is some in it.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use windlass_fleet::TenantName;
 
@@ -15,10 +15,17 @@ const PERIOD: Duration = Duration::from_millis(100);
 const SCALE: u128 = 1000;
 /// Tenants that are remembered while they want nothing; beyond, those that nothing has to be remembered of are forgotten.
 const REMEMBERED: usize = 64;
+/// Longest time after which a pause for a cap is looked at again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
-/// A place in a tenant's line.
+/// A place in a tenant's line; the least comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket(u64);
+pub(super) struct Ticket {
+    /// Not one of those that come before others of their tenant.
+    ordinary: bool,
+    /// Grows from one who asks to the next.
+    number: u64,
+}
 
 /// Who asks for a turn.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +54,12 @@ pub(super) struct Turns<W> {
     horizon: u128,
     last_ticket: u64,
     tenants: HashMap<TenantName, Tenant<W>>,
+    /// Tenants at which they are looked over for some to forget.
+    crowd: usize,
+    /// The tenants that wait and may compute, by virtual time, then by who waits longest.
+    ready: BTreeSet<(u128, u64, TenantName)>,
+    /// Those that wait for their cap, by when it lets them.
+    paused: BTreeSet<(Instant, TenantName)>,
 }
 
 #[derive(Debug)]
@@ -56,9 +69,21 @@ struct Tenant<W> {
     bucket: Option<Bucket>,
     /// Turns given and not ended.
     given: usize,
-    line: VecDeque<(Ticket, W)>,
+    line: BTreeMap<Ticket, W>,
     /// Turns given to who waited and does not know yet.
     called: BTreeSet<Ticket>,
+    stand: Stand,
+}
+
+/// Where a tenant stands among those that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// Nobody of it waits.
+    Nowhere,
+    /// In [`Turns::ready`], by its virtual time and the number of its first ticket.
+    Ready(u128, u64),
+    /// In [`Turns::paused`].
+    Paused(Instant),
 }
 
 /// Time that a capped tenant may use, in nanoseconds of a processor.
@@ -97,6 +122,14 @@ impl Bucket {
         self.left = (self.left + self.earns(passed)).min(self.most());
         self.at = self.at.max(now);
     }
+
+    /// When there will be some in it, if nothing is taken meanwhile.
+    fn due(&self) -> Instant {
+        let missing = u128::try_from(1 - self.left).unwrap_or(0);
+        let time = (missing * 1000).div_ceil(u128::from(self.cap.max(1)));
+        let time = u64::try_from(time).map_or(LONGEST_PAUSE, Duration::from_nanos);
+        self.at + time.min(LONGEST_PAUSE)
+    }
 }
 
 impl<W> Tenant<W> {
@@ -106,8 +139,9 @@ impl<W> Tenant<W> {
             virtual_time: 0,
             bucket: cap.map(|cap| Bucket::full(cap, now)),
             given: 0,
-            line: VecDeque::new(),
+            line: BTreeMap::new(),
             called: BTreeSet::new(),
+            stand: Stand::Nowhere,
         }
     }
 
@@ -170,6 +204,9 @@ impl<W: Clone> Turns<W> {
             horizon: 0,
             last_ticket: 0,
             tenants: HashMap::new(),
+            crowd: REMEMBERED,
+            ready: BTreeSet::new(),
+            paused: BTreeSet::new(),
         }
     }
 
@@ -178,7 +215,8 @@ impl<W: Clone> Turns<W> {
     pub(super) fn ask(&mut self, claim: &Claim<'_>, waker: &W, now: Instant) -> Option<Ticket> {
         let (floor, quantum) = (self.floor, self.quantum);
         // While somebody may compute and has not, a newcomer waits for its turn as they do.
-        let free = self.given < self.width && !self.somebody_may(now);
+        self.look_at_paused(now);
+        let free = self.given < self.width && self.ready.is_empty();
         let tenant = self.tenant(claim, now);
         if free && tenant.line.is_empty() && tenant.may(now) {
             let start = tenant.start(floor, quantum);
@@ -189,15 +227,14 @@ impl<W: Clone> Turns<W> {
             tenant.virtual_time = tenant.virtual_time.max(floor);
         }
         self.last_ticket += 1;
-        let ticket = Ticket(self.last_ticket);
-        let place = (ticket, waker.clone());
+        let ticket = Ticket {
+            ordinary: !claim.first,
+            number: self.last_ticket,
+        };
         if let Some(tenant) = self.tenants.get_mut(claim.tenant) {
-            if claim.first {
-                tenant.line.push_front(place);
-            } else {
-                tenant.line.push_back(place);
-            }
+            tenant.line.insert(ticket, waker.clone());
         }
+        self.stand(claim.tenant, now);
         Some(ticket)
     }
 
@@ -209,8 +246,8 @@ impl<W: Clone> Turns<W> {
         if tenant.called.remove(&ticket) {
             return true;
         }
-        if let Some(place) = tenant.line.iter_mut().find(|(of, _)| *of == ticket) {
-            place.1 = waker.clone();
+        if let Some(place) = tenant.line.get_mut(&ticket) {
+            *place = waker.clone();
         }
         false
     }
@@ -224,6 +261,7 @@ impl<W: Clone> Turns<W> {
             self.horizon = self.horizon.max(tenant.virtual_time);
             self.given -= 1;
         }
+        self.stand(tenant, now);
         let due = self.pass(now);
         if self.given == 0 && due.is_empty() {
             // Nobody computes: whoever comes next begins beside the others, whatever they used.
@@ -237,6 +275,7 @@ impl<W: Clone> Turns<W> {
         if let Some(tenant) = self.tenants.get_mut(tenant) {
             tenant.pay(used, now);
         }
+        self.stand(tenant, now);
     }
 
     /// Gives up a place in the line, or the turn that came meanwhile. Returns who is to be woken.
@@ -248,24 +287,32 @@ impl<W: Clone> Turns<W> {
         if tenant.called.remove(&ticket) {
             return self.end(name, Duration::ZERO, now);
         }
-        tenant.line.retain(|(of, _)| *of != ticket);
+        tenant.line.remove(&ticket);
+        self.stand(name, now);
         Vec::new()
     }
 
     /// Gives the turns that are free, as time has passed. Returns who is to be woken.
     #[must_use]
     pub(super) fn pass(&mut self, now: Instant) -> Vec<W> {
+        self.look_at_paused(now);
         let mut due = Vec::new();
         while self.given < self.width {
-            let (floor, quantum) = (self.floor, self.quantum);
-            let Some(tenant) = self.next(now) else { break };
-            let Some((ticket, waker)) = tenant.line.pop_front() else {
+            let Some((_, _, name)) = self.ready.first() else {
+                break;
+            };
+            let (name, floor, quantum) = (name.clone(), self.floor, self.quantum);
+            let Some(tenant) = self.tenants.get_mut(&name) else {
+                break;
+            };
+            let Some((ticket, waker)) = tenant.line.pop_first() else {
                 break;
             };
             tenant.called.insert(ticket);
             let start = tenant.start(floor, quantum);
             self.began(start);
             due.push(waker);
+            self.stand(&name, now);
         }
         due
     }
@@ -275,25 +322,56 @@ impl<W: Clone> Turns<W> {
         self.floor = self.floor.max(start);
     }
 
-    /// The tenant that comes next: of those that wait and may, the one with the least virtual time, then who waits longest.
-    fn next(&mut self, now: Instant) -> Option<&mut Tenant<W>> {
+    /// Puts a tenant where it stands after a change of it, so that who comes next is found without looking at all.
+    fn stand(&mut self, name: &TenantName, now: Instant) {
         let floor = self.floor;
-        let waiting = self.tenants.values_mut().filter_map(|tenant| {
-            let first = tenant.line.front()?.0;
+        let Some(tenant) = self.tenants.get_mut(name) else {
+            return;
+        };
+        let before = tenant.stand;
+        let may = tenant.may(now);
+        tenant.stand = match (tenant.line.keys().next(), &tenant.bucket) {
+            (None, _) => Stand::Nowhere,
+            (Some(first), None) => Stand::Ready(tenant.virtual_time, first.number),
             // A cap's pause earns nothing beside the others: its virtual time counts from the floor on.
-            let from = tenant.virtual_time.max(match tenant.bucket {
-                Some(_) => floor,
-                None => 0,
-            });
-            tenant.may(now).then_some(((from, first), tenant))
-        });
-        waiting
-            .min_by_key(|(order, _)| *order)
-            .map(|(_, tenant)| tenant)
+            (Some(first), Some(_)) if may => {
+                Stand::Ready(tenant.virtual_time.max(floor), first.number)
+            }
+            (Some(_), Some(bucket)) => Stand::Paused(bucket.due()),
+        };
+        if tenant.stand == before {
+            return;
+        }
+        let after = tenant.stand;
+        match before {
+            Stand::Nowhere => {}
+            Stand::Ready(time, first) => {
+                self.ready.remove(&(time, first, name.clone()));
+            }
+            Stand::Paused(until) => {
+                self.paused.remove(&(until, name.clone()));
+            }
+        }
+        match after {
+            Stand::Nowhere => {}
+            Stand::Ready(time, first) => {
+                self.ready.insert((time, first, name.clone()));
+            }
+            Stand::Paused(until) => {
+                self.paused.insert((until, name.clone()));
+            }
+        }
     }
 
-    fn somebody_may(&mut self, now: Instant) -> bool {
-        self.next(now).is_some()
+    /// Lets those compute again whose caps do.
+    fn look_at_paused(&mut self, now: Instant) {
+        while let Some((until, name)) = self.paused.first() {
+            if *until > now {
+                return;
+            }
+            let name = name.clone();
+            self.stand(&name, now);
+        }
     }
 
     fn tenant(&mut self, claim: &Claim<'_>, now: Instant) -> &mut Tenant<W> {
@@ -309,9 +387,10 @@ impl<W: Clone> Turns<W> {
         tenant
     }
 
-    /// Forgets tenants that want nothing and of which nothing has to be remembered.
+    /// Forgets tenants that want nothing and of which nothing has to be remembered. They are looked over again once there are twice
+    /// as many as were left.
     fn forget(&mut self, now: Instant) {
-        if self.tenants.len() < REMEMBERED {
+        if self.tenants.len() < self.crowd {
             return;
         }
         let floor = self.floor;
@@ -323,6 +402,7 @@ impl<W: Clone> Turns<W> {
             });
             !tenant.wants_nothing() || owes || short
         });
+        self.crowd = (2 * self.tenants.len()).max(REMEMBERED);
     }
 }
 

@@ -257,13 +257,31 @@ fn who_comes_first_of_its_tenant_does_not_pass_another_tenant() {
     };
     let ticket = machine.turns.ask(&claim, &99, machine.now).unwrap();
     let line = &machine.turns.tenants[&name("a")].line;
-    assert_eq!(line.front().map(|(of, _)| *of), Some(ticket));
+    assert_eq!(line.keys().next(), Some(&ticket));
     assert_eq!(machine.turns.given, 1);
 }
 
-/// What holds whatever happens: no more turns than there are, none given that is not counted, and none kept back while somebody
-/// who waits may have it.
+/// Who comes next, found by looking at everybody: of the tenants that wait and may, the one with the least virtual time, then who
+/// waits longest.
+fn next_of_all(turns: &mut Turns<usize>, now: Instant) -> Option<TenantName> {
+    let floor = turns.floor;
+    let waiting = turns.tenants.iter_mut().filter_map(|(name, tenant)| {
+        let first = tenant.line.keys().next()?.number;
+        let from = match tenant.bucket {
+            Some(_) => tenant.virtual_time.max(floor),
+            None => tenant.virtual_time,
+        };
+        tenant.may(now).then(|| ((from, first), name.clone()))
+    });
+    waiting.min().map(|(_, name)| name)
+}
+
+/// What holds whatever happens: no more turns than there are, none given that is not counted, none kept back while somebody who
+/// waits may have it, and the next one as somebody who looks at all tenants would choose it.
 fn check(machine: &mut Machine) {
+    machine.turns.look_at_paused(machine.now);
+    let next = machine.turns.ready.first().map(|(.., name)| name.clone());
+    assert_eq!(next, next_of_all(&mut machine.turns, machine.now));
     let computing = machine.in_state(|call| call.state == State::Computing);
     assert_eq!(machine.turns.given, computing.len());
     assert!(machine.turns.given <= machine.turns.width);
@@ -340,4 +358,25 @@ fn tenants_that_want_nothing_are_forgotten() {
         machine.now += PERIOD;
     }
     assert!(machine.turns.tenants.len() <= REMEMBERED);
+}
+
+#[test]
+fn a_crowd_of_tenants_that_wait_makes_no_turn_slow() {
+    // Looking at all of them for each turn would take minutes.
+    let (mut machine, crowd) = (Machine::new(1), 20_000);
+    for tenant in 0..crowd {
+        let cap = (tenant % 2 == 0).then_some(1);
+        machine.calls(&format!("t{tenant}"), 1, cap, 1);
+        machine.ask(tenant);
+    }
+    let mut at = 0;
+    for _ in 0..3 * crowd {
+        machine.now += TURN;
+        let tenant = machine.calls[at].tenant.clone();
+        machine.calls[at].state = State::Idle;
+        let due = machine.turns.end(&tenant, TURN, machine.now);
+        machine.wake(due.clone());
+        machine.ask(at);
+        at = due[0];
+    }
 }
