@@ -78,16 +78,22 @@ impl Identity {
         }
     }
 
-    /// How long an API call has to wait for the rates of the guest and of its tenant.
-    fn delay(&self, patience: Duration) -> Result<Duration, ApiError> {
+    /// Takes the turns of an API call, the guest's and its tenant's, and tells how long it has to wait for both.
+    fn turns(&self, patience: Duration) -> Result<(Taken<'_>, Duration), ApiError> {
         let own = self.request_turn(patience).ok_or_else(|| {
             self.hit(Limit::RequestRate);
             too_many("limits.requestsPerSecond", patience)
         })?;
+        let mut taken = Taken {
+            identity: self,
+            own: true,
+            shared: false,
+        };
         let shared = self.tenant.request_turn(patience).ok_or_else(|| {
             self.hit(Limit::TenantRequestRate);
             too_many("the tenant's limits.requestsPerSecond", patience)
         })?;
+        taken.shared = true;
         for (wait, limit) in [
             (own, Limit::RequestRate),
             (shared, Limit::TenantRequestRate),
@@ -96,23 +102,29 @@ impl Identity {
                 self.hit(limit);
             }
         }
-        Ok(own.max(shared))
+        Ok((taken, own.max(shared)))
     }
 
     async fn enter(&self, patience: Duration) -> Result<Admission, ApiError> {
         let began = tokio::time::Instant::now();
-        let delay = self.delay(patience)?;
+        let (turns, delay) = self.turns(patience)?;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
         let line = match self.tenant.request() {
-            Ok(permit) => return Ok(Box::new(permit)),
+            Ok(permit) => {
+                turns.use_up();
+                return Ok(Box::new(permit));
+            }
             Err(line) => line,
         };
         self.hit(Limit::TenantRequests);
         let waited = tokio::time::timeout_at(began + patience, line.acquire_owned()).await;
         match waited {
-            Ok(Ok(permit)) => Ok(Box::new(permit)),
+            Ok(Ok(permit)) => {
+                turns.use_up();
+                Ok(Box::new(permit))
+            }
             // The semaphore is never closed.
             Ok(Err(_)) | Err(_) => {
                 let most = self.tenant.most_requests();
@@ -121,6 +133,34 @@ impl Identity {
                 );
                 Err(ApiError::host(ApiCode::LimitExceeded, message))
             }
+        }
+    }
+}
+
+/// Turns of an API call that has not begun. Dropped, they are given back: the call was refused elsewhere, or nobody waits for it any
+/// more.
+struct Taken<'a> {
+    identity: &'a Identity,
+    own: bool,
+    shared: bool,
+}
+
+impl Taken<'_> {
+    /// The call begins.
+    fn use_up(mut self) {
+        (self.own, self.shared) = (false, false);
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if self.own
+            && let Some(bucket) = &mut *self.identity.requests.lock()
+        {
+            bucket.give_back();
+        }
+        if self.shared {
+            self.identity.tenant.give_back_turn();
         }
     }
 }
@@ -203,5 +243,40 @@ mod tests {
             "{refused}"
         );
         assert_eq!(identity.ledger().hits()["requestsPerSecond"], 1);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_its_tenant_refuses_costs_the_guest_no_turn() {
+        let rate = |per_second| Some(Rate { per_second });
+        let limits = Limits {
+            requests_per_second: rate(3),
+            ..Limits::default()
+        };
+        let tenant = TenantLimits {
+            requests_per_second: rate(1),
+            requests_in_flight: 1,
+            ..TenantLimits::default()
+        };
+        let identity = identity(limits, &tenant);
+        let held = identity.admit(Duration::ZERO).await.ok().unwrap();
+        for _ in 0..10 {
+            let refused = identity.admit(Duration::ZERO).await.err().unwrap();
+            assert!(refused.message.contains("the tenant's"), "{refused}");
+        }
+        // Nor does one that is refused for those under way, or given up while it waits.
+        identity.tenant.set_limits(&TenantLimits {
+            requests_per_second: rate(1000),
+            ..tenant
+        });
+        for _ in 0..10 {
+            assert!(identity.admit(Duration::ZERO).await.is_err());
+            let mut waits = identity.admit(Duration::from_secs(30));
+            assert!(futures::poll!(&mut waits).is_pending());
+        }
+        drop(held);
+        for _ in 0..2 {
+            assert!(identity.admit(Duration::ZERO).await.is_ok());
+        }
+        assert_eq!(identity.ledger().hits().get("requestsPerSecond"), None);
     }
 }

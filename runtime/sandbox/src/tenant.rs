@@ -126,6 +126,13 @@ impl Tenant {
         }
     }
 
+    /// Gives back the turn of an API call that does not begin.
+    pub(crate) fn give_back_turn(&self) {
+        if let Some(bucket) = &mut *self.rate.lock() {
+            bucket.give_back();
+        }
+    }
+
     /// Leave for one API call, if there is any at once; otherwise, where to wait for it.
     pub(crate) fn request(&self) -> Result<OwnedSemaphorePermit, Arc<Semaphore>> {
         let requests = self.requests.load_full();

@@ -57,6 +57,11 @@ impl Bucket {
         self.left -= f64::from(count);
         Some(wait)
     }
+
+    /// Gives back the turn of a call that does not begin.
+    pub fn give_back(&mut self) {
+        self.left = (self.left + 1.0).min(f64::from(self.limit.burst));
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +101,16 @@ mod tests {
             assert_eq!(bucket.take(now, Duration::from_millis(500)), None);
         }
         assert_eq!(bucket.take(now, PATIENT), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_turn_that_is_given_back_is_another_ones_and_never_more_than_a_burst() {
+        let (mut bucket, now) = bucket(1.0, 2);
+        assert_eq!(bucket.take(now, PATIENT), Some(Duration::ZERO));
+        bucket.give_back();
+        bucket.give_back();
+        let free = (0..5).filter(|_| bucket.take(now, Duration::ZERO).is_some());
+        assert_eq!(free.count(), 2);
     }
 
     #[test]
