@@ -147,6 +147,12 @@ impl Source {
         self.what.watch.enqueue == Enqueue::Primary
     }
 
+    /// Where its events go now: a sink for each store.
+    fn sinks(&self) -> Vec<Arc<SourceSink>> {
+        let subscriptions = self.subscriptions.lock();
+        subscriptions.iter().map(|of| of.sink.clone()).collect()
+    }
+
     /// Holds on those of its caches that another watch in its place would use too.
     fn caches_for(&self, what: &What) -> Vec<StoreUse> {
         let subscriptions = self.subscriptions.lock();
@@ -321,8 +327,9 @@ impl Task {
     /// Follows the stores of the watch. Returns whether to go on, with such stores as were refused; if not, the kind is not served
     /// any more.
     async fn follow(&self, backend: &Arc<Backend>, resource: &Arc<Resource>) -> bool {
+        let known = self.sinks();
         let refused = self.subscribe(backend, resource).err();
-        self.succeed();
+        self.succeed(&known, !matches!(refused, Some(NoStore::Crowded(_))));
         let again = match &refused {
             Some(NoStore::Crowded(_)) => ASK_AGAIN,
             // What is not granted stays so for as long as the watch lives.
@@ -455,31 +462,26 @@ impl Task {
         Ok(())
     }
 
-    /// The watch has its caches: the ones before it end, and what they were to tell still is told here.
-    fn succeed(&self) {
+    /// The watch has more caches than those it knew: what the watches before it were to tell still is told there. Once it has `all`,
+    /// those before it end.
+    fn succeed(&self, known: &[Arc<SourceSink>], all: bool) {
         let Some(source) = self.source.upgrade() else {
             return;
         };
-        let start = std::mem::take(&mut *source.start.lock());
-        let sinks = self.sinks();
-        for left in &start.left {
-            let of_namespace = sinks.iter().find(|sink| sink.namespace == left.namespace);
-            if let Some(heir) = of_namespace.or(sinks.first()) {
-                heir.inherit(left);
-            }
-        }
+        let mut start = source.start.lock();
+        let mut heirs = source.sinks();
+        heirs.retain(|sink| !known.iter().any(|known| Arc::ptr_eq(known, sink)));
+        start.tell(&heirs);
         // Only now: what came in between was told to both.
+        let done = all.then(|| start.succeed());
         drop(start);
+        drop(done);
     }
 
-    /// Where the watch's events go now: a sink for each store.
+    /// Where the watch's events go now.
     fn sinks(&self) -> Vec<Arc<SourceSink>> {
-        let Some(source) = self.source.upgrade() else {
-            return Vec::new();
-        };
-        let subscriptions = source.subscriptions.lock();
-        let sinks = subscriptions.iter().map(|of| of.sink.clone());
-        sinks.collect()
+        let source = self.source.upgrade();
+        source.map(|source| source.sinks()).unwrap_or_default()
     }
 
     /// The store to use: one of everything if there is one, else one of the namespace. A watch's selector filters its source; it

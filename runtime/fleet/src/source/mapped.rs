@@ -108,15 +108,14 @@ impl MappedEvents {
         waiting.events.is_empty() && waiting.mapping.is_none()
     }
 
-    /// Takes out everything that has not been mapped, for who goes on with it.
-    pub(super) fn leave(&self) -> Vec<Change> {
-        let mut waiting = self.waiting.lock();
-        let mapping = waiting.mapping.take();
-        let events = std::mem::take(&mut waiting.events).into_iter();
-        let left = mapping.into_iter().chain(events);
-        left.map(|(_, event)| Change {
-            old: event.old,
-            new: event.new,
+    /// Everything that has not been mapped, for who goes on with it.
+    pub(super) fn left(&self) -> Vec<Change> {
+        let waiting = self.waiting.lock();
+        let mapping = waiting.mapping.iter().map(|(_, event)| event);
+        let left = mapping.chain(waiting.events.values());
+        left.map(|event| Change {
+            old: event.old.clone(),
+            new: event.new.clone(),
             initial: false,
         })
         .collect()
@@ -272,7 +271,7 @@ mod tests {
         }
         let (first, _) = events.waiting.lock().pop_after(None).unwrap();
         assert_eq!(&*first.name, "a", "its mapper is cut off");
-        let left = events.leave();
+        let left = events.left();
         let names: Vec<_> = left
             .iter()
             .map(|change| change.old.as_ref().unwrap().key().name)
@@ -281,7 +280,7 @@ mod tests {
             names.iter().map(|name| &**name).collect::<Vec<_>>(),
             ["a", "b"]
         );
-        assert!(events.is_idle());
+        assert_eq!(events.left().len(), 2, "for each who goes on with it");
     }
 
     #[test]

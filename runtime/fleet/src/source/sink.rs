@@ -151,9 +151,14 @@ impl SourceSink {
         }
     }
 
-    /// Tells what another sink of the watch was to tell still: the watch goes on here.
+    /// Whether it has more to tell than a list of its store would.
+    pub(crate) fn has_to_tell(&self) -> bool {
+        !self.missed.lock().is_empty() || !self.mapped.as_ref().is_none_or(MappedEvents::is_idle)
+    }
+
+    /// Tells what another sink was to tell still, as far as this one's watch selects it. Others may tell the rest.
     pub(crate) fn inherit(&self, other: &Self) {
-        let left = other.mapped.as_ref().map(MappedEvents::leave);
+        let left = other.mapped.as_ref().map(MappedEvents::left);
         for change in left.unwrap_or_default() {
             self.changed(&change);
         }

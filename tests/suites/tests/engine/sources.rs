@@ -348,6 +348,68 @@ async fn a_deletion_that_waits_for_its_mapper_outlives_the_replacement_of_its_co
     fleet.stop().await
 }
 
+/// Of several watches of a kind that are replaced together each goes on with what is its own, in whatever namespaces it looks then.
+#[tokio::test]
+async fn deletions_that_wait_for_mappers_of_several_watches_outlive_their_replacement() -> Result<()>
+{
+    let log = Arc::new(Log::default());
+    let with = |mapper: &Arc<Gated>, namespaces: &[&str]| -> Result<Controller> {
+        let resources = ["configmaps", "secrets"];
+        let grant = Grant::new([super::clients::rule(
+            &resources,
+            &["list", "watch"],
+            namespaces,
+        )]);
+        let builder = Controller::builder(ControllerName::new("test")?).grant(Arc::new(grant));
+        let mut watches = Vec::new();
+        for part in ["a", "b"] {
+            let mut watch = Watch::new(secret_kind(), Enqueue::Mapped(mapper.clone()));
+            let selector = windlass_fleet::selector::LabelSelector::parse(&format!("part={part}"));
+            watch.label_selector = Some(selector?);
+            watches.push(watch);
+        }
+        let builder = watches
+            .into_iter()
+            .fold(builder, |builder, watch| builder.watch(watch));
+        Ok(logging(builder, &log))
+    };
+    let first = Arc::new(Gated(AtomicBool::new(true)));
+    let controller = with(&first, &["*"])?;
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let all = [("a", "default"), ("b", "default"), ("b", "other")];
+    let of = |(part, namespace): (&str, &str)| format!("{part}-{namespace}");
+    fleet.apply("alpha", namespace("other"))?;
+    for (part, namespace) in all {
+        let mut labelled = secret(&of((part, namespace)), namespace);
+        labelled["metadata"]["labels"] = json!({"part": part});
+        fleet.apply("alpha", labelled)?;
+    }
+    fleet.engage("alpha").await?;
+    for each in all {
+        log.ran(&request("alpha", &of(each)), 1).await?;
+    }
+    super::keys::wait_idle(&fleet).await?;
+    first.0.store(false, Ordering::SeqCst);
+    for (part, namespace) in all {
+        delete(&fleet, "Secret", namespace, &of((part, namespace)))?;
+    }
+    wait("the deletions to wait", || {
+        let busy = fleet.handle.clusters()[0].objects;
+        Seen::of(busy, |left| *left == 0)
+    })
+    .await?;
+    let closed = Arc::new(Gated(AtomicBool::new(false)));
+    fleet.handle.put_controller(with(&closed, &["*"])?)?;
+    let open = Arc::new(Gated(AtomicBool::new(true)));
+    fleet
+        .handle
+        .put_controller(with(&open, &["default", "other"])?)?;
+    for each in all {
+        log.ran(&request("alpha", &of(each)), 2).await?;
+    }
+    fleet.stop().await
+}
+
 #[tokio::test]
 async fn an_object_that_stops_matching_counts_as_deleted() -> Result<()> {
     let log = Arc::new(Log::default());

@@ -29,6 +29,8 @@ impl Task {
             for subscription in &subscriptions {
                 subscription.sink.close();
             }
+            let sinks = subscriptions.iter().map(|of| of.sink.clone());
+            source.start.lock().leave(sinks);
             drop(subscriptions);
         }
     }

@@ -16,8 +16,8 @@ pub(super) struct Start {
     caches: Vec<StoreUse>,
     /// The watches before that see what it will see: they go on until it does.
     before: Vec<Arc<Source>>,
-    /// What the watches before have to tell still.
-    pub(super) left: Vec<Arc<SourceSink>>,
+    /// What the watches before have to tell still. Several watches may come after one, and each tells what is its own of it.
+    left: Vec<Arc<SourceSink>>,
 }
 
 impl Start {
@@ -31,23 +31,22 @@ impl Start {
 
     /// Has the watch come after another of its controller, which ends.
     pub(super) fn follow(&mut self, before: &Arc<Source>, what: &What) {
-        self.caches.extend(before.caches_for(what));
+        add(&mut self.caches, before.caches_for(what));
         let (old, new) = (&before.what.watch, &what.watch);
         let mapped = |enqueue: &Enqueue| matches!(enqueue, Enqueue::Mapped(_));
         let same = old.enqueue == new.enqueue || mapped(&old.enqueue) && mapped(&new.enqueue);
         if old.kind != new.kind || !same {
             return;
         }
-        let sinks = before.subscriptions.lock();
-        self.left.extend(sinks.iter().map(|of| of.sink.clone()));
-        drop(sinks);
-        // One that has not come so far itself hands on what it has.
-        let start = std::mem::take(&mut *before.start.lock());
-        self.caches.extend(start.caches);
-        self.left.extend(start.left);
-        let like = start.before.into_iter().chain([before.clone()]);
-        self.before
-            .extend(like.filter(|source| source.is_like(what)));
+        // One that has not come so far itself hands on what it has. Held until its sinks are known: it tells them what it has under
+        // this lock.
+        let start = before.start.lock();
+        let sinks = before.sinks();
+        add(&mut self.left, sinks.into_iter().chain(start.left.clone()));
+        add(&mut self.caches, start.caches.iter().cloned());
+        let like = start.before.iter().chain([before]);
+        let like = like.filter(|source| source.is_like(what)).cloned();
+        add(&mut self.before, like);
     }
 
     /// The watch has to wait for its kind: it keeps nobody waiting, and keeps what is to be told.
@@ -55,5 +54,32 @@ impl Start {
         self.pending = None;
         self.caches.clear();
         self.before.clear();
+    }
+
+    /// Sinks of the watch's own that end before all they were to tell was mapped.
+    pub(super) fn leave(&mut self, sinks: impl IntoIterator<Item = Arc<SourceSink>>) {
+        let unfinished = |sink: &Arc<SourceSink>| sink.has_to_tell();
+        add(&mut self.left, sinks.into_iter().filter(unfinished));
+    }
+
+    /// Has the watch's new sinks tell what is left. Each tells what it selects.
+    pub(super) fn tell(&self, heirs: &[Arc<SourceSink>]) {
+        for left in &self.left {
+            heirs.iter().for_each(|heir| heir.inherit(left));
+        }
+    }
+
+    /// The watch has all the caches that it is to have. What it held, to be let go without a lock.
+    pub(super) fn succeed(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}
+
+/// Adds those that are not there yet: a watch that is replaced again and again holds each once.
+fn add<T>(to: &mut Vec<Arc<T>>, more: impl IntoIterator<Item = Arc<T>>) {
+    for one in more {
+        if !to.iter().any(|there| Arc::ptr_eq(there, &one)) {
+            to.push(one);
+        }
     }
 }
