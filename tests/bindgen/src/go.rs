@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use wit_bindgen_go::Opts;
 use wit_parser::Resolve;
 
-/// Where the module keeps what only it may import.
-const INTERNAL: &str = "windlass.dev/windlass/internal";
+/// Where the SDK's module keeps what only it may import.
+pub(crate) const INTERNAL: &str = "windlass.dev/windlass/internal";
 
 /// The generic types and the memory that generated code stands on: the generator's own module, and the SDK's, whose memory
 /// is not collected while the host allocates in it.
@@ -41,11 +41,12 @@ struct World {
     exports: &'static str,
 }
 
-/// Writes the packages below `internal/bindings`. `gofmt` must be on the PATH.
-pub(crate) fn generate(wit: &Path, folder: &Path) -> Result<()> {
-    let mut files = packages(&ALL, wit)?;
+/// Writes the packages that are imported as `<module>/bindings`; they import what a guest exports as `<module>/exports`. `gofmt` must be on
+/// the PATH.
+pub(crate) fn generate(wit: &Path, folder: &Path, module: &str) -> Result<()> {
+    let mut files = packages(&ALL, wit, module)?;
     // The types are the same, so that only the exports are of interest.
-    let exports = packages(&MAPPER, wit)?.into_iter();
+    let exports = packages(&MAPPER, wit, module)?.into_iter();
     files.extend(exports.filter(|(path, _)| path.starts_with(MAPPER.exports)));
     for (path, bytes) in files {
         let path = folder.join(path);
@@ -56,7 +57,7 @@ pub(crate) fn generate(wit: &Path, folder: &Path) -> Result<()> {
 }
 
 /// A world's packages, by their paths.
-fn packages(world: &World, wit: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+fn packages(world: &World, wit: &Path, module: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut resolve = Resolve::default();
     let (mut package, _) = resolve.push_dir(wit)?;
     if let Some(text) = world.inline {
@@ -64,8 +65,8 @@ fn packages(world: &World, wit: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     let id = resolve.select_world(&[package], Some(world.name))?;
     let options = Opts {
-        pkg_name: Some(format!("{INTERNAL}/bindings")),
-        export_pkg_name: Some(format!("{INTERNAL}/exports")),
+        pkg_name: Some(format!("{module}/bindings")),
+        export_pkg_name: Some(format!("{module}/exports")),
         ..Opts::default()
     };
     let mut generated = wit_bindgen_core::Files::default();

@@ -1,5 +1,5 @@
 //! Generates the bindings that an SDK keeps beside its code: `windlass-bindgen c WIT WORLD FOLDER`, or
-//! `windlass-bindgen go WIT FOLDER`, for all worlds at once. Entry point: [`main`].
+//! `windlass-bindgen go WIT FOLDER [MODULE]`, for all worlds at once. Entry point: [`main`].
 
 mod go;
 
@@ -13,9 +13,16 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [language, wit, world, folder] = match arguments.as_slice() {
-        ["go", wit, folder] => return go::generate(Path::new(wit), Path::new(folder)),
+        ["go", wit, folder] => {
+            return go::generate(Path::new(wit), Path::new(folder), go::INTERNAL);
+        }
+        ["go", wit, folder, module] => {
+            return go::generate(Path::new(wit), Path::new(folder), module);
+        }
         [language, wit, world, folder] => [*language, *wit, *world, *folder],
-        _ => bail!("usage: windlass-bindgen c WIT WORLD FOLDER, or windlass-bindgen go WIT FOLDER"),
+        _ => bail!(
+            "usage: windlass-bindgen c WIT WORLD FOLDER, or windlass-bindgen go WIT FOLDER [MODULE]"
+        ),
     };
     let generator: Box<dyn WorldGenerator> = match language {
         // The build embeds the world itself. The file is called alike whatever the world is.

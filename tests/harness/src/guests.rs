@@ -1,4 +1,4 @@
-//! Components built from the sources under `guests/`. Entry points: [`guest`], [`javascript`], [`conformance`] and [`names`].
+//! Components built from the sources under `guests/`. Entry points: [`guest`], [`javascript`], [`conformance`], [`pinned`] and [`names`].
 
 use std::fs::File;
 use std::io::Write;
@@ -43,7 +43,7 @@ pub fn guest(name: &str) -> PathBuf {
 /// When a guest does not build or there is none of that name; or when npm is missing in a run that asked for everything
 /// ([`crate::testenv::VARIABLE`]): such a run must not pass.
 pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     if !has_npm() {
         assert!(
             std::env::var(crate::testenv::VARIABLE).is_err(),
@@ -54,13 +54,11 @@ pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
         drop(std::io::stderr().write_all(line.as_bytes()));
         return None;
     }
-    let built = BUILT.get_or_init(|| {
-        build_javascript(&crate::repository().join("guests")).map_err(|error| format!("{error:#}"))
-    });
-    let folder = match built {
-        Ok(folder) => folder,
-        Err(error) => panic!("the guests in JavaScript do not build: {error}"),
-    };
+    let built = BUILT.get_or_init(|| build_language("js").map_err(|error| format!("{error:#}")));
+    if let Err(error) = built {
+        panic!("the guests in JavaScript do not build: {error}");
+    }
+    let folder = crate::repository().join("guests/target/js");
     let path = folder.join(format!("{name}.wasm"));
     assert!(
         path.is_file(),
@@ -82,8 +80,25 @@ pub fn conformance(language: &str, test: &str) -> Result<Option<PathBuf>> {
     if language == "rust" {
         return Ok(Some(guest("conformance")));
     }
+    built(language, "conformance", test)
+}
+
+/// The guest of one of [`LANGUAGES`] that is pinned with a released contract in `tests/contract/<contract>`; as [`conformance`].
+///
+/// # Errors
+/// As [`conformance`].
+pub fn pinned(contract: &str, language: &str, test: &str) -> Result<Option<PathBuf>> {
+    let name = format!("contract-{contract}");
+    if language == "rust" {
+        return Ok(Some(guest(&name.replace('.', "-"))));
+    }
+    built(language, &name, test)
+}
+
+/// What `guests/<language>/build` has made.
+fn built(language: &str, name: &str, test: &str) -> Result<Option<PathBuf>> {
     let folder = crate::repository().join("guests/target").join(language);
-    let path = folder.join("conformance.wasm");
+    let path = folder.join(format!("{name}.wasm"));
     if path.is_file() {
         return Ok(Some(path));
     }
@@ -100,6 +115,23 @@ pub fn conformance(language: &str, test: &str) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
+/// Brings the guests of one of [`LANGUAGES`] up to date with their sources: with `guests/<language>/build`, and the program as it is
+/// now.
+///
+/// # Errors
+/// When they do not build; what their tools said is in it.
+pub fn build_language(language: &str) -> Result<()> {
+    let workspace = crate::repository().join("guests");
+    if language == "rust" {
+        return build(&workspace).map(drop);
+    }
+    // Before the lock, which it does not need.
+    let program = crate::program::binary()?;
+    let _lock = lock(&workspace.join("target"))?;
+    let script = workspace.join(language).join("build");
+    run(Command::new(script).env(crate::program::VARIABLE, program)).map(drop)
+}
+
 /// Where tests keep what they compiled of guests, for the next run: a language that brings its runtime along takes a minute in a
 /// build without optimisation.
 #[must_use]
@@ -110,13 +142,6 @@ pub fn compiled() -> PathBuf {
 fn has_npm() -> bool {
     let version = Command::new("npm").arg("--version").output();
     version.is_ok_and(|output| output.status.success())
-}
-
-fn build_javascript(workspace: &Path) -> Result<PathBuf> {
-    let target = workspace.join("target");
-    let _lock = lock(&target)?;
-    run(&mut Command::new(workspace.join("js/build")))?;
-    Ok(target.join("js"))
 }
 
 /// The folders under `guests/` that hold a guest, which is what `cargo` makes a `cdylib` of.

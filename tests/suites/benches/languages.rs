@@ -4,8 +4,8 @@
 //! cargo bench --bench languages
 //! ```
 //!
-//! Every row is measured in a process of its own, within some seconds and the time that its component takes to compile. What is not built
-//! is left out, and said to be. Figures of a reconcile are of one that reads an object of 1 KB from the cache, parses it and is done.
+//! Every row is measured in a process of its own, within some seconds and the time that its component takes to build and to compile. What
+//! does not build is left out, and said to be. Figures of a reconcile are of one that reads an object of 1 KB from the cache, parses it and is done.
 
 mod compiler;
 mod rig;
@@ -80,7 +80,12 @@ fn main() -> Result<()> {
 
 async fn measure(language: &str) -> Result<()> {
     let mut row = vec![language.to_owned()];
-    let Some(component) = guests::conformance(language, "cargo bench")? else {
+    let built = guests::build_language(language);
+    if let Err(error) = &built {
+        eprintln!("{language}: {error:#}");
+    }
+    let component = guests::conformance(language, "cargo bench")?;
+    let (Ok(()), Some(component)) = (built, component) else {
         row.push("not built".to_owned());
         return tell(row);
     };

@@ -37,7 +37,8 @@ fn build() -> Result<PathBuf> {
     let target = folder.parent().context("find the target folder")?;
     let mut cargo = Command::new("cargo");
     cargo
-        .args(["build", "--quiet", "--locked", "--package", "windlass"])
+        // Of the whole workspace: with fewer packages others of their features would be on, and all be built again.
+        .args(["build", "--quiet", "--locked", "--workspace", "--bins"])
         .arg("--target-dir")
         .arg(target)
         .current_dir(crate::repository());
