@@ -5,6 +5,7 @@ use crate::identity::Identity;
 use crate::journal::{Journal, Stdio};
 use crate::limit::Limit;
 use crate::memory::Meter;
+use crate::promise::Promise;
 use std::sync::Arc;
 use tokio::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
@@ -84,7 +85,13 @@ struct Wasi {
 }
 
 impl Call {
-    pub(crate) fn new(identity: Arc<Identity>, purpose: Purpose, time: Time) -> Self {
+    /// The first call of an instance that is promised so much memory.
+    pub(crate) fn new(
+        identity: Arc<Identity>,
+        promise: Promise,
+        purpose: Purpose,
+        time: Time,
+    ) -> Self {
         let limits = &identity.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
@@ -93,7 +100,7 @@ impl Call {
             purpose,
             time,
             table,
-            meter: Meter::new(identity.clone()),
+            meter: Meter::new(identity.clone(), promise),
             journal,
             host_calls: limits.host_calls,
             given: Vec::new(),

@@ -110,6 +110,12 @@ pub(crate) fn no_room() -> Failure {
         .reason("capacity")
 }
 
+/// The failure of a call for whose instance its tenant had no memory.
+pub(crate) fn no_memory() -> Failure {
+    let message = "the call could not begin: instances of other calls have the memory that its tenant's guests share: raise the tenant's limits.memory, or run fewer at once";
+    Failure::retry(message).reason("memory")
+}
+
 fn timed_out(call: &Call, place: &Place) -> Failure {
     let timeout = call.identity.limits.timeout;
     let message = format!(

@@ -13,6 +13,8 @@ use crate::handle::{ClusterHandle, Reach};
 use crate::identity::{History, Identity};
 use crate::limit::Limit;
 use crate::options::{Isolation, Limits, TenantLimits};
+use crate::pool::Place;
+use crate::promise::Promise;
 use crate::revision::{LoadError, Revision};
 use crate::session::{Session, Shelf};
 use crate::share::{TICK, Turn};
@@ -45,6 +47,8 @@ pub(crate) struct Code {
     pre: InstancePre<Call>,
     reconciler: reconciler::GuestIndices,
     mapper: Option<mapper::GuestIndices>,
+    /// Memory that an instance has from its beginning, in bytes.
+    least: usize,
     /// Instances that wait for another call of `reconcile`, where the operator allows it.
     shelf: Option<Arc<Shelf>>,
 }
@@ -77,6 +81,7 @@ impl Code {
             pre,
             reconciler,
             mapper,
+            least: revision.least_memory(),
             shelf: None,
         })
     }
@@ -103,18 +108,19 @@ impl Code {
     /// Asks the guest what it wants, with every call to a cluster denied. The answer is checked by itself, not against a grant.
     pub(crate) async fn describe(&self, identity: Arc<Identity>) -> Result<Description, LoadError> {
         let timeout = self.sandbox.options().describe_timeout;
-        let place = self.sandbox.place(&identity.tenant, true);
-        let Ok(place) = tokio::time::timeout(ROOM_TO_LOAD, place).await else {
+        let room = self.room(&identity, true, Instant::now() + ROOM_TO_LOAD);
+        let (promise, place) = room.await.map_err(|full| {
             let problem = format!(
-                "there was no room for an instance within {ROOM_TO_LOAD:?}: the pool is full of calls that run"
+                "it could not begin within {ROOM_TO_LOAD:?}: {}",
+                full.message
             );
-            return Err(LoadError::Host { problem });
-        };
+            LoadError::Host { problem }
+        })?;
         let time = Time {
             deadline: Instant::now() + DESCRIBE_PATIENCE * timeout,
             ticks: ticks(timeout),
         };
-        let store = self.store(Call::new(identity, Purpose::Describe, time));
+        let store = self.store(Call::new(identity, promise, Purpose::Describe, time));
         let run = self.run(Session::new(store, place), async |store, instance| {
             self.reconciler
                 .load(&mut *store, instance)?
@@ -191,24 +197,50 @@ impl Code {
             session.store.set_max_component_handles(handles);
             return Ok(session);
         }
-        let place = self.sandbox.place(&identity.tenant, false);
-        let Ok(place) = tokio::time::timeout_at(time.deadline, place).await else {
-            return Err(failure::no_room());
-        };
-        let store = self.store(Call::new(identity.clone(), purpose, time));
+        let (promise, place) = self.room(identity, false, time.deadline).await?;
+        let store = self.store(Call::new(identity.clone(), promise, purpose, time));
         Ok(Session::new(store, place))
+    }
+
+    /// Room for a new instance: memory of its tenant, then a place. Who waits for memory holds nothing that others need.
+    async fn room(
+        &self,
+        identity: &Identity,
+        loading: bool,
+        until: Instant,
+    ) -> Result<(Promise, Place), Failure> {
+        let tenant = &identity.tenant;
+        let bytes = identity.ledger().memory_usual().max(self.least);
+        let promise = match tenant.try_promise(bytes, loading) {
+            Some(promise) => promise,
+            None => {
+                identity.hit(Limit::TenantMemory);
+                let promise = tenant.promise(bytes, loading);
+                let promised = tokio::time::timeout_at(until, promise).await;
+                promised.map_err(|_| failure::no_memory())?
+            }
+        };
+        let place = self.sandbox.place(tenant, loading);
+        let place = tokio::time::timeout_at(until, place).await;
+        Ok((promise, place.map_err(|_| failure::no_room())?))
     }
 
     /// Keeps an instance for another call, if it may serve one and nobody else needs its place.
     async fn keep(&self, session: Session, deadline: Instant) {
+        let tenant = session.store.data().identity.tenant.clone();
         let kept = match &self.shelf {
-            Some(shelf) if self.sandbox.has_room() => shelf.keep(session),
+            Some(shelf) if self.sandbox.has_room() && !tenant.is_short_of_memory() => {
+                shelf.keep(session)
+            }
             _ => Err(session),
         };
         match kept {
             Ok(()) => {
                 self.sandbox.sweep();
                 self.sandbox.make_room();
+                if tenant.is_short_of_memory() {
+                    tenant.spares().give_up_one();
+                }
             }
             Err(session) => self.sandbox.discard(session, deadline).await,
         }
@@ -232,11 +264,12 @@ impl Code {
             .collect();
         let client = client.under(identity.clone());
         // Events come from everywhere: what a guest remembers between them would be nobody's.
-        let place = self.sandbox.place(&identity.tenant, false);
-        let Ok(place) = tokio::time::timeout_at(time.deadline, place).await else {
-            return Some(Err(failure::no_room().message));
+        let (promise, place) = match self.room(&identity, false, time.deadline).await {
+            Ok(room) => room,
+            Err(full) => return Some(Err(full.message)),
         };
-        let store = self.store(Call::new(identity, Purpose::Map(around), time));
+        let call = Call::new(identity, promise, Purpose::Map(around), time);
+        let store = self.store(call);
         let run = self.run(Session::new(store, place), async |store, instance| {
             let cluster = store
                 .data_mut()

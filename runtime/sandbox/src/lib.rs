@@ -44,6 +44,7 @@ mod limit;
 mod denial;
 mod spare;
 mod pool;
+mod promise;
 mod tenant;
 mod identity;
 mod memory;

@@ -89,6 +89,10 @@ pub fn limits() -> impl Iterator<Item = &'static str> {
     Limit::ALL.into_iter().map(Limit::as_str)
 }
 
+/// One instance that was larger than usual is half forgotten after eleven that were not: less would promise too little to guests whose
+/// calls differ, more would keep a tenant's calls waiting for what is never used.
+const FORGETS: usize = 16;
+
 /// What a guest used and hit, over all of its revisions.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -98,6 +102,8 @@ pub(crate) struct Ledger {
     waited: AtomicU64,
     /// Most of one instance, in bytes.
     memory_peak: AtomicUsize,
+    /// What instances had lately, in bytes: a larger one counts at once, smaller ones by and by.
+    memory_usual: AtomicUsize,
     hits: [AtomicU64; Limit::ALL.len()],
 }
 
@@ -116,6 +122,15 @@ impl Ledger {
     /// An instance had so much memory.
     pub(crate) fn had(&self, memory: usize) {
         self.memory_peak.fetch_max(memory, Ordering::Relaxed);
+        self.memory_usual.fetch_max(memory, Ordering::Relaxed);
+    }
+
+    /// An instance is gone that had so much memory.
+    pub(crate) fn gone(&self, memory: usize) {
+        self.had(memory);
+        let down = |usual: usize| Some(usual - usual.saturating_sub(memory) / FORGETS);
+        let order = Ordering::Relaxed;
+        let _ = self.memory_usual.fetch_update(order, order, down);
     }
 
     /// A call hit a limit: it was refused something, or had to wait.
@@ -133,6 +148,11 @@ impl Ledger {
 
     pub(crate) fn memory_peak(&self) -> usize {
         self.memory_peak.load(Ordering::Relaxed)
+    }
+
+    /// What the next instance will have, as far as those before it tell.
+    pub(crate) fn memory_usual(&self) -> usize {
+        self.memory_usual.load(Ordering::Relaxed)
     }
 
     /// Those that were hit, and how often.

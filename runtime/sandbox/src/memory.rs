@@ -2,6 +2,7 @@
 
 use crate::identity::Identity;
 use crate::limit::Limit;
+use crate::promise::Promise;
 use std::sync::Arc;
 use wasmtime::ResourceLimiter;
 
@@ -39,6 +40,7 @@ impl Refusal {
 #[derive(Debug)]
 pub(crate) struct Meter {
     identity: Arc<Identity>,
+    promise: Promise,
     /// Bytes of all memories; charged to the tenant.
     memory: usize,
     /// Of them, those that the engine may find that it cannot give.
@@ -50,9 +52,11 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(identity: Arc<Identity>) -> Self {
+    /// Of an instance that its tenant has promised so much.
+    pub(crate) fn new(identity: Arc<Identity>, promise: Promise) -> Self {
         Self {
             identity,
+            promise,
             memory: 0,
             granted: 0,
             elements: 0,
@@ -82,6 +86,7 @@ impl Meter {
             return Err(Refusal::Tenant);
         }
         self.memory += more;
+        self.promise.cover(self.memory);
         Ok(())
     }
 
@@ -137,7 +142,9 @@ impl ResourceLimiter for Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.identity.ledger().had(self.memory);
+        if self.memory > 0 {
+            self.identity.ledger().gone(self.memory);
+        }
         self.identity.tenant.release(self.memory);
     }
 }
@@ -184,14 +191,15 @@ mod tests {
             table_elements: 10,
             ..Limits::default()
         };
-        Meter::new(Identity::new(
+        let identity = Identity::new(
             tenant.clone(),
             ControllerName::new("eater").unwrap(),
             Arc::new(Grant::none()),
             "{}".into(),
             limits,
             History::default(),
-        ))
+        );
+        Meter::new(identity, tenant.try_promise(0, false).unwrap())
     }
 
     #[test]
@@ -220,6 +228,27 @@ mod tests {
         assert!(second.memory_growing(0, 30, None).unwrap());
         drop(second);
         assert_eq!(tenant.memory_used(), 0);
+    }
+
+    #[test]
+    fn what_instances_had_lately_is_what_the_next_one_is_promised() {
+        let tenant = tenant(1000);
+        let first = meter(&tenant);
+        let ledger = first.identity.history.ledger.clone();
+        drop(first);
+        assert_eq!(ledger.memory_usual(), 0);
+        let ended = |memory| ledger.gone(memory);
+        ended(90);
+        assert_eq!(ledger.memory_usual(), 90, "a larger one counts at once");
+        (0..50).for_each(|_| ended(20));
+        let usual = ledger.memory_usual();
+        assert!((20..40).contains(&usual), "{usual}");
+        assert_eq!(ledger.memory_peak(), 90);
+        let mut second = meter(&tenant);
+        assert!(second.memory_growing(0, 95, None).unwrap());
+        assert!(tenant.try_promise(906, false).is_none(), "95 are had");
+        drop(second);
+        assert!(tenant.try_promise(1000, false).is_some());
     }
 
     #[test]

@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 
+/// Bytes of a page of a guest's memory.
+const PAGE: u64 = 64 << 10;
+
 /// Where a component comes from.
 #[derive(Debug, Clone)]
 pub enum Source {
@@ -209,6 +212,16 @@ impl Revision {
     /// How long it took to compile; none: that was done before.
     pub(crate) fn compiling(&self) -> Option<Duration> {
         self.inner.compiling
+    }
+
+    /// Memory that an instance has before it does anything, in bytes; what is not known counts as none.
+    pub(crate) fn least_memory(&self) -> usize {
+        let Some(needs) = self.inner.component.resources_required() else {
+            return 0;
+        };
+        let pages = needs.max_initial_memory_size.unwrap_or(0);
+        let bytes = pages.saturating_mul(PAGE * u64::from(needs.num_memories));
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Whether it calls other clusters.

@@ -1,6 +1,7 @@
 //! A tenant, as far as guests know it: what all of its guests share. Entry point: [`Tenant`].
 
 use crate::options::{Rate, TenantLimits};
+use crate::promise::{Promise, Promises};
 use crate::spare::Spares;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -18,6 +19,8 @@ pub struct Tenant {
     limits: ArcSwap<TenantLimits>,
     /// Sum of what the meters of live instances have charged, in bytes.
     memory: AtomicUsize,
+    /// Memory that its instances are promised before they are made.
+    promises: Arc<Promises>,
     /// Time that its guests computed, in nanoseconds.
     computed: AtomicU64,
     /// Leave for API calls under way. Another one when the limit changes; what was had of the old one ends by itself.
@@ -35,6 +38,7 @@ impl Tenant {
             name,
             limits: ArcSwap::from_pointee(limits.clone()),
             memory: AtomicUsize::new(0),
+            promises: Promises::new(limits.memory),
             computed: AtomicU64::new(0),
             requests: ArcSwap::from_pointee(semaphore(limits)),
             rate: Mutex::new(bucket(limits.requests_per_second)),
@@ -70,6 +74,9 @@ impl Tenant {
     /// Changes its limits. What is had beyond smaller ones is kept until it ends by itself, and no more is given.
     pub fn set_limits(&self, limits: &TenantLimits) {
         let old = self.limits.swap(Arc::new(limits.clone()));
+        if old.memory != limits.memory {
+            self.promises.set_limit(limits.memory);
+        }
         if old.requests_in_flight != limits.requests_in_flight {
             self.requests.store(Arc::new(semaphore(limits)));
         }
@@ -94,6 +101,26 @@ impl Tenant {
 
     pub(crate) fn spares(&self) -> &Spares {
         &self.spares
+    }
+
+    /// So many bytes for an instance that is to be made, if they are there at once; idle instances are given up for it.
+    pub(crate) fn try_promise(&self, bytes: usize, loading: bool) -> Option<Promise> {
+        loop {
+            let promise = self.promises.try_promise(bytes, loading);
+            if promise.is_some() || !self.spares.give_up_one() {
+                return promise;
+            }
+        }
+    }
+
+    /// Waits for so many bytes, as long as other instances have them.
+    pub(crate) async fn promise(&self, bytes: usize, loading: bool) -> Promise {
+        self.promises.wait(bytes, loading).await
+    }
+
+    /// Whether somebody waits for memory: then nothing is kept for later.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        self.promises.is_wanted()
     }
 
     /// Takes memory from the account; idle instances are given up for it. `false`: there is not so much.

@@ -53,8 +53,11 @@ async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, typ
     let code = Code::bind(&sandbox, &revision, false).unwrap();
     let (cluster, _running) = (cluster().await, sandbox.running());
     let deadline = Instant::now() + Duration::from_secs(10);
+    let identity = identity();
+    let promise = identity.tenant.try_promise(0, false).unwrap();
     let mut store = code.store(Call::new(
-        identity(),
+        identity,
+        promise,
         Purpose::Describe,
         Time::until(deadline),
     ));

@@ -3,7 +3,9 @@
 use crate::fixture::{Stage, config_map, wait};
 use anyhow::Result;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
 use windlass_fleet::Action;
 use windlass_fleet::outcome::{Blame, Disposition};
 use windlass_harness::eventually::Seen;
@@ -122,6 +124,58 @@ async fn guests_of_a_tenant_share_its_memory() -> Result<()> {
         failure.message.contains("raise the tenant's limits.memory"),
         "{failure}"
     );
+    Ok(())
+}
+
+/// A server that takes its time for what guests write.
+struct SlowWrites;
+
+impl Hook for SlowWrites {
+    fn request(&self, _: &str, call: &Call) -> RequestVerdict {
+        match call.verb {
+            Verb::Patch => RequestVerdict::Delay(Duration::from_millis(300)),
+            _ => RequestVerdict::Proceed,
+        }
+    }
+
+    fn answer(&self, _: &str, _: &Call, _: &bytes::Bytes) -> AnswerVerdict {
+        AnswerVerdict::Send
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_beyond_their_tenants_memory_wait_for_those_that_wait_for_a_slow_server() -> Result<()>
+{
+    let stage = Stage::hooked(&["alpha"], Arc::new(SlowWrites)).await?;
+    let names: Vec<String> = (0..12).map(|n| format!("m{n}")).collect();
+    for name in &names {
+        stage.put("alpha", config_map(name, json!({})))?;
+    }
+    // There is room for two or three at once.
+    let hello = stage
+        .guest("hello")
+        .name("hello-in-a-small-tenant")
+        .tenant_memory(4 << 20)
+        .limits(|limits| limits.timeout = Duration::from_secs(30))
+        .run()
+        .await?;
+    for name in &names {
+        let greeted = |data: &serde_json::Value| data["greeting"] == "hello, world, from alpha";
+        stage
+            .data("alpha", &format!("{name}-greeting"), greeted)
+            .await?;
+        hello.outcome("alpha", name).await?.expect("it waited");
+    }
+    assert_eq!(hello.failures(), Vec::<String>::new());
+    let status = hello.guest.status();
+    assert!(
+        status.limit_hits.get("tenant.memory") > Some(&0),
+        "they had to wait: {status:?}"
+    );
+    wait("the tenant's memory back", || {
+        Seen::of(hello.guest.status().tenant_memory, |used| *used == 0)
+    })
+    .await?;
     Ok(())
 }
 
