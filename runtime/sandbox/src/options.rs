@@ -123,7 +123,7 @@ pub struct Limits {
     pub host_call_bytes: usize,
     /// Largest object that a guest is given, in bytes. Default: 4 MiB.
     pub object_bytes: usize,
-    /// Bytes of objects that a guest is given by one list or one batch. Default: 16 MiB.
+    /// Bytes of objects that a guest is given by one list or one batch, or of what it is told of clusters by one list. Default: 16 MiB.
     pub response_bytes: usize,
     /// Operations in a batch. Default: 1000.
     pub batch_operations: usize,

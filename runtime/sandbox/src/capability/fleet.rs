@@ -32,7 +32,9 @@ impl wit::Host for Call {
         let granted = clusters.iter().filter(|cluster| {
             self.opens(&around.cluster, cluster) && selector.matches(cluster.labels())
         });
-        Ok(granted.map(|cluster| info(cluster)).collect())
+        let mut room = Room::new(&self.identity);
+        let infos = granted.map(|cluster| room.cluster(info(cluster)));
+        Ok(infos.collect::<Result<_, _>>()?)
     }
 
     fn open(&mut self, name: String) -> Result<Resource<ClusterHandle>, Refused> {

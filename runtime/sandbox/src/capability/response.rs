@@ -2,6 +2,7 @@
 
 use super::convert::text;
 use crate::bindings::windlass::runtime::client as wit;
+use crate::bindings::windlass::runtime::fleet::ClusterInfo;
 use crate::bindings::windlass::runtime::types;
 use crate::identity::Identity;
 use crate::limit::Limit;
@@ -9,6 +10,9 @@ use crate::memory::Size;
 use std::sync::Arc;
 use windlass_fleet::ApiCode;
 use windlass_fleet::api::{ApiError, Json, ListPage, Reply};
+
+/// What a text of a cluster costs besides its bytes: where it begins and how long it is, as guests have it in memory.
+const TEXT: usize = 8;
 
 /// What one answer may still hold, in bytes.
 #[derive(Debug)]
@@ -40,20 +44,37 @@ impl Room {
             );
             return Err(ApiError::host(ApiCode::LimitExceeded, message));
         }
-        match self.left.checked_sub(json.len()) {
-            Some(left) => {
-                self.left = left;
-                text(json)
-            }
-            None => {
-                self.identity.hit(Limit::ResponseBytes);
-                let message = format!(
-                    "the answer is larger than {}: ask for fewer objects at once, or for metadata only",
-                    Size(self.response)
-                );
-                Err(ApiError::host(ApiCode::LimitExceeded, message))
-            }
-        }
+        self.take(
+            json.len(),
+            "ask for fewer objects at once, or for metadata only",
+        )?;
+        text(json)
+    }
+
+    /// What is known of a cluster.
+    pub(super) fn cluster(&mut self, info: ClusterInfo) -> Result<ClusterInfo, ApiError> {
+        let pairs = info.labels.iter().chain(&info.properties);
+        let texts = pairs.flat_map(|(key, value)| [key, value]);
+        let bytes = texts.chain([&info.name]).map(|text| text.len() + TEXT);
+        self.take(
+            bytes.sum(),
+            "ask for fewer clusters at once, by a label selector, or raise limits.responseBytes",
+        )?;
+        Ok(info)
+    }
+
+    /// Takes so many bytes. `instead`: what a guest can do that needs more.
+    fn take(&mut self, bytes: usize, instead: &str) -> Result<(), ApiError> {
+        let Some(left) = self.left.checked_sub(bytes) else {
+            self.identity.hit(Limit::ResponseBytes);
+            let message = format!(
+                "the answer is larger than {}: {instead}",
+                Size(self.response)
+            );
+            return Err(ApiError::host(ApiCode::LimitExceeded, message));
+        };
+        self.left = left;
+        Ok(())
     }
 
     pub(super) fn page(&mut self, page: &ListPage) -> Result<wit::ListPage, ApiError> {
@@ -130,6 +151,23 @@ mod tests {
             room().page(&page(&[8, 8])).unwrap_err().code,
             ApiCode::LimitExceeded
         );
+    }
+
+    #[test]
+    fn clusters_take_room_with_all_that_is_known_of_them() {
+        let info = |properties: &str| ClusterInfo {
+            name: "a".to_owned(),
+            labels: Vec::new(),
+            properties: vec![("p".to_owned(), properties.to_owned())],
+            ready: true,
+        };
+        let mut room = room();
+        room.left = 60;
+        assert!(room.cluster(info("")).is_ok(), "26 bytes");
+        let error = room.cluster(info("123456789")).unwrap_err();
+        assert_eq!(error.code, ApiCode::LimitExceeded);
+        assert!(error.message.contains("label selector"), "{error}");
+        assert!(room.cluster(info("12345678")).is_ok());
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) struct ReconcilerLimits {
     pub(crate) host_call_bytes: Option<Bytes>,
     /// Largest object that it is given, 4Ki to 64Mi. Default: 4Mi.
     pub(crate) object_bytes: Option<Bytes>,
-    /// Objects that it is given by one list or one batch, 4Ki to 128Mi. Default: 16Mi.
+    /// Objects that it is given by one list or one batch, or clusters by one list, 4Ki to 128Mi. Default: 16Mi.
     pub(crate) response_bytes: Option<Bytes>,
     /// Objects in a page of a list, 1 to 5000. Default: 5000.
     pub(crate) list_items: Option<u32>,

@@ -90,6 +90,25 @@ async fn clusters_can_be_chosen_by_label() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_clusters_over_the_limit_is_refused_as_a_value() -> Result<()> {
+    let names: Vec<String> = (0..20).map(|n| format!("b{n}")).collect();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let stage = Stage::start(&all).await?;
+    stage.put("b0", config_map("a", json!({})))?;
+    let actor = stage
+        .guest("test-fleet")
+        .name("many-clusters")
+        .rules(rules())
+        .limits(|limits| limits.response_bytes = 500)
+        .run()
+        .await?;
+    let answer = actor.answer("b0", "a").await?;
+    assert_eq!(answer["clusters"]["code"], "limit-exceeded", "{answer}");
+    assert_eq!(actor.guest.status().limit_hits["responseBytes"], 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whether_a_cluster_is_there_is_told_only_of_those_that_are_granted_by_name() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta"]).await?;
     stage.put("alpha", config_map("a", json!({})))?;
