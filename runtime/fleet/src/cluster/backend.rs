@@ -4,13 +4,11 @@
 //! at once (namespaces as clusters, wildcard endpoints) put many scopes over one.
 
 use super::answer::refusal;
-use super::config::ClusterConfig;
 use super::discovery::Discovery;
 use super::stores::Stores;
-use super::transport::{Call, Connection, JSON, Transports};
+use super::transport::{Call, Connection, JSON};
 use super::watch::CacheOptions;
 use crate::api::ApiError;
-use crate::metrics::ClusterMetrics;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -23,20 +21,17 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Sets up a connection and loads what the server serves.
+    /// Loads what the server at the other end serves.
     ///
     /// # Errors
     /// What the server answered, or that it could not be reached. Nothing is kept.
     pub(crate) async fn connect(
-        config: &ClusterConfig,
-        transports: &Transports,
+        connection: Connection,
         caches: Arc<CacheOptions>,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
-        metrics: Arc<ClusterMetrics>,
     ) -> Result<Self, ApiError> {
-        let connection = transports.connect(config, metrics);
         let discovery = Discovery::new();
         discovery.load(&connection).await?;
         let stores = Stores::new(connection.clone(), caches, token, tasks, changed);

@@ -202,14 +202,13 @@ impl Cluster {
         transports: &Transports,
     ) -> Result<(Backend, Option<String>), ApiError> {
         let attempt = async {
+            let vital = self.name.is_local();
             let backend = Backend::connect(
-                config,
-                transports,
+                transports.connect(config, vital, self.metrics.clone()),
                 self.caches.clone(),
                 self.token.child_token(),
                 self.tasks.clone(),
                 self.changed.clone(),
-                self.metrics.clone(),
             )
             .await?;
             let identity = backend.identity().await?;

@@ -54,8 +54,9 @@ pub struct TransportOptions {
     pub rate: Option<RateLimit>,
     /// Connections at once to one server as one identity; over HTTP/1.1 watches take at most four fifths. Default: 4,096.
     pub max_connections: usize,
-    /// Connections at once to all servers together; over HTTP/1.1 watches take at most four fifths. A call that needs one more waits
-    /// for it as long as a connection may take. Default: no limit but the system's.
+    /// Connections at once to all servers together; over HTTP/1.1 watches take at most four fifths. A call that needs one more has an
+    /// unused one closed, or waits as long as a connection may take. An eighth of them, at most four, is kept for calls of the local
+    /// cluster. Default: no limit but the system's.
     pub max_sockets: Option<usize>,
     /// How long a peer may be silent over HTTP/2 before it is asked for a sign of life. Default: 20 s.
     pub ping_after: Duration,

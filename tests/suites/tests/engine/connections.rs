@@ -107,6 +107,46 @@ async fn sockets_end_with_the_last_cluster_that_uses_them() -> Result<()> {
     fleet.stop().await
 }
 
+/// Connections that nobody uses are no reason for a cluster not to be reached.
+#[tokio::test]
+async fn under_the_cap_unused_connections_make_room_for_those_that_are_needed() -> Result<()> {
+    let names = ["a", "b", "c", "d"];
+    let options = bounded(TransportOptions {
+        max_sockets: Some(2),
+        connect_timeout: Duration::from_secs(1),
+        ..TransportOptions::default()
+    });
+    for server in [
+        Server::builder().tls(),
+        Server::builder().tls().http1_only(),
+    ] {
+        let options = options.clone();
+        let fleet = Fleet::start_on(server, &names, |b| b.options(options)).await?;
+        let text = fleet.server.kubeconfig();
+        // Each is somebody else to the server, and so has connections of its own.
+        for cluster in names {
+            let text = text.replace("user: {}", &format!("user: {{token: of-{cluster}}}"));
+            let config = ClusterConfig::from_kubeconfig_text(
+                &text,
+                Some(cluster),
+                None,
+                Provenance::Program,
+            )?;
+            fleet.provider.put(ClusterSpec::new(name(cluster), config));
+        }
+        for _ in 0..2 {
+            for cluster in names {
+                let client = client(&fleet.ready(cluster).await?);
+                client.get(&config_map(), &key("a"), &live()).await?;
+            }
+        }
+        let used = fleet.handle.sockets().map(|sockets| sockets.used);
+        assert!(used <= Some(2), "{used:?}");
+        fleet.stop().await?;
+    }
+    Ok(())
+}
+
 /// A hook that never answers a get.
 struct Silent;
 

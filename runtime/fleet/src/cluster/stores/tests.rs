@@ -18,7 +18,7 @@ fn stores() -> Arc<Stores> {
     let metrics = Metrics::default().cluster(&name, &config.host());
     let host = tokio::runtime::Handle::current();
     let transports = Transports::new(host, TransportOptions::default());
-    let connection = transports.connect(&config, metrics);
+    let connection = transports.connect(&config, false, metrics);
     Stores::new(
         connection,
         Arc::default(),

@@ -35,6 +35,8 @@ struct Inner {
     /// Path of the server's URL, without a slash at its end.
     prefix: String,
     server: String,
+    /// Whether it is the local cluster's.
+    vital: bool,
     host: Handle,
     /// One permit per call under way, watches apart.
     in_flight: Semaphore,
@@ -73,6 +75,7 @@ impl Connection {
     pub(super) fn new(
         config: &ClusterConfig,
         http: Arc<Http>,
+        vital: bool,
         host: &Handle,
         options: &TransportOptions,
         metrics: Arc<ClusterMetrics>,
@@ -88,6 +91,7 @@ impl Connection {
                     .trim_end_matches('/')
                     .to_owned(),
                 server: config.server(),
+                vital,
                 host: host.clone(),
                 in_flight: Semaphore::new(options.in_flight.max(1)),
                 watches: Arc::new(Semaphore::new(options.watches.max(1))),
@@ -101,6 +105,10 @@ impl Connection {
     pub(super) fn exchange(&self, http: Arc<Http>) {
         let old = self.inner.way.swap(Way::new(http));
         old.over.cancel();
+    }
+
+    pub(super) fn is_vital(&self) -> bool {
+        self.inner.vital
     }
 
     pub(crate) fn metrics(&self) -> &ClusterMetrics {

@@ -1,6 +1,7 @@
 //! Makes connections: TCP, TLS, and the HTTP version that both sides speak. Entry point: [`Dialer::dial`].
 
 use super::content::Content;
+use super::pool::Use;
 use super::sockets::Sockets;
 use super::{OnHost, TransportError, TransportOptions, root_cause};
 use futures::FutureExt as _;
@@ -13,7 +14,7 @@ use kube_client::Config;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -71,6 +72,8 @@ pub(super) struct Dialer {
     ping_after: Duration,
     ping_grace: Duration,
     sockets: Sockets,
+    /// Whether calls of the local cluster go this way.
+    vital: Arc<AtomicBool>,
 }
 
 impl Dialer {
@@ -82,6 +85,7 @@ impl Dialer {
         host: &Handle,
         options: &TransportOptions,
         sockets: Sockets,
+        vital: Arc<AtomicBool>,
     ) -> Result<Self, String> {
         // Not passed over in silence: what is meant to go through a proxy may not be meant to go any other way.
         if config.proxy_url.is_some() {
@@ -102,6 +106,7 @@ impl Dialer {
             ping_after: options.ping_after,
             ping_grace: options.ping_grace,
             sockets,
+            vital,
         })
     }
 
@@ -117,12 +122,13 @@ impl Dialer {
         &self.sockets
     }
 
-    /// Connects, within the connect timeout; waits as long for room for a socket.
+    /// Connects, within the connect timeout; waits as long for room for a socket, but for calls of the local cluster.
     ///
     /// # Errors
     /// [`TransportError::Unreachable`], [`TransportError::Timeout`] and [`TransportError::Crowded`].
-    pub(super) async fn dial(&self) -> Result<Dialed, TransportError> {
-        let room = self.sockets.take(&self.server).await?;
+    pub(super) async fn dial(&self, wanted: Use) -> Result<Dialed, TransportError> {
+        let vital = wanted == Use::Call && self.vital.load(Ordering::Relaxed);
+        let room = self.sockets.take(&self.server, vital).await?;
         match tokio::time::timeout(self.timeout, self.connect()).await {
             Ok(Ok(dialed)) => Ok(dialed.holding(room)),
             Ok(Err(error)) => Err(TransportError::Unreachable {

@@ -39,6 +39,8 @@ pub(super) struct Http {
     /// Permits for credential plugins, of all servers together.
     plugins: Arc<Semaphore>,
     sockets: Sockets,
+    /// Whether the local cluster uses this.
+    vital: Arc<AtomicBool>,
     tally: Arc<Tally>,
     /// Clusters that use this.
     pub(super) users: AtomicUsize,
@@ -87,12 +89,18 @@ impl Http {
             options: options.clone(),
             plugins,
             sockets,
+            vital: Arc::default(),
             tally: Arc::default(),
             users: AtomicUsize::new(0),
             session: ArcSwapOption::empty(),
             preparing: Single::new(),
             failed: Mutex::default(),
         })
+    }
+
+    /// From now on the local cluster uses this: its calls find a socket whatever other clusters have.
+    pub(super) fn becomes_vital(&self) {
+        self.vital.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn counts(&self) -> ConnectionCounts {
@@ -244,7 +252,14 @@ impl Http {
             None => {
                 let config = self.config.kube();
                 let sockets = self.sockets.clone();
-                let dialer = Dialer::new(config, prepared.tls, &self.host, &self.options, sockets)?;
+                let dialer = Dialer::new(
+                    config,
+                    prepared.tls,
+                    &self.host,
+                    &self.options,
+                    sockets,
+                    self.vital.clone(),
+                )?;
                 Pool::new(dialer, &self.host, &self.options, self.tally.clone())
             }
         };

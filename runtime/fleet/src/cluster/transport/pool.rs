@@ -11,6 +11,7 @@ pub(super) use lease::{Broken, Lease, LeaseError, Outgoing};
 use super::content::Content;
 use super::dial::{Dialed, Dialer, Streams};
 use super::single::Single;
+use super::sockets;
 use super::tally::{Open, Protocol, Tally};
 use super::{TransportError, TransportOptions};
 use hyper::client::conn::{http1, http2};
@@ -99,6 +100,8 @@ struct Http2 {
     streams: Streams,
     /// Streams that are leased. Grows only under the pool's lock.
     taken: AtomicUsize,
+    /// When the last lease ended, or it was made.
+    used: Mutex<Instant>,
 }
 
 /// What to do about a request.
@@ -122,7 +125,7 @@ impl Pool {
         options: &TransportOptions,
         tally: Arc<Tally>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let pool = Arc::new(Self {
             dialer: Arc::new(dialer),
             host: host.clone(),
             max_connections: options.max_connections.max(1),
@@ -131,7 +134,10 @@ impl Pool {
             dialing: Single::new(),
             over: CancellationToken::new(),
             tally,
-        })
+        });
+        let idle: Weak<Self> = Arc::downgrade(&pool);
+        pool.dialer.sockets().watch_over(idle);
+        pool
     }
 
     /// Cancelled when the pool is given up.
@@ -174,7 +180,7 @@ impl Pool {
                 Plan::Go(sender) => return Ok(Lease::new(self, sender, wanted, true).with(room)),
                 Plan::DialAlone => {
                     let mut busy = Busy::new(self, wanted);
-                    match Box::pin(self.dialer.dial()).await? {
+                    match Box::pin(self.dialer.dial(wanted)).await? {
                         Dialed::Http1(send, driver) => {
                             self.drive(Protocol::Http1, driver, None);
                             busy.keep();
@@ -264,7 +270,7 @@ impl Pool {
     ) -> impl Future<Output = Option<Result<(), TransportError>>> + use<> {
         let (dialer, pool) = (self.dialer.clone(), Arc::downgrade(self));
         self.dialing.join(&self.host, || async move {
-            let dialed = dialer.dial().await?;
+            let dialed = dialer.dial(Use::Call).await?;
             if let Some(pool) = pool.upgrade() {
                 pool.admit(dialed);
             }
@@ -287,6 +293,7 @@ impl Pool {
                     send,
                     streams,
                     taken: AtomicUsize::new(0),
+                    used: Mutex::new(Instant::now()),
                 });
                 self.drive(Protocol::Http2, driver, Some(Arc::downgrade(&connection)));
                 let mut state = self.state.lock();
@@ -324,7 +331,6 @@ impl Pool {
         self.host.spawn(async move {
             let _open = open;
             tokio::pin!(driver);
-            let mut unused_since = None;
             loop {
                 tokio::select! {
                     _ = &mut driver => break,
@@ -334,7 +340,7 @@ impl Pool {
                     }
                     () = tokio::time::sleep(LOOK) => {
                         let Some(pool) = pool.upgrade() else { continue };
-                        pool.close_unused(http2.as_ref(), &mut unused_since);
+                        pool.close_unused(http2.as_ref());
                     }
                 }
             }
@@ -345,19 +351,31 @@ impl Pool {
     }
 
     /// Lets go of what has been unused for [`IDLE`]; the connections then end by themselves.
-    fn close_unused(&self, http2: Option<&Weak<Http2>>, unused_since: &mut Option<Instant>) {
+    fn close_unused(&self, http2: Option<&Weak<Http2>>) {
         let now = Instant::now();
         let mut state = self.state.lock();
         let expired = |since: Instant| now.duration_since(since) >= IDLE;
         let mut dropped = Vec::new();
         state.idle.retain_mut(|idle| !expired(idle.since));
-        if let Some(connection) = http2.and_then(Weak::upgrade) {
-            if connection.taken.load(Ordering::SeqCst) > 0 {
-                *unused_since = None;
-            } else if expired(*unused_since.get_or_insert(now)) {
-                dropped.extend(state.http2.extract_if(.., |c| Arc::ptr_eq(c, &connection)));
-            }
+        if let Some(connection) = http2.and_then(Weak::upgrade)
+            && connection.unused_since().is_some_and(expired)
+        {
+            dropped.extend(state.http2.extract_if(.., |c| Arc::ptr_eq(c, &connection)));
         }
+        drop(state);
+        drop(dropped);
+    }
+
+    /// Ends a lease. While somebody waits for a socket, a connection that is unused is closed.
+    fn release(&self, connection: &Arc<Http2>) {
+        connection.release();
+        if connection.unused_since().is_none() || !self.dialer.sockets().are_wanted() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let unused =
+            |of: &mut Arc<Http2>| Arc::ptr_eq(of, connection) && of.unused_since().is_some();
+        let dropped: Vec<_> = state.http2.extract_if(.., unused).collect();
         drop(state);
         drop(dropped);
     }
@@ -366,7 +384,7 @@ impl Pool {
     fn put_back(&self, send: http1::SendRequest<Content>) {
         let mut state = self.state.lock();
         // Looked at under the lock, under which a pool that is given up is emptied.
-        let unwanted = state.idle.len() >= MAX_IDLE || self.dialer.sockets().are_used_up();
+        let unwanted = state.idle.len() >= MAX_IDLE || self.dialer.sockets().are_wanted();
         if self.over.is_cancelled() || unwanted {
             return;
         }
@@ -387,6 +405,44 @@ impl Http2 {
     fn take(self: &Arc<Self>) -> Sender {
         self.taken.fetch_add(1, Ordering::SeqCst);
         Sender::Http2(self.clone())
+    }
+
+    fn release(&self) {
+        *self.used.lock() = Instant::now();
+        self.taken.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// `None` while it is used.
+    fn unused_since(&self) -> Option<Instant> {
+        let unused = self.taken.load(Ordering::SeqCst) == 0;
+        unused.then(|| *self.used.lock())
+    }
+}
+
+impl State {
+    /// The HTTP/2 connection that is unused for longest, and since when.
+    fn oldest_http2(&self) -> Option<(Instant, usize)> {
+        let all = self.http2.iter().enumerate();
+        all.filter_map(|(at, connection)| Some((connection.unused_since()?, at)))
+            .min()
+    }
+}
+
+impl sockets::Idle for Pool {
+    fn since(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        let http1 = state.idle.first().map(|idle| idle.since);
+        let http2 = state.oldest_http2().map(|(since, _)| since);
+        http1.into_iter().chain(http2).min()
+    }
+
+    fn close(&self) {
+        let mut state = self.state.lock();
+        // It speaks one of the two at a time.
+        let http2 = state.oldest_http2().map(|(_, at)| state.http2.remove(at));
+        let http1 = (http2.is_none() && !state.idle.is_empty()).then(|| state.idle.remove(0));
+        drop(state);
+        drop((http1, http2));
     }
 }
 

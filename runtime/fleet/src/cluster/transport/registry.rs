@@ -36,15 +36,17 @@ impl Transports {
         }
     }
 
-    /// The way to a server; nothing is read or sent yet.
+    /// The way to a server; nothing is read or sent yet. `vital`: for the local cluster.
     pub(crate) fn connect(
         &self,
         config: &ClusterConfig,
+        vital: bool,
         metrics: Arc<ClusterMetrics>,
     ) -> Connection {
         Connection::new(
             config,
-            self.http(config),
+            self.http(config, vital),
+            vital,
             &self.host,
             &self.options,
             metrics,
@@ -54,7 +56,7 @@ impl Transports {
     /// Has a connection go on with other credentials for the same server: new calls use them, watches end and resume with them,
     /// and the old sockets are closed once what they carry has ended.
     pub(crate) fn exchange(&self, connection: &Connection, config: &ClusterConfig) {
-        connection.exchange(self.http(config));
+        connection.exchange(self.http(config, connection.is_vital()));
     }
 
     /// How many sockets there are, where there is a cap.
@@ -62,7 +64,15 @@ impl Transports {
         self.sockets.now()
     }
 
-    fn http(&self, config: &ClusterConfig) -> Arc<Http> {
+    fn http(&self, config: &ClusterConfig, vital: bool) -> Arc<Http> {
+        let http = self.shared_http(config);
+        if vital {
+            http.becomes_vital();
+        }
+        http
+    }
+
+    fn shared_http(&self, config: &ClusterConfig) -> Arc<Http> {
         let digest = config.connection_digest();
         let mut shared = self.shared.lock();
         if let Some(http) = shared.get(&digest).and_then(Weak::upgrade) {

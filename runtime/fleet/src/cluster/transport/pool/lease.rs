@@ -7,7 +7,6 @@ use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Why there is no place for a request.
@@ -111,7 +110,7 @@ impl Drop for Lease {
         match self.sender.take() {
             None => {}
             Some(Sender::Http2(connection)) => {
-                connection.taken.fetch_sub(1, Ordering::SeqCst);
+                self.pool.release(&connection);
                 self.pool.freed.notify_waiters();
             }
             Some(Sender::Http1(mut send)) => {
