@@ -1,4 +1,5 @@
-//! Builds guests from source, whatever their language. Entry points: [`build`], and [`built`] for what was built before.
+//! Builds guests from source, whatever their language. Entry points: [`build`], [`Builds`] to build after every save, and [`built`] for
+//! what was built before.
 
 mod c;
 mod cargo;
@@ -11,10 +12,12 @@ mod inputs;
 mod language;
 mod npm;
 mod python;
+mod saves;
 mod settings;
 mod tool;
 
 use language::Language;
+pub(crate) use saves::{Builds, Built};
 use settings::World;
 use std::fs::File;
 use std::path::{Path, PathBuf};

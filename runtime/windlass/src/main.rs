@@ -59,8 +59,8 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let variable = std::env::var(logging::VARIABLE).ok();
     let filter = cli.log.as_deref().or(variable.as_deref());
-    // The result of tests is what they print.
-    let usual = if matches!(cli.command, Command::Test(_)) {
+    // The result of tests and builds is what they print.
+    let usual = if matches!(cli.command, Command::Test(_) | Command::Build(_)) {
         "warn"
     } else {
         "info"

@@ -20,7 +20,6 @@ use crate::reconcilers::{Change, Reconcilers};
 use crate::reloads::Reloads;
 use crate::rollback;
 use crate::roster::Roster;
-use crate::signals::stop_on_signals;
 use crate::simulated::Simulated;
 use anyhow::{Context, Result, bail};
 use prometheus_client::registry::Registry;
@@ -55,15 +54,16 @@ pub(crate) struct Session {
     pub(crate) idle: IdleArgs,
     /// Where guests are compiled.
     pub(crate) engine: Options,
+    /// Ends it.
+    pub(crate) stop: CancellationToken,
 }
 
-/// Runs until a signal, or until idle if that is asked for, and drains. Returns how it went when it ended by itself.
+/// Runs until stopped, or until idle if that is asked for, and drains. Returns how it went when it ended by itself.
 ///
 /// # Errors
 /// When nothing can start: every reason is in the message.
 pub(crate) async fn run(session: Session) -> Result<Option<Report>> {
-    let stop = CancellationToken::new();
-    stop_on_signals(stop.clone())?;
+    let stop = session.stop.child_token();
     raise_descriptor_limit();
     let workers = GuestRuntime::new(None).context("start the guests' threads")?;
     let prepared = Prepared::new(&session, &workers).await?;

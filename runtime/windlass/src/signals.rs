@@ -7,11 +7,13 @@ use tokio_util::sync::CancellationToken;
 /// How the process ends after a second signal.
 const AT_ONCE: i32 = 1;
 
-/// Cancels `stop` at the first signal, in the background.
+/// What is cancelled at the first signal, in the background.
 ///
 /// # Errors
 /// When signals cannot be listened to.
-pub(crate) fn stop_on_signals(stop: CancellationToken) -> io::Result<()> {
+pub(crate) fn stop_on_signals() -> io::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let token = stop.clone();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {
@@ -28,5 +30,5 @@ pub(crate) fn stop_on_signals(stop: CancellationToken) -> io::Result<()> {
         tracing::warn!(signal, "ended at once; what was running is cut off");
         std::process::exit(AT_ONCE);
     });
-    Ok(())
+    Ok(token)
 }

@@ -1,55 +1,65 @@
 //! `windlass build`: a guest's source into a component. Entry point: [`execute`].
 
 use crate::cli::{BuildArgs, Format};
-use crate::guest_build;
+use crate::guest_build::{self, Builds, Built};
 use crate::guests;
 use crate::output::{Tone, size};
-use crate::watch::{Target, Watch};
-use anyhow::{Context, Result};
+use crate::signals::stop_on_signals;
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use windlass_sandbox::{Options, Sandbox};
 
 /// Builds, checks that the result is a component of our world, and tells where it is; with `--watch` again after every save, until a
 /// signal.
 ///
 /// # Errors
-/// When it does not build or is no guest; when watching, only when that cannot begin.
+/// When it does not build, is no guest, or is interrupted; when watching, only when that cannot begin.
 pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) -> Result<ExitCode> {
+    let stop = stop_on_signals()?;
     let sandbox = guests::small_sandbox(engine)?;
     if args.watch {
-        follow(&args.folder, format, &sandbox).await
-    } else {
-        build(&args.folder, format, &sandbox).await?;
-        Ok(super::DONE)
+        let followed = stop.run_until_cancelled(follow(&args.folder, format, &sandbox));
+        return followed.await.unwrap_or(Ok(super::DONE));
     }
+    let once = async {
+        let start = Instant::now();
+        let path = guest_build::build(&args.folder).await?;
+        tell(&path, start.elapsed(), format, &sandbox).await
+    };
+    let Some(built) = stop.run_until_cancelled(once).await else {
+        bail!("{}: interrupted", args.folder.display());
+    };
+    built.map(|()| super::DONE)
 }
 
 /// Builds now and after every save. What does not build is told, and mended by the next save.
 async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<ExitCode> {
-    // Before the first build: what is saved while it runs is not missed.
-    let mut watch = Watch::start().context("watch the source")?;
-    watch.set([Target::Tree(folder.to_owned())].into());
+    let mut builds = Builds::start().context("watch the source")?;
     guest_build::recognise(folder)?;
+    builds.follow([folder.to_owned()].into());
+    builds.ask(folder.to_owned());
     loop {
-        if let Err(error) = build(folder, format, sandbox).await {
+        let Built { took, result, .. } = builds.next().await;
+        let told = match result {
+            Ok(path) => tell(&path, took, format, sandbox).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = told {
             anstream::eprintln!("{} {error:#}", Tone::Bad.paint("error:"));
         }
         if format != Format::Json {
             anstream::println!("{}", Tone::Dim.paint("waiting for a change"));
         }
-        watch.changed().await;
     }
 }
 
-/// One build, told to the end.
-async fn build(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<()> {
-    let start = Instant::now();
-    let path = guest_build::build(folder).await?;
-    let seconds = start.elapsed().as_secs_f64();
-    let component = guests::load_into(sandbox, &path).await?;
+/// Tells of a component, if it is one of our world.
+async fn tell(path: &Path, took: Duration, format: Format, sandbox: &Sandbox) -> Result<()> {
+    let seconds = took.as_secs_f64();
+    let component = guests::load_into(sandbox, path).await?;
     match format {
         Format::Json => {
             let built = json!({

@@ -6,6 +6,7 @@ use crate::load::{Configuration, load, merge};
 use crate::output::{Tone, count};
 use crate::seed::Seed;
 use crate::session::{self, Session};
+use crate::signals::stop_on_signals;
 use crate::simulated::Simulated;
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -31,8 +32,12 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     )
     .configuration;
     let seed = Seed::with_local(&args.folder.join("seed"), configuration.asks_for_local())?;
+    let stop = stop_on_signals()?;
     let built = SystemTime::now();
-    build_guests(&configuration).await;
+    let building = build_guests(&configuration);
+    if stop.run_until_cancelled(building).await.is_none() {
+        return Ok(super::DONE);
+    }
     let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
     // Results for programs are the only thing on standard output then.
     if format != Format::Json {
@@ -45,6 +50,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         admin: args.admin,
         idle: args.idle,
         engine,
+        stop,
     };
     super::finish(session::run(session).await?, format)
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::{Format, RunArgs};
 use crate::session::{self, Session};
+use crate::signals::stop_on_signals;
 use std::process::ExitCode;
 use windlass_sandbox::Options;
 
@@ -21,6 +22,7 @@ pub(crate) async fn execute(
         admin: args.admin,
         idle: args.idle,
         engine,
+        stop: stop_on_signals()?,
     };
     super::finish(session::run(session).await?, format)
 }

@@ -6,6 +6,7 @@ use crate::guest_build::{build, state_folder};
 use crate::load::{Configuration, load, merge};
 use crate::output::{Tone, count};
 use crate::session::{self, Session};
+use crate::signals::stop_on_signals;
 use crate::simulated::Simulated;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio_util::sync::CancellationToken;
 use windlass_sandbox::Options;
 
 /// How one case ended.
@@ -43,6 +45,7 @@ struct Report {
 /// When there is no case, one cannot be read, or a guest does not build.
 pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let cases = Case::all(&args.folder, &args.cases)?;
+    let stop = stop_on_signals()?;
     let mut built = BTreeSet::new();
     let mut report = Report {
         passed: 0,
@@ -55,7 +58,8 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
         for folder in session::source_folders(&configuration) {
             let folder = folder.canonicalize().unwrap_or(folder);
             if built.insert(folder.clone()) {
-                build(&folder).await?;
+                let building = stop.run_until_cancelled(build(&folder));
+                building.await.context("interrupted")??;
             }
         }
         let idle = IdleArgs {
@@ -63,7 +67,8 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
             idle_timeout: args.timeout,
         };
         let local = configuration.asks_for_local();
-        let outcome = run(&case, file, local, &args.folder, idle, &engine).await?;
+        let stop = stop.clone();
+        let outcome = run(&case, file, local, &args.folder, idle, &engine, stop).await?;
         if format != Format::Json {
             print(&outcome);
         }
@@ -110,6 +115,7 @@ async fn run(
     project: &Path,
     idle: IdleArgs,
     engine: &Options,
+    stop: CancellationToken,
 ) -> Result<Outcome> {
     let start = Instant::now();
     // Not where `dev` has its kubeconfig: it may be running.
@@ -124,6 +130,7 @@ async fn run(
         admin: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         idle,
         engine: engine.clone(),
+        stop,
     };
     let Some(report) = session::run(session).await? else {
         bail!("interrupted");

@@ -2,13 +2,16 @@
 
 use super::BuildError;
 use crate::output::Tone;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
-use tokio::process::Command;
+use std::process::Stdio;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
 
-/// A command line in a guest's folder. What the tool says goes to standard error at once; dropping the run ends the tool.
+/// A command line in a guest's folder. What the tool says goes to standard error at once; dropping the run ends the tool, and what it
+/// started.
 pub(super) struct Tool {
     /// As people know it.
     name: String,
@@ -30,6 +33,7 @@ impl Tool {
         command
             .current_dir(folder)
             .stdin(Stdio::null())
+            .process_group(0)
             .kill_on_drop(true);
         let name = Path::new(program).file_name().unwrap_or(program);
         Self {
@@ -92,8 +96,7 @@ impl Tool {
     pub(super) async fn output(mut self) -> Result<String, BuildError> {
         self.command.stdout(Stdio::piped());
         self.say();
-        let output = self.finish().await?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        self.finish().await
     }
 
     /// As [`Tool::output`] for questions that nobody needs to be told of: in silence, and a failure is `None`.
@@ -103,7 +106,7 @@ impl Tool {
     pub(super) async fn ask(mut self) -> Result<Option<String>, BuildError> {
         self.command.stdout(Stdio::piped()).stderr(Stdio::null());
         match self.finish().await {
-            Ok(output) => Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned())),
+            Ok(output) => Ok(Some(output)),
             Err(BuildError::Tool { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -128,17 +131,27 @@ impl Tool {
         variables.chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    async fn finish(&mut self) -> Result<Output, BuildError> {
+    /// What it wrote to standard output, if that is ours.
+    async fn finish(&mut self) -> Result<String, BuildError> {
         let child = self.command.spawn().map_err(|error| self.no_start(error))?;
-        let output = child.wait_with_output().await;
-        let output = output.map_err(|error| self.no_start(error))?;
-        if output.status.success() {
-            return Ok(output);
+        let mut running = Running(child);
+        let output = running.0.stdout.take();
+        let read = async {
+            let mut bytes = Vec::new();
+            if let Some(mut output) = output {
+                output.read_to_end(&mut bytes).await?;
+            }
+            Ok(bytes)
+        };
+        let ended = tokio::try_join!(running.0.wait(), read);
+        let (status, bytes) = ended.map_err(|error| self.no_start(error))?;
+        if status.success() {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
         }
         Err(BuildError::Tool {
             tool: self.name.clone(),
             folder: self.folder.clone(),
-            status: output.status,
+            status,
         })
     }
 
@@ -153,6 +166,20 @@ impl Tool {
                 path: PathBuf::from(self.command.as_std().get_program()),
                 error,
             },
+        }
+    }
+}
+
+/// A running tool, the head of a process group.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // No id: it has ended and was waited for, and its number may be another's by now.
+        let id = self.0.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(group) = id.and_then(Pid::from_raw) {
+            // Fails where all have ended meanwhile.
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }

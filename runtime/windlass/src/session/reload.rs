@@ -2,7 +2,7 @@
 
 use super::providers::Providers;
 use super::{Session, tenant_options};
-use crate::guest_build::build;
+use crate::guest_build::{Builds, Built};
 use crate::host::Host;
 use crate::kinds::ManagerSpec;
 use crate::load::{Configuration, Listing, load, merge};
@@ -22,8 +22,10 @@ use windlass_fleet::queue::TenantOptions;
 /// What follows changes, and what it needs for that.
 pub(super) struct Reload {
     files: Vec<PathBuf>,
-    /// Since when source folders are as they were built; none: they are not built when they change.
+    /// Since when source folders are as they were built.
     built: Option<SystemTime>,
+    /// Builds them as they are saved; none: nobody does.
+    builds: Option<Builds>,
     /// Whether documents of clusters are in effect.
     has_fleet: bool,
     host: Arc<Host>,
@@ -51,6 +53,7 @@ impl Reload {
         Ok(Self {
             files: session.files.clone(),
             built: session.built,
+            builds: session.built.map(|_| Builds::start()).transpose()?,
             started: host.configuration.load().manager_spec(),
             has_fleet: session.simulated.is_none(),
             host,
@@ -65,25 +68,20 @@ impl Reload {
     pub(super) async fn run(mut self) {
         // What changed since the first reading is noticed by reading again once everything is watched.
         self.watch_all(&load(&self.files).listing);
-        if let Some(when) = self.built {
-            let folders = source_folders(&self.host.configuration.load_full());
-            for folder in folders.iter().filter(|folder| written_since(folder, when)) {
-                rebuild(folder).await;
-            }
+        if let (Some(builds), Some(when)) = (&mut self.builds, self.built) {
+            let folders = source_folders(&self.host.configuration.load_full()).into_iter();
+            folders
+                .filter(|folder| written_since(folder, when))
+                .for_each(|folder| builds.ask(folder));
         }
         loop {
             self.apply().await;
-            let changed = self.changed().await;
-            for target in &changed {
-                if let Target::Tree(folder) = target {
-                    rebuild(folder).await;
-                }
-            }
+            self.changed().await;
         }
     }
 
-    /// Waits until something has changed or is to be tried again; rolls back meanwhile what is asked for.
-    async fn changed(&mut self) -> BTreeSet<Target> {
+    /// Waits until something has changed, was built, or is to be tried again; rolls back meanwhile what is asked for.
+    async fn changed(&mut self) {
         loop {
             let due = self.reconcilers.due().map(Instant::from_std);
             let again = async {
@@ -92,9 +90,19 @@ impl Reload {
                     None => std::future::pending().await,
                 }
             };
+            let built = async {
+                match &mut self.builds {
+                    Some(builds) => builds.next().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                changed = self.watch.changed() => return changed,
-                () = again => return BTreeSet::new(),
+                _ = self.watch.changed() => return,
+                () = again => return,
+                built = built => {
+                    tell(&built);
+                    return;
+                }
                 Some(asked) = self.asked.recv() => {
                     roll_back(&self.host, &mut self.reconcilers, asked).await;
                 }
@@ -186,10 +194,10 @@ impl Reload {
                 .into_iter()
                 .map(Target::File),
         );
-        if self.built.is_some() {
-            targets.extend(source_folders(&configuration).into_iter().map(Target::Tree));
-        }
         self.watch.set(targets);
+        if let Some(builds) = &mut self.builds {
+            builds.follow(source_folders(&configuration));
+        }
     }
 }
 
@@ -256,13 +264,14 @@ pub(crate) fn source_folders(configuration: &Configuration) -> BTreeSet<PathBuf>
     paths.filter(|path| path.is_dir()).collect()
 }
 
-/// Builds a guest after a save. What goes wrong is told, and what ran before goes on.
-async fn rebuild(folder: &std::path::Path) {
-    tracing::info!(guest = %folder.display(), "building");
-    match build(folder).await {
-        Ok(_) => tracing::info!(guest = %folder.display(), "built"),
+/// Tells of a build after a save. Where it went wrong, what ran before goes on.
+fn tell(built: &Built) {
+    let guest = built.folder.display();
+    let seconds = built.took.as_secs_f64();
+    match &built.result {
+        Ok(_) => tracing::info!(%guest, seconds, "built"),
         Err(error) => {
-            tracing::error!(guest = %folder.display(), %error, "build failed, the guest before it goes on")
+            tracing::error!(%guest, %error, "build failed, the guest before it goes on")
         }
     }
 }

@@ -1,10 +1,12 @@
 //! `windlass build` over folders of every kind.
 
-use crate::project::Project;
-use anyhow::Result;
+use crate::project::{Project, reconciler};
+use anyhow::{Context, Result};
 use serde_json::Value as Json;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tokio::process::Command;
+use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::program::{Output, Program, binary};
 
 /// Builds wait for each other.
@@ -115,5 +117,94 @@ async fn a_save_builds_again_and_a_mistake_waits_for_the_next() -> Result<()> {
     for line in program.written(Output::Stdout).lines() {
         serde_json::from_str::<Json>(line)?;
     }
+    Ok(())
+}
+
+/// A project whose builds never end: its `go` starts a child, notes that child's id in `children`, and waits for it.
+struct Endless(Project);
+
+impl Endless {
+    fn new() -> Result<Self> {
+        let project = Project::new()?;
+        project.write("guest/go.mod", "module demo\n")?;
+        let go = "#!/bin/sh\ncase $1 in env) echo go1.26.8; exit ;; esac\nsleep 1000 &\necho $! >>../children\nwait\n";
+        let go = project.write("bin/go", go)?;
+        std::fs::set_permissions(go, PermissionsExt::from_mode(0o755))?;
+        project.write("children", "")?;
+        Ok(Self(project))
+    }
+
+    fn start(&self, args: &[&str]) -> Result<Program> {
+        let path = std::env::var("PATH")?;
+        let bin = self.0.path().join("bin");
+        let mut command = Command::new(binary()?);
+        command
+            .args(args)
+            .current_dir(self.0.path())
+            .env("NO_COLOR", "1")
+            .env_remove("WINDLASS_LOG")
+            .env("PATH", format!("{}:{path}", bin.display()));
+        Program::spawn(command)
+    }
+
+    /// The children of the builds that have begun, once there are so many.
+    async fn children(&self, count: usize) -> Result<Vec<String>> {
+        let began = eventually(SOON, "a build to begin", || async {
+            let children = std::fs::read_to_string(self.0.path().join("children"))?;
+            let children: Vec<String> = children.lines().map(str::to_owned).collect();
+            Ok(Seen::of(children, |children| children.len() >= count))
+        });
+        began.await
+    }
+}
+
+/// Waits until a process has ended, whether or not somebody has asked how.
+async fn ended(process: &str) -> Result<()> {
+    eventually(SOON, &format!("the end of {process}"), || async {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        Ok(Seen::of(stat, |stat| {
+            stat.is_empty() || stat.contains(") Z ")
+        }))
+    })
+    .await
+    .map(drop)
+}
+
+#[tokio::test]
+async fn a_build_that_is_stopped_ends_with_all_that_its_tool_started() -> Result<()> {
+    for (args, signal, code) in [
+        (["build", "guest"].as_slice(), "INT", 1),
+        (&["build", "guest", "--watch"], "TERM", 0),
+        (&["dev"], "INT", 0),
+        (&["test"], "TERM", 1),
+    ] {
+        let endless = Endless::new()?;
+        let project = &endless.0;
+        project.write_config(&[reconciler("endless", "./guest".as_ref())])?;
+        let expected = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+        project.write("tests/one/expect/alpha/a.yaml", expected)?;
+        let program = endless.start(args)?;
+        let children = endless.children(1).await?;
+        program.signal(signal)?;
+        let finished = program.wait(SOON).await?;
+        finished
+            .expect_code(code)
+            .with_context(|| format!("{args:?}"))?;
+        ended(&children[0]).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_save_stops_the_build_of_what_was_there_before() -> Result<()> {
+    let endless = Endless::new()?;
+    let program = endless.start(&["build", "guest", "--watch"])?;
+    endless.children(1).await?;
+    endless.0.write("guest/main.go", "package main\n")?;
+    let children = endless.children(2).await?;
+    ended(&children[0]).await?;
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
+    ended(&children[1]).await?;
     Ok(())
 }

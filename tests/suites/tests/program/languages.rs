@@ -1,5 +1,7 @@
-//! From an empty folder to a running reconciler, in each language: `windlass new`, its unit tests, `build`, `check`, `test`, `dev`.
+//! From an empty folder to a running reconciler, in each language: `windlass new`, its unit tests, `build`, `check`, `test`, `dev`, and
+//! an edit while that runs.
 
+use crate::objects::ConfigMaps;
 use crate::project::Project;
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
@@ -7,11 +9,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::process::Command;
+use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::program::{Finished, Program, binary};
 use windlass_harness::testenv;
 
 /// Toolchains come from registries the first time.
 const BUILD: Duration = Duration::from_secs(900);
+const SOON: Duration = Duration::from_secs(60);
 
 /// One language of `windlass new`.
 struct Language {
@@ -23,6 +27,8 @@ struct Language {
     unit_tests: &'static str,
     /// What a build says that it runs.
     says: &'static str,
+    /// The reconciler.
+    source: &'static str,
 }
 
 const RUST: Language = Language {
@@ -30,6 +36,7 @@ const RUST: Language = Language {
     tools: &["cargo"],
     unit_tests: "cargo test --quiet",
     says: "$ CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-component-ld cargo build --release",
+    source: "src/lib.rs",
 };
 
 const TYPESCRIPT: Language = Language {
@@ -37,10 +44,12 @@ const TYPESCRIPT: Language = Language {
     tools: &["npm"],
     unit_tests: "npm install --no-audit --no-fund && npm test",
     says: "$ node_modules/.bin/componentize-qjs --wit sdk/wit --world reconcile",
+    source: "src/reconciler.ts",
 };
 
 const JAVASCRIPT: Language = Language {
     lang: "javascript",
+    source: "src/reconciler.js",
     ..TYPESCRIPT
 };
 
@@ -49,6 +58,7 @@ const PYTHON: Language = Language {
     tools: &["python3"],
     unit_tests: "PYTHONPATH=sdk python3 -W error -m unittest",
     says: "--world reconcile componentize --python-path",
+    source: "guest.py",
 };
 
 const C: Language = Language {
@@ -57,6 +67,7 @@ const C: Language = Language {
     tools: &["cc", "make", "python3"],
     unit_tests: "make test",
     says: "-mexec-model=reactor -std=c17",
+    source: "guest.c",
 };
 
 const GO: Language = Language {
@@ -64,6 +75,7 @@ const GO: Language = Language {
     tools: &["go"],
     unit_tests: "go vet ./... && go test ./...",
     says: "$ GOARCH=wasm GOOS=wasip1 go build -buildmode=c-shared",
+    source: "main.go",
 };
 
 #[tokio::test]
@@ -159,9 +171,32 @@ async fn from_an_empty_folder(language: &Language) -> Result<()> {
                 .all(|cluster| cluster["changes"].as_u64() >= Some(1)),
         "{report}"
     );
+    an_edit_takes_over(&folder, language).await?;
     // Nothing but what version control should have lies about.
     let ignored = std::fs::read_to_string(folder.join(".gitignore"))?;
     assert!(ignored.contains(".windlass"), "{ignored}");
+    Ok(())
+}
+
+/// That what is saved while `windlass dev` runs is built and takes over, for what was done before too.
+async fn an_edit_takes_over(folder: &Path, language: &Language) -> Result<()> {
+    let args = ["dev", "--admin", "127.0.0.1:0"];
+    let mut program = Program::spawn(command(folder, binary()?, args))?;
+    program.line_with("admin endpoints", BUILD).await?;
+    let kubeconfig = folder.join(".windlass/kubeconfig");
+    let alpha = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
+    alpha.expect_greeted("crew").await?;
+    let source = folder.join(language.source);
+    let text = std::fs::read_to_string(&source)?;
+    std::fs::write(&source, text.replace("hello, ", "good day, "))?;
+    eventually(BUILD, "the edited guest to take over", || async {
+        Ok(Seen::of(alpha.greeting("crew").await?, |seen| {
+            seen.as_deref() == Some("good day, world, from alpha")
+        }))
+    })
+    .await?;
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
     Ok(())
 }
 
@@ -192,12 +227,23 @@ pub(crate) async fn windlass<A: AsRef<OsStr>>(
     run(folder, program.as_os_str(), args).await
 }
 
-/// Runs a tool as a user's shell would, with what toolchains download and build kept below `target`, for the next run.
+/// Runs a tool to its end.
 async fn run<A: AsRef<OsStr>>(
     folder: &Path,
     tool: impl AsRef<OsStr>,
     args: impl IntoIterator<Item = A>,
 ) -> Result<Finished> {
+    Program::spawn(command(folder, tool, args))?
+        .wait(BUILD)
+        .await
+}
+
+/// A tool as a user's shell would run it, with what toolchains download and build kept below `target`, for the next run.
+fn command<A: AsRef<OsStr>>(
+    folder: &Path,
+    tool: impl AsRef<OsStr>,
+    args: impl IntoIterator<Item = A>,
+) -> Command {
     let mut command = Command::new(tool);
     command
         .args(args)
@@ -210,7 +256,7 @@ async fn run<A: AsRef<OsStr>>(
         .env("npm_config_cache", kept("npm"))
         .env("npm_config_prefer_offline", "true")
         .env("ZIG_GLOBAL_CACHE_DIR", kept("zig"));
-    Program::spawn(command)?.wait(BUILD).await
+    command
 }
 
 fn kept(name: &str) -> PathBuf {

@@ -1,0 +1,113 @@
+//! Builds guests again as their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
+
+use super::{BuildError, build};
+use crate::watch::{Target, Watch};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Source folders, built one at a time after each save.
+pub(crate) struct Builds {
+    watch: Watch,
+    /// Folders to build.
+    asked: BTreeSet<PathBuf>,
+    running: Option<Running>,
+}
+
+/// A build.
+struct Running {
+    folder: PathBuf,
+    began: Instant,
+    build: BoxFuture<'static, Result<PathBuf, BuildError>>,
+}
+
+/// A build that has ended.
+pub(crate) struct Built {
+    /// What was built.
+    pub(crate) folder: PathBuf,
+    /// How long that took.
+    pub(crate) took: Duration,
+    /// The component.
+    pub(crate) result: Result<PathBuf, BuildError>,
+}
+
+impl Builds {
+    /// Begins to follow no folder.
+    ///
+    /// # Errors
+    /// When the system has no more watchers to give.
+    pub(crate) fn start() -> notify::Result<Self> {
+        Ok(Self {
+            watch: Watch::start()?,
+            asked: BTreeSet::new(),
+            running: None,
+        })
+    }
+
+    /// Follows exactly these folders from now on.
+    pub(crate) fn follow(&mut self, folders: BTreeSet<PathBuf>) {
+        self.asked.retain(|folder| folders.contains(folder));
+        self.running
+            .take_if(|running| !folders.contains(&running.folder));
+        self.watch
+            .set(folders.into_iter().map(Target::Tree).collect());
+    }
+
+    /// Has a folder built as if it had been saved: a build of it that runs is stopped, for it is of sources that are older.
+    pub(crate) fn ask(&mut self, folder: PathBuf) {
+        self.running.take_if(|running| running.folder == folder);
+        self.asked.insert(folder);
+    }
+
+    /// Waits for the end of a build. Dropping the future loses nothing: a build goes on with the next call.
+    pub(crate) async fn next(&mut self) -> Built {
+        loop {
+            if self.running.is_none()
+                && let Some(folder) = self.asked.pop_first()
+            {
+                self.running = Some(Running::start(folder));
+            }
+            let ended = async {
+                match &mut self.running {
+                    Some(running) => running.end().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                built = ended => {
+                    self.running = None;
+                    return built;
+                }
+                saved = self.watch.changed() => {
+                    for target in saved {
+                        if let Target::Tree(folder) = target {
+                            self.ask(folder);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Running {
+    fn start(folder: PathBuf) -> Self {
+        let of = folder.clone();
+        Self {
+            folder,
+            began: Instant::now(),
+            build: async move { build(&of).await }.boxed(),
+        }
+    }
+
+    async fn end(&mut self) -> Built {
+        let result = (&mut self.build).await;
+        Built {
+            folder: self.folder.clone(),
+            took: self.began.elapsed(),
+            result,
+        }
+    }
+}
