@@ -16,6 +16,9 @@ use turns::{Claim, Ticket, Turns};
 /// Longest time that a guest computes between two yields.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
+/// How often one who might compute lets others ask first, for each turn: some may come while others ask.
+const COURTESY: u8 = 3;
+
 /// The threads that guests compute on.
 pub(crate) struct Processors {
     turns: Mutex<Turns<Waker>>,
@@ -30,8 +33,8 @@ impl Processors {
 
     /// Lets time pass for tenants that have used up what they may for now. Called every tick while calls run.
     pub(crate) fn tick(&self) {
-        let due = self.turns.lock().pass(Instant::now());
-        due.into_iter().for_each(Waker::wake);
+        let next = self.turns.lock().next(Instant::now());
+        next.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -50,8 +53,15 @@ pub(crate) struct Turn {
 
 enum State {
     Idle,
-    Waiting { ticket: Ticket, since: Instant },
-    Computing { since: Instant },
+    Waiting {
+        ticket: Ticket,
+        since: Instant,
+        /// How often it may still let others ask first.
+        courtesy: u8,
+    },
+    Computing {
+        since: Instant,
+    },
 }
 
 impl Turn {
@@ -123,35 +133,67 @@ impl Turn {
 
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
         let now = Instant::now();
-        let mut turns = self.processors.turns.lock();
         let since = match self.state {
-            State::Waiting { ticket, since } => {
-                if !turns.take(self.identity.tenant.name(), ticket, context.waker()) {
-                    return Poll::Pending;
-                }
-                since
-            }
-            State::Idle | State::Computing { .. } => {
-                let claim = Claim {
-                    tenant: self.identity.tenant.name(),
-                    weight: self.identity.tenant.weight(),
-                    cap: self.identity.tenant.processors(),
-                    first: self.first,
-                };
-                if let Some(ticket) = turns.ask(&claim, context.waker(), now) {
-                    self.state = State::Waiting { ticket, since: now };
-                    return Poll::Pending;
-                }
-                now
-            }
+            State::Waiting { since, .. } => since,
+            State::Idle | State::Computing { .. } => now,
         };
-        drop(turns);
+        if !self.is_given(context, now) {
+            return Poll::Pending;
+        }
         if now > since {
             self.waited += now - since;
             self.identity.ledger().waited_for(now - since);
         }
         self.state = State::Computing { since: now };
         Poll::Ready(())
+    }
+
+    /// Whether the turn has come; otherwise the call waits, and is woken.
+    ///
+    /// The runtime looks at calls in the order in which they came. Were the first one that is looked at to compute at once, a tenant
+    /// with many calls would be before one that came after them: so all that have come ask before any of them computes.
+    fn is_given(&mut self, context: &Context<'_>, now: Instant) -> bool {
+        let (tenant, waker) = (&self.identity.tenant, context.waker());
+        let wait = others_came();
+        let mut turns = self.processors.turns.lock();
+        if let State::Waiting {
+            ticket,
+            ref mut courtesy,
+            ..
+        } = self.state
+        {
+            if wait && *courtesy > 0 && turns.has_free() {
+                *courtesy -= 1;
+                waker.wake_by_ref();
+                return false;
+            }
+            let (given, other) = turns.take(tenant.name(), ticket, waker, now);
+            drop(turns);
+            other.into_iter().for_each(Waker::wake);
+            return given;
+        }
+        let claim = Claim {
+            tenant: tenant.name(),
+            weight: tenant.weight(),
+            cap: tenant.processors(),
+            first: self.first,
+        };
+        let ticket = if wait {
+            turns.enlist(&claim, waker, now)
+        } else if let Some(ticket) = turns.ask(&claim, waker, now) {
+            ticket
+        } else {
+            return true;
+        };
+        self.state = State::Waiting {
+            ticket,
+            since: now,
+            courtesy: COURTESY,
+        };
+        if wait && turns.has_free() {
+            waker.wake_by_ref();
+        }
+        false
     }
 
     fn end(&mut self) {
@@ -175,6 +217,12 @@ impl Turn {
         self.identity.tenant.computed(used);
         self.identity.ledger().computed_for(used);
     }
+}
+
+/// Whether calls have come that the runtime has not looked at: it looks at those before any that it looked at already.
+fn others_came() -> bool {
+    tokio::runtime::Handle::try_current()
+        .is_ok_and(|runtime| runtime.metrics().global_queue_depth() > 0)
 }
 
 impl Drop for Turn {

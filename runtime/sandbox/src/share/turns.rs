@@ -4,6 +4,8 @@
 //! with the least comes next. A tenant that returns from idleness begins at the virtual time of the last turn that was given, with
 //! neither credit nor debt for the time when it wanted nothing. A capped tenant has a bucket of time besides, and comes only while
 //! there is some in it.
+//!
+//! Who is woken has no turn yet: it comes for it, and whoever has asked meanwhile and comes before it has it instead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -46,7 +48,7 @@ pub(super) struct Turns<W> {
     width: usize,
     /// What a turn is charged until it is known how long it was.
     quantum: Duration,
-    /// Turns given and not ended, those included that their owner has not yet begun; at most `width`.
+    /// Turns begun and not ended; at most `width`.
     given: usize,
     /// Virtual time at which the last turn began. Never goes back.
     floor: u128,
@@ -67,11 +69,9 @@ struct Tenant<W> {
     weight: u32,
     virtual_time: u128,
     bucket: Option<Bucket>,
-    /// Turns given and not ended.
+    /// Turns begun and not ended.
     given: usize,
     line: BTreeMap<Ticket, W>,
-    /// Turns given to who waited and does not know yet.
-    called: BTreeSet<Ticket>,
     stand: Stand,
 }
 
@@ -140,7 +140,6 @@ impl<W> Tenant<W> {
             bucket: cap.map(|cap| Bucket::full(cap, now)),
             given: 0,
             line: BTreeMap::new(),
-            called: BTreeSet::new(),
             stand: Stand::Nowhere,
         }
     }
@@ -211,50 +210,56 @@ impl<W: Clone> Turns<W> {
     }
 
     /// Asks for a turn. `None`: it has begun, and ends with [`Self::end`]. Otherwise it waits, and `waker` is handed out once
-    /// [`Self::take`] will give it.
+    /// [`Self::take`] may give it.
     pub(super) fn ask(&mut self, claim: &Claim<'_>, waker: &W, now: Instant) -> Option<Ticket> {
-        let (floor, quantum) = (self.floor, self.quantum);
-        // While somebody may compute and has not, a newcomer waits for its turn as they do.
-        self.look_at_paused(now);
-        let free = self.given < self.width && self.ready.is_empty();
-        let tenant = self.tenant(claim, now);
-        if free && tenant.line.is_empty() && tenant.may(now) {
-            let start = tenant.start(floor, quantum);
-            self.began(start);
-            return None;
-        }
-        if tenant.wants_nothing() {
-            tenant.virtual_time = tenant.virtual_time.max(floor);
-        }
+        let ticket = self.enlist(claim, waker, now);
+        (!self.begin(claim.tenant, ticket, now)).then_some(ticket)
+    }
+
+    /// Waits for a turn even if there is one, for others that have come as well and could not ask yet. Once they could, ask again
+    /// with [`Self::take`]: of itself nobody is woken for a turn that was there before.
+    pub(super) fn enlist(&mut self, claim: &Claim<'_>, waker: &W, now: Instant) -> Ticket {
         self.last_ticket += 1;
         let ticket = Ticket {
             ordinary: !claim.first,
             number: self.last_ticket,
         };
-        if let Some(tenant) = self.tenants.get_mut(claim.tenant) {
-            tenant.line.insert(ticket, waker.clone());
+        let floor = self.floor;
+        let tenant = self.tenant(claim, now);
+        if tenant.wants_nothing() {
+            tenant.virtual_time = tenant.virtual_time.max(floor);
         }
+        tenant.line.insert(ticket, waker.clone());
         self.stand(claim.tenant, now);
-        Some(ticket)
+        ticket
     }
 
-    /// Whether the turn of who waits has come: it has begun then. Otherwise `waker` is the one to call.
-    pub(super) fn take(&mut self, tenant: &TenantName, ticket: Ticket, waker: &W) -> bool {
-        let Some(tenant) = self.tenants.get_mut(tenant) else {
-            return false;
-        };
-        if tenant.called.remove(&ticket) {
-            return true;
-        }
-        if let Some(place) = tenant.line.get_mut(&ticket) {
+    /// Whether a turn more may begin.
+    pub(super) fn has_free(&self) -> bool {
+        self.given < self.width
+    }
+
+    /// Asks again. True: the turn has begun. Otherwise `waker` is the one to hand out. And whoever else is to be woken: who waits may
+    /// have been woken in its stead, and there may be more turns than one.
+    #[must_use]
+    pub(super) fn take(
+        &mut self,
+        name: &TenantName,
+        ticket: Ticket,
+        waker: &W,
+        now: Instant,
+    ) -> (bool, Option<W>) {
+        let begun = self.begin(name, ticket, now);
+        let tenant = self.tenants.get_mut(name);
+        if let Some(place) = tenant.and_then(|tenant| tenant.line.get_mut(&ticket)) {
             *place = waker.clone();
         }
-        false
+        (begun, self.next(now))
     }
 
     /// Ends a turn that used so much. Returns who is to be woken.
     #[must_use]
-    pub(super) fn end(&mut self, tenant: &TenantName, used: Duration, now: Instant) -> Vec<W> {
+    pub(super) fn end(&mut self, tenant: &TenantName, used: Duration, now: Instant) -> Option<W> {
         let quantum = self.quantum;
         if let Some(tenant) = self.tenants.get_mut(tenant) {
             tenant.stop(used, quantum, now);
@@ -262,12 +267,12 @@ impl<W: Clone> Turns<W> {
             self.given -= 1;
         }
         self.stand(tenant, now);
-        let due = self.pass(now);
-        if self.given == 0 && due.is_empty() {
+        let next = self.next(now);
+        if self.given == 0 && next.is_none() {
             // Nobody computes: whoever comes next begins beside the others, whatever they used.
             self.floor = self.horizon;
         }
-        due
+        next
     }
 
     /// Charges a tenant for time that it used without a turn.
@@ -278,43 +283,48 @@ impl<W: Clone> Turns<W> {
         self.stand(tenant, now);
     }
 
-    /// Gives up a place in the line, or the turn that came meanwhile. Returns who is to be woken.
+    /// Gives up a place in the line. Returns who is to be woken: it may have been woken for a turn that is the next one's now.
     #[must_use]
-    pub(super) fn leave(&mut self, name: &TenantName, ticket: Ticket, now: Instant) -> Vec<W> {
-        let Some(tenant) = self.tenants.get_mut(name) else {
-            return Vec::new();
-        };
-        if tenant.called.remove(&ticket) {
-            return self.end(name, Duration::ZERO, now);
+    pub(super) fn leave(&mut self, name: &TenantName, ticket: Ticket, now: Instant) -> Option<W> {
+        if let Some(tenant) = self.tenants.get_mut(name) {
+            tenant.line.remove(&ticket);
         }
-        tenant.line.remove(&ticket);
         self.stand(name, now);
-        Vec::new()
+        self.next(now)
     }
 
-    /// Gives the turns that are free, as time has passed. Returns who is to be woken.
+    /// Who is to be woken for a turn that is free, as time has passed. It is nobody's before [`Self::take`].
     #[must_use]
-    pub(super) fn pass(&mut self, now: Instant) -> Vec<W> {
-        self.look_at_paused(now);
-        let mut due = Vec::new();
-        while self.given < self.width {
-            let Some((_, _, name)) = self.ready.first() else {
-                break;
-            };
-            let (name, floor, quantum) = (name.clone(), self.floor, self.quantum);
-            let Some(tenant) = self.tenants.get_mut(&name) else {
-                break;
-            };
-            let Some((ticket, waker)) = tenant.line.pop_first() else {
-                break;
-            };
-            tenant.called.insert(ticket);
-            let start = tenant.start(floor, quantum);
-            self.began(start);
-            due.push(waker);
-            self.stand(&name, now);
+    pub(super) fn next(&mut self, now: Instant) -> Option<W> {
+        if !self.has_free() {
+            return None;
         }
-        due
+        self.look_at_paused(now);
+        let (_, _, name) = self.ready.first()?;
+        self.tenants.get(name)?.line.values().next().cloned()
+    }
+
+    /// Begins the turn of who waits, if one is free and it is the next.
+    fn begin(&mut self, name: &TenantName, ticket: Ticket, now: Instant) -> bool {
+        if !self.has_free() {
+            return false;
+        }
+        self.look_at_paused(now);
+        if self.ready.first().map(|(.., next)| next) != Some(name) {
+            return false;
+        }
+        let (floor, quantum) = (self.floor, self.quantum);
+        let Some(tenant) = self.tenants.get_mut(name) else {
+            return false;
+        };
+        if tenant.line.keys().next() != Some(&ticket) {
+            return false;
+        }
+        tenant.line.pop_first();
+        let start = tenant.start(floor, quantum);
+        self.began(start);
+        self.stand(name, now);
+        true
     }
 
     fn began(&mut self, start: u128) {

@@ -73,14 +73,18 @@ impl Machine {
         };
     }
 
-    fn wake(&mut self, due: Vec<usize>) {
-        for at in due {
+    fn wake(&mut self, mut next: Option<usize>) {
+        while let Some(at) = next {
             let call = &mut self.calls[at];
             let State::Waiting(ticket) = call.state else {
                 panic!("call {at} was woken and does not wait");
             };
-            assert!(self.turns.take(&call.tenant, ticket, &at));
-            call.state = State::Computing;
+            let (begun, other) = self.turns.take(&call.tenant, ticket, &at, self.now);
+            if begun {
+                call.state = State::Computing;
+            }
+            assert!(begun || other != Some(at), "who is woken may begin");
+            next = other;
         }
     }
 
@@ -111,7 +115,7 @@ impl Machine {
             let turn = self.calls[at].turn;
             self.end(at, turn);
         }
-        let due = self.turns.pass(self.now);
+        let due = self.turns.next(self.now);
         self.wake(due);
     }
 
@@ -309,7 +313,7 @@ fn whatever_happens_no_turn_is_lost_or_given_twice() {
             match machine.calls[at].state {
                 State::Idle => {
                     machine.ask(at);
-                    let due = machine.turns.pass(machine.now);
+                    let due = machine.turns.next(machine.now);
                     machine.wake(due);
                 }
                 State::Computing => {
@@ -323,7 +327,7 @@ fn whatever_happens_no_turn_is_lost_or_given_twice() {
                     machine.wake(due);
                 }
                 State::Waiting(_) => {
-                    let due = machine.turns.pass(machine.now);
+                    let due = machine.turns.next(machine.now);
                     machine.wake(due);
                 }
             }
@@ -333,18 +337,59 @@ fn whatever_happens_no_turn_is_lost_or_given_twice() {
 }
 
 #[test]
-fn a_turn_that_came_for_one_who_left_goes_to_the_next() {
+fn a_turn_that_somebody_was_woken_for_and_left_goes_to_the_next() {
     let mut machine = Machine::new(1);
     machine.calls("a", 1, None, 3);
     for at in 0..3 {
         machine.ask(at);
     }
     let due = machine.turns.end(&name("a"), TURN, machine.now);
-    assert_eq!(due, [1]);
+    assert_eq!(due, Some(1));
     let State::Waiting(ticket) = machine.calls[1].state else {
         panic!("it waited");
     };
-    assert_eq!(machine.turns.leave(&name("a"), ticket, machine.now), [2]);
+    let due = machine.turns.leave(&name("a"), ticket, machine.now);
+    assert_eq!(due, Some(2));
+}
+
+#[test]
+fn who_was_woken_lets_one_begin_that_asked_meanwhile_and_comes_before_it() {
+    let mut machine = Machine::new(1);
+    machine.calls("loops", 1, None, 2);
+    machine.calls("quiet", 1, None, 1);
+    machine.ask(0);
+    machine.ask(1);
+    machine.now += TURN;
+    let woken = machine.turns.end(&name("loops"), TURN, machine.now);
+    assert_eq!(woken, Some(1));
+    machine.ask(2);
+    assert!(machine.calls[2].state == State::Computing);
+    machine.wake(woken);
+    assert!(matches!(machine.calls[1].state, State::Waiting(_)));
+    machine.end(2, TURN / 10);
+    assert!(machine.calls[1].state == State::Computing);
+}
+
+#[test]
+fn of_those_that_came_together_the_one_that_used_least_begins() {
+    let names = ["hungry", "quiet"].map(name);
+    let mut turns = Turns::new(1, TURN);
+    let claim = |tenant| Claim {
+        tenant,
+        weight: 1,
+        cap: None,
+        first: false,
+    };
+    let now = Instant::now();
+    assert_eq!(turns.ask(&claim(&names[0]), &0, now), None);
+    let second = turns.ask(&claim(&names[0]), &1, now).unwrap();
+    assert_eq!(turns.end(&names[0], TURN, now + TURN), Some(1));
+    let quiet = turns.enlist(&claim(&names[1]), &2, now + TURN);
+    assert_eq!(
+        turns.take(&names[0], second, &1, now + TURN),
+        (false, Some(2))
+    );
+    assert_eq!(turns.take(&names[1], quiet, &2, now + TURN), (true, None));
 }
 
 #[test]
@@ -375,8 +420,8 @@ fn a_crowd_of_tenants_that_wait_makes_no_turn_slow() {
         let tenant = machine.calls[at].tenant.clone();
         machine.calls[at].state = State::Idle;
         let due = machine.turns.end(&tenant, TURN, machine.now);
-        machine.wake(due.clone());
+        machine.wake(due);
         machine.ask(at);
-        at = due[0];
+        at = due.unwrap();
     }
 }
