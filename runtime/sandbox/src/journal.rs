@@ -80,12 +80,14 @@ impl Journal {
 
     /// Writes a line to the host's log. The span around it says whose it is.
     pub(crate) fn write(&self, level: Level, message: &str, fields: &[(String, String)]) {
-        if self.is_spent() {
+        let mut state = self.state.lock();
+        if state.left < LINE {
+            // Nothing may be written any more: what is dropped is to cost little.
+            state.dropped += 1;
             return;
         }
         let message = clean(message, MESSAGE);
         let fields = join(fields);
-        let mut state = self.state.lock();
         let cost = message.len() + fields.len() + LINE;
         if state.left < cost {
             state.left = 0;
@@ -107,14 +109,6 @@ impl Journal {
         }
         drop(state);
         emit(level, &message, &fields);
-    }
-
-    /// Whether nothing may be written any more, which counts a line that was to be: what is dropped is to cost little.
-    fn is_spent(&self) -> bool {
-        let mut state = self.state.lock();
-        let spent = state.left < LINE;
-        state.dropped += u64::from(spent);
-        spent
     }
 
     /// Ends the call: says how many lines the limits cost.
