@@ -63,7 +63,7 @@ struct Inner {
     /// Places for the instances that the engine has room for: a call beyond waits here instead of failing.
     pool: Arc<Pool>,
     processors: Arc<Processors>,
-    teardown: Teardown,
+    teardown: Arc<Teardown>,
     /// Idle instances of all guests.
     spares: Spares,
     /// Whether a task looks after idle instances.
@@ -97,6 +97,7 @@ impl Sandbox {
         let processors = Processors::new(options.processors.unwrap_or_else(all_but_one));
         let processors = Arc::new(processors);
         let ticker = Ticker::start(&engine, processors.clone()).map_err(SandboxError::Thread)?;
+        let teardown = Teardown::start(instances as usize).map_err(SandboxError::Thread)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 options,
@@ -106,7 +107,7 @@ impl Sandbox {
                 ticker,
                 pool: Pool::new(instances as usize),
                 processors,
-                teardown: Teardown::start(instances as usize).map_err(SandboxError::Thread)?,
+                teardown: Arc::new(teardown),
                 spares: Spares::default(),
                 sweeping: AtomicBool::new(false),
                 cache,
@@ -165,11 +166,15 @@ impl Sandbox {
         pool.wait(tenant.name(), loading).await
     }
 
+    /// What takes large instances down.
+    pub(crate) fn teardown(&self) -> Arc<Teardown> {
+        self.inner.teardown.clone()
+    }
+
     /// Gives an instance up. A large one is taken down elsewhere; returns once its tenant has the memory again, or at the deadline:
     /// an answer does not come too late for it.
     pub(crate) async fn discard(&self, session: Session, deadline: tokio::time::Instant) {
-        if session.is_large() {
-            let gone = self.inner.teardown.take_down(session);
+        if let Ok(gone) = session.take_down() {
             let _ = tokio::time::timeout_at(deadline, gone).await;
         }
     }

@@ -16,7 +16,7 @@ use crate::options::{Isolation, Limits, TenantLimits};
 use crate::pool::Place;
 use crate::promise::Promise;
 use crate::revision::{LoadError, Revision};
-use crate::session::{Session, Shelf};
+use crate::session::{Body, Session, Shelf};
 use crate::share::{TICK, Turn};
 use crate::spare::Spare;
 use crate::tenant::Tenant;
@@ -121,12 +121,15 @@ impl Code {
             ticks: ticks(timeout),
         };
         let store = self.store(Call::new(identity, promise, Purpose::Describe, time));
-        let run = self.run(Session::new(store, place), async |store, instance| {
-            self.reconciler
-                .load(&mut *store, instance)?
-                .call_describe(store)
-                .await
-        });
+        let run = self.run(
+            Session::new(store, place, self.sandbox.teardown()),
+            async |store, instance| {
+                self.reconciler
+                    .load(&mut *store, instance)?
+                    .call_describe(store)
+                    .await
+            },
+        );
         let outcome = run.await.map(|(answer, _)| answer);
         let described = outcome.map_err(|failure| LoadError::DescribeFailed {
             problem: describe_problem(failure, timeout),
@@ -199,7 +202,7 @@ impl Code {
         }
         let (promise, place) = self.room(identity, false, time.deadline).await?;
         let store = self.store(Call::new(identity.clone(), promise, purpose, time));
-        Ok(Session::new(store, place))
+        Ok(Session::new(store, place, self.sandbox.teardown()))
     }
 
     /// Room for a new instance: memory of its tenant, then a place. Who waits for memory holds nothing that others need.
@@ -270,15 +273,18 @@ impl Code {
         };
         let call = Call::new(identity, promise, Purpose::Map(around), time);
         let store = self.store(call);
-        let run = self.run(Session::new(store, place), async |store, instance| {
-            let cluster = store
-                .data_mut()
-                .give(ClusterHandle::new(client, Reach::CachedReads))?;
-            mapper
-                .load(&mut *store, instance)?
-                .call_map_objects(store, cluster, &kind, &objects)
-                .await
-        });
+        let run = self.run(
+            Session::new(store, place, self.sandbox.teardown()),
+            async |store, instance| {
+                let cluster = store
+                    .data_mut()
+                    .give(ClusterHandle::new(client, Reach::CachedReads))?;
+                mapper
+                    .load(&mut *store, instance)?
+                    .call_map_objects(store, cluster, &kind, &objects)
+                    .await
+            },
+        );
         let answer = match run.await {
             Ok((answer, session)) => {
                 self.sandbox.discard(session, time.deadline).await;
@@ -303,13 +309,13 @@ impl Code {
         let _running = self.sandbox.running();
         let mut turn = Turn::new(self.sandbox.processors().clone(), identity.clone(), loading);
         let work = turn.of(async {
-            let store = &mut session.store;
+            let Body {
+                store, instance, ..
+            } = &mut *session;
             store.set_epoch_deadline(1);
-            let instance = match session.instance {
+            let instance = match *instance {
                 Some(instance) => instance,
-                None => *session
-                    .instance
-                    .insert(self.pre.instantiate_async(&mut *store).await?),
+                None => *instance.insert(self.pre.instantiate_async(&mut *store).await?),
             };
             call(store, &instance).await
         });
@@ -329,9 +335,11 @@ impl Code {
         }
         tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
         turn.leave(); // or a turn that comes meanwhile would be nobody's
-        match session.is_large() {
-            true => self.sandbox.discard(session, deadline).await,
-            false => turn.aside(|| drop(session)),
+        match session.take_down() {
+            Ok(gone) => {
+                let _ = tokio::time::timeout_at(deadline, gone).await;
+            }
+            Err(small) => turn.aside(|| drop(small)),
         }
         Err(failure)
     }

@@ -78,6 +78,16 @@ impl Meter {
         self.refusal = None;
     }
 
+    /// The instance is as good as gone: its tenant has its memory again.
+    pub(crate) fn settle(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        if memory > 0 {
+            self.identity.ledger().gone(memory);
+        }
+        self.identity.tenant.release(memory);
+        self.promise.settle();
+    }
+
     fn grow_memory(&mut self, more: usize) -> Result<(), Refusal> {
         if self.memory.saturating_add(more) > self.identity.limits.memory {
             return Err(Refusal::Instance(self.identity.limits.memory));
@@ -142,10 +152,7 @@ impl ResourceLimiter for Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        if self.memory > 0 {
-            self.identity.ledger().gone(self.memory);
-        }
-        self.identity.tenant.release(self.memory);
+        self.settle();
     }
 }
 

@@ -4,8 +4,11 @@ use crate::call::Call;
 use crate::options::Reuse;
 use crate::pool::Place;
 use crate::spare::Spare;
+use crate::teardown::Teardown;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Instant;
 use wasmtime::Store;
 use wasmtime::component::Instance;
@@ -13,8 +16,15 @@ use wasmtime::component::Instance;
 /// Memory that is given back in no time, in bytes.
 const SMALL: usize = 4 << 20;
 
-/// A store with its instance, and its place in the pool. Fields are dropped in their order: the place is free only then.
+/// An instance in use, or kept. Wherever it is dropped, by a call that was cancelled too, a large one is taken down elsewhere.
 pub(crate) struct Session {
+    /// Present until it is given up.
+    body: Option<Body>,
+    teardown: Arc<Teardown>,
+}
+
+/// A store with its instance, and its place in the pool. Fields are dropped in their order: the place is free only then.
+pub(crate) struct Body {
     pub(crate) store: Store<Call>,
     /// `None` before the first call.
     pub(crate) instance: Option<Instance>,
@@ -25,18 +35,69 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(store: Store<Call>, place: Place) -> Self {
-        Self {
+    pub(crate) fn new(store: Store<Call>, place: Place, teardown: Arc<Teardown>) -> Self {
+        let body = Body {
             store,
             instance: None,
             calls: 0,
             born: Instant::now(),
             _place: place,
+        };
+        Self {
+            body: Some(body),
+            teardown,
         }
     }
 
+    /// Has it taken down elsewhere if it is large: the future ends once it is gone and its tenant has the memory again. A small one
+    /// comes back, to be dropped here and now.
+    pub(crate) fn take_down(mut self) -> Result<impl Future<Output = ()> + use<>, Option<Body>> {
+        match self.body.take() {
+            Some(body) if body.is_large() => Ok(self.teardown.take_down(Box::new(body))),
+            small => Err(small),
+        }
+    }
+
+    /// Gives it up for who needs its memory now: the account has that at once, the system as soon as it is taken down.
+    fn make_way(mut self) {
+        let Some(mut body) = self.body.take() else {
+            return;
+        };
+        let large = body.is_large();
+        body.store.data_mut().meter.settle();
+        if large {
+            drop(self.teardown.take_down(Box::new(body)));
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take_if(|body| body.is_large()) {
+            drop(self.teardown.take_down(Box::new(body)));
+        }
+    }
+}
+
+#[expect(clippy::expect_used, reason = "taken only by what consumes it")]
+impl Deref for Session {
+    type Target = Body;
+
+    fn deref(&self) -> &Body {
+        self.body.as_ref().expect("present until it is given up")
+    }
+}
+
+#[expect(clippy::expect_used, reason = "taken only by what consumes it")]
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Body {
+        self.body.as_mut().expect("present until it is given up")
+    }
+}
+
+impl Body {
     /// Whether it takes so long to give its memory back that it is not done where guests compute.
-    pub(crate) fn is_large(&self) -> bool {
+    fn is_large(&self) -> bool {
         self.store.data().meter.memory() > SMALL
     }
 
@@ -109,7 +170,7 @@ impl Shelf {
 impl Spare for Shelf {
     fn give_up_one(&self) -> bool {
         let session = self.idle.lock().pop_front();
-        session.is_some()
+        session.map(Session::make_way).is_some()
     }
 
     fn give_up_old(&self, now: Instant) -> bool {

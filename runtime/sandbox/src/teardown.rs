@@ -2,12 +2,11 @@
 //! at a time, behind everything else in this process. Entry point: [`Teardown`].
 
 use crate::runtime::{Standing, stand_back};
-use crate::session::Session;
 use tokio::sync::{mpsc, oneshot};
 
 /// An instance, and who waits until it is gone.
 struct Order {
-    session: Session,
+    instance: Box<dyn Send>,
     gone: oneshot::Sender<()>,
 }
 
@@ -25,8 +24,8 @@ impl Teardown {
         let (orders, mut work) = mpsc::channel::<Order>(most.max(1));
         let run = move || {
             stand_back(Standing::Last);
-            while let Some(Order { session, gone }) = work.blocking_recv() {
-                drop(session);
+            while let Some(Order { instance, gone }) = work.blocking_recv() {
+                drop(instance);
                 let _ = gone.send(()); // nobody waits for a call that was cancelled
             }
         };
@@ -38,10 +37,10 @@ impl Teardown {
 
     /// The instance is on its way when this returns. The future ends once it is gone and its memory and place are free; dropped, the
     /// instance is gone soon.
-    pub(crate) fn take_down(&self, session: Session) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn take_down(&self, instance: Box<dyn Send>) -> impl Future<Output = ()> + use<> {
         let (gone, done) = oneshot::channel();
         // There is room for every instance there can be. Were there none, it would be taken down here and now.
-        let _ = self.orders.try_send(Order { session, gone });
+        let _ = self.orders.try_send(Order { instance, gone });
         async move {
             let _ = done.await;
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::options::Options;
+use wasmtime::ResourceLimiter as _;
 use windlass_fleet::Manager;
 use windlass_fleet::cluster::{Cluster, ClusterConfig};
 use windlass_fleet::engage::ClusterSpec;
@@ -107,4 +108,59 @@ async fn a_kept_handle_never_becomes_the_one_of_a_later_call() {
             .unwrap_err()
             .is::<crate::handle::StaleHandle>()
     );
+}
+
+/// Keeps the thread that takes it down until nobody holds the other end.
+struct Stuck(std::sync::mpsc::Receiver<()>);
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        let _ = self.0.recv();
+    }
+}
+
+#[tokio::test]
+async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
+    let sandbox = Sandbox::new(Options {
+        instances: 8,
+        ..Options::default()
+    })
+    .unwrap();
+    let revision = sandbox.load(guest("test-handle")).await.unwrap();
+    let code = Code::bind(&sandbox, &revision, false).unwrap();
+    let identity = identity();
+    let (held, end) = std::sync::mpsc::channel();
+    drop(sandbox.teardown().take_down(Box::new(Stuck(end))));
+    let with = async |megabytes: usize| {
+        let time = Time::until(Instant::now() + Duration::from_secs(10));
+        let room = code.room(&identity, false, time.deadline);
+        let (promise, place) = room.await.unwrap();
+        let call = Call::new(identity.clone(), promise, Purpose::Nothing, time);
+        let mut session = Session::new(code.store(call), place, sandbox.teardown());
+        let meter = &mut session.store.data_mut().meter;
+        assert!(meter.memory_growing(0, megabytes << 20, None).unwrap());
+        session
+    };
+    let used = || identity.tenant.memory_used() >> 20;
+    drop(with(1).await);
+    assert_eq!(used(), 0, "a small one at once");
+    // As when the future of its call is dropped.
+    drop(with(5).await);
+    assert_eq!(used(), 5);
+    let bounds = crate::options::Reuse::default();
+    let shelf = Shelf::new(bounds);
+    for megabytes in [6, 7] {
+        assert!(shelf.keep(with(megabytes).await).is_ok());
+    }
+    assert_eq!(used(), 18);
+    assert!(shelf.give_up_one());
+    assert_eq!(used(), 12, "whose memory is needed has none at once");
+    drop(shelf);
+    assert_eq!(used(), 12);
+    drop(held);
+    eventually(Duration::from_secs(10), "all memory back", || async {
+        Ok(Seen::of(used(), |used| *used == 0))
+    })
+    .await
+    .unwrap();
 }

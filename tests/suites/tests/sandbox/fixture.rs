@@ -430,13 +430,29 @@ impl Reconciler for Outcomes {
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
         Box::pin(async move {
             let request = context.request.clone();
-            let alone = self.running.lock().insert(request.clone());
-            assert!(alone, "{request} runs twice at once");
+            let running = Running::begin(self, &request);
             let outcome = self.guest.reconcile(context).await;
-            self.running.lock().remove(&request);
+            drop(running);
             self.seen.lock().push((request, outcome.clone()));
             outcome
         })
+    }
+}
+
+/// A run, which may be cut off.
+struct Running<'a>(&'a Outcomes, Request);
+
+impl<'a> Running<'a> {
+    fn begin(outcomes: &'a Outcomes, request: &Request) -> Self {
+        let alone = outcomes.running.lock().insert(request.clone());
+        assert!(alone, "{request} runs twice at once");
+        Self(outcomes, request.clone())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.lock().remove(&self.1);
     }
 }
 
