@@ -1,7 +1,8 @@
 //! A watch that leaves its store: for the whole kind when a selection is not enough any more, and for good when the kind is not
 //! served any more. Entry points: [`Task::widen`] and [`unserved`].
 
-use super::{Subscription, Task};
+use super::Subscription;
+use super::task::Task;
 use crate::api::ApiCode;
 use crate::cluster::Backend;
 use crate::cluster::store::{Progress, Store};

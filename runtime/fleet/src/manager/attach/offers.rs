@@ -1,7 +1,7 @@
 //! What a watch offers its controller besides events: what found no room in the queue, and everything when somebody asks for it.
 //! Entry point: [`Task::serve`].
 
-use super::Task;
+use super::task::Task;
 use crate::cluster::StoreUse;
 use crate::cluster::store::{Change, Query};
 use crate::name::ClusterName;
