@@ -179,7 +179,7 @@ fn workers(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     )?;
     writer.gauges(
         "windlass_reconciles_aside",
-        "Attempts that wait for an API server and leave their worker to others meanwhile.",
+        "Attempts that wait for an API server, or for leave to call it under their own limits, and lend their worker to others meanwhile.",
         now.controllers
             .iter()
             .map(|c| (of(&c.metrics), c.aside as f64)),

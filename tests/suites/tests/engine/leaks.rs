@@ -361,12 +361,16 @@ async fn one_object_can_be_granted_by_its_name() -> Result<()> {
     assert_eq!(log.total(), 2, "nothing but the one is told");
 
     let client = cluster.client((*grant).clone());
+    let lists = || fleet.server("alpha").count(Verb::List, "configmaps");
+    let before = lists();
     for mode in [ReadMode::Cached, ReadMode::Live] {
         let of = |selector: Option<&str>| ListOptions {
             field_selector: selector.map(str::to_owned),
             ..in_mode(mode)
         };
         assert_eq!(all(&client, of(Some("metadata.name=b"))).await?, ["mine/b"]);
+        let asked = u64::from(mode == ReadMode::Live);
+        assert_eq!(lists() - before, asked, "the cache of its watch has it");
         for selector in [None, Some("metadata.name=a"), Some("metadata.name!=a")] {
             let denied = all(&client, of(selector)).await.expect_err("not granted");
             assert_eq!(denied.code, ApiCode::Denied, "{mode:?} {selector:?}");

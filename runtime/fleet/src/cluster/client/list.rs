@@ -4,7 +4,7 @@
 //! namespaces are listed one after the other, under continue tokens of our own.
 
 use super::Client;
-use super::read::{METADATA_LIST, covers, invalid, not_understood};
+use super::read::{METADATA_LIST, covers, invalid, not_understood, reaches};
 use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
 use crate::cluster::store::{ByIndex, IndexPath, Query, Store, StoreKey};
@@ -35,9 +35,12 @@ impl Client {
         check_namespace(resource, options.namespace.as_deref())?;
         let plan = self.plan(&target, options)?;
         match options.mode {
-            // Who may see one object has no part in a cache of all.
-            ReadMode::Cached if plan.by_name => self.list_live(&target, &plan, options).await,
-            ReadMode::Cached => self.list_cached(&target, &plan, options).await,
+            // Who may see one object starts no cache, and is answered by those that others have.
+            ReadMode::Cached if plan.by_name => match there(&target, &plan, options) {
+                Some(stores) => self.list_cached(&target, &plan, options, &stores).await,
+                None => self.list_live(&target, &plan, options).await,
+            },
+            ReadMode::Cached => self.list_cached(&target, &plan, options, &[]).await,
             ReadMode::Live => self.list_live(&target, &plan, options).await,
         }
     }
@@ -98,11 +101,13 @@ impl Client {
         Ok(plan)
     }
 
+    /// `stores`: those of the plan's namespaces, if they are known.
     async fn list_cached(
         &self,
         target: &Target,
         plan: &Plan,
         options: &ListOptions,
+        stores: &[Arc<Store>],
     ) -> Result<ListPage, ApiError> {
         let kind = &target.resource.kind;
         let (fields, index) = self.cached_fields(kind, plan, options)?;
@@ -110,7 +115,13 @@ impl Client {
         let (mut at, mut after) = cached_position(plan, options.continue_token.as_deref())?;
         loop {
             let namespace = plan.namespaces[at].as_deref();
-            let store = self.covering(target, namespace, options).await?;
+            let store = match stores.get(at) {
+                Some(store) => {
+                    self.caught_up(target, store).await?;
+                    store.clone()
+                }
+                None => self.covering(target, namespace, options).await?,
+            };
             let index = index
                 .as_ref()
                 .zip(options_index(options, plan))
@@ -165,7 +176,7 @@ impl Client {
         };
         let mut by_key = Vec::new();
         for requirement in fields.requirements() {
-            if matches!(&*requirement.field, "metadata.name" | "metadata.namespace") {
+            if is_of_key(&requirement.field) {
                 by_key.push(requirement.clone());
                 continue;
             }
@@ -347,6 +358,41 @@ impl Plan {
             )),
         }
     }
+}
+
+/// Whether a field is part of an object's key, which every cache knows.
+fn is_of_key(field: &str) -> bool {
+    matches!(field, "metadata.name" | "metadata.namespace")
+}
+
+/// The stores that hold the one object that a plan names, one for each of its namespaces, if all are there and in step.
+fn there(target: &Target, plan: &Plan, options: &ListOptions) -> Option<Vec<Arc<Store>>> {
+    let fields = plan.fields.as_ref()?;
+    let mut asked = fields.requirements().iter();
+    if options.index.is_some() || !asked.all(|of| is_of_key(&of.field)) {
+        return None;
+    }
+    let name = fields.exact("metadata.name")?;
+    let only = FieldSelector::name(name).to_string();
+    let wanted = options.projection;
+    let of_kind = |namespace: Option<&str>| {
+        target
+            .backend
+            .stores
+            .with_kind(&target.resource.kind, |all| {
+                let holds = |store: &&Arc<Store>| {
+                    let key = &store.key;
+                    let selects_it = *key.field_selector == *only && key.label_selector.is_empty();
+                    store.is_synced()
+                        && (!key.is_selective() || selects_it)
+                        && reaches(key, namespace, wanted)
+                };
+                all.iter().find(holds).cloned()
+            })
+    };
+    let namespaces = plan.namespaces.iter();
+    let stores = namespaces.map(|namespace| of_kind(namespace.as_deref()));
+    stores.collect()
 }
 
 /// The value that the index must hold: from the index option, or from the field selector that stands for it.

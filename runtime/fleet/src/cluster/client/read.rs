@@ -179,10 +179,13 @@ pub(super) fn not_understood(error: JsonError) -> ApiError {
 
 /// Whether a store holds everything of a namespace (`None`: of all) in at least this projection.
 pub(super) fn covers(store: &StoreKey, namespace: Option<&str>, projection: Projection) -> bool {
+    !store.is_selective() && reaches(store, namespace, projection)
+}
+
+/// Whether a store looks into a namespace (`None`: into all) in at least this projection, whatever it selects there.
+pub(super) fn reaches(store: &StoreKey, namespace: Option<&str>, projection: Projection) -> bool {
     let full_enough = store.projection == Projection::Full || projection == Projection::Metadata;
-    !store.is_selective()
-        && full_enough
-        && (store.namespace.is_none() || store.namespace.as_deref() == namespace)
+    full_enough && (store.namespace.is_none() || store.namespace.as_deref() == namespace)
 }
 
 /// Asks the stores of a kind for one object.
