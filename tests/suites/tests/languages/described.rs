@@ -3,7 +3,7 @@
 
 use crate::book::Book;
 use crate::components::sandbox;
-use crate::stage::{Component, Subject, parts};
+use crate::subject::{Component, Subject, parts};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Arc;

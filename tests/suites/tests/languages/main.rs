@@ -15,12 +15,14 @@ mod described;
 mod native;
 mod server;
 mod stage;
+mod subject;
 
 use anyhow::Result;
 use cases::{CASES, SHORT};
 use compare::differences;
-use stage::{Component, Subject, Traces, play};
+use stage::{Traces, play};
 use std::time::Duration;
+use subject::{Component, Subject};
 use tokio::sync::{OnceCell, RwLock};
 
 /// Longest run of a case.

@@ -3,9 +3,8 @@
 use crate::book::{Book, Entry, MAPPED, listen};
 use crate::cases::Case;
 use crate::compare::normal;
-use crate::components::sandbox;
-use crate::native::Native;
 use crate::server::Servers;
+use crate::subject::{Subject, parts, rules};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -19,20 +18,15 @@ use windlass_apiserver::Server;
 use windlass_fleet::cluster::{ClusterConfig, TransportOptions};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::grant::ClusterRule;
 use windlass_fleet::manager::ManagerOptions;
-use windlass_fleet::name::NamePattern;
 use windlass_fleet::outcome::Disposition;
 use windlass_fleet::provider::clusters::Clusters;
-use windlass_fleet::source::{Index, Watch};
 use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind,
-    Manager, ObjectKey, Reconciler, Request, Rule, TenantName,
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager, ObjectKey,
+    Reconciler, Request, TenantName,
 };
 use windlass_harness::eventually::{Seen, eventually};
-use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Reuse, Revision, Tenant, TenantLimits,
-};
+use windlass_sandbox::GuestRuntime;
 
 /// What happened in each case, line by line.
 pub(crate) type Traces = BTreeMap<String, Vec<String>>;
@@ -45,147 +39,6 @@ const MAX_BODY: usize = 2 << 20;
 const EXCEPTION: &str = "exception";
 /// Name and tier of the clusters.
 const CLUSTERS: [(&str, &str); 3] = [("alpha", "first"), ("beta", "second"), ("gamma", "second")];
-
-/// Who goes through the cases.
-pub(crate) enum Subject {
-    /// The reconciler in Rust on `windlass-fleet`.
-    Native,
-    /// A component.
-    Guest(Component),
-}
-
-/// A component, and how it is run.
-#[derive(Clone)]
-pub(crate) struct Component {
-    /// What it is called in its tenant's name.
-    pub(crate) name: &'static str,
-    pub(crate) revision: Revision,
-    pub(crate) config: Value,
-    pub(crate) isolation: Isolation,
-}
-
-impl Component {
-    /// One that is run as by default.
-    pub(crate) fn new(name: &'static str, revision: Revision) -> Self {
-        Self {
-            name,
-            revision,
-            config: config(),
-            isolation: Isolation::Fresh,
-        }
-    }
-
-    /// The same in an instance that serves call after call.
-    pub(crate) fn reused(&self) -> Self {
-        Self {
-            isolation: Isolation::Reuse(Reuse::default()),
-            ..self.clone()
-        }
-    }
-
-    pub(crate) fn options(&self, tenant: &str, timeout: Duration) -> GuestOptions {
-        let limits = Limits {
-            memory: 128 << 20,
-            timeout,
-            batch_operations: 20,
-            ..Limits::default()
-        };
-        GuestOptions {
-            tenant: Tenant::new(
-                TenantName::new(tenant).expect("a tenant's name"),
-                &TenantLimits::default(),
-            ),
-            name: ControllerName::new("conformance").expect("a reconciler's name"),
-            grant: Arc::new(Grant::new(rules())),
-            config: self.config.to_string(),
-            limits,
-            isolation: self.isolation,
-        }
-    }
-}
-
-impl Subject {
-    /// The tenant of its runs of this length: runs at the same time are told apart by it.
-    pub(crate) fn tenant(&self, timeout: Duration) -> String {
-        let (name, how) = match self {
-            Self::Native => ("native", ""),
-            Self::Guest(component) => match component.isolation {
-                Isolation::Fresh => (component.name, "-fresh"),
-                Isolation::Reuse(_) => (component.name, "-reused"),
-            },
-        };
-        format!("{name}{how}-for-{}-ms", timeout.as_millis())
-    }
-}
-
-/// What a controller is built from.
-pub(crate) struct Parts {
-    pub(crate) primary: Option<GroupVersionKind>,
-    pub(crate) watches: Vec<Watch>,
-    pub(crate) indexes: Vec<Index>,
-    reconciler: Arc<dyn Reconciler>,
-}
-
-/// What the reconciler may touch.
-pub(crate) fn rules() -> Vec<Rule> {
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| Rule {
-        api_groups: vec![group.into()],
-        resources: resources.iter().map(|&resource| resource.into()).collect(),
-        verbs: verbs.iter().map(|&verb| verb.into()).collect(),
-        namespaces: vec!["*".into()],
-        ..Rule::default()
-    };
-    let others = ClusterRule {
-        names: vec![NamePattern::new("b*")],
-        ..ClusterRule::default()
-    };
-    let watched = [
-        "secrets",
-        "services",
-        "serviceaccounts",
-        "persistentvolumeclaims",
-    ];
-    vec![
-        rule("", &["configmaps"], &["*"]),
-        rule("apps", &["*"], &["*"]),
-        rule("", &watched, &["get", "list", "watch"]),
-        rule("", &["namespaces"], &["get"]),
-        Rule {
-            clusters: Some(others),
-            ..rule("", &["configmaps"], &["get", "list", "watch", "create"])
-        },
-    ]
-}
-
-/// What the operator configured.
-pub(crate) fn config() -> Value {
-    json!({"greeting": "good \"morning\"", "count": 3, "list": ["a", "b"], "nested": {"deep": true}})
-}
-
-pub(crate) async fn parts(subject: &Subject, book: &Arc<Book>, timeout: Duration) -> Result<Parts> {
-    match subject {
-        Subject::Native => {
-            let native = Arc::new(Native::new(Grant::new(rules()), config(), book.clone()));
-            Ok(Parts {
-                primary: Some(native.primary()),
-                watches: native.watches(),
-                indexes: native.indexes(),
-                reconciler: native,
-            })
-        }
-        Subject::Guest(component) => {
-            let options = component.options(&subject.tenant(timeout), timeout);
-            let guest = Guest::new(sandbox(), options, component.revision.clone()).await?;
-            let parts = guest.controller_parts();
-            Ok(Parts {
-                primary: parts.primary,
-                watches: parts.watches,
-                indexes: parts.indexes,
-                reconciler: guest,
-            })
-        }
-    }
-}
 
 /// Has a subject go through cases, one after the other, and returns what happened.
 pub(crate) async fn play(subject: &Subject, cases: &[Case], timeout: Duration) -> Result<Traces> {
