@@ -213,7 +213,8 @@ impl Code {
         until: Instant,
     ) -> Result<(Promise, Place), Failure> {
         let tenant = &identity.tenant;
-        let bytes = identity.ledger().memory_usual().max(self.least);
+        let usual = identity.ledger().memory_usual();
+        let bytes = usual.min(identity.limits.memory).max(self.least);
         let promise = match tenant.try_promise(bytes, loading) {
             Some(promise) => promise,
             None => {
