@@ -18,7 +18,6 @@ wasmtime::component::bindgen!({
         "windlass:runtime/clock": trappable,
         "windlass:runtime/client.[method]cluster.name": trappable,
         "windlass:runtime/client.[method]cluster.record-event": trappable,
-        "windlass:runtime/fleet.clusters": trappable,
         "windlass:runtime/fleet.open": trappable,
         default: async | trappable,
     },

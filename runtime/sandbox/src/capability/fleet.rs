@@ -15,11 +15,14 @@ use windlass_fleet::grant::ClusterFacts;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::{ApiCode, Client, Cluster, ClusterName, Context};
 
+/// Clusters that are looked at between two yields.
+const LOOK: usize = 128;
+
 /// Operations of a batch that run at once, over all clusters.
 const BATCH_WIDTH: usize = 16;
 
 impl wit::Host for Call {
-    fn clusters(
+    async fn clusters(
         &mut self,
         label_selector: Option<String>,
     ) -> Result<Vec<wit::ClusterInfo>, Refused> {
@@ -28,13 +31,18 @@ impl wit::Host for Call {
         let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default());
         let selector =
             selector.map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
-        let clusters = around.fleet.clusters();
-        let granted = clusters.iter().filter(|cluster| {
-            self.opens(&around.cluster, cluster) && selector.matches(cluster.labels())
-        });
         let mut room = Room::new(&self.identity);
-        let infos = granted.map(|cluster| room.cluster(info(cluster)));
-        Ok(infos.collect::<Result<_, _>>()?)
+        let mut infos = Vec::new();
+        for some in around.fleet.clusters().chunks(LOOK) {
+            let granted = some.iter().filter(|cluster| {
+                self.opens(&around.cluster, cluster) && selector.matches(cluster.labels())
+            });
+            for cluster in granted {
+                infos.push(room.cluster(info(cluster))?);
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(infos)
     }
 
     fn open(&mut self, name: String) -> Result<Resource<ClusterHandle>, Refused> {
