@@ -8,7 +8,7 @@
 /** @import { Gvk, Key } from '../types/contract.js' */
 
 /** The largest number of the contract. */
-const MOST = 4294967295;
+export const MOST = 4294967295;
 
 /**
  * @param {string} what
@@ -22,13 +22,20 @@ function wrong(what, wanted, value) {
 }
 
 /**
+ * Text as it can cross to the host, which traps a surrogate without its other half: U+FFFD stands in its place.
+ *
+ * @param {string} value
+ */
+export const wellFormed = (value) => value.replace(/[\ud800-\udfff]/gu, '\ufffd');
+
+/**
  * @param {string} what
  * @param {unknown} value
  * @returns {string}
  */
 export function text(what, value) {
   if (typeof value !== 'string') throw wrong(what, 'a string', value);
-  return value;
+  return wellFormed(value);
 }
 
 /**
@@ -137,14 +144,54 @@ export function key(what, value) {
 }
 
 /**
- * An object or a patch as JSON.
+ * An object or a patch as JSON. A number that would not be written as it is meant is refused: NaN and Infinity become null, which removes
+ * a field in a merge patch, and a whole number beyond 2⁵³ may have been rounded when it was read.
  *
  * @param {string} what
  * @param {unknown} value
  */
 export function json(what, value) {
   if (typeof value !== 'object' || value === null) throw wrong(what, 'an object', value);
-  return JSON.stringify(value);
+  const written = JSON.stringify(value, (_, each) => {
+    if (typeof each === 'number' && !exact(each)) throw inexact(what, value, each);
+    return each;
+  });
+  // JSON.stringify escapes a surrogate without its other half; a backslash is two in JSON.
+  if (!written.includes('\\ud')) return written;
+  return written.replace(/\\(?:\\|ud[89a-f][0-9a-f]{2})/g, (escape) => (escape === '\\\\' ? escape : '\ufffd'));
+}
+
+/** @param {number} number */
+const exact = (number) => Number.isFinite(number) && (Number.isSafeInteger(number) || !Number.isInteger(number));
+
+/**
+ * @param {string} what
+ * @param {object} value
+ * @param {number} number
+ */
+function inexact(what, value, number) {
+  const at = `${what}${pathOf(value, number) ?? ''}`;
+  if (!Number.isFinite(number)) return new RangeError(`${at}: expected a finite number, got ${number}`);
+  return new RangeError(
+    `${at}: ${number} is beyond 2⁵³, where numbers are not exact: write what you own by apply or patch, without this field`,
+  );
+}
+
+/**
+ * Where a number stands that JSON.stringify has found, so that nothing here holds itself.
+ *
+ * @param {object} value
+ * @param {number} number
+ * @returns {string | undefined}
+ */
+function pathOf(value, number) {
+  for (const [name, each] of Object.entries(value)) {
+    const step = Array.isArray(value) ? `[${name}]` : `.${name}`;
+    if (Object.is(each, number)) return step;
+    const below = typeof each === 'object' && each !== null ? pathOf(each, number) : undefined;
+    if (below !== undefined) return step + below;
+  }
+  return undefined;
 }
 
 /**

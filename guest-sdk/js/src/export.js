@@ -10,7 +10,7 @@
 import * as check from './check.js';
 import { Cluster, during } from './cluster.js';
 import { description } from './describe.js';
-import { TerminalError, explain } from './errors.js';
+import { TerminalError, explain as explained } from './errors.js';
 import { log } from './log.js';
 
 /**
@@ -63,9 +63,12 @@ export function defineMapper(map) {
 
 /** @param {number} milliseconds */
 export function requeueAfter(milliseconds) {
-  const rounded = typeof milliseconds === 'number' ? Math.ceil(milliseconds) : milliseconds;
+  const rounded = typeof milliseconds === 'number' ? Math.min(Math.ceil(milliseconds), check.MOST) : milliseconds;
   return { requeueAfterMs: check.whole('requeueAfter', rounded) };
 }
+
+/** @param {unknown} error */
+const explain = (error) => check.wellFormed(explained(error));
 
 /**
  * Refuses a promise: nobody would wait for it.

@@ -9,5 +9,5 @@ export { config, now } from './config.js';
 export { ApiError, TerminalError } from './errors.js';
 export { defineMapper, defineReconciler, requeueAfter } from './export.js';
 export { log } from './log.js';
-export { controllerOf, controllerReference, keyOf, kind } from './object.js';
+export { controllerOf, controllerReference, keyOf, kind, setController } from './object.js';
 export { operation, values } from './operation.js';

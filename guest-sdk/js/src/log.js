@@ -7,7 +7,11 @@
 /** @import * as sdk from '../types/index.js' */
 
 import { log as write } from '#host';
-import { printed } from './errors.js';
+import { wellFormed } from './check.js';
+import { printed as shown } from './errors.js';
+
+/** @param {unknown} value */
+const printed = (value) => wellFormed(shown(value));
 
 /** @param {'debug' | 'info' | 'warn' | 'error'} level */
 const at =
@@ -20,7 +24,7 @@ const at =
     write(
       level,
       printed(message),
-      Object.entries(fields).map(([name, value]) => [name, printed(value)]),
+      Object.entries(fields).map(([name, value]) => [printed(name), printed(value)]),
     );
   };
 

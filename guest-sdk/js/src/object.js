@@ -28,5 +28,20 @@ export function controllerReference({ apiVersion, kind, metadata: { name, uid } 
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
+/**
+ * @param {sdk.KubernetesObject} object
+ * @param {sdk.KubernetesObject} owner
+ */
+export function setController(object, owner) {
+  const reference = controllerReference(owner);
+  const { metadata } = object;
+  const other = controllerOf(object);
+  if (other && other.uid !== reference.uid)
+    throw new Error(`${object.kind} ${metadata.name} has a controller already: ${other.kind} ${other.name}`);
+  const before = metadata.ownerReferences ?? [];
+  const there = before.some(({ uid }) => uid === reference.uid);
+  metadata.ownerReferences = there ? before.map((each) => (each.uid === reference.uid ? reference : each)) : [...before, reference];
+}
+
 /** @param {{ metadata: sdk.ObjectMeta }} object */
 export const controllerOf = ({ metadata }) => metadata.ownerReferences?.find((reference) => reference.controller);

@@ -148,16 +148,14 @@ export class Script {
     let came;
     try {
       came = during(this.#host(), call);
-    } finally {
+    } catch (error) {
+      const left = this.#expected.splice(0);
       if (this.#wrong) throw this.#wrong;
+      throw left.length > 0 ? unmade(left, `it threw ${printed(error)}`, error) : error;
     }
     const left = this.#expected.splice(0);
-    if (left.length > 0) {
-      const calls = left.map((each) => `  ${shown(each)}`).join('\n');
-      throw new AssertionError({
-        message: `the guest did not make ${left.length === 1 ? 'this call' : 'these calls'}:\n${calls}\nit came to ${printed(came)}`,
-      });
-    }
+    if (this.#wrong) throw this.#wrong;
+    if (left.length > 0) throw unmade(left, `it came to ${printed(came)}`);
     return came;
   }
 
@@ -275,6 +273,19 @@ export class Script {
       },
     };
   }
+}
+
+/**
+ * The error of calls that were expected and not made.
+ *
+ * @param {readonly Call[]} left
+ * @param {string} came
+ * @param {unknown} [cause]
+ */
+function unmade(left, came, cause) {
+  const calls = left.map((each) => `  ${shown(each)}`).join('\n');
+  const message = `the guest did not make ${left.length === 1 ? 'this call' : 'these calls'}:\n${calls}\n${came}`;
+  return Object.assign(new AssertionError({ message }), cause === undefined ? {} : { cause });
 }
 
 /** Stands for an answer that nobody gave. */

@@ -2,7 +2,19 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ApiError, controllerOf, controllerReference, defineReconciler, keyOf, kind, operation, values } from 'windlass-sdk';
+import {
+  ApiError,
+  TerminalError,
+  controllerOf,
+  controllerReference,
+  defineReconciler,
+  keyOf,
+  kind,
+  log,
+  operation,
+  setController,
+  values,
+} from 'windlass-sdk';
 import * as fleet from 'windlass-sdk/fleet';
 import { Script } from 'windlass-sdk/testing';
 
@@ -226,9 +238,65 @@ test('what the contract cannot carry is refused before the host sees it', () => 
     [(cluster) => cluster.delete(ConfigMap, a, { propagation: 'Background' }), 'TypeError', /^propagation: expected one of background/],
     [(cluster) => cluster.batch([{ tag: 'get', val: [] }]), 'TypeError', /^operations\[0\]: expected a call made by operation.get/],
     [(cluster) => cluster.event(object, 'Reason', 7), 'TypeError', /^note: expected a string, got number$/],
+    [
+      (cluster) => cluster.patch(ConfigMap, a, { spec: { replicas: NaN } }),
+      'RangeError',
+      /^patch.spec.replicas: expected a finite number, got NaN$/,
+    ],
+    [(cluster) => cluster.update({ ...object, list: [1, { x: -Infinity }] }), 'RangeError', /^object.list\[1\].x: .* got -Infinity$/],
+    [
+      (cluster) => cluster.update({ ...object, ...JSON.parse('{"data":{"big":9007199254740993}}') }),
+      'RangeError',
+      /^object.data.big: 9007199254740992 is beyond 2⁵³, where numbers are not exact: /,
+    ],
     [() => controllerReference({ ...ConfigMap, metadata: a }), 'TypeError', /^ConfigMap a has no uid/],
   ];
   for (const [call, name, message] of wrong) assert.throws(() => within(new Script(), call), { name, message });
+});
+
+test('numbers that are exact are written as they are', () => {
+  const script = new Script();
+  const data = { max: Number.MAX_SAFE_INTEGER, min: Number.MIN_SAFE_INTEGER, part: 0.1, small: 5e-324, none: null };
+  script.cluster('alpha').create({ ...object, data });
+  assert.deepEqual(
+    within(script, (cluster) => cluster.create({ ...object, data })),
+    { ...object, data },
+  );
+});
+
+test('half a surrogate pair becomes U+FFFD, wherever it stands', () => {
+  const script = new Script();
+  script.cluster('alpha').apply({ ...object, data: { 'a\ufffd': 'b\ufffd', path: '\\ud800', pear: '🍐' } });
+  script.cluster('alpha').get(ConfigMap, { name: 'a\ufffd' });
+  within(script, (cluster) => {
+    cluster.apply({ ...object, data: { 'a\ud800': 'b\udc00', path: '\\ud800', pear: '🍐' } });
+    cluster.get(ConfigMap, { name: 'a\ud83c' });
+    cluster.event(object, 'Odd', 'note \ud800');
+    log.info('line \ud800', { field: '\ud800' });
+  });
+  assert.equal(script.events[0].note, 'note \ufffd');
+  assert.deepEqual([script.lines[0].message, script.lines[0].fields], ['line \ufffd', { field: '\ufffd' }]);
+  const failing = defineReconciler({
+    describe: () => ({ title: 'test' }),
+    reconcile() {
+      throw new TerminalError('for \ud800');
+    },
+  });
+  assert.deepEqual(script.reconcile(failing, { cluster: 'alpha', key: a }), { outcome: 'terminal', message: 'for \ufffd' });
+});
+
+test('a controller is set beside other owners, replaces itself, and refuses another one', () => {
+  const other = { ...controllerReference(object), uid: '2', controller: false };
+  const owned = { ...ConfigMap, metadata: { name: 'b', ownerReferences: [other] } };
+  setController(owned, object);
+  setController(owned, object);
+  assert.deepEqual(owned.metadata.ownerReferences, [other, controllerReference(object)]);
+  assert.throws(() => setController(owned, { ...object, metadata: { ...a, name: 'c', uid: '3' } }), {
+    message: 'ConfigMap b has a controller already: ConfigMap a',
+  });
+  const bare = { ...ConfigMap, metadata: { name: 'b' } };
+  setController(bare, object);
+  assert.deepEqual(controllerOf(bare), controllerReference(object));
 });
 
 test('owners and keys are read from objects', () => {

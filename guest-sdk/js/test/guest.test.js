@@ -89,7 +89,9 @@ test('a reconcile returns nothing, or when to run again', () => {
   assert.deepEqual(outcome(undefined), { outcome: 'done' });
   assert.deepEqual(outcome(requeueAfter(0)), { outcome: 'requeue', afterMs: 0 });
   assert.deepEqual(outcome(requeueAfter(1499.5)), { outcome: 'requeue', afterMs: 1500 });
-  for (const beyond of [-1, 2 ** 32, NaN, Infinity]) assert.throws(() => requeueAfter(beyond), RangeError);
+  assert.deepEqual(outcome(requeueAfter(0.0004)), { outcome: 'requeue', afterMs: 1 });
+  for (const beyond of [2 ** 32, Infinity]) assert.deepEqual(outcome(requeueAfter(beyond)), { outcome: 'requeue', afterMs: 2 ** 32 - 1 });
+  for (const beyond of [-1, NaN]) assert.throws(() => requeueAfter(beyond), RangeError);
   assert.deepEqual(outcome({ requeueAfterMs: 2 ** 32 }).outcome, 'retry');
   assert.deepEqual(outcome('later'), { outcome: 'retry', message: 'TypeError: what reconcile returned: expected an object, got "later"' });
   assert.match(JSON.stringify(outcome(Promise.resolve())), /reconcile returned a promise/);

@@ -64,6 +64,20 @@ test('calls that were not made fail, and are named', () => {
   });
 });
 
+test('calls that were not made before it threw fail too, and are not left to the next run', () => {
+  const failing = defineReconciler({
+    describe() {
+      throw new Error('no');
+    },
+    reconcile() {},
+  });
+  const script = new Script();
+  script.fleet.clusters();
+  assert.throws(() => script.describe(failing), { message: /did not make this call:\n.*clusters.*\nit threw no$/ });
+  assert.throws(() => script.describe(failing), { message: 'no' });
+  assert.deepEqual(script.reconcile(failing, { cluster: 'alpha', key }), { outcome: 'done' });
+});
+
 test('a script goes on with the next reconcile', () => {
   const script = new Script();
   const alpha = script.cluster('alpha');

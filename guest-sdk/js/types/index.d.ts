@@ -86,6 +86,14 @@ export function keyOf(object: { metadata: ObjectKey }): ObjectKey;
 /** The owner reference that makes `owner` the controller of an object. `owner` must have been read: it needs its uid. */
 export function controllerReference(owner: KubernetesObject): OwnerReference;
 
+/**
+ * Makes `owner` the controller of `object`, beside the owners that it has: `object` is deleted after it, and an event on `object` asks
+ * for it. `owner` must have been read: it needs its uid.
+ *
+ * @throws Error if another object is its controller already
+ */
+export function setController(object: KubernetesObject, owner: KubernetesObject): void;
+
 /** The owner reference of the object's controller, if it has one. */
 export function controllerOf(object: { metadata: ObjectMeta }): OwnerReference | undefined;
 
@@ -103,9 +111,9 @@ export interface Requeue {
 
 /**
  * Runs again after so many milliseconds, or earlier if an event asks for it. Fractions are rounded up; 0: at once, but a key
- * runs at most every 100 ms this way.
+ * runs at most every 100 ms this way. What is longer than 4294967295 (about 49 days) is as long as that.
  *
- * @throws RangeError beyond 0 … 4294967295 (about 49 days)
+ * @throws RangeError for less than 0 and for NaN
  */
 export function requeueAfter(milliseconds: number): Requeue;
 
