@@ -10,6 +10,8 @@ type Description struct {
 	Watches []Watch
 	// Indexes are what to index.
 	Indexes []Index
+	// Options are for hosts of later versions; a key that the host does not know fails the load.
+	Options map[string]string
 }
 
 // Watch is one kind to watch. Only Kind is needed.
@@ -28,6 +30,8 @@ type Watch struct {
 	Changes []Change
 	// MetadataOnly: apiVersion, kind and metadata are enough, and the host keeps no more.
 	MetadataOnly bool
+	// Options are for hosts of later versions; a key that the host does not know fails the load.
+	Options map[string]string
 }
 
 // Index is a lookup by the value of a field, kept by the host.
@@ -40,6 +44,8 @@ type Index struct {
 	Path string
 	// NamespacePath is where the namespace of the referred object stands; "": the object's own.
 	NamespacePath string
+	// Options are for hosts of later versions; a key that the host does not know fails the load.
+	Options map[string]string
 }
 
 // Enqueue is how an event on a watched object becomes requests.

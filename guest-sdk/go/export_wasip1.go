@@ -28,7 +28,7 @@ func exportDescribe() types.Result[windlass_runtime_reconciler.Description, stri
 	defer dropOpened()
 	description, err := describe()
 	if err != nil {
-		return types.Err[windlass_runtime_reconciler.Description](err.Error())
+		return types.Err[windlass_runtime_reconciler.Description](wellFormed(err.Error()))
 	}
 	return types.Ok[windlass_runtime_reconciler.Description, string](lowerDescription(&description))
 }
@@ -44,9 +44,10 @@ func exportReconcile(
 		ObjectKey: ObjectKey{Namespace: request.Key.Namespace.Some(), Name: request.Key.Name},
 	}, NewCluster(hostCluster{handle}))
 	if err != nil {
-		failure := windlass_runtime_types.MakeFailureRetry(err.Error())
+		message := wellFormed(err.Error())
+		failure := windlass_runtime_types.MakeFailureRetry(message)
 		if IsTerminal(err) {
-			failure = windlass_runtime_types.MakeFailureTerminal(err.Error())
+			failure = windlass_runtime_types.MakeFailureTerminal(message)
 		}
 		return types.Err[windlass_runtime_types.Action](failure)
 	}
@@ -66,11 +67,11 @@ func exportMapObjects(
 	requests, err := mapObjects(
 		mapper, NewCluster(hostCluster{handle}), GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind}, texts)
 	if err != nil {
-		return types.Err[[]windlass_runtime_types.Request](err.Error())
+		return types.Err[[]windlass_runtime_types.Request](wellFormed(err.Error()))
 	}
 	lowered := make([]windlass_runtime_types.Request, len(requests))
 	for i, request := range requests {
-		lowered[i] = windlass_runtime_types.Request{Cluster: request.Cluster, Key: lowerKey(request.ObjectKey)}
+		lowered[i] = windlass_runtime_types.Request{Cluster: wellFormed(request.Cluster), Key: lowerKey(request.ObjectKey)}
 	}
 	return types.Ok[[]windlass_runtime_types.Request, string](lowered)
 }
@@ -85,9 +86,10 @@ func dropOpened() {
 
 func lowerDescription(description *Description) windlass_runtime_reconciler.Description {
 	lowered := windlass_runtime_reconciler.Description{
-		Title:   description.Title,
+		Title:   wellFormed(description.Title),
 		Watches: make([]windlass_runtime_reconciler.Watch, len(description.Watches)),
 		Indexes: make([]windlass_runtime_reconciler.Index, len(description.Indexes)),
+		Options: lowerPairs(description.Options),
 	}
 	if primary, ok := description.primary(); ok {
 		lowered.Primary = types.Some(lowerKind(primary))
@@ -96,7 +98,7 @@ func lowerDescription(description *Description) windlass_runtime_reconciler.Desc
 		lowered.Watches[i] = windlass_runtime_reconciler.Watch{
 			Kind: lowerKind(watch.Kind), Enqueue: lowerEnqueue(watch.Enqueue), Clusters: uint8(watch.Clusters),
 			LabelSelector: optional(watch.LabelSelector), FieldSelector: optional(watch.FieldSelector),
-			MetadataOnly: watch.MetadataOnly,
+			MetadataOnly: watch.MetadataOnly, Options: lowerPairs(watch.Options),
 		}
 		for _, change := range watch.Changes {
 			lowered.Watches[i].Changes = append(lowered.Watches[i].Changes, uint8(change))
@@ -104,7 +106,8 @@ func lowerDescription(description *Description) windlass_runtime_reconciler.Desc
 	}
 	for i, index := range description.Indexes {
 		lowered.Indexes[i] = windlass_runtime_reconciler.Index{
-			Kind: lowerKind(index.Kind), Name: index.Name, Path: index.Path, NamespacePath: optional(index.NamespacePath),
+			Kind: lowerKind(index.Kind), Name: wellFormed(index.Name), Path: wellFormed(index.Path),
+			NamespacePath: optional(index.NamespacePath), Options: lowerPairs(index.Options),
 		}
 	}
 	return lowered
@@ -123,6 +126,6 @@ func lowerEnqueue(enqueue Enqueue) windlass_runtime_reconciler.Enqueue {
 	case Mapped:
 		return windlass_runtime_reconciler.MakeEnqueueMapped()
 	default:
-		return windlass_runtime_reconciler.MakeEnqueueByIndex(enqueue.index)
+		return windlass_runtime_reconciler.MakeEnqueueByIndex(wellFormed(enqueue.index))
 	}
 }

@@ -5,6 +5,8 @@ package windlass
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"windlass.dev/windlass/internal/bindings/windlass_runtime_client"
@@ -36,7 +38,7 @@ func hostLog(level slog.Level, message string, fields []LogField) {
 	defer runtime.SafePoint()
 	pairs := make([]types.Tuple2[string, string], len(fields))
 	for i, field := range fields {
-		pairs[i] = types.Tuple2[string, string]{F0: field.Name, F1: field.Value}
+		pairs[i] = types.Tuple2[string, string]{F0: wellFormed(field.Name), F1: wellFormed(field.Value)}
 	}
 	loudness := windlass_runtime_log.LevelError
 	switch {
@@ -47,7 +49,7 @@ func hostLog(level slog.Level, message string, fields []LogField) {
 	case level < slog.LevelError:
 		loudness = windlass_runtime_log.LevelWarn
 	}
-	windlass_runtime_log.Write(loudness, message, pairs)
+	windlass_runtime_log.Write(loudness, wellFormed(message), pairs)
 }
 
 func hostClusters(labelSelector string) ([]ClusterInfo, error) {
@@ -70,7 +72,7 @@ var opened []*windlass_runtime_client.Cluster
 
 func hostOpen(name string) (Backend, error) {
 	defer runtime.SafePoint()
-	cluster, err := answer(windlass_runtime_fleet.Open(name))
+	cluster, err := answer(windlass_runtime_fleet.Open(wellFormed(name)))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,7 @@ func hostBatchAcross(clusters []string, operations []Operation) []Reply {
 	defer runtime.SafePoint()
 	lowered := make([]types.Tuple2[string, windlass_runtime_client.Operation], len(operations))
 	for i, operation := range lowerOperations(operations) {
-		lowered[i] = types.Tuple2[string, windlass_runtime_client.Operation]{F0: clusters[i], F1: operation}
+		lowered[i] = types.Tuple2[string, windlass_runtime_client.Operation]{F0: wellFormed(clusters[i]), F1: operation}
 	}
 	return liftReplies(windlass_runtime_fleet.Batch(lowered))
 }
@@ -111,24 +113,24 @@ func (h hostCluster) List(kind GroupVersionKind, options ListOptions) (Page[stri
 
 func (h hostCluster) Create(kind GroupVersionKind, object string, options WriteOptions) (string, error) {
 	defer runtime.SafePoint()
-	return answer(h.cluster.Create(lowerKind(kind), object, lowerWrite(options)))
+	return answer(h.cluster.Create(lowerKind(kind), wellFormed(object), lowerWrite(options)))
 }
 
 func (h hostCluster) Update(kind GroupVersionKind, object string, options WriteOptions) (string, error) {
 	defer runtime.SafePoint()
-	return answer(h.cluster.Update(lowerKind(kind), object, lowerWrite(options)))
+	return answer(h.cluster.Update(lowerKind(kind), wellFormed(object), lowerWrite(options)))
 }
 
 func (h hostCluster) Patch(
 	kind GroupVersionKind, key ObjectKey, patchType PatchType, patch string, options WriteOptions,
 ) (string, error) {
 	defer runtime.SafePoint()
-	return answer(h.cluster.Patch(lowerKind(kind), lowerKey(key), uint8(patchType), patch, lowerWrite(options)))
+	return answer(h.cluster.Patch(lowerKind(kind), lowerKey(key), uint8(patchType), wellFormed(patch), lowerWrite(options)))
 }
 
 func (h hostCluster) Apply(kind GroupVersionKind, object string, options ApplyOptions) (string, error) {
 	defer runtime.SafePoint()
-	return answer(h.cluster.Apply(lowerKind(kind), object, lowerApply(options)))
+	return answer(h.cluster.Apply(lowerKind(kind), wellFormed(object), lowerApply(options)))
 }
 
 func (h hostCluster) Delete(kind GroupVersionKind, key ObjectKey, options DeleteOptions) error {
@@ -154,8 +156,8 @@ func (h hostCluster) RecordEvent(event Event) {
 		kind = windlass_runtime_client.EventTypeWarning
 	}
 	h.cluster.RecordEvent(windlass_runtime_client.Event{
-		Kind: lowerKind(event.Kind), Key: lowerKey(event.Key), EventType: kind, Reason: event.Reason, Action: event.Action,
-		Note: event.Note,
+		Kind: lowerKind(event.Kind), Key: lowerKey(event.Key), EventType: kind, Reason: wellFormed(event.Reason),
+		Action: wellFormed(event.Action), Note: wellFormed(event.Note),
 	})
 }
 
@@ -191,7 +193,16 @@ func optional(text string) types.Option[string] {
 	if text == "" {
 		return types.None[string]()
 	}
-	return types.Some(text)
+	return types.Some(wellFormed(text))
+}
+
+// lowerPairs are in the order of their names.
+func lowerPairs(fields map[string]string) []types.Tuple2[string, string] {
+	lowered := make([]types.Tuple2[string, string], 0, len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		lowered = append(lowered, types.Tuple2[string, string]{F0: wellFormed(name), F1: wellFormed(fields[name])})
+	}
+	return lowered
 }
 
 func pairs(list []types.Tuple2[string, string]) map[string]string {
@@ -203,11 +214,13 @@ func pairs(list []types.Tuple2[string, string]) map[string]string {
 }
 
 func lowerKind(kind GroupVersionKind) windlass_runtime_types.GroupVersionKind {
-	return windlass_runtime_types.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind}
+	return windlass_runtime_types.GroupVersionKind{
+		Group: wellFormed(kind.Group), Version: wellFormed(kind.Version), Kind: wellFormed(kind.Kind),
+	}
 }
 
 func lowerKey(key ObjectKey) windlass_runtime_types.ObjectKey {
-	return windlass_runtime_types.ObjectKey{Namespace: optional(key.Namespace), Name: key.Name}
+	return windlass_runtime_types.ObjectKey{Namespace: optional(key.Namespace), Name: wellFormed(key.Name)}
 }
 
 // mode and projection are what a flag says in the contract.
@@ -234,7 +247,9 @@ func lowerGet(options GetOptions) windlass_runtime_client.GetOptions {
 func lowerList(options ListOptions) windlass_runtime_client.ListOptions {
 	index := types.None[types.Tuple2[string, string]]()
 	if options.IndexName != "" {
-		index = types.Some(types.Tuple2[string, string]{F0: options.IndexName, F1: options.IndexValue})
+		index = types.Some(types.Tuple2[string, string]{
+			F0: wellFormed(options.IndexName), F1: wellFormed(options.IndexValue),
+		})
 	}
 	return windlass_runtime_client.ListOptions{
 		Namespace: optional(options.Namespace), LabelSelector: optional(options.LabelSelector),
@@ -287,7 +302,7 @@ func lowerOperation(operation *Operation) windlass_runtime_client.Operation {
 		keyOf   = windlass_runtime_types.ObjectKey
 		writing = types.Tuple3[kindOf, string, windlass_runtime_client.WriteOptions]
 	)
-	kind, key, text := lowerKind(operation.Kind), lowerKey(operation.Key), operation.Text
+	kind, key, text := lowerKind(operation.Kind), lowerKey(operation.Key), wellFormed(operation.Text)
 	switch operation.Verb {
 	case VerbList:
 		return windlass_runtime_client.MakeOperationList(

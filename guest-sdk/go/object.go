@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
+	"fmt"
 )
 
 // Object is a Kubernetes object as JSON has it: maps, slices, strings, booleans, int64, and float64 for other numbers. A nil
@@ -100,13 +100,36 @@ func (o Object) Controller() *OwnerReference {
 	return nil
 }
 
-// SetController makes owner the controller of the object, so that the object is deleted after it and events on the object come
-// back to it. It replaces the owners that there were.
-func (o Object) SetController(owner OwnerReference) {
-	o.Set([]any{map[string]any{
+// SetController makes owner the controller of the object, beside the owners that it has: the object is deleted after it, and an
+// event on the object asks for it. Another controller is the error conflict.
+func (o Object) SetController(owner OwnerReference) error {
+	if err := takenBy(o.Controller(), owner, o.GVK().Kind, o.Key()); err != nil {
+		return err
+	}
+	reference := map[string]any{
 		"apiVersion": owner.APIVersion, "kind": owner.Kind, "name": owner.Name, "uid": owner.UID,
 		"controller": true, "blockOwnerDeletion": true,
-	}}, "metadata", "ownerReferences")
+	}
+	references, _ := o.At("metadata", "ownerReferences").([]any)
+	for i, there := range references {
+		if fields, _ := there.(map[string]any); fields["uid"] == owner.UID {
+			references[i] = reference
+			return nil
+		}
+	}
+	o.Set(append(references, reference), "metadata", "ownerReferences")
+	return nil
+}
+
+// takenBy is the error of an object that another one controls than its controller to be.
+func takenBy(controller *OwnerReference, owner OwnerReference, kind string, key ObjectKey) error {
+	if controller == nil || controller.UID == owner.UID {
+		return nil
+	}
+	return &APIError{
+		Code: CodeConflict, Reason: "AlreadyOwned",
+		Message: fmt.Sprintf("%s %v has a controller already: %s %s", kind, key, controller.Kind, controller.Name),
+	}
 }
 
 // ControllerReference is the owner reference that makes this object the controller of another one.
@@ -197,20 +220,25 @@ func encode(object Kinded) (GroupVersionKind, string, error) {
 	if _, whole := object.(Object); whole {
 		return kind, string(text), nil
 	}
-	var named struct{ Kind string }
-	if err := json.Unmarshal(text, &named); err != nil {
-		return kind, "", unfit("encode", kind, err)
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
+		return kind, "", unfit("encode", kind, errors.Join(errors.New("it is no object"), err))
 	}
-	if named.Kind != "" {
+	named := true
+	for name, word := range map[string]string{"apiVersion": kind.APIVersion(), "kind": kind.Kind} {
+		if given := string(fields[name]); given != "" && given != `""` {
+			continue
+		}
+		named = false
+		if fields[name], err = json.Marshal(word); err != nil {
+			return kind, "", unfit("encode", kind, err)
+		}
+	}
+	if named {
 		return kind, string(text), nil
 	}
-	head, err := json.Marshal(map[string]string{"apiVersion": kind.APIVersion(), "kind": kind.Kind})
-	if err != nil {
+	if text, err = json.Marshal(fields); err != nil {
 		return kind, "", unfit("encode", kind, err)
 	}
-	fields := strings.TrimPrefix(string(text), "{")
-	if fields == "}" {
-		return kind, string(head), nil
-	}
-	return kind, string(head[:len(head)-1]) + "," + fields, nil
+	return kind, string(text), nil
 }

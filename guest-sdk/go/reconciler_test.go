@@ -91,6 +91,14 @@ func TestDelaysAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
+func TestWhatIsNoUTF8CrossesToTheHostAsReplacementCharacters(t *testing.T) {
+	for text, want := range map[string]string{"": "", "żółty": "żółty", "half \xf0": "half \uFFFD", "\xc5a\xff\xff": "\uFFFDa\uFFFD\uFFFD"} {
+		if got := wellFormed(text); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestThePrimaryKindIsThatOfThePrimaryWatchUnlessItIsGiven(t *testing.T) {
 	maps, secrets := GVK("v1", "ConfigMap"), GVK("v1", "Secret")
 	description := Description{Watches: []Watch{{Kind: secrets, Enqueue: SameName}, {Kind: maps}}}

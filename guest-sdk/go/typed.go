@@ -75,6 +75,23 @@ func (m *ObjectMeta) Controller() *OwnerReference {
 	return nil
 }
 
+// SetController makes owner the controller of the object, beside the owners that it has: the object is deleted after it, and an
+// event on the object asks for it. Another controller is the error conflict.
+func (m *ObjectMeta) SetController(owner OwnerReference) error {
+	if err := takenBy(m.Controller(), owner, "object", m.Key()); err != nil {
+		return err
+	}
+	owner.Controller, owner.BlockOwnerDeletion = true, true
+	for i := range m.OwnerReferences {
+		if m.OwnerReferences[i].UID == owner.UID {
+			m.OwnerReferences[i] = owner
+			return nil
+		}
+	}
+	m.OwnerReferences = append(m.OwnerReferences, owner)
+	return nil
+}
+
 // ControllerReference is the owner reference that makes an object of this kind and metadata the controller of another one.
 func (m *ObjectMeta) ControllerReference(kind GroupVersionKind) OwnerReference {
 	return controllerReference(kind, m.Name, m.UID)

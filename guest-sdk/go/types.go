@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // GroupVersionKind names a kind of object.
@@ -82,6 +83,14 @@ func escaped(text string) string {
 		}
 	}
 	return url.String()
+}
+
+// wellFormed is text as it can cross to the host, which traps what is no UTF-8: each byte that is none becomes U+FFFD.
+func wellFormed(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return string([]rune(text))
 }
 
 // Result is what comes after a reconcile that succeeded. Its zero value: nothing, until an event.

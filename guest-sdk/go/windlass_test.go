@@ -81,9 +81,58 @@ func TestAnObjectAnswersWhatIsAtAPathAndSetsIt(t *testing.T) {
 	if o.String("data", "color") != "green" {
 		t.Errorf("got %v", o)
 	}
-	o.SetController(windlass.NewObject(maps, key).ControllerReference())
-	if owner := o.Controller(); owner == nil || owner.Name != "a" || owner.Kind != "ConfigMap" || !owner.BlockOwnerDeletion {
-		t.Errorf("got %v", owner)
+}
+
+func TestAControllerIsSetBesideOtherOwnersReplacesItselfAndRefusesAnother(t *testing.T) {
+	owner := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","uid":"1"}}`).ControllerReference()
+	other := owner
+	other.Name, other.UID = "c", "2"
+
+	untyped := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","ownerReferences":[
+		{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"3"}]}}`)
+	var typed windlass.ObjectMeta
+	typed.Name, typed.OwnerReferences = "b", []windlass.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "3"}}
+	for range 2 {
+		if err := errors.Join(untyped.SetController(owner), typed.SetController(owner)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written, err := json.Marshal(typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	references := untyped.At("metadata", "ownerReferences")
+	if !reflect.DeepEqual(references, object(t, string(written)).At("ownerReferences")) || len(references.([]any)) != 2 {
+		t.Errorf("got %v and %s", references, written)
+	}
+	if found := untyped.Controller(); found == nil || *found != owner {
+		t.Errorf("got %v", found)
+	}
+	refused := untyped.SetController(other)
+	if !windlass.IsConflict(refused) || refused.Error() != "conflict: ConfigMap b has a controller already: ConfigMap a" {
+		t.Errorf("got %v", refused)
+	}
+	if !windlass.IsConflict(typed.SetController(other)) || len(typed.OwnerReferences) != 2 {
+		t.Errorf("got %v", typed.OwnerReferences)
+	}
+}
+
+// Named has a kind of its own, as structs of other packages have.
+type Named struct {
+	APIVersion          string `json:"apiVersion,omitempty"`
+	Kind                string `json:"kind"`
+	windlass.ObjectMeta `json:"metadata"`
+}
+
+func (Named) GVK() windlass.GroupVersionKind { return maps }
+
+func TestAStructThatNamesHalfOfItsKindIsWrittenWithEachNameOnce(t *testing.T) {
+	for _, named := range []Named{{}, {APIVersion: "v1"}, {Kind: "ConfigMap"}, {APIVersion: "v1", Kind: "ConfigMap"}} {
+		named.Name = "a"
+		text := windlass.OpCreate(named).Text
+		if strings.Count(text, `"apiVersion":"v1"`) != 1 || strings.Count(text, `"kind":"ConfigMap"`) != 1 || strings.Contains(text, `""`) {
+			t.Errorf("got %s", text)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ static windlass_result reconcile(const windlass_request *request, windlass_clust
     const char *greeting = json_text_at(windlass_config(), "/greeting");
     windlass_key key = windlass_sibling(request->key, "%s-%s", request->key.name, language);
     json *wanted = windlass_object(CONFIG_MAP, key);
-    windlass_set_controller(wanted, asking);
+    WINDLASS_TRY(windlass_set_controller(wanted, asking));
     const char *text = windlass_format("%s, %s, from %s", greeting, who, windlass_name(cluster));
     json_set_at(wanted, "/data/greeting", json_string(text));
     json *present;

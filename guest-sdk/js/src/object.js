@@ -7,6 +7,7 @@
 /** @import * as sdk from '../types/index.js' */
 
 import { text } from './check.js';
+import { ApiError } from './errors.js';
 
 /**
  * @param {string} apiVersion
@@ -36,8 +37,14 @@ export function setController(object, owner) {
   const reference = controllerReference(owner);
   const { metadata } = object;
   const other = controllerOf(object);
-  if (other && other.uid !== reference.uid)
-    throw new Error(`${object.kind} ${metadata.name} has a controller already: ${other.kind} ${other.name}`);
+  if (other && other.uid !== reference.uid) {
+    const key = metadata.namespace == null ? metadata.name : `${metadata.namespace}/${metadata.name}`;
+    throw new ApiError({
+      code: 'conflict',
+      reason: 'AlreadyOwned',
+      message: `${object.kind} ${key} has a controller already: ${other.kind} ${other.name}`,
+    });
+  }
   const before = metadata.ownerReferences ?? [];
   const there = before.some(({ uid }) => uid === reference.uid);
   metadata.ownerReferences = there ? before.map((each) => (each.uid === reference.uid ? reference : each)) : [...before, reference];

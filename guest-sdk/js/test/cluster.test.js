@@ -292,6 +292,8 @@ test('a controller is set beside other owners, replaces itself, and refuses anot
   setController(owned, object);
   assert.deepEqual(owned.metadata.ownerReferences, [other, controllerReference(object)]);
   assert.throws(() => setController(owned, { ...object, metadata: { ...a, name: 'c', uid: '3' } }), {
+    name: 'ApiError',
+    code: 'conflict',
     message: 'ConfigMap b has a controller already: ConfigMap a',
   });
   const bare = { ...ConfigMap, metadata: { name: 'b' } };

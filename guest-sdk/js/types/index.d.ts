@@ -90,7 +90,7 @@ export function controllerReference(owner: KubernetesObject): OwnerReference;
  * Makes `owner` the controller of `object`, beside the owners that it has: `object` is deleted after it, and an event on `object` asks
  * for it. `owner` must have been read: it needs its uid.
  *
- * @throws Error if another object is its controller already
+ * @throws ApiError with the code `conflict` if another object is its controller already
  */
 export function setController(object: KubernetesObject, owner: KubernetesObject): void;
 

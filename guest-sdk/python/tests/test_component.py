@@ -117,7 +117,7 @@ class Component(unittest.TestCase):
         level, _, fields = self.lines[0]
         self.assertEqual(level, wit_log.Level.ERROR)
         self.assertIn("in body", dict(fields)["traceback"])
-        self.assertEqual(failing(ValueError("\ud800")), wit_types.Failure_Retry("ValueError: ?"))
+        self.assertEqual(failing(ValueError("\ud800")), wit_types.Failure_Retry("ValueError: \ufffd"))
         self.assertEqual(self.handle.closed, 5, "the handle is given back")
 
     def test_what_is_no_action_is_a_failure(self) -> None:
@@ -170,12 +170,14 @@ class Component(unittest.TestCase):
             (("delete", WIT_MAPS, WIT_A, wit.DeleteOptions("u", None, wit.Propagation.ORPHAN, 3, False)), True),
         )
         self.assertEqual(
-            self.ask(lambda c: c.delete_collection(MAPS, namespace="default", labels="x"))[0],
+            self.ask(
+                lambda c: c.delete_collection(MAPS, namespace="default", labels="x", uid="u", resource_version="7")
+            )[0],
             (
                 "delete_collection",
                 WIT_MAPS,
                 wit.Selection("default", "x", None),
-                wit.DeleteOptions(None, None, None, None, False),
+                wit.DeleteOptions("u", "7", None, None, False),
             ),
         )
         self.assertEqual(
@@ -259,7 +261,9 @@ class Component(unittest.TestCase):
         Guest.body = staticmethod(lambda: windlass.Description("t", watches=[windlass.Watch(MAPS, clusters="every")]))  # type: ignore[arg-type]
         with self.assertRaises(Err) as caught:
             self.exports[0]().describe()
-        self.assertEqual(caught.exception.value, "ValueError: 'every' is none of as-configured, local, provider, all")
+        self.assertEqual(
+            caught.exception.value, "ValueError: clusters: 'every' is none of as-configured, local, provider, all"
+        )
 
     def test_a_mapper_gets_objects_and_answers_requests(self) -> None:
         mapper = self.exports[1]

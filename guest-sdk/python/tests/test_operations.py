@@ -1,9 +1,12 @@
 """What the values of the SDK are: kinds, keys, operations, errors."""
 
 import unittest
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import windlass
-from windlass.operations import Apply, Get, List
+from windlass.operations import Apply, Delete, DeleteCollection, Get, List, Patch
 
 
 class Words(unittest.TestCase):
@@ -31,9 +34,58 @@ class Words(unittest.TestCase):
 
     def test_a_delay_is_whole_milliseconds_within_the_contract(self) -> None:
         self.assertEqual(windlass.requeue_after(1.5).requeue_after_ms, 1500)
-        self.assertEqual(windlass.requeue_after(1e12).requeue_after_ms, 2**32 - 1)
+        self.assertEqual(windlass.requeue_after(1.1).requeue_after_ms, 1100)
+        self.assertEqual(windlass.requeue_after(timedelta(milliseconds=7, microseconds=1)).requeue_after_ms, 8)
+        for short in (0.0004, 1e-9, timedelta(microseconds=1)):
+            self.assertEqual(windlass.requeue_after(short).requeue_after_ms, 1)
+        self.assertEqual(windlass.requeue_after(0).requeue_after_ms, 0)
+        for long in (1e12, float("inf"), timedelta.max):
+            self.assertEqual(windlass.requeue_after(long).requeue_after_ms, 2**32 - 1)
         for wrong in (-1, float("nan")):
             self.assertRaises(ValueError, windlass.requeue_after, wrong)
+
+    def test_a_request_prints_its_cluster_percent_encoded(self) -> None:
+        request = windlass.Request("prod/eu ż", windlass.Key("default", "a"))
+        self.assertEqual(str(request), "cluster://prod%2Feu%20%C5%BC/default/a")
+
+    def test_what_the_contract_cannot_carry_is_refused_when_it_is_made(self) -> None:
+        maps: Any = windlass.Kind.of("v1/ConfigMap")
+        wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+            (TypeError, "labels: expected a text, got {'a': 'b'}", lambda: List(maps, labels={"a": "b"})),  # type: ignore[arg-type]
+            (ValueError, "limit: expected a whole number from 0 to 4294967295, got -1", lambda: List(maps, limit=-1)),
+            (TypeError, "limit: expected a whole number, got 1.5", lambda: List(maps, limit=1.5)),  # type: ignore[arg-type]
+            (ValueError, "index: expected a name and a value, got 1 texts", lambda: List(maps, index=("a",))),  # type: ignore[arg-type]
+            (TypeError, "index: expected a list, got 'ab'", lambda: List(maps, index="ab")),  # type: ignore[arg-type]
+            (TypeError, "live: expected True or False, got 'yes'", lambda: Get(maps, "a", live="yes")),  # type: ignore[arg-type]
+            (ValueError, "grace_period: .* got 8589934592", lambda: Delete(maps, "a", grace_period=2**33)),
+            (ValueError, "propagation: 'Orphan' is none of background", lambda: Delete(maps, "a", propagation="Orphan")),  # type: ignore[arg-type]
+            (ValueError, "type: 'json' is none of merge", lambda: Patch(maps, "a", {}, type="json")),  # type: ignore[arg-type]
+            (TypeError, "uid: expected a text, got 7", lambda: DeleteCollection(maps, uid=7)),  # type: ignore[arg-type]
+            (TypeError, "object: expected a dictionary, got 'x'", lambda: Apply("x")),  # type: ignore[arg-type]
+            (TypeError, "name: expected a text, got 7", lambda: windlass.Key("ns", 7)),  # type: ignore[arg-type]
+            (TypeError, "key: expected a text, got 7", lambda: Get(maps, 7)),  # type: ignore[arg-type]
+            (TypeError, "kind: expected a text, got None", lambda: Get(None, "a")),  # type: ignore[arg-type]
+            (TypeError, "version: expected a text, got 1", lambda: windlass.Kind("", 1, "A")),  # type: ignore[arg-type]
+            (TypeError, "cluster: expected a text, got None", lambda: windlass.Request(None, "a")),  # type: ignore[arg-type]
+            (TypeError, "requeue_after_ms: expected a whole number, got 1.5", lambda: windlass.Action(1.5)),  # type: ignore[arg-type]
+            (ValueError, "requeue_after_ms: .* got 4294967296", lambda: windlass.Action(2**32)),
+            (TypeError, "labels: expected a text, got \\['a'\\]", lambda: windlass.Watch(maps, labels=["a"])),  # type: ignore[arg-type]
+            (TypeError, "enqueue: expected a windlass.Enqueue, got 'primary'", lambda: windlass.Watch(maps, "primary")),  # type: ignore[arg-type]
+            (TypeError, "changes: expected a list, got 'status'", lambda: windlass.Watch(maps, changes="status")),  # type: ignore[arg-type]
+            (ValueError, "changes\\[0\\]: 'spec' is none of", lambda: windlass.Watch(maps, changes=["spec"])),  # type: ignore[list-item]
+            (TypeError, "options\\['a'\\]: expected a text, got 1", lambda: windlass.Watch(maps, options={"a": 1})),  # type: ignore[dict-item]
+            (TypeError, "index: expected a text, got 7", lambda: windlass.Enqueue.by_index(7)),  # type: ignore[arg-type]
+            (TypeError, "path: expected a text, got 7", lambda: windlass.Index(maps, "a", 7)),  # type: ignore[arg-type]
+            (TypeError, "title: expected a text, got None", lambda: windlass.Description(None)),  # type: ignore[arg-type]
+            (TypeError, "watches\\[0\\]: expected a windlass.Watch", lambda: windlass.Description("t", watches=[maps])),
+        ]
+        for error, message, make in wrong:
+            with self.subTest(message), self.assertRaisesRegex(error, f"^{message}"):
+                make()
+
+    def test_half_a_character_becomes_a_replacement_character(self) -> None:
+        self.assertEqual(windlass.Key("\udc00", "a\ud83c"), windlass.Key("\ufffd", "a\ufffd"))
+        self.assertEqual(Get("v1/ConfigMap", "żółty").key, windlass.Key(None, "żółty"))
 
     def test_every_code_has_its_class(self) -> None:
         for code in windlass.ApiCode:
@@ -67,6 +119,19 @@ class Objects(unittest.TestCase):
         assert controller is not None
         self.assertEqual((controller["name"], controller["uid"]), ("a", "u"))
         self.assertFalse(windlass.is_deleting(child))
+
+    def test_a_controller_is_set_beside_other_owners_replaces_itself_and_refuses_another(self) -> None:
+        owner = windlass.new_object("v1/ConfigMap", "default/a")
+        owner["metadata"]["uid"] = "1"
+        child = windlass.new_object("v1/ConfigMap", "default/b")
+        other = windlass.owner_reference(owner, controller=False) | {"uid": "2"}
+        child["metadata"]["ownerReferences"] = [other]
+        for _ in range(2):
+            windlass.set_controller(child, owner)
+            self.assertEqual(child["metadata"]["ownerReferences"], [other, windlass.owner_reference(owner)])
+        owner["metadata"]["uid"] = "3"
+        with self.assertRaisesRegex(windlass.Conflict, "ConfigMap default/b has a controller already: ConfigMap a$"):
+            windlass.set_controller(child, owner)
 
 
 class Descriptions(unittest.TestCase):

@@ -90,10 +90,25 @@ class Scripts(unittest.TestCase):
         def body(request: windlass.Request, cluster: windlass.Cluster) -> None:
             raise windlass.Terminal("never")
 
+        with self.assertRaisesRegex(windlass.Terminal, "never"):
+            Script().reconcile(Guest(body), "default/a")
+
+    def test_what_is_left_over_when_the_guest_fails_is_told_once(self) -> None:
+        def body(request: windlass.Request, cluster: windlass.Cluster) -> None:
+            raise windlass.Terminal("never")
+
+        def asks(request: windlass.Request, cluster: windlass.Cluster) -> None:
+            cluster.get(MAPS, request.key)
+
         script = Script()
         script.expect(Get(MAPS, "default/a"))
-        with self.assertRaisesRegex(windlass.Terminal, "never"):
+        with self.assertRaisesRegex(Unexpected, "expects further calls") as caught:
             script.reconcile(Guest(body), "default/a")
+        self.assertIsInstance(caught.exception.__cause__, windlass.Terminal)
+        for _ in range(2):  # neither calls nor failures of one run are those of the next
+            with self.assertRaisesRegex(Unexpected, "no further call"):
+                script.reconcile(Guest(asks), "default/a")
+        self.assertEqual(script.reconcile(Guest(lambda request, cluster: None), "default/a"), windlass.DONE)
 
     def test_a_batch_is_answered_in_its_order(self) -> None:
         operations = [Get(MAPS, "default/a"), Delete(MAPS, "default/b"), List(MAPS)]

@@ -18,7 +18,7 @@ within what the operator granted. ::
             if original is None:
                 return  # deleted: the garbage collector takes the copy
             copy = windlass.new_object("v1/ConfigMap", request.key.sibling(f"{request.name}-copy"))
-            copy["metadata"]["ownerReferences"] = [windlass.owner_reference(original)]
+            windlass.set_controller(copy, original)
             copy["data"] = original.get("data", {})
             cluster.apply(copy, force=True)
 
@@ -65,6 +65,7 @@ from .objects import (
     kind_of,
     new_object,
     owner_reference,
+    set_controller,
 )
 from .operations import Operation, Page
 from .reconciler import DONE, Action, Mapper, Reconciler, Request, requeue_after
@@ -120,5 +121,6 @@ __all__ = [
     "operations",
     "owner_reference",
     "requeue_after",
+    "set_controller",
     "timestamp",
 ]

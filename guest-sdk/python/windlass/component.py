@@ -20,7 +20,7 @@ from wit_world.imports import config as wit_config
 from wit_world.imports import log as wit_log
 from wit_world.imports import types as wit_types
 
-from . import host
+from . import checks, host
 from .cluster import Cluster
 from .description import Description, Enqueue, Watch
 from .errors import ApiError, Retry, Terminal
@@ -121,8 +121,8 @@ def _failed(error: Exception) -> str:
 
 
 def _text(value: object) -> str:
-    """What can cross the border: text without lone surrogates."""
-    return str(value).encode("utf-8", "replace").decode()
+    """What can cross the border."""
+    return checks.well_formed(str(value))
 
 
 # What the guest answers.
@@ -253,17 +253,17 @@ def _arguments(operation: Call) -> tuple[Any, ...]:
             forced = wit.ApplyOptions(operation.subresource, operation.force, operation.dry_run)
             return _kind(kind_of(obj)), _encode(obj), forced
         case Delete(kind, key):
-            return _kind(kind), _key(key), _delete_options(operation, operation.uid, operation.resource_version)
+            return _kind(kind), _key(key), _delete_options(operation)
         case DeleteCollection(kind):
             selection = wit.Selection(operation.namespace, operation.labels, operation.fields)
-            return _kind(kind), selection, _delete_options(operation, None, None)
+            return _kind(kind), selection, _delete_options(operation)
     raise TypeError(f"{operation!r} is no call")
 
 
-def _delete_options(operation: Delete | DeleteCollection, uid: str | None, version: str | None) -> Any:
+def _delete_options(operation: Delete | DeleteCollection) -> Any:
     propagation = operation.propagation
     case = None if propagation is None else _case(wit.Propagation, propagation)
-    return wit.DeleteOptions(uid, version, case, operation.grace_period, operation.dry_run)
+    return wit.DeleteOptions(operation.uid, operation.resource_version, case, operation.grace_period, operation.dry_run)
 
 
 _METHODS = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
+from . import checks
 from .objects import Kind
 
 Clusters = Literal["as-configured", "local", "provider", "all"]
@@ -21,6 +22,9 @@ class Enqueue:
 
     rule: Literal["primary", "controller-owner", "any-owner", "same-name", "by-index", "mapped"]
     index: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.fields_of(self, {"index": checks.optional(checks.text)})
 
     PRIMARY: ClassVar[Enqueue]
     """The object itself."""
@@ -65,7 +69,7 @@ class Watch:
     """For later versions; a key that the host does not know fails the load."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", Kind.of(self.kind))
+        checks.fields_of(self, _CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Index:
     """For later versions; a key that the host does not know fails the load."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", Kind.of(self.kind))
+        checks.fields_of(self, _CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,23 @@ class Description:
     """For later versions; a key that the host does not know fails the load."""
 
     def __post_init__(self) -> None:
+        checks.fields_of(self, _CHECKS)
         primary = self.primary
         if primary is None:
             primary = next((watch.kind for watch in self.watches if watch.enqueue == Enqueue.PRIMARY), None)
         object.__setattr__(self, "primary", None if primary is None else Kind.of(primary))
+
+
+_CHECKS: dict[str, checks.Check] = {
+    **dict.fromkeys(("title", "name", "path"), checks.text),
+    **dict.fromkeys(("labels", "fields", "namespace_path"), checks.optional(checks.text)),
+    "kind": lambda _, value: Kind.of(value),
+    "enqueue": checks.instance_of(Enqueue),
+    "clusters": checks.one_of(*get_args(Clusters)),
+    "changes": checks.sequence(checks.one_of(*get_args(Change))),
+    "metadata_only": checks.flag,
+    "options": checks.texts_by_name,
+    "watches": checks.sequence(checks.instance_of(Watch)),
+    "indexes": checks.sequence(checks.instance_of(Index)),
+}
+"""Of the fields of what a description is made of, by name."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from . import checks
 from .cluster import Answers, Cluster, answers
 from .host import current
 from .operations import Operation
@@ -30,7 +31,7 @@ class ClusterInfo:
 def clusters(labels: str | None = None) -> list[ClusterInfo]:
     """The granted clusters, sorted by name; with ``labels``, as kubectl's ``-l``, those that match. The one function here
     that a mapper may call."""
-    return [ClusterInfo(*known) for known in current().clusters(labels)]
+    return [ClusterInfo(*known) for known in current().clusters(checks.optional(checks.text)("labels", labels))]
 
 
 def open(name: str) -> Cluster:
@@ -38,7 +39,7 @@ def open(name: str) -> Cluster:
 
     Raises :class:`windlass.Denied` when no rule opens it, :class:`windlass.ClusterGone` when there is none.
     """
-    return Cluster(current().open(name))
+    return Cluster(current().open(checks.text("name", name)))
 
 
 def local() -> Cluster:
@@ -48,4 +49,5 @@ def local() -> Cluster:
 
 def batch(operations: Sequence[tuple[str, Operation]], *, return_errors: bool = False) -> Answers:
     """As :meth:`windlass.Cluster.batch`, each operation in the cluster named with it."""
-    return answers(current().batch(operations), return_errors)
+    asked = [(checks.text("cluster", name), operation) for name, operation in operations]
+    return answers(current().batch(asked), return_errors)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from . import checks
+from .errors import Conflict
+
 Object = dict[str, Any]
 """A Kubernetes object as its JSON has it."""
 
@@ -18,12 +21,15 @@ class Kind:
     version: str
     kind: str
 
+    def __post_init__(self) -> None:
+        checks.fields_of(self, dict.fromkeys(("group", "version", "kind"), checks.text))
+
     @staticmethod
     def of(kind: Kind | str) -> Kind:
         """Reads ``v1/ConfigMap`` or ``apps/v1/Deployment``; a :class:`Kind` stays what it is."""
         if isinstance(kind, Kind):
             return kind
-        match kind.split("/"):
+        match checks.text("kind", kind).split("/"):
             case [version, name]:
                 return Kind("", version, name)
             case [group, version, name]:
@@ -46,12 +52,15 @@ class Key:
     namespace: str | None
     name: str
 
+    def __post_init__(self) -> None:
+        checks.fields_of(self, {"namespace": checks.optional(checks.text), "name": checks.text})
+
     @staticmethod
     def of(key: Key | str) -> Key:
         """Reads ``namespace/name`` or, for a cluster-scoped object, ``name``; a :class:`Key` stays what it is."""
         if isinstance(key, Key):
             return key
-        namespace, slash, name = key.rpartition("/")
+        namespace, slash, name = checks.text("key", key).rpartition("/")
         if not name or "/" in namespace or (slash and not namespace):
             raise ValueError(f"{key!r} is no key: write it as namespace/name, or as name where there is no namespace")
         return Key(namespace or None, name)
@@ -105,6 +114,26 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Obj
     if controller:
         reference |= {"controller": True, "blockOwnerDeletion": True}
     return reference
+
+
+def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
+    """Makes ``owner`` the controller of an object, beside the owners that it has: the object is deleted after it, and an event
+    on the object asks for it. Needs an owner that was read. :class:`windlass.Conflict` when another object is its controller.
+    """
+    reference = owner_reference(owner)
+    other = controller_of(obj)
+    if other is not None and other.get("uid") != reference["uid"]:
+        raise Conflict(
+            f"{obj.get('kind')} {key_of(obj)} has a controller already: {other.get('kind')} {other.get('name')}",
+            reason="AlreadyOwned",
+        )
+    metadata: Object = obj.setdefault("metadata", {})
+    references: list[Object] = metadata.get("ownerReferences") or []
+    if any(each.get("uid") == reference["uid"] for each in references):
+        references = [reference if each.get("uid") == reference["uid"] else each for each in references]
+    else:
+        references = [*references, reference]
+    metadata["ownerReferences"] = references
 
 
 def controller_of(obj: Mapping[str, Any]) -> Object | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from . import checks
 from .objects import Key, Kind, Object, key_of, kind_of
 
 PatchType = Literal["merge", "json-patch", "strategic-merge"]
@@ -34,16 +35,32 @@ class Page:
         return len(self.items)
 
 
+_CHECKS: dict[str, checks.Check] = {
+    # Kinds and keys may be written as text.
+    "kind": lambda _, value: Kind.of(value),
+    "key": lambda _, value: Key.of(value),
+    "object": checks.mapping,
+    **dict.fromkeys(
+        ("namespace", "labels", "fields", "subresource", "continue_token", "uid", "resource_version"),
+        checks.optional(checks.text),
+    ),
+    **dict.fromkeys(("live", "metadata_only", "dry_run", "force"), checks.flag),
+    "index": checks.optional(checks.pair),
+    "limit": checks.whole,
+    "grace_period": checks.optional(checks.whole),
+    "type": checks.one_of(*get_args(PatchType)),
+    "propagation": checks.optional(checks.one_of(*get_args(Propagation))),
+}
+"""Of the fields of every call, by name."""
+
+
 class Operation:
     """One call of a batch."""
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        # Kinds and keys may be written as text.
-        for name, made in (("kind", Kind.of), ("key", Key.of)):
-            if hasattr(self, name):
-                object.__setattr__(self, name, made(getattr(self, name)))
+        checks.fields_of(self, _CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +150,14 @@ class DeleteCollection:
     namespace: str | None = field(default=None, kw_only=True)
     labels: str | None = field(default=None, kw_only=True)
     fields: str | None = field(default=None, kw_only=True)
+    uid: str | None = field(default=None, kw_only=True)
+    resource_version: str | None = field(default=None, kw_only=True)
     propagation: Propagation | None = field(default=None, kw_only=True)
     grace_period: int | None = field(default=None, kw_only=True)
     dry_run: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", Kind.of(self.kind))
+        checks.fields_of(self, _CHECKS)
 
 
 @dataclass(frozen=True, slots=True)

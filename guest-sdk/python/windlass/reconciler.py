@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import string
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from . import checks
 from .cluster import Cluster
 from .description import Description
 from .objects import Key, Kind, Object
 
-_MOST_MS = 2**32 - 1
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+_PLAIN = (string.ascii_letters + string.digits + "-._~").encode()
+"""What stands for itself in a URL; the rest of a cluster's name is percent-encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class Request:
     """The object to look at."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", Key.of(self.key))
+        checks.fields_of(self, {"cluster": checks.text, "key": lambda _, value: Key.of(value)})
 
     @property
     def namespace(self) -> str | None:
@@ -37,7 +43,8 @@ class Request:
         return self.key.name
 
     def __str__(self) -> str:
-        return f"cluster://{self.cluster}/{self.namespace or ''}/{self.name}"
+        cluster = "".join(chr(each) if each in _PLAIN else f"%{each:02X}" for each in self.cluster.encode())
+        return f"cluster://{cluster}/{self.namespace or ''}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,9 @@ class Action:
     requeue_after_ms: int | None = None
     """``None``: nothing more to do until an event."""
 
+    def __post_init__(self) -> None:
+        checks.fields_of(self, {"requeue_after_ms": checks.optional(checks.whole)})
+
 
 DONE = Action()
 """Nothing more to do until an event. Returning nothing means the same."""
@@ -54,11 +64,14 @@ DONE = Action()
 
 def requeue_after(delay: timedelta | float) -> Action:
     """Runs again after a delay (seconds, or a timedelta; at most about 49 days), or earlier if an event asks for it.
-    0: at once, but a key runs at most every 100 ms this way."""
+    Fractions of a millisecond count as a whole one. 0: at once, but a key runs at most every 100 ms this way."""
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if not seconds >= 0:
         raise ValueError(f"a delay is not {delay}: give seconds from 0 on")
-    return Action(round(min(seconds * 1000, _MOST_MS)))
+    # To a timedelta's microseconds first: 1.1 is a little more than 1100 ms.
+    span = timedelta(seconds=min(seconds, checks.MOST / 1000))
+    milliseconds = -(-span // _MILLISECOND)
+    return Action(max(milliseconds, 1) if seconds > 0 else 0)
 
 
 class Reconciler(ABC):

@@ -153,17 +153,27 @@ class Script:
     @contextmanager
     def running(self) -> Iterator[Script]:
         """The script stands for the host inside this ``with``, for tests of parts of a guest; at its end nothing may be left
-        over."""
+        over, whether it raises or not."""
         before = host.install(_Host(self))
         try:
             yield self
+        except Exception as error:
+            self._finish(error)
+            raise
+        else:
+            self._finish(None)
         finally:
             host.install(before)
-            if self._failure is not None:
-                raise self._failure  # whatever the guest made of it
-        if self._steps:
-            left = "\n  ".join(str(step) for step in self._steps)
-            raise Unexpected(f"the script expects further calls:\n  {left}")
+
+    def _finish(self, error: Exception | None) -> None:
+        """Raises what the script finds wrong, and forgets it: the next run begins anew."""
+        failure, self._failure = self._failure, None
+        left = "\n  ".join(str(step) for step in self._steps)
+        self._steps.clear()
+        if failure is not None:
+            raise failure  # whatever the guest made of it
+        if left:
+            raise Unexpected(f"the script expects further calls:\n  {left}") from error
 
     def _answer(self, where: str | None, call: Expected) -> Any:
         step = self._steps.popleft() if self._steps else None

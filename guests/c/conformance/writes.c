@@ -112,7 +112,7 @@ windlass_result applying(const scene *scene) {
     windlass_cluster *cluster = scene->cluster;
     json *wanted = config_map_with(scene, "fig", "color", "purple"), *applied, *stored;
     json_set_at(wanted, "/data/size", json_string("1"));
-    windlass_set_controller(wanted, scene->primary);
+    WINDLASS_TRY(windlass_set_controller(wanted, scene->primary));
     WINDLASS_TRY(windlass_apply(cluster, wanted, NULL, &applied));
     windlass_info("applied", "color", color(applied), "size", size_of(applied), "owner",
                   shown(windlass_controller(applied), "/name"), NULL);

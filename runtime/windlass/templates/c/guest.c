@@ -30,7 +30,7 @@ static windlass_result reconcile(const windlass_request *request, windlass_clust
     }
     windlass_key key = windlass_sibling(request->key, "%s-greeting", request->key.name);
     json *wanted = windlass_object(CONFIG_MAP, key);
-    windlass_set_controller(wanted, asking);
+    WINDLASS_TRY(windlass_set_controller(wanted, asking));
     const char *greeting = windlass_format("hello, %s, from %s", who, windlass_name(cluster));
     json_set_at(wanted, "/data/greeting", json_string(greeting));
 

@@ -40,7 +40,9 @@ func (greeter) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done 
 	}
 	who := asking.Label(greet)
 	wanted := windlass.NewObject(configMap, req.Sibling(req.Name+"-greeting"))
-	wanted.SetController(asking.ControllerReference())
+	if err := wanted.SetController(asking.ControllerReference()); err != nil {
+		return done, err
+	}
 	wanted.Set(fmt.Sprintf("hello, %s, from %s", who, cluster.Name()), "data", "greeting")
 
 	// Write only what differs.

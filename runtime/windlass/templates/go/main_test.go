@@ -21,7 +21,7 @@ func asking() windlass.Object {
 // greeting is what it should get.
 func greeting() windlass.Object {
 	object := windlass.NewObject(configMap, crew.Sibling("crew-greeting"))
-	object.SetController(asking().ControllerReference())
+	_ = object.SetController(asking().ControllerReference())
 	object.Set("hello, world, from alpha", "data", "greeting")
 	return object
 }

@@ -1,0 +1,117 @@
+"""Checks of what a guest passes to the host, where a value of a wrong type or beyond its range would end the instance. Each
+takes the name of what it checks, for its message, and answers the value. Entry points: :func:`fields_of`, for dataclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+MOST = 2**32 - 1
+"""The largest number of the contract."""
+
+Check = Callable[[str, Any], Any]
+
+
+def fields_of(instance: object, checks: Mapping[str, Check]) -> None:
+    """Checks the fields of a frozen dataclass that have a check, and puts what each answers in its place."""
+    for each in fields(instance):  # type: ignore[arg-type]
+        if each.name in checks:
+            object.__setattr__(instance, each.name, checks[each.name](each.name, getattr(instance, each.name)))
+
+
+def well_formed(value: str) -> str:
+    """Text as it can cross to the host: a surrogate, which is half a character, becomes U+FFFD."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in value)
+    return value
+
+
+def text(what: str, value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise _wrong(what, "a text", value)
+    return value if value.isascii() else well_formed(value)
+
+
+def flag(what: str, value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise _wrong(what, "True or False", value)
+    return value
+
+
+def whole(what: str, value: Any) -> int:
+    """A whole number that the contract can carry."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(what, "a whole number", value)
+    if not 0 <= value <= MOST:
+        raise ValueError(f"{what}: expected a whole number from 0 to {MOST}, got {value}")
+    return value
+
+
+def optional(check: Check) -> Check:
+    """``None``, or what the check takes."""
+    return lambda what, value: None if value is None else check(what, value)
+
+
+def one_of(*words: str) -> Check:
+    """One of these words."""
+
+    def check(what: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"{what}: {value!r} is none of {', '.join(words)}")
+        return value
+
+    return check
+
+
+def sequence(check: Check) -> Check:
+    """A list or tuple of what the check takes, as a tuple."""
+
+    def check_all(what: str, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+            raise _wrong(what, "a list", value)
+        return tuple(check(f"{what}[{at}]", each) for at, each in enumerate(value))
+
+    return check_all
+
+
+def pair(what: str, value: Any) -> tuple[str, str]:
+    """Two texts."""
+    both: tuple[str, ...] = sequence(text)(what, value)
+    if len(both) != 2:
+        raise ValueError(f"{what}: expected a name and a value, got {len(both)} texts")
+    return both[0], both[1]
+
+
+def texts_by_name(what: str, value: Any) -> dict[str, str]:
+    """A dictionary of texts."""
+    return {
+        text(f"a name of {what}", name): text(f"{what}[{name!r}]", each) for name, each in mapping(what, value).items()
+    }
+
+
+def mapping(what: str, value: Any) -> Mapping[Any, Any]:
+    """A dictionary."""
+    if not isinstance(value, Mapping):
+        raise _wrong(what, "a dictionary", value)
+    return value
+
+
+def instance_of(made: type) -> Check:
+    """A value of a class."""
+
+    def check(what: str, value: Any) -> Any:
+        if not isinstance(value, made):
+            raise _wrong(what, f"a windlass.{made.__name__}", value)
+        return value
+
+    return check
+
+
+def _wrong(what: str, wanted: str, value: Any) -> TypeError:
+    return TypeError(f"{what}: expected {wanted}, got {value!r}")
