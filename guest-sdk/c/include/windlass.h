@@ -112,8 +112,9 @@ typedef struct {
 
 /* Nothing more to do until an event. */
 windlass_result windlass_done(void);
-/* Run again after this time, or earlier if an event asks for it. 0: at once, but a key runs at most every 100 ms this way. */
-windlass_result windlass_requeue_after(uint32_t milliseconds);
+/* Run again after this time, or earlier if an event asks for it. 0: at once, but a key runs at most every 100 ms this way. What
+ * is longer than UINT32_MAX (about 49 days) is as long as that. */
+windlass_result windlass_requeue_after(uint64_t milliseconds);
 /* Failed: run again with growing delay. */
 windlass_result windlass_retry(const char *format, ...) WINDLASS_PRINTF(1, 2);
 /* Failed: run again only when an event asks for it. */
@@ -169,6 +170,8 @@ typedef struct {
     unsigned changes;
     /* Whether apiVersion, kind and metadata are enough: the host then keeps no more. */
     bool metadata_only;
+    /* For hosts of later versions: an object of texts. A key that the host does not know fails the load. */
+    const json *options;
 } windlass_watch;
 
 /* A lookup by the value of a field, kept by the host. */
@@ -180,6 +183,8 @@ typedef struct {
     const char *path;
     /* Where the namespace of the referred object stands; NULL: the object's own. */
     const char *namespace_path;
+    /* As those of a watch. */
+    const json *options;
 } windlass_index;
 
 /* What a guest wants. It narrows what the operator granted; anything outside fails the load. */
@@ -193,6 +198,8 @@ typedef struct {
     size_t watch_count;
     windlass_index *indexes;
     size_t index_count;
+    /* As those of a watch. */
+    const json *options;
 } windlass_description;
 
 void windlass_add_watch(windlass_description *description, windlass_watch watch);
@@ -273,7 +280,7 @@ typedef struct {
 } windlass_write_options;
 
 typedef struct {
-    /* Only if the object has this uid, this version; otherwise the error conflict. Not for windlass_delete_collection. */
+    /* Only if the object has this uid, this version; otherwise the error conflict. */
     const char *uid, *resource_version;
     windlass_propagation propagation;
     /* Seconds; NULL: the kind's own. */
@@ -324,6 +331,19 @@ void windlass_event(windlass_cluster *cluster, const json *about, const char *re
 /* The same, for what somebody should look at. */
 void windlass_warning(windlass_cluster *cluster, const json *about, const char *reason, const char *format, ...)
     WINDLASS_PRINTF(4, 5);
+
+/* Everything that an event has. */
+typedef struct {
+    const json *about;
+    /* Whether somebody should look. */
+    bool warning;
+    /* Why, and what was done: CamelCase words. An action of NULL is Reconcile. */
+    const char *reason, *action;
+    const char *note;
+} windlass_event_record;
+
+/* As windlass_event. */
+void windlass_record_event(windlass_cluster *cluster, windlass_event_record event);
 
 /* ---- Many calls at once ---- */
 
@@ -414,8 +434,9 @@ const char *windlass_label(const json *object, const char *name);
 const char *windlass_annotation(const json *object, const char *name);
 /* Whether the object is being deleted and waits for its finalizers. */
 bool windlass_is_deleting(const json *object);
-/* Makes owner, an object that was read, the controller of object: it is deleted with its owner. */
-void windlass_set_controller(json *object, const json *owner);
+/* Makes owner, an object that was read, the controller of object, beside the owners that it has: it is deleted after its owner,
+ * and an event on it asks for its owner. Another controller is the error conflict. */
+windlass_error *windlass_set_controller(json *object, const json *owner);
 /* The owner reference of the object's controller; NULL if it has none. */
 json *windlass_controller(const json *object);
 

@@ -64,7 +64,7 @@ json *json_at(const json *value, const char *pointer);
 const char *json_text(const json *value);
 /* The same, of the value at a pointer. */
 const char *json_text_at(const json *value, const char *pointer);
-/* The value of a whole number; otherwise of anything else. */
+/* The value of a whole number that a long long holds; otherwise of anything else. */
 long long json_integer(const json *value, long long otherwise);
 /* Whether it is the value true. */
 bool json_is_true(const json *value);

@@ -14,16 +14,10 @@ typedef struct {
     const char *name, *value;
 } backend_field;
 
-typedef struct {
-    const json *about;
-    bool warning;
-    const char *reason, *action, *note;
-} backend_event;
-
 const char *backend_name(windlass_cluster *cluster);
 windlass_reply backend_call(windlass_cluster *cluster, const windlass_operation *operation);
 void backend_batch(windlass_cluster *cluster, const windlass_operation *operations, size_t count, windlass_reply *replies);
-void backend_record(windlass_cluster *cluster, const backend_event *event);
+void backend_record(windlass_cluster *cluster, const windlass_event_record *event);
 
 windlass_error *backend_clusters(const char *labels, windlass_cluster_info **clusters, size_t *count);
 windlass_error *backend_open(const char *name, windlass_cluster **cluster);
@@ -38,5 +32,15 @@ bool backend_frees(void);
 
 /* The kind that an object says it is of. A wrong object ends the program: it is a mistake of the guest's code. */
 windlass_kind windlass_kind_of(const json *object);
+
+/* As json_parse. Of text that is no JSON, begun is what was read until then: NULL, or an array or object without its end. */
+json *json_begun(const char *text, size_t length, const char **why, const json **begun);
+
+/* An object that the host answered. One that cannot be read is the error invalid, which names the object as far as it was read.
+ */
+json *json_of_host(const char *text, size_t length, windlass_error **error);
+
+/* Text as it can cross to the host, which traps what is no UTF-8: each byte that is none becomes U+FFFD. */
+const char *well_formed(const char *text);
 
 #endif

@@ -47,42 +47,43 @@ static const char *kept_option(contract_option_string_t of) {
     return of.is_some ? kept(of.val) : NULL;
 }
 
-/* The host answers nothing but JSON. */
-static json *parsed(text of) {
-    const char *why = NULL;
-    json *value = json_parse((const char *)of.ptr, of.len, &why);
-    if (value == NULL) {
-        windlass_log_error("the host answered what is no JSON", "why", why, NULL);
-        abort();
-    }
-    return value;
+static json *parsed(text of, windlass_error **error) {
+    return json_of_host((const char *)of.ptr, of.len, error);
 }
 
 static windlass_error *error_of(wit_error *from) {
-    windlass_error *error = windlass_alloc(sizeof *error);
+    windlass_error *error = windlass_alloc(sizeof *error), *odd = NULL;
     error->code = (windlass_code)from->code;
     error->http_status = from->http_status;
     error->reason = kept(from->reason);
     error->message = kept(from->message);
-    error->details = from->details.is_some ? parsed(from->details.val) : NULL;
+    if (from->details.is_some) {
+        error->details = parsed(from->details.val, &odd);
+        if (error->details == NULL) {
+            error->details = json_string(kept(from->details.val));
+        }
+    }
     error->retry_after_ms = from->retry_after_ms.is_some ? (int64_t)from->retry_after_ms.val : -1;
     windlass_runtime_types_api_error_free(from);
     return error;
 }
 
-static windlass_page page_of(windlass_runtime_client_list_page_t *from) {
-    windlass_page page = {json_array(), kept_option(from->continue_token), kept(from->resource_version)};
-    for (size_t at = 0; at < from->items.len; at++) {
-        json_append(page.items, parsed(from->items.ptr[at]));
+/* Puts a page into the reply, or what is wrong with one of its objects. */
+static void put_page(windlass_reply *reply, windlass_runtime_client_list_page_t *from) {
+    reply->page = (windlass_page){json_array(), kept_option(from->continue_token), kept(from->resource_version)};
+    for (size_t at = 0; at < from->items.len && reply->error == NULL; at++) {
+        json *object = parsed(from->items.ptr[at], &reply->error);
+        if (object != NULL) {
+            json_append(reply->page.items, object);
+        }
     }
     windlass_runtime_client_list_page_free(from);
-    return page;
 }
 
-static json *object_of(text *from) {
-    json *object = parsed(*from);
+/* The same of an object. */
+static void put_object(windlass_reply *reply, text *from) {
+    reply->object = parsed(*from, &reply->error);
     contract_string_free(from);
-    return object;
 }
 
 static windlass_reply reply_of(windlass_runtime_client_result_reply_api_error_t *from) {
@@ -90,9 +91,9 @@ static windlass_reply reply_of(windlass_runtime_client_result_reply_api_error_t 
     if (from->is_err) {
         reply.error = error_of(&from->val.err);
     } else if (from->val.ok.tag == WINDLASS_RUNTIME_CLIENT_REPLY_OBJECT) {
-        reply.object = object_of(&from->val.ok.val.object);
+        put_object(&reply, &from->val.ok.val.object);
     } else if (from->val.ok.tag == WINDLASS_RUNTIME_CLIENT_REPLY_PAGE) {
-        reply.page = page_of(&from->val.ok.val.page);
+        put_page(&reply, &from->val.ok.val.page);
     }
     return reply;
 }
@@ -100,6 +101,7 @@ static windlass_reply reply_of(windlass_runtime_client_result_reply_api_error_t 
 /* ---- What the guest asks ---- */
 
 static text lent(const char *from) {
+    from = well_formed(from);
     return (text){(uint8_t *)from, strlen(from)};
 }
 
@@ -285,7 +287,7 @@ windlass_reply backend_call(windlass_cluster *cluster, const windlass_operation 
         windlass_runtime_client_list_page_t page;
         good = windlass_runtime_client_method_cluster_list(self, &kind, &options, &page, &error);
         if (good) {
-            reply.page = page_of(&page);
+            put_page(&reply, &page);
         }
         break;
     }
@@ -320,7 +322,7 @@ windlass_reply backend_call(windlass_cluster *cluster, const windlass_operation 
     if (!good) {
         reply.error = error_of(&error);
     } else if (stored.ptr != NULL) {
-        reply.object = object_of(&stored);
+        put_object(&reply, &stored);
     }
     return reply;
 }
@@ -346,7 +348,7 @@ void backend_batch(windlass_cluster *cluster, const windlass_operation *operatio
     free(answered.ptr);
 }
 
-void backend_record(windlass_cluster *cluster, const backend_event *event) {
+void backend_record(windlass_cluster *cluster, const windlass_event_record *event) {
     windlass_runtime_client_event_t recorded = {
         .kind = wit_kind(windlass_kind_of(event->about)),
         .key = wit_key(windlass_key_of(event->about)),
@@ -460,7 +462,7 @@ void __component_type_object_force_link_contract(void) {}
 
 static text owned(const char *from) {
     text made;
-    contract_string_dup(&made, from == NULL ? "" : from);
+    contract_string_dup(&made, from == NULL ? "" : well_formed(from));
     return made;
 }
 
@@ -487,6 +489,17 @@ static void end(void) {
     windlass_release((windlass_mark_t){NULL, 0});
 }
 
+/* An object of texts, in its order. */
+static contract_list_tuple2_string_string_t owned_options(const json *from) {
+    contract_list_tuple2_string_string_t options = {0};
+    options.ptr = owned_items(json_count(from), sizeof *options.ptr);
+    json_each(option, from) {
+        const char *value = option->type == JSON_STRING ? option->text : json_print(option);
+        options.ptr[options.len++] = (contract_tuple2_string_string_t){owned(option->name), owned(value)};
+    }
+    return options;
+}
+
 static exports_windlass_runtime_reconciler_watch_t owned_watch(const windlass_watch *from) {
     exports_windlass_runtime_reconciler_watch_t watch = {
         .kind = owned_kind(from->kind),
@@ -495,6 +508,7 @@ static exports_windlass_runtime_reconciler_watch_t owned_watch(const windlass_wa
         .label_selector = owned_option(from->labels),
         .field_selector = owned_option(from->fields),
         .metadata_only = from->metadata_only,
+        .options = owned_options(from->options),
     };
     if (from->enqueue == WINDLASS_BY_INDEX) {
         watch.enqueue.val.by_index = owned(from->index);
@@ -520,7 +534,10 @@ bool exports_windlass_runtime_reconciler_describe(exports_windlass_runtime_recon
         end();
         return false;
     }
-    *ret = (exports_windlass_runtime_reconciler_description_t){.title = owned(description.title)};
+    *ret = (exports_windlass_runtime_reconciler_description_t){
+        .title = owned(description.title),
+        .options = owned_options(description.options),
+    };
     if (description.primary.kind != NULL) {
         ret->primary.is_some = true;
         ret->primary.val = owned_kind(description.primary);
@@ -539,6 +556,7 @@ bool exports_windlass_runtime_reconciler_describe(exports_windlass_runtime_recon
             .name = owned(from->name),
             .path = owned(from->path),
             .namespace_path = owned_option(from->namespace_path),
+            .options = owned_options(from->options),
         };
     }
     end();
@@ -585,10 +603,20 @@ bool exports_windlass_runtime_mapper_map_objects(exports_windlass_runtime_mapper
     windlass_kind of = {kept(kind->group), kept(kind->version), kept(kind->kind)};
     windlass_runtime_types_group_version_kind_free(kind);
     json *changed = json_array();
-    for (size_t at = 0; at < objects->len; at++) {
-        json_append(changed, parsed(objects->ptr[at]));
+    windlass_error *odd = NULL;
+    for (size_t at = 0; at < objects->len && odd == NULL; at++) {
+        json *object = parsed(objects->ptr[at], &odd);
+        if (object != NULL) {
+            json_append(changed, object);
+        }
     }
     exports_windlass_runtime_mapper_list_json_free(objects);
+    if (odd != NULL) {
+        *err = owned(windlass_failed(odd).message);
+        windlass_runtime_client_cluster_drop_own(cluster);
+        end();
+        return false;
+    }
     windlass_requests requests = {0};
     windlass_result result = windlass_this_guest.map(opened_cluster(cluster), of, changed, &requests);
     bool good = !has_failed(result);

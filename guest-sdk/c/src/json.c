@@ -1,5 +1,6 @@
 /* JSON: the tree. json_text.c reads and writes it. */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +143,9 @@ long long json_integer(const json *value, long long otherwise) {
     if (value == NULL || value->type != JSON_NUMBER || strpbrk(value->text, ".eE") != NULL) {
         return otherwise;
     }
-    return strtoll(value->text, NULL, 10);
+    errno = 0;
+    long long number = strtoll(value->text, NULL, 10);
+    return errno == ERANGE ? otherwise : number;
 }
 
 bool json_is_true(const json *value) {

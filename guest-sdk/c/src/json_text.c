@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend.h"
 #include "windlass.h"
 
 /* Values within values. */
@@ -12,6 +13,8 @@
 typedef struct {
     const char *at, *end;
     const char *why;
+    /* The whole, as far as it is read. */
+    json *whole;
 } reader;
 
 static json *read_value(reader *from, int depth);
@@ -191,12 +194,8 @@ static json *read_string(reader *from) {
     return made;
 }
 
-/* Adds a value that was just read. A member that comes twice is replaced. */
+/* Adds a value that was just read. */
 static void add(json *into, const char *name, json *value) {
-    if (name != NULL && json_get(into, name) != NULL) {
-        json_set(into, name, value);
-        return;
-    }
     value->name = name;
     value->linked = true;
     if (into->last == NULL) {
@@ -207,7 +206,66 @@ static void add(json *into, const char *name, json *value) {
     into->last = value;
 }
 
+/* A member, and how many were read before it. */
+typedef struct {
+    json *member;
+    size_t place;
+} placed;
+
+static int by_name_and_place(const void *one, const void *other) {
+    const placed *first = one, *second = other;
+    int names = strcmp(first->member->name, second->member->name);
+    return names != 0 ? names : first->place < second->place ? -1 : 1;
+}
+
+/* Leaves, of members that come several times, the last value in the first place. */
+static void drop_repeated(json *object, size_t count) {
+    placed *members = malloc((count + 1) * sizeof *members);
+    if (members == NULL) {
+        fputs("windlass: out of memory\n", stderr);
+        abort();
+    }
+    size_t place = 0;
+    json_each(member, object) {
+        members[place] = (placed){member, place};
+        place++;
+    }
+    qsort(members, count, sizeof *members, by_name_and_place);
+    bool repeated = false;
+    for (size_t at = 1, first = 0; at < count; at++) {
+        json *kept = members[first].member, *later = members[at].member;
+        if (strcmp(kept->name, later->name) != 0) {
+            first = at;
+            continue;
+        }
+        json *next = kept->next;
+        const char *name = kept->name;
+        *kept = *later;
+        kept->next = next;
+        kept->name = name;
+        later->name = NULL;
+        repeated = true;
+    }
+    free(members);
+    if (!repeated) {
+        return;
+    }
+    json *last = NULL;
+    json_each(member, object) {
+        if (member->name == NULL) {
+            last->next = member->next;
+        } else {
+            last = member;
+        }
+    }
+    object->last = last;
+}
+
 static json *read_many(reader *from, json *into, const char *close, int depth) {
+    size_t count = 0;
+    if (from->whole == NULL) {
+        from->whole = into;
+    }
     skip_space(from);
     if (take(from, close)) {
         return into;
@@ -220,7 +278,10 @@ static json *read_many(reader *from, json *into, const char *close, int depth) {
             name = take(from, "\"") ? read_text(from, &length) : NULL;
             skip_space(from);
             /* A name is a C string. */
-            if (name == NULL || strlen(name) != length || !take(from, ":")) {
+            if (name != NULL && strlen(name) != length) {
+                return fail(from, "a name with \\u0000");
+            }
+            if (name == NULL || !take(from, ":")) {
                 return fail(from, "expected a name and a colon");
             }
         }
@@ -229,8 +290,12 @@ static json *read_many(reader *from, json *into, const char *close, int depth) {
             return NULL;
         }
         add(into, name, value);
+        count++;
         skip_space(from);
         if (take(from, close)) {
+            if (into->type == JSON_OBJECT && count > 1) {
+                drop_repeated(into, count);
+            }
             return into;
         }
         if (!take(from, ",")) {
@@ -265,8 +330,8 @@ static json *read_value(reader *from, int depth) {
     return read_number(from);
 }
 
-json *json_parse(const char *text, size_t length, const char **why) {
-    reader from = {text, text + length, NULL};
+json *json_begun(const char *text, size_t length, const char **why, const json **begun) {
+    reader from = {text, text + length, NULL, NULL};
     json *value = read_value(&from, 0);
     skip_space(&from);
     if (value != NULL && from.at != from.end) {
@@ -275,7 +340,14 @@ json *json_parse(const char *text, size_t length, const char **why) {
     if (value == NULL && why != NULL) {
         *why = windlass_format("%s, at byte %zu", from.why, (size_t)(from.at - text));
     }
+    if (begun != NULL) {
+        *begun = from.whole;
+    }
     return value;
+}
+
+json *json_parse(const char *text, size_t length, const char **why) {
+    return json_begun(text, length, why, NULL);
 }
 
 json *json_literal(const char *text) {

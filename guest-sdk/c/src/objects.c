@@ -7,6 +7,13 @@
 #include "backend.h"
 #include "windlass.h"
 
+/* An error without an answer behind it. */
+static windlass_error *failure(windlass_code code, const char *reason, const char *message) {
+    windlass_error *error = windlass_alloc(sizeof *error);
+    *error = (windlass_error){.code = code, .reason = reason, .message = message, .retry_after_ms = -1};
+    return error;
+}
+
 static const char *api_version(windlass_kind kind) {
     return kind.group[0] == '\0' ? kind.version : windlass_format("%s/%s", kind.group, kind.version);
 }
@@ -78,11 +85,20 @@ json *windlass_controller(const json *object) {
     return NULL;
 }
 
-void windlass_set_controller(json *object, const json *owner) {
+windlass_error *windlass_set_controller(json *object, const json *owner) {
     const char *uid = json_text_at(owner, "/metadata/uid");
     if (uid == NULL) {
         fputs("windlass: the owner has no metadata.uid: only an object that was read can own another\n", stderr);
         abort();
+    }
+    const json *other = windlass_controller(object);
+    const char *other_uid = json_text(json_get(other, "uid"));
+    if (other != NULL && (other_uid == NULL || strcmp(other_uid, uid) != 0)) {
+        const char *kind = json_text(json_get(other, "kind")), *name = json_text(json_get(other, "name"));
+        return failure(WINDLASS_CONFLICT, "AlreadyOwned",
+                       windlass_format("%s %s has a controller already: %s %s", windlass_kind_of(object).kind,
+                                       windlass_key_text(windlass_key_of(object)), kind == NULL ? "" : kind,
+                                       name == NULL ? "" : name));
     }
     json *reference = json_object();
     json_set(reference, "apiVersion", json_copy(json_get(owner, "apiVersion")));
@@ -91,10 +107,83 @@ void windlass_set_controller(json *object, const json *owner) {
     json_set(reference, "uid", json_string(uid));
     json_set(reference, "controller", json_bool(true));
     json_set(reference, "blockOwnerDeletion", json_bool(true));
-    json *references = json_at(object, "/metadata/ownerReferences");
-    if (references == NULL) {
-        references = json_array();
-        json_set_at(object, "/metadata/ownerReferences", references);
+    json *references = json_array();
+    bool there = false;
+    json_each(each, json_at(object, "/metadata/ownerReferences")) {
+        const char *of = json_text(json_get(each, "uid"));
+        bool same = of != NULL && strcmp(of, uid) == 0;
+        json_append(references, same ? reference : each);
+        there = there || same;
     }
-    json_append(references, reference);
+    if (!there) {
+        json_append(references, reference);
+    }
+    json_set_at(object, "/metadata/ownerReferences", references);
+    return NULL;
+}
+
+/* What the host answers. */
+
+json *json_of_host(const char *text, size_t length, windlass_error **error) {
+    const char *why = NULL;
+    const json *begun = NULL;
+    json *value = json_begun(text, length, &why, &begun);
+    if (value != NULL) {
+        return value;
+    }
+    const char *kind = json_text_at(begun, "/kind"), *name = json_text_at(begun, "/metadata/name");
+    const char *ns = json_text_at(begun, "/metadata/namespace");
+    const char *which = name == NULL ? "an object" : windlass_key_text((windlass_key){ns, name});
+    *error = failure(WINDLASS_INVALID, "Invalid",
+                     windlass_format("cannot read %s%s%s: %s", kind == NULL ? "" : kind, kind == NULL ? "" : " ", which, why));
+    return NULL;
+}
+
+/* The bytes of the character at the beginning; 0 if there is none. */
+static size_t character(const unsigned char *at) {
+    static const struct {
+        unsigned char first_from, first_to, second_from, second_to;
+        size_t length;
+    } forms[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
+        if (at[0] < forms[form].first_from || at[0] > forms[form].first_to) {
+            continue;
+        }
+        size_t length = forms[form].length;
+        if (length > 1 && (at[1] < forms[form].second_from || at[1] > forms[form].second_to)) {
+            return 0;
+        }
+        for (size_t more = 2; more < length; more++) {
+            if (at[more] < 0x80 || at[more] > 0xbf) {
+                return 0;
+            }
+        }
+        return length;
+    }
+    return 0;
+}
+
+const char *well_formed(const char *text) {
+    size_t wrong = 0;
+    const char *at = text;
+    while (*at != '\0') {
+        size_t length = character((const unsigned char *)at);
+        wrong += length == 0 ? 1 : 0;
+        at += length == 0 ? 1 : length;
+    }
+    if (wrong == 0) {
+        return text;
+    }
+    char *made = windlass_alloc((size_t)(at - text) + 2 * wrong + 1), *to = made;
+    while (*text != '\0') {
+        size_t length = character((const unsigned char *)text);
+        memcpy(to, length == 0 ? "\xef\xbf\xbd" : text, length == 0 ? 3 : length);
+        to += length == 0 ? 3 : length;
+        text += length == 0 ? 1 : length;
+    }
+    return made;
 }

@@ -21,8 +21,9 @@ windlass_result windlass_done(void) {
     return (windlass_result){WINDLASS_RESULT_DONE, 0, NULL};
 }
 
-windlass_result windlass_requeue_after(uint32_t milliseconds) {
-    return (windlass_result){WINDLASS_RESULT_REQUEUE, milliseconds, NULL};
+windlass_result windlass_requeue_after(uint64_t milliseconds) {
+    uint32_t most = milliseconds > UINT32_MAX ? UINT32_MAX : (uint32_t)milliseconds;
+    return (windlass_result){WINDLASS_RESULT_REQUEUE, most, NULL};
 }
 
 windlass_result windlass_retry(const char *format, ...) {
@@ -197,7 +198,13 @@ windlass_error *windlass_delete_collection(windlass_cluster *cluster, windlass_k
 
 static void record(windlass_cluster *cluster, const json *about, bool warning, const char *reason, const char *format,
                    va_list values) {
-    backend_event event = {about, warning, reason, "Reconcile", windlass_vformat(format, values)};
+    windlass_record_event(cluster, (windlass_event_record){about, warning, reason, NULL, windlass_vformat(format, values)});
+}
+
+void windlass_record_event(windlass_cluster *cluster, windlass_event_record event) {
+    if (event.action == NULL) {
+        event.action = "Reconcile";
+    }
     backend_record(cluster, &event);
 }
 

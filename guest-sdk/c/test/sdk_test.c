@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "windlass.h"
 #include "windlass_test.h"
 
@@ -21,6 +22,7 @@ static windlass_result describe(windlass_description *description) {
     windlass_add_watch(description, (windlass_watch){.kind = {"", "v1", "Secret"}, .enqueue = WINDLASS_CONTROLLER_OWNER});
     windlass_add_watch(description, (windlass_watch){.kind = MAPS, .changes = WINDLASS_LABELS | WINDLASS_STATUS});
     windlass_add_index(description, (windlass_index){.kind = MAPS, .name = "color", .path = "data.color"});
+    description->options = json_set(json_object(), "later", json_string("yes"));
     return windlass_done();
 }
 
@@ -96,6 +98,34 @@ static void equality_knows_no_order_of_members(void) {
     assert(!json_same(json_literal("true"), json_literal("false")) && !json_same(json_null(), NULL));
 }
 
+static void of_members_that_come_again_the_last_value_stands_in_the_first_place(void) {
+    const char *text = "{\"a\":1,\"b\":2,\"a\":[3],\"c\":4,\"b\":{\"x\":1,\"x\":2},\"c\":5,\"a\":6,\"d\":7,\"c\":8}";
+    json *value = json_literal(text);
+    assert(strcmp(json_print(value), "{\"a\":6,\"b\":{\"x\":2},\"c\":8,\"d\":7}") == 0);
+    assert(strcmp(json_print(json_set(value, "e", json_null())), "{\"a\":6,\"b\":{\"x\":2},\"c\":8,\"d\":7,\"e\":null}") == 0);
+}
+
+static void an_object_of_many_members_is_read_in_no_time(void) {
+    enum { MANY = 300000, LONGEST = 16 };
+    char *text = malloc((size_t)MANY * LONGEST), *to = text;
+    assert(text != NULL);
+    for (int at = 0; at < MANY; at++) {
+        to += sprintf(to, "%c\"k%d\":%d", at == 0 ? '{' : ',', at % (MANY - 1), at % 10);
+    }
+    *to++ = '}';
+    alarm(30); /* each member compared with each other takes minutes */
+    json *value = json_parse(text, (size_t)(to - text), NULL);
+    alarm(0);
+    assert(json_count(value) == MANY - 1 && json_integer(value->first, -1) == (MANY - 1) % 10);
+    free(text);
+}
+
+static void a_number_beyond_a_long_long_is_none(void) {
+    assert(json_integer(json_literal("9223372036854775807"), -1) == 9223372036854775807);
+    assert(json_integer(json_literal("9223372036854775808"), -1) == -1);
+    assert(json_integer(json_literal("-9223372036854775809"), -1) == -1);
+}
+
 /* ---- Objects ---- */
 
 static void an_owner_is_found_again_as_the_controller(void) {
@@ -104,9 +134,69 @@ static void an_owner_is_found_again_as_the_controller(void) {
     json_set_at(owner, "/metadata/uid", json_string("u"));
     json *child = windlass_object(MAPS, windlass_sibling(A, "%s-%d", A.name, 2));
     assert(windlass_controller(child) == NULL && !windlass_is_deleting(child));
-    windlass_set_controller(child, owner);
+    assert(windlass_set_controller(child, owner) == NULL);
     assert(strcmp(json_text_at(windlass_controller(child), "/uid"), "u") == 0);
     assert(strcmp(windlass_key_text(windlass_key_of(child)), "default/a-2") == 0);
+}
+
+static void a_controller_is_set_beside_other_owners_replaces_itself_and_refuses_another(void) {
+    json *child =
+        json_literal("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"b\",\"namespace\":\"default\","
+                     "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"p\",\"uid\":\"other\"}]}}");
+    json *owner = windlass_object(MAPS, A);
+    json_set_at(owner, "/metadata/uid", json_string("u"));
+    for (int times = 0; times < 2; times++) {
+        assert(windlass_set_controller(child, owner) == NULL);
+        json *references = json_at(child, "/metadata/ownerReferences");
+        assert(json_count(references) == 2 && strcmp(json_text_at(references, "/0/name"), "p") == 0);
+        assert(json_is_true(json_at(references, "/1/controller")) && json_is_true(json_at(references, "/1/blockOwnerDeletion")));
+    }
+    json_set_at(owner, "/metadata/uid", json_string("v"));
+    const windlass_error *taken = windlass_set_controller(child, owner);
+    assert(taken->code == WINDLASS_CONFLICT);
+    assert(strcmp(taken->message, "ConfigMap default/b has a controller already: ConfigMap a") == 0);
+    assert(json_count(json_at(child, "/metadata/ownerReferences")) == 2);
+}
+
+/* ---- What crosses to the host and from it ---- */
+
+static void what_is_no_utf8_becomes_replacement_characters(void) {
+    const char *const texts[][2] = {
+        {"", ""},
+        {"\xc5\xbc\xc3\xb3\xc5\x82ty \xf0\x9f\x8d\x90 \xed\x9f\xbf \xf4\x8f\xbf\xbf",
+         "\xc5\xbc\xc3\xb3\xc5\x82ty \xf0\x9f\x8d\x90 \xed\x9f\xbf \xf4\x8f\xbf\xbf"},
+        {"half \xf0", "half \xef\xbf\xbd"},
+        {"\xc5"
+         "a\xff",
+         "\xef\xbf\xbd"
+         "a\xef\xbf\xbd"},
+        /* Too long a form, a surrogate, and what is beyond the last character. */
+        {"\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+    };
+    for (size_t at = 0; at < sizeof texts / sizeof *texts; at++) {
+        assert(strcmp(well_formed(texts[at][0]), texts[at][1]) == 0);
+    }
+}
+
+static void an_object_that_cannot_be_read_is_an_error_that_names_it(void) {
+    const char *odd =
+        "{\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\",\"namespace\":\"default\"},\"data\":{\"x\\u0000\":1}}";
+    windlass_error *error = NULL;
+    assert(json_of_host(odd, strlen(odd), &error) == NULL);
+    assert(error->code == WINDLASS_INVALID);
+    assert(strncmp(error->message, "cannot read ConfigMap default/a: a name with \\u0000, at byte ", 59) == 0);
+    char deep[200];
+    memset(deep, '[', sizeof deep);
+    assert(json_of_host(deep, sizeof deep, &error) == NULL);
+    assert(strcmp(error->message, "cannot read an object: too many values within values, at byte 128") == 0);
+    assert(json_of_host("{}", 2, &error) != NULL);
+}
+
+static void a_delay_beyond_the_contract_is_the_longest_one(void) {
+    assert(windlass_requeue_after(1500).after_ms == 1500);
+    assert(windlass_requeue_after(5000000000).after_ms == UINT32_MAX);
 }
 
 /* ---- Calls ---- */
@@ -127,6 +217,7 @@ static windlass_result walks(const windlass_request *request, windlass_cluster *
     WINDLASS_TRY(windlass_delete(cluster, MAPS, request->key, NULL, &deleted));
     assert(!deleted);
     windlass_event(cluster, config_map("a"), "Seen", "seen %d times", 2);
+    windlass_record_event(cluster, (windlass_event_record){config_map("a"), true, "Odd", "Watch", "look"});
     windlass_info("seen", "times", "2", NULL);
     assert(strcmp(json_text_at(windlass_config(), "/color"), "red") == 0 && strlen(windlass_now()) == 24);
     WINDLASS_TRY(windlass_apply(cluster, config_map("a"), NULL, NULL));
@@ -158,6 +249,9 @@ static void calls_are_answered_in_their_order(void) {
     windlass_result result = windlass_script_reconcile(script, A);
     assert(result.outcome == WINDLASS_RESULT_RETRY && strcmp(result.message, "conflict: owned by kubectl") == 0);
     assert(strcmp(json_text_at(windlass_script_events(script), "/0/note"), "seen 2 times") == 0);
+    assert(strcmp(json_text_at(windlass_script_events(script), "/0/action"), "Reconcile") == 0);
+    assert(strcmp(json_text_at(windlass_script_events(script), "/1/action"), "Watch") == 0);
+    assert(strcmp(json_text_at(windlass_script_events(script), "/1/type"), "Warning") == 0);
     assert(strcmp(json_text_at(windlass_script_logs(script), "/0/fields/times"), "2") == 0);
 }
 
@@ -203,6 +297,7 @@ static void a_description_names_its_primary_kind(void) {
     assert(windlass_script_describe(windlass_script_new("alpha"), &description).outcome == WINDLASS_RESULT_DONE);
     assert(description.watch_count == 2 && description.index_count == 1);
     assert(strcmp(description.primary.kind, "ConfigMap") == 0);
+    assert(strcmp(json_text_at(description.options, "/later"), "yes") == 0);
 }
 
 static void a_map_function_answers_requests(void) {
@@ -267,12 +362,19 @@ int main(void) {
     a_tree_is_read_by_pointers();
     a_tree_is_changed_in_place();
     equality_knows_no_order_of_members();
+    of_members_that_come_again_the_last_value_stands_in_the_first_place();
+    an_object_of_many_members_is_read_in_no_time();
+    a_number_beyond_a_long_long_is_none();
     an_owner_is_found_again_as_the_controller();
+    a_controller_is_set_beside_other_owners_replaces_itself_and_refuses_another();
+    what_is_no_utf8_becomes_replacement_characters();
+    an_object_that_cannot_be_read_is_an_error_that_names_it();
+    a_delay_beyond_the_contract_is_the_longest_one();
     calls_are_answered_in_their_order();
     other_clusters_are_scripted_too();
     a_description_names_its_primary_kind();
     a_map_function_answers_requests();
     what_is_not_expected_and_what_is_left_over_ends_the_program();
-    puts("11 tests of the SDK in C passed");
+    puts("18 tests of the SDK in C passed");
     return 0;
 }

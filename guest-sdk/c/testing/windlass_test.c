@@ -298,7 +298,7 @@ void backend_batch(windlass_cluster *cluster, const windlass_operation *operatio
     memcpy(replies, answered->replies, count * sizeof *replies);
 }
 
-void backend_record(windlass_cluster *cluster, const backend_event *event) {
+void backend_record(windlass_cluster *cluster, const windlass_event_record *event) {
     json *shown = json_object();
     show_text(shown, "cluster", cluster->name);
     show_text(shown, "kind", kind_text(windlass_kind_of(event->about)));
