@@ -284,8 +284,20 @@ impl Cluster {
     /// # Errors
     /// [`ApiError`].
     pub fn delete_collection<T: Typed>(&self, selection: &Selection) -> Result<(), ApiError> {
-        self.raw
-            .delete_collection(&T::KIND.into(), selection, &DeleteOptions::default())
+        self.delete_collection_with(&T::KIND.into(), selection, &DeleteOptions::default())
+    }
+
+    /// Deletes every object of a kind that is selected, with every option.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub fn delete_collection_with(
+        &self,
+        kind: &GroupVersionKind,
+        selection: &Selection,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        self.raw.delete_collection(kind, selection, options)
     }
 }
 

@@ -87,22 +87,28 @@ impl fmt::Display for ObjectKey {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "cluster://{}/{}/{}",
-            self.cluster,
-            self.key.namespace.as_deref().unwrap_or(""),
-            self.key.name
-        )
+        f.write_str("cluster://")?;
+        for byte in self.cluster.bytes() {
+            // What stands for itself in a URL; the rest is percent-encoded.
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    write!(f, "{}", byte as char)?;
+                }
+                _ => write!(f, "%{byte:02X}")?,
+            }
+        }
+        let namespace = self.key.namespace.as_deref().unwrap_or("");
+        write!(f, "/{namespace}/{}", self.key.name)
     }
 }
 
 impl Action {
-    /// Runs again after `delay`, or earlier if an event asks for it. Delays are whole milliseconds up to about 49 days;
-    /// zero runs again at once, but a key runs at most every 100 ms this way.
+    /// Runs again after `delay`, or earlier if an event asks for it. Fractions of a millisecond count as a whole one; the
+    /// longest delay is about 49 days; zero runs again at once, but a key runs at most every 100 ms this way.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
-        Self::RequeueAfterMs(u32::try_from(delay.as_millis()).unwrap_or(u32::MAX))
+        let milliseconds = delay.as_nanos().div_ceil(1_000_000);
+        Self::RequeueAfterMs(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 }
 
@@ -334,6 +340,26 @@ mod tests {
             key: ObjectKey::namespaced("default", "a"),
         };
         assert_eq!(request.to_string(), "cluster://alpha/default/a");
+        let request = Request {
+            cluster: "prod/eu ż".into(),
+            key: ObjectKey::cluster_scoped("a"),
+        };
+        assert_eq!(request.to_string(), "cluster://prod%2Feu%20%C5%BC//a");
+    }
+
+    #[test]
+    fn a_fraction_of_a_millisecond_counts_as_a_whole_one() {
+        for (delay, milliseconds) in [
+            (Duration::ZERO, 0),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_micros(1499), 2),
+            (Duration::from_millis(3), 3),
+        ] {
+            assert_eq!(
+                Action::requeue_after(delay),
+                Action::RequeueAfterMs(milliseconds)
+            );
+        }
     }
 
     #[test]

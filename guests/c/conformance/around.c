@@ -12,7 +12,8 @@ windlass_result events(const scene *scene) {
     return windlass_done();
 }
 
-/* Each level; values that have to be quoted, are empty or have control characters; no values. */
+/* Each level; values that have to be quoted, are empty or have control
+ * characters; no values. */
 windlass_result lines(const scene *scene) {
     (void)scene;
     windlass_debug("looked", "at", "apple", NULL);
@@ -20,6 +21,7 @@ windlass_result lines(const scene *scene) {
     windlass_warn("odd", "text", "żółty = \"yellow\"", "empty", "", NULL);
     windlass_log_error("broken", "line", "one\ntwo", NULL);
     windlass_info("no values", NULL);
+    windlass_info("cut", "text", CUT, NULL);
     return windlass_done();
 }
 

@@ -68,6 +68,9 @@ windlass_result outcome(const char *name, const scene *scene) {
     if (strcmp(name, "terminal") == 0) {
         return windlass_terminal("never");
     }
+    if (strcmp(name, "terminal-cut") == 0) {
+        return windlass_terminal("%s", CUT);
+    }
     if (strcmp(name, "retry-api") == 0) {
         WINDLASS_TRY(read_live(scene, "answers-503"));
         return windlass_done();

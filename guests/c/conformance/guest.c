@@ -1,10 +1,12 @@
-/* The conformance reconciler in C: guests/conformance/README.md says what each case does. */
+/* The conformance reconciler in C: guests/conformance/README.md says what each
+ * case does. */
 
 #include <string.h>
 
 #include "words.h"
 
-/* The label of a ConfigMap that asks for a case. Its value is the case's name. */
+/* The label of a ConfigMap that asks for a case. Its value is the case's name.
+ */
 static const char CASE[] = "conformance.windlass.dev/case";
 /* The label of a Secret that asks for requests. */
 static const char ASK[] = "conformance.windlass.dev/ask";
@@ -22,6 +24,13 @@ static const struct {
     {"codes", codes},    {"limits", limits},  {"cancelled", cancelled},
 };
 
+/* The options of a part of the description, if the config asks for one that no
+ * host knows. */
+static const json *options(const char *part) {
+    const char *later = json_text(json_get(windlass_config(), "later"));
+    return later == NULL || strcmp(later, part) != 0 ? NULL : json_set(json_object(), "later", json_string("yes"));
+}
+
 static windlass_result describe(windlass_description *description) {
     const char *refusal = json_text(json_get(windlass_config(), "refuse"));
     if (refusal != NULL) {
@@ -34,7 +43,7 @@ static windlass_result describe(windlass_description *description) {
         {.kind = {"", "v1", "Secret"}, .enqueue = WINDLASS_MAPPED, .labels = ASK, .metadata_only = true},
         {.kind = {"", "v1", "ServiceAccount"}, .enqueue = WINDLASS_ANY_OWNER},
         {.kind = {"", "v1", "PersistentVolumeClaim"}, .enqueue = WINDLASS_SAME_NAME, .fields = "metadata.namespace!=kube-system"},
-        {.kind = {"", "v1", "Service"}, .enqueue = WINDLASS_BY_INDEX, .index = "service"},
+        {.kind = {"", "v1", "Service"}, .enqueue = WINDLASS_BY_INDEX, .index = "service", .options = options("watch")},
     };
     for (size_t at = 0; at < sizeof watches / sizeof *watches; at++) {
         windlass_add_watch(description, watches[at]);
@@ -43,7 +52,9 @@ static windlass_result describe(windlass_description *description) {
     windlass_add_index(description, (windlass_index){.kind = CONFIG_MAP,
                                                      .name = "service",
                                                      .path = "data.service",
-                                                     .namespace_path = "data['service.namespace']"});
+                                                     .namespace_path = "data['service.namespace']",
+                                                     .options = options("index")});
+    description->options = options("description");
     return windlass_done();
 }
 

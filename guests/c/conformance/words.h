@@ -1,8 +1,12 @@
-/* What cases share: objects, and how values and errors are logged. Entry points: scene and refused. */
+/* What cases share: objects, and how values and errors are logged. Entry
+ * points: scene and refused. */
 #ifndef CONFORMANCE_WORDS_H
 #define CONFORMANCE_WORDS_H
 
 #include <windlass.h>
+
+/* Text whose last character is cut. */
+#define CUT "half \xf0"
 
 /* What a case works with. */
 typedef struct {

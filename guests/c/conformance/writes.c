@@ -32,7 +32,8 @@ windlass_result creating(const scene *scene) {
     return windlass_done();
 }
 
-/* A conflict, met by reading again; without a version; dry; numbers that do not fit 32 bits. */
+/* A conflict, met by reading again; without a version; dry; numbers that do not
+ * fit 32 bits. */
 windlass_result updating(const scene *scene) {
     windlass_cluster *cluster = scene->cluster;
     json *apple, *updated;
@@ -90,7 +91,8 @@ windlass_result patching(const scene *scene) {
     WINDLASS_TRY(windlass_patch(cluster, CONFIG_MAP, apple, WINDLASS_MERGE, merge, NULL, &patched));
     windlass_info("merge", "color", color(patched), "size", size_of(patched), NULL);
 
-    json *image = json_literal("{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"app\",\"image\":\"app:2\"}]}}}}");
+    json *image = json_literal("{\"spec\":{\"template\":{\"spec\":{\"containers\":[{"
+                               "\"name\":\"app\",\"image\":\"app:2\"}]}}}}");
     WINDLASS_TRY(windlass_patch(cluster, DEPLOYMENT, at(scene, "web"), WINDLASS_STRATEGIC_MERGE, image, NULL, &patched));
     windlass_info("strategic", "first", shown(patched, "/spec/template/spec/containers/0/image"), "second",
                   shown(patched, "/spec/template/spec/containers/1/image"), NULL);
@@ -107,7 +109,8 @@ windlass_result patching(const scene *scene) {
     return windlass_done();
 }
 
-/* With an owner; fields that are dropped; a field of another manager, and taking it over; dry. */
+/* With an owner; fields that are dropped; a field of another manager, and
+ * taking it over; dry. */
 windlass_result applying(const scene *scene) {
     windlass_cluster *cluster = scene->cluster;
     json *wanted = config_map_with(scene, "fig", "color", "purple"), *applied, *stored;
@@ -155,7 +158,8 @@ windlass_result status(const scene *scene) {
     return windlass_done();
 }
 
-/* With preconditions that fail and that hold; dry; with every option; of what is not there. */
+/* With preconditions that fail and that hold; dry; with every option; of what
+ * is not there. */
 windlass_result deleting(const scene *scene) {
     windlass_cluster *cluster = scene->cluster;
     windlass_key apple = at(scene, "apple"), banana = at(scene, "banana");

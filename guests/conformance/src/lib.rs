@@ -28,6 +28,8 @@ const FOR: &str = "conformance.windlass.dev/for";
 struct Config {
     /// What `describe` fails with.
     refuse: Option<String>,
+    /// What has an option that no host knows.
+    later: Option<String>,
 }
 
 /// The guest.
@@ -36,7 +38,8 @@ windlass_sdk::guest!(Conformance, mapper);
 
 impl Reconciler for Conformance {
     fn describe() -> Result<Description> {
-        if let Some(refusal) = config::<Config>()?.refuse {
+        let config: Config = config()?;
+        if let Some(refusal) = config.refuse {
             return Err(Error::retry(refusal));
         }
         let of = |api_version, kind| Watch::of(GroupVersionKind::new(api_version, kind));
@@ -74,6 +77,21 @@ impl Reconciler for Conformance {
             namespace_path: Some("data['service.namespace']".into()),
             options: Vec::new(),
         });
+        let options = match config.later.as_deref() {
+            Some("watch") => description
+                .watches
+                .last_mut()
+                .map(|watch| &mut watch.options),
+            Some("index") => description
+                .indexes
+                .last_mut()
+                .map(|index| &mut index.options),
+            Some(_) => Some(&mut description.options),
+            None => None,
+        };
+        options
+            .into_iter()
+            .for_each(|options| options.push(("later".into(), "yes".into())));
         Ok(description)
     }
 

@@ -13,6 +13,7 @@ pub(crate) fn end(case: &str, scene: &Scene) -> Result<Action> {
         "requeue-now" => Ok(Action::requeue_after(Duration::ZERO)),
         "retry" => Err(Error::retry("not yet")),
         "terminal" => Err(Error::terminal("never")),
+        "terminal-cut" => Err(Error::terminal(crate::settings::cut())),
         "retry-api" => {
             unavailable(scene)?;
             Ok(Action::Done)

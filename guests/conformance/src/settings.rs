@@ -36,6 +36,12 @@ pub(crate) fn log() {
     warn!("odd", text = "żółty = \"yellow\"", empty = "");
     error!("broken", line = "one\ntwo");
     info!("no values");
+    info!("cut", text = cut());
+}
+
+/// Text whose last character is cut, as the other languages' reaches the host.
+pub(crate) fn cut() -> String {
+    String::from_utf8_lossy(b"half \xf0").into_owned()
 }
 
 /// Parts of every sort.

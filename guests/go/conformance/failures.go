@@ -65,6 +65,8 @@ func end(name string, s *scene) (windlass.Result, error) {
 		return windlass.Result{}, errors.New("not yet")
 	case "terminal":
 		return windlass.Result{}, windlass.Terminal(errors.New("never"))
+	case "terminal-cut":
+		return windlass.Result{}, windlass.Terminal(errors.New(cut))
 	case "retry-api":
 		_, err := s.get("answers-503", windlass.Live)
 		return windlass.Result{}, err

@@ -34,12 +34,18 @@ func main() {}
 
 // Describe has a watch of every sort.
 func (conformance) Describe() (windlass.Description, error) {
-	var config struct{ Refuse string }
+	var config struct{ Refuse, Later string }
 	if err := windlass.Config(&config); err != nil {
 		return windlass.Description{}, err
 	}
 	if config.Refuse != "" {
 		return windlass.Description{}, errors.New(config.Refuse)
+	}
+	options := func(part string) map[string]string {
+		if part != config.Later {
+			return nil
+		}
+		return map[string]string{"later": "yes"}
 	}
 	return windlass.Description{
 		Title: "walks through the contract",
@@ -58,12 +64,16 @@ func (conformance) Describe() (windlass.Description, error) {
 				Kind: windlass.GVK("v1", "PersistentVolumeClaim"), Enqueue: windlass.SameName,
 				FieldSelector: "metadata.namespace!=kube-system",
 			},
-			{Kind: windlass.GVK("v1", "Service"), Enqueue: windlass.ByIndex("service")},
+			{Kind: windlass.GVK("v1", "Service"), Enqueue: windlass.ByIndex("service"), Options: options("watch")},
 		},
 		Indexes: []windlass.Index{
 			{Kind: configMaps, Name: "color", Path: "data.color"},
-			{Kind: configMaps, Name: "service", Path: "data.service", NamespacePath: "data['service.namespace']"},
+			{
+				Kind: configMaps, Name: "service", Path: "data.service", NamespacePath: "data['service.namespace']",
+				Options: options("index"),
+			},
 		},
+		Options: options("description"),
 	}, nil
 }
 

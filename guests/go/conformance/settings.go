@@ -16,6 +16,9 @@ func events(s *scene) error {
 	return nil
 }
 
+// cut is text whose last character is cut.
+const cut = "half \xf0"
+
 // logLines: each level; values that have to be quoted, are empty or have control characters; no values.
 func logLines(*scene) error {
 	slog.Debug("looked", "at", "apple")
@@ -23,6 +26,7 @@ func logLines(*scene) error {
 	slog.Warn("odd", "text", "żółty = \"yellow\"", "empty", "")
 	slog.Error("broken", "line", "one\ntwo")
 	slog.Info("no values")
+	slog.Info("cut", "text", cut)
 	return nil
 }
 

@@ -12,6 +12,10 @@ def events(scene: Scene) -> None:
     log.info("told")
 
 
+# Text whose last character is cut: half of a pair of UTF-16.
+CUT = "half \ud83c"
+
+
 def lines(_scene: Scene) -> None:
     """Each level; values that have to be quoted, are empty or have control characters; no values."""
     log.debug("looked", at="apple")
@@ -19,6 +23,7 @@ def lines(_scene: Scene) -> None:
     log.warn("odd", text='żółty = "yellow"', empty="")
     log.error("broken", line="one\ntwo")
     log.info("no values")
+    log.info("cut", text=CUT)
 
 
 def config(_scene: Scene) -> None:

@@ -48,6 +48,7 @@ CASES: dict[str, Callable[[Scene], windlass.Action | None]] = {
     "requeue-now": outcomes.requeue_now,
     "retry": outcomes.retry,
     "terminal": outcomes.terminal,
+    "terminal-cut": outcomes.terminal_cut,
     "retry-api": outcomes.retry_api,
     "terminal-api": outcomes.terminal_api,
     "exception": outcomes.exception,
@@ -59,10 +60,15 @@ class Conformance(windlass.Reconciler, windlass.Mapper):
 
     def describe(self) -> Description:
         """What it watches, one of each sort."""
-        refusal = windlass.config().get("refuse")
+        config = windlass.config()
+        refusal = config.get("refuse")
         if refusal is not None:
             raise windlass.Terminal(refusal)
         changes: list[Change] = ["labels", "annotations"]
+
+        def options(part: str) -> dict[str, str]:
+            return {"later": "yes"} if config.get("later") == part else {}
+
         return Description(
             "walks through the contract",
             watches=[
@@ -71,12 +77,19 @@ class Conformance(windlass.Reconciler, windlass.Mapper):
                 Watch("v1/Secret", Enqueue.MAPPED, labels=ASK, metadata_only=True),
                 Watch("v1/ServiceAccount", Enqueue.ANY_OWNER),
                 Watch("v1/PersistentVolumeClaim", Enqueue.SAME_NAME, fields="metadata.namespace!=kube-system"),
-                Watch("v1/Service", Enqueue.by_index("service")),
+                Watch("v1/Service", Enqueue.by_index("service"), options=options("watch")),
             ],
             indexes=[
                 Index(CONFIG_MAP, "color", "data.color"),
-                Index(CONFIG_MAP, "service", "data.service", namespace_path="data['service.namespace']"),
+                Index(
+                    CONFIG_MAP,
+                    "service",
+                    "data.service",
+                    namespace_path="data['service.namespace']",
+                    options=options("index"),
+                ),
             ],
+            options=options("description"),
         )
 
     def reconcile(self, request: Request, cluster: Cluster) -> windlass.Action | None:

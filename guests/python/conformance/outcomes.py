@@ -1,5 +1,6 @@
 """Cases about how a reconcile ends. Entry points: a function for each."""
 
+import around
 import windlass
 from windlass import DONE, Action, requeue_after
 from words import CONFIG_MAP, Scene
@@ -28,6 +29,11 @@ def retry(_scene: Scene) -> Action:
 def terminal(_scene: Scene) -> Action:
     """Badly, for good."""
     raise windlass.Terminal("never")
+
+
+def terminal_cut(_scene: Scene) -> Action:
+    """Badly, for good, with half a character."""
+    raise windlass.Terminal(around.CUT)
 
 
 def retry_api(scene: Scene) -> None:

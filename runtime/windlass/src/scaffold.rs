@@ -177,6 +177,8 @@ mod tests {
                 continue;
             }
             write(&folder, *lang).unwrap();
+            let kept_out = std::fs::read_to_string(folder.join("clusters/.gitignore")).unwrap();
+            assert!(kept_out.contains("\n*\n"), "kubeconfigs are committed");
             let mut folders = vec![folder];
             while let Some(folder) = folders.pop() {
                 for entry in std::fs::read_dir(folder).unwrap() {

@@ -96,7 +96,6 @@ impl<'a> OfKind<'a> {
     /// [`ApiError`].
     pub fn delete_collection(&self, selection: &Selection) -> Result<(), ApiError> {
         self.cluster
-            .raw()
-            .delete_collection(&self.kind, selection, &DeleteOptions::default())
+            .delete_collection_with(&self.kind, selection, &DeleteOptions::default())
     }
 }

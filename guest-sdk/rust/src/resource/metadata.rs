@@ -3,6 +3,8 @@
 mod decode;
 
 use super::Identity;
+use crate::error::ApiError;
+use crate::types::ApiCode;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -64,6 +66,15 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
+/// The error of an object that has another controller.
+pub(super) fn already_owned(kind: &str, key: &str, by: &str, name: &str) -> ApiError {
+    let message = format!("{kind} {key} has a controller already: {by} {name}");
+    ApiError {
+        reason: "AlreadyOwned".to_owned(),
+        ..ApiError::new(ApiCode::Conflict, message)
+    }
+}
+
 impl Metadata {
     /// Of a namespaced object.
     #[must_use]
@@ -106,6 +117,32 @@ impl Metadata {
         self
     }
 
+    /// Makes `owner` the controller of the object, beside the owners that it has: it is deleted after it, and an event on it
+    /// asks for `owner`.
+    ///
+    /// # Errors
+    /// [`ApiError`] `conflict` when another object is its controller.
+    pub fn set_controller(&mut self, owner: OwnerReference) -> Result<(), ApiError> {
+        if let Some(other) = self.controller().filter(|other| other.uid != owner.uid) {
+            let key = match &self.namespace {
+                Some(namespace) => format!("{namespace}/{}", self.name),
+                None => self.name.clone(),
+            };
+            return Err(already_owned("object", &key, &other.kind, &other.name));
+        }
+        let owner = OwnerReference {
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+            ..owner
+        };
+        let mut references = self.owner_references.iter_mut();
+        match references.find(|there| there.uid == owner.uid) {
+            Some(there) => *there = owner,
+            None => self.owner_references.push(owner),
+        }
+        Ok(())
+    }
+
     /// The owner that manages the object.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
@@ -129,5 +166,54 @@ impl Metadata {
             uid: self.uid.as_deref(),
             resource_version: self.resource_version.as_deref(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GroupVersionKind;
+    use crate::prelude::{Object, ObjectKey, Resource};
+    use serde_json::json;
+
+    #[test]
+    fn a_controller_is_set_beside_other_owners_replaces_itself_and_refuses_another() {
+        let owner = |name: &str, uid: &str| OwnerReference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: name.into(),
+            uid: uid.into(),
+            ..OwnerReference::default()
+        };
+        let mut typed = Metadata::new("default", "b").owner(owner("x", "3"));
+        let key = ObjectKey::namespaced("default", "b");
+        let mut untyped = Object::new(&GroupVersionKind::new("v1", "ConfigMap"), &key);
+        untyped.0["metadata"]["ownerReferences"] = json!([owner("x", "3")]);
+        for _ in 0..2 {
+            typed.set_controller(owner("a", "1")).unwrap();
+            untyped.set_controller(owner("a", "1")).unwrap();
+        }
+        let controller = OwnerReference {
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+            ..owner("a", "1")
+        };
+        assert_eq!(typed.owner_references, [owner("x", "3"), controller]);
+        assert_eq!(
+            untyped.0["metadata"]["ownerReferences"],
+            json!(typed.owner_references)
+        );
+        let refused = untyped.set_controller(owner("c", "2")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "conflict: ConfigMap default/b has a controller already: ConfigMap a"
+        );
+        assert!(
+            typed
+                .set_controller(owner("c", "2"))
+                .unwrap_err()
+                .is_conflict()
+        );
+        assert_eq!(untyped.identity().name, "b");
     }
 }

@@ -1,8 +1,9 @@
 //! Objects of a kind that has no type. Entry point: [`Object`].
 
-use super::{Identity, Resource, decode};
+use super::metadata::already_owned;
+use super::{Identity, OwnerReference, Resource, decode};
 use crate::error::ApiError;
-use crate::types::{GroupVersionKind, ObjectKey};
+use crate::types::{ApiCode, GroupVersionKind, ObjectKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::str::FromStr;
@@ -45,6 +46,39 @@ impl Object {
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.0["metadata"]["annotations"][key].as_str()
+    }
+
+    /// Makes `owner` the controller of the object, as [`super::Metadata::set_controller`].
+    ///
+    /// # Errors
+    /// [`ApiError`] `conflict` when another object is its controller, `invalid` when it has no metadata.
+    pub fn set_controller(&mut self, owner: OwnerReference) -> Result<(), ApiError> {
+        let (kind, key) = (self.kind().kind, self.key().to_string());
+        let metadata = self.0["metadata"]
+            .as_object_mut()
+            .ok_or_else(|| ApiError::new(ApiCode::Invalid, "the object has no metadata"))?;
+        let references = metadata.entry("ownerReferences").or_insert(Value::Null);
+        let before = references.as_array().map_or(&[][..], Vec::as_slice);
+        let is_owner = |reference: &Value| reference["uid"] == owner.uid;
+        let other = before
+            .iter()
+            .find(|reference| reference["controller"] == true && !is_owner(reference));
+        if let Some(other) = other {
+            let text = |name: &str| other[name].as_str().unwrap_or_default();
+            return Err(already_owned(&kind, &key, text("kind"), text("name")));
+        }
+        let controller = json!(OwnerReference {
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+            ..owner.clone()
+        });
+        let mut all = before.to_vec();
+        match all.iter_mut().find(|reference| is_owner(reference)) {
+            Some(there) => *there = controller,
+            None => all.push(controller),
+        }
+        *references = Value::Array(all);
+        Ok(())
     }
 
     /// Whether the object is being deleted.

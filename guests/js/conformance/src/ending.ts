@@ -2,6 +2,7 @@
 
 import { type Requeue, TerminalError, requeueAfter } from 'windlass-sdk';
 import { ConfigMap, type Scene } from './scene';
+import { cut } from './settings';
 
 /** Ends as the case says. */
 export function end(name: string, scene: Scene): Requeue | void {
@@ -16,6 +17,8 @@ export function end(name: string, scene: Scene): Requeue | void {
       throw new Error('not yet');
     case 'terminal':
       throw new TerminalError('never');
+    case 'terminal-cut':
+      throw new TerminalError(cut);
     case 'retry-api':
       return void unavailable(scene);
     case 'terminal-api':

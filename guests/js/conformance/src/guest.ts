@@ -31,8 +31,9 @@ const CASES: Record<string, (scene: Scene) => void> = {
 
 export const reconciler = defineReconciler({
   describe() {
-    const { refuse } = config<{ refuse?: string }>();
+    const { refuse, later } = config<{ refuse?: string; later?: string }>();
     if (refuse) throw new Error(refuse);
+    const options = (part: string) => (part === later ? { later: 'yes' } : {});
     return {
       title: 'walks through the contract',
       watches: [
@@ -41,12 +42,13 @@ export const reconciler = defineReconciler({
         { kind: kind('v1', 'Secret'), enqueue: 'mapped', labelSelector: ASK, metadataOnly: true },
         { kind: kind('v1', 'ServiceAccount'), enqueue: 'any-owner' },
         { kind: kind('v1', 'PersistentVolumeClaim'), enqueue: 'same-name', fieldSelector: 'metadata.namespace!=kube-system' },
-        { kind: kind('v1', 'Service'), enqueue: { byIndex: 'service' } },
+        { kind: kind('v1', 'Service'), enqueue: { byIndex: 'service' }, options: options('watch') },
       ],
       indexes: [
         { kind: ConfigMap, name: 'color', path: 'data.color' },
-        { kind: ConfigMap, name: 'service', path: 'data.service', namespacePath: "data['service.namespace']" },
+        { kind: ConfigMap, name: 'service', path: 'data.service', namespacePath: "data['service.namespace']", options: options('index') },
       ],
+      options: options('description'),
     };
   },
 

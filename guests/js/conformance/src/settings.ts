@@ -10,6 +10,9 @@ export function events({ cluster, primary, at }: Scene): void {
   log.info('told');
 }
 
+/** Text whose last character is cut. */
+export const cut = `half ${'🍐'.charAt(0)}`;
+
 /** Each level; values that have to be quoted, are empty or have control characters; no values. */
 export function lines(): void {
   log.debug('looked', { at: 'apple' });
@@ -17,6 +20,7 @@ export function lines(): void {
   log.warn('odd', { text: 'żółty = "yellow"', empty: '' });
   log.error('broken', { line: 'one\ntwo' });
   log.info('no values');
+  log.info('cut', { text: cut });
 }
 
 /** Parts of every sort. */

@@ -53,6 +53,7 @@ pub(crate) const CASES: &[Case] = &[
     case("requeue-now"),
     case("retry"),
     case("terminal"),
+    case("terminal-cut"),
     case("retry-api"),
     case("terminal-api"),
     case("exception"),

@@ -51,6 +51,25 @@ pub(crate) async fn as_the_native_one(component: &Component) -> Result<()> {
         "the guest refuses to start: told to \"refuse\"",
         "{language}"
     );
+
+    for (part, place) in [
+        ("description", "the description"),
+        ("watch", "watch 6 (v1/Service)"),
+        ("index", "index \"service\" of v1/ConfigMap"),
+    ] {
+        let later = Component {
+            config: json!({"later": part}),
+            ..component.clone()
+        };
+        let options = later.options("of-later", TIME);
+        let refused = Guest::new(sandbox(), options, later.revision).await;
+        let refused = refused.err().context("an option that no host knows")?;
+        let refused = refused.to_string();
+        assert!(
+            refused.contains(place) && refused.contains("later"),
+            "{language}: {refused}"
+        );
+    }
     Ok(())
 }
 

@@ -176,6 +176,7 @@ async fn end(case: &str, scene: &Scene) -> Result<Action, Failure> {
         "requeue-now" => after(0),
         "retry" => Err(Failure::retry("not yet")),
         "terminal" => Err(Failure::terminal("never")),
+        "terminal-cut" => Err(Failure::terminal("half \u{fffd}")),
         "exception" => Err(Failure::retry("broken")),
         "retry-api" => {
             scene.live("answers-503").await?;

@@ -175,6 +175,11 @@ async fn from_an_empty_folder(language: &Language) -> Result<()> {
     // Nothing but what version control should have lies about.
     let ignored = std::fs::read_to_string(folder.join(".gitignore"))?;
     assert!(ignored.contains(".windlass"), "{ignored}");
+    let credentials = std::fs::read_to_string(folder.join("clusters/.gitignore"))?;
+    assert!(
+        credentials.lines().any(|line| line == "*"),
+        "what is put into clusters/ is committed: {credentials}"
+    );
     Ok(())
 }
 

@@ -146,9 +146,19 @@ fn a_selection_is_deleted_and_nothing_else() {
         labelled.metadata = labelled.metadata.label("tier", tier);
         alpha.put_object(&labelled);
     }
+    let selection = Selection::default().labels("tier=front");
+    let dry = DeleteOptions {
+        dry_run: true,
+        ..DeleteOptions::default()
+    };
     alpha
         .client()
-        .delete_collection::<Widget>(&Selection::default().labels("tier=front"))
+        .delete_collection_with(&widget("a").kind(), &selection, &dry)
+        .unwrap();
+    assert_eq!(alpha.objects().len(), 2);
+    alpha
+        .client()
+        .delete_collection::<Widget>(&selection)
         .unwrap();
     assert_eq!(alpha.objects().len(), 1);
 }

@@ -43,6 +43,7 @@ pub(super) fn log(scene: &Scene) {
     );
     line("ERROR", "broken", &[("line", "one\ntwo")]);
     line("INFO", "no values", &[]);
+    line("INFO", "cut", &[("text", "half \u{fffd}")]);
 }
 
 pub(super) fn config(scene: &Scene, config: &Value) {
