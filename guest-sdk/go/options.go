@@ -196,37 +196,22 @@ func (w WriteOptions) applyWrite(o *WriteOptions)    { *o = w }
 func (a ApplyOptions) applyApply(o *ApplyOptions)    { *o = a }
 func (d DeleteOptions) applyDelete(o *DeleteOptions) { *o = d }
 
-func getOptions(options []GetOption) (all GetOptions) {
+// collected is what the options make of the zero value, one after the other.
+func collected[Option, All any](options []Option, apply func(Option, *All)) (all All) {
 	for _, option := range options {
-		option.applyGet(&all)
+		apply(option, &all)
 	}
 	return all
 }
 
-func listOptions(options []ListOption) (all ListOptions) {
-	for _, option := range options {
-		option.applyList(&all)
-	}
-	return all
+func getOptions(options []GetOption) GetOptions    { return collected(options, GetOption.applyGet) }
+func listOptions(options []ListOption) ListOptions { return collected(options, ListOption.applyList) }
+func writeOptions(options []WriteOption) WriteOptions {
+	return collected(options, WriteOption.applyWrite)
 }
-
-func writeOptions(options []WriteOption) (all WriteOptions) {
-	for _, option := range options {
-		option.applyWrite(&all)
-	}
-	return all
+func applyOptions(options []ApplyOption) ApplyOptions {
+	return collected(options, ApplyOption.applyApply)
 }
-
-func applyOptions(options []ApplyOption) (all ApplyOptions) {
-	for _, option := range options {
-		option.applyApply(&all)
-	}
-	return all
-}
-
-func deleteOptions(options []DeleteOption) (all DeleteOptions) {
-	for _, option := range options {
-		option.applyDelete(&all)
-	}
-	return all
+func deleteOptions(options []DeleteOption) DeleteOptions {
+	return collected(options, DeleteOption.applyDelete)
 }

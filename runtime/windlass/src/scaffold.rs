@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// Where the SDK is in a project.
 const SDK: &str = "sdk";
 
+/// The part of a template that is the same in every language: its documents, seeds and tests of the component.
+const EVERY: &str = "templates/every-language";
+
 /// What of an SDK is for those who work on it: folders, ends of names, files.
 const OWN_FOLDERS: [&str; 2] = ["test/", "tests/"];
 const OWN_ENDS: [&str; 1] = ["_test.go"];
@@ -73,15 +76,12 @@ pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
             .replace("{{module}}", &module)
     };
     let mut files: Vec<(String, Cow<'static, [u8]>)> = Vec::new();
-    for (path, bytes) in embedded::below(lang.template()) {
+    for (path, bytes) in embedded::below(lang.template()).chain(embedded::below(EVERY)) {
         let bytes = match std::str::from_utf8(bytes) {
             Ok(text) => Cow::Owned(fill(text).into_bytes()),
             Err(_) => Cow::Borrowed(bytes),
         };
         files.push((fill(path), bytes));
-    }
-    if files.is_empty() {
-        bail!("this program carries no template for that language");
     }
     files.extend(sdk(lang)?);
     for (path, bytes) in files {
@@ -173,12 +173,10 @@ mod tests {
         for lang in Lang::value_variants() {
             let parent = tempfile::tempdir().unwrap();
             let folder = parent.path().join("demo");
-            if embedded::below(lang.template()).next().is_none() {
-                continue;
-            }
             write(&folder, *lang).unwrap();
             let kept_out = std::fs::read_to_string(folder.join("clusters/.gitignore")).unwrap();
             assert!(kept_out.contains("\n*\n"), "kubeconfigs are committed");
+            assert!(folder.join("README.md").is_file() && folder.join("windlass.yaml").is_file());
             let mut folders = vec![folder];
             while let Some(folder) = folders.pop() {
                 for entry in std::fs::read_dir(folder).unwrap() {

@@ -67,7 +67,7 @@ pub enum LoadError {
     },
     /// It exports no reconciler.
     #[error(
-        "{name} is not a guest: it does not export windlass:runtime/reconciler@0.1.0 (it exports {}); build it against a world of wit/worlds.wit",
+        "{name} is not a guest: it does not export windlass:runtime/reconciler@0.1.0 (it exports {}); build it against a world of wit/worlds.wit; in Rust, windlass_sdk::guest! exports the type that it is given",
         list(exports)
     )]
     NotAGuest {

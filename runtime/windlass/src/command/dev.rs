@@ -1,7 +1,7 @@
 //! `windlass dev`: guests against an in-memory fleet, rebuilt as they are saved. Entry point: [`execute`].
 
 use crate::cli::{DevArgs, Format};
-use crate::guest_build::build;
+use crate::guest_build::{BuildError, build};
 use crate::load::{Configuration, load, merge};
 use crate::output::{Tone, count};
 use crate::seed::Seed;
@@ -22,7 +22,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     let file = args.folder.join("windlass.yaml");
     if !file.exists() {
         bail!(
-            "{}: no such file: name the folder that has it, for example windlass dev examples/hello-fleet",
+            "{}: no such file: name the folder that has it, or begin a guest with windlass new my-guest --lang rust",
             file.display()
         );
     }
@@ -35,8 +35,11 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     let stop = stop_on_signals()?;
     let built = SystemTime::now();
     let building = build_guests(&configuration);
-    if stop.run_until_cancelled(building).await.is_none() {
-        return Ok(super::DONE);
+    match stop.run_until_cancelled(building).await {
+        None => return Ok(super::DONE),
+        // Nobody is there to mend it, and what an earlier build left is not what was to be tried.
+        Some(Err(error)) if args.idle.exit_when_idle => return Err(error.into()),
+        Some(_) => {}
     }
     let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
     // Results for programs are the only thing on standard output then.
@@ -55,13 +58,16 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     super::finish(session::run(session).await?, format)
 }
 
-/// Builds every source folder. A guest that does not build is told by its reconciler, the others run.
-async fn build_guests(configuration: &Configuration) {
+/// Builds every source folder, and tells what does not build. The first that does not is the error.
+async fn build_guests(configuration: &Configuration) -> Result<(), BuildError> {
+    let mut outcome = Ok(());
     for folder in session::source_folders(configuration) {
         if let Err(error) = build(&folder).await {
             tracing::error!(guest = %folder.display(), %error, "build failed");
+            outcome = outcome.and(Err(error));
         }
     }
+    outcome
 }
 
 /// Tells where the fleet is and what to try.

@@ -44,14 +44,16 @@ pub(super) async fn componentize(
     }
 }
 
-/// The reason, with what to do where the module calls what its world has not.
+/// The reason, with what to do where the module calls what its world has not, or lacks what its world has.
 fn explained(why: String) -> String {
-    if !why.contains("windlass:runtime/fleet@") {
+    let remedy = if why.contains("windlass:runtime/fleet@") {
+        "a guest that reaches other clusters has world = \"fleet-reconcile\" (or mapped-fleet-reconcile) in windlass.toml"
+    } else if why.contains("windlass:runtime/mapper@") {
+        "a guest of this world registers a mapper; one without has no world in windlass.toml, or one without mapped"
+    } else {
         return why;
-    }
-    format!(
-        "{why}; a guest that reaches other clusters has world = \"fleet-reconcile\" (or mapped-fleet-reconcile) in windlass.toml"
-    )
+    };
+    format!("{why}; {remedy}")
 }
 
 fn encode(module: Vec<u8>, wit: &Path, world: World) -> anyhow::Result<Vec<u8>> {
@@ -137,6 +139,8 @@ mod tests {
             said.contains("windlass:runtime/reconciler@0.1.0") && said.contains("world reconcile"),
             "{said}"
         );
+        let why = "failed to find export of interface `windlass:runtime/mapper@0.1.0`".to_owned();
+        assert!(explained(why).contains("registers a mapper"));
     }
 
     #[test]

@@ -40,11 +40,21 @@ struct Tools {
 pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let manifest: Manifest = read_toml(&folder.join("pyproject.toml"))?;
     let settings = manifest.tool.windlass;
+    let entry = settings.entry.as_deref().unwrap_or(ENTRY);
+    // Installed packages are not looked through.
+    let venv = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
+    if venv.is_none() && !has_module(folder, entry) {
+        return Err(BuildError::Settings {
+            path: folder.join("pyproject.toml"),
+            why: format!(
+                "there is no module {entry}: name the reconciler's with tool.windlass.entry = \"module\", or \"module:Class\""
+            ),
+        });
+    }
     let exports = work.join("python");
     write_exports(folder, &exports, &settings)?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
-    // Packages that were installed are not looked through: a project that has some is built each time.
-    let venv = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
+    // A project that has installed packages is built each time.
     let inputs = inputs(folder, &exports, &wit)?;
     if venv.is_none() && inputs.made(&component) {
         return Ok(component);
@@ -86,6 +96,16 @@ fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildErro
         }
     }
     Ok(inputs)
+}
+
+/// Whether the project has the module of an entry.
+fn has_module(folder: &Path, entry: &str) -> bool {
+    let module = entry.split(':').next().unwrap_or(entry).replace('.', "/");
+    let mut folders = [".", MODULES[0], MODULES[1]].into_iter();
+    folders.any(|below| {
+        let module = folder.join(below).join(&module);
+        module.is_dir() || module.with_added_extension("py").is_file()
+    })
 }
 
 /// What is in a folder, sorted.
@@ -146,6 +166,26 @@ fn remedy() -> String {
 mod tests {
     use super::*;
     use crate::guest_build::settings::World;
+
+    #[tokio::test]
+    async fn an_entry_that_is_not_there_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let manifest = "[tool.windlass]\nentry = \"greeter:Guest\"\n";
+        std::fs::write(path.join("pyproject.toml"), manifest).unwrap();
+        let said = build(path, path).await.unwrap_err().to_string();
+        assert!(
+            said.contains("greeter") && said.contains("tool.windlass.entry"),
+            "{said}"
+        );
+        std::fs::write(path.join("greeter.py"), "").unwrap();
+        std::fs::create_dir_all(path.join("src/deep")).unwrap();
+        std::fs::write(path.join("src/deep/guest.py"), "").unwrap();
+        for entry in ["greeter", "greeter:Guest", "deep.guest"] {
+            assert!(has_module(path, entry), "{entry}");
+        }
+        assert!(!has_module(path, "deep.other"));
+    }
 
     #[test]
     fn the_exports_are_those_of_the_world() {

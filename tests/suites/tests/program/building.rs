@@ -68,6 +68,7 @@ async fn a_missing_tool_is_told_with_the_command_that_gets_it() -> Result<()> {
     ] {
         let project = Project::new()?;
         project.write(marker, content)?;
+        project.write("guest.py", "")?;
         let mut command = Command::new(binary()?);
         command
             .arg("build")

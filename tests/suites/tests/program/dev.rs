@@ -186,6 +186,23 @@ async fn a_seed_that_cannot_be_read_is_told_before_anything_starts() -> Result<(
 }
 
 #[tokio::test]
+async fn a_guest_that_does_not_build_is_not_done_when_idle_though_one_was_built_before()
+-> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", "./guest".as_ref())])?;
+    project.write("guest/.windlass/guest.wasm", fs::read(guest("hello"))?)?;
+    project.write("guest/go.mod", "module demo\n")?;
+    project.write("guest/windlass.toml", "wolrd = \"reconcile\"\n")?;
+    let finished = until_idle(&project, &[]).await?.expect_code(1)?;
+    assert!(
+        finished.stderr.contains("error: ") && finished.stderr.contains("wolrd"),
+        "{}",
+        finished.stderr
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_folder_without_documents_is_told() -> Result<()> {
     let project = Project::new()?;
     let finished = until_idle(&project, &[]).await?.expect_code(1)?;

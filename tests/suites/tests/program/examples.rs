@@ -464,7 +464,7 @@ async fn the_role_for_a_guest_that_records_events_lets_it_record_them() -> Resul
 
 #[tokio::test]
 async fn five_tenants_do_the_same_job_in_five_languages() -> Result<()> {
-    let tools = ["cargo", "npm", "python3", "go"];
+    let tools = ["cargo", "npm", "python3", languages::VENV, "go"];
     if !languages::has_tools(&tools, "the example polyglot") {
         return Ok(());
     }

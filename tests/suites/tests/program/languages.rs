@@ -17,6 +17,9 @@ use windlass_harness::testenv;
 const BUILD: Duration = Duration::from_secs(900);
 const SOON: Duration = Duration::from_secs(60);
 
+/// What makes Python's virtual environments, as Debian calls it: a part of Python that is not everywhere.
+pub(crate) const VENV: &str = "python3-venv";
+
 /// One language of `windlass new`.
 struct Language {
     /// As `--lang` has it.
@@ -55,7 +58,7 @@ const JAVASCRIPT: Language = Language {
 
 const PYTHON: Language = Language {
     lang: "python",
-    tools: &["python3"],
+    tools: &["python3", VENV],
     unit_tests: "PYTHONPATH=sdk python3 -W error -m unittest",
     says: "--world reconcile componentize --python-path",
     source: "guest.py",
@@ -64,7 +67,7 @@ const PYTHON: Language = Language {
 const C: Language = Language {
     lang: "c",
     // Without a clang that can, zig is brought, by Python.
-    tools: &["cc", "make", "python3"],
+    tools: &["cc", "make", "python3", VENV],
     unit_tests: "make test",
     says: "-mexec-model=reactor -std=c17",
     source: "guest.c",
@@ -208,8 +211,10 @@ async fn an_edit_takes_over(folder: &Path, language: &Language) -> Result<()> {
 /// Whether the machine has these tools, which `what` needs. A run that asked for everything must not pass without.
 pub(crate) fn has_tools(tools: &[&str], what: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        |tool: &&str| std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file());
+    let found = |tool: &&str| match *tool {
+        VENV => has_venv(),
+        tool => std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file()),
+    };
     let Some(missing) = tools.iter().find(|tool| !found(tool)) else {
         return true;
     };
@@ -221,6 +226,12 @@ pub(crate) fn has_tools(tools: &[&str], what: &str) -> bool {
     let line = format!("NOT RUN: {what} (needs {missing})\n");
     drop(std::io::stderr().write_all(line.as_bytes()));
     false
+}
+
+fn has_venv() -> bool {
+    let mut python = std::process::Command::new("python3");
+    let asked = python.args(["-c", "import ensurepip, venv"]).output();
+    asked.is_ok_and(|output| output.status.success())
 }
 
 /// Runs the program as [`run`] runs tools.
