@@ -33,8 +33,17 @@ async fn cluster() -> Arc<Cluster> {
 }
 
 fn identity() -> Arc<Identity> {
+    identity_in("default", TenantLimits::default().memory)
+}
+
+/// Of a guest in a tenant with so many bytes of memory.
+fn identity_in(tenant: &str, memory: usize) -> Arc<Identity> {
+    let limits = TenantLimits {
+        memory,
+        ..TenantLimits::default()
+    };
     Identity::new(
-        Tenant::new(TenantName::default(), &TenantLimits::default()),
+        Tenant::new(TenantName::new(tenant).unwrap(), &limits),
         ControllerName::new("handles").unwrap(),
         Arc::new(Grant::none()),
         "{}".into(),
@@ -108,6 +117,42 @@ async fn a_kept_handle_never_becomes_the_one_of_a_later_call() {
             .unwrap_err()
             .is::<crate::handle::StaleHandle>()
     );
+}
+
+#[tokio::test]
+async fn who_waits_for_its_tenants_memory_holds_no_place_and_leaves_when_it_is_cut_off() {
+    let sandbox = Sandbox::new(Options {
+        instances: 4,
+        ..Options::default()
+    })
+    .unwrap();
+    let revision = sandbox.load(guest("test-handle")).await.unwrap();
+    let code = Code::bind(&sandbox, &revision, false).unwrap();
+    assert!(code.least >= 1 << 20, "what a guest in Rust begins with");
+    // Room for one, and three places beside the one that is kept for guests that are loaded.
+    let (short, rich) = (identity_in("short", 3 << 19), identity_in("rich", 1 << 30));
+    let (soon, never) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+    let held = code.room(&short, false, never).await.unwrap();
+    let first = code.room(&short, false, never);
+    tokio::pin!(first);
+    assert!(futures::poll!(&mut first).is_pending());
+    let late = code.room(&short, false, soon).await.err().unwrap();
+    assert_eq!(
+        (late.reason, late.blame),
+        ("memory", windlass_fleet::outcome::Blame::Guest)
+    );
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        others.push(code.room(&rich, false, never).await.unwrap());
+    }
+    let full = code.room(&rich, false, soon).await.err().unwrap();
+    assert_eq!(full.reason, "capacity", "all three places are had");
+    assert_eq!(short.ledger().hits()["tenant.memory"], 2);
+    assert!(short.ledger().computed().is_zero());
+    drop(held);
+    let second = first.await.unwrap();
+    assert!(!short.tenant.is_short_of_memory(), "nobody is in line");
+    drop((second, others));
 }
 
 /// Keeps the thread that takes it down until nobody holds the other end.
