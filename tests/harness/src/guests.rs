@@ -115,8 +115,8 @@ fn built(language: &str, name: &str, test: &str) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Brings the guests of one of [`LANGUAGES`] up to date with their sources: with `guests/<language>/build`, and the program as it is
-/// now.
+/// Brings the guests of one of [`LANGUAGES`] up to date with their sources, with `guests/<language>/build`, which brings the program
+/// that it needs up to date too.
 ///
 /// # Errors
 /// When they do not build; what their tools said is in it.
@@ -125,11 +125,8 @@ pub fn build_language(language: &str) -> Result<()> {
     if language == "rust" {
         return build(&workspace).map(drop);
     }
-    // Before the lock, which it does not need.
-    let program = crate::program::binary()?;
     let _lock = lock(&workspace.join("target"))?;
-    let script = workspace.join(language).join("build");
-    run(Command::new(script).env(crate::program::VARIABLE, program)).map(drop)
+    run(&mut Command::new(workspace.join(language).join("build"))).map(drop)
 }
 
 /// Where tests keep what they compiled of guests, for the next run: a language that brings its runtime along takes a minute in a
