@@ -121,14 +121,17 @@ async fn a_save_builds_again_and_a_mistake_waits_for_the_next() -> Result<()> {
     Ok(())
 }
 
-/// A project whose builds never end: its `go` starts a child, notes that child's id in `children`, and waits for it.
-struct Endless(Project);
+/// A project whose `go` does in a build what a test says.
+struct Tooled(Project);
 
-impl Endless {
-    fn new() -> Result<Self> {
+/// Starts a child, notes that child's id in `children`, and waits for it for ever.
+const ENDLESS: &str = "sleep 1000 &\necho $! >>../children\nwait\n";
+
+impl Tooled {
+    fn new(build: &str) -> Result<Self> {
         let project = Project::new()?;
         project.write("guest/go.mod", "module demo\n")?;
-        let go = "#!/bin/sh\ncase $1 in env) echo go1.26.8; exit ;; esac\nsleep 1000 &\necho $! >>../children\nwait\n";
+        let go = format!("#!/bin/sh\ncase $1 in env) echo go1.26.8; exit ;; esac\n{build}");
         let go = project.write("bin/go", go)?;
         std::fs::set_permissions(go, PermissionsExt::from_mode(0o755))?;
         project.write("children", "")?;
@@ -179,7 +182,7 @@ async fn a_build_that_is_stopped_ends_with_all_that_its_tool_started() -> Result
         (&["dev"], "INT", 0),
         (&["test"], "TERM", 1),
     ] {
-        let endless = Endless::new()?;
+        let endless = Tooled::new(ENDLESS)?;
         let project = &endless.0;
         project.write_config(&[reconciler("endless", "./guest".as_ref())])?;
         let expected = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
@@ -198,7 +201,7 @@ async fn a_build_that_is_stopped_ends_with_all_that_its_tool_started() -> Result
 
 #[tokio::test]
 async fn a_save_stops_the_build_of_what_was_there_before() -> Result<()> {
-    let endless = Endless::new()?;
+    let endless = Tooled::new(ENDLESS)?;
     let program = endless.start(&["build", "guest", "--watch"])?;
     endless.children(1).await?;
     endless.0.write("guest/main.go", "package main\n")?;
@@ -207,5 +210,15 @@ async fn a_save_stops_the_build_of_what_was_there_before() -> Result<()> {
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
     ended(&children[1]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_build_that_writes_into_its_source_comes_to_an_end() -> Result<()> {
+    let writing = Tooled::new("echo \"// $$\" >written.go\nsleep 1\nexit 1\n")?;
+    let mut program = writing.start(&["build", "guest", "--watch"])?;
+    program.line_with("the guest does not build", SOON).await?;
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
     Ok(())
 }
