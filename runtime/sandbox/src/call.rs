@@ -38,8 +38,8 @@ pub(crate) struct Around {
 pub(crate) struct Time {
     /// When the guest is interrupted, whatever it did.
     pub(crate) deadline: Instant,
-    /// Ticks of the engine that the guest may see. A tick is about a millisecond, and one during which the thread did not get
-    /// to run counts once, however long it was: a busy machine does not make a guest slow.
+    /// Ticks of the engine that the guest may see; where they are counted, one takes about a millisecond. One during which the thread did
+    /// not get to run counts once, however long it was: a busy machine does not make a guest slow.
     pub(crate) ticks: u32,
 }
 

@@ -147,9 +147,9 @@ impl Sandbox {
         &self.inner.processors
     }
 
-    /// Keeps the ticker awake until what it returns is dropped.
-    pub(crate) fn running(&self) -> Running<'_> {
-        self.inner.ticker.running()
+    /// Keeps the ticker awake until what it returns is dropped. `counted`: the call's ticks are counted.
+    pub(crate) fn running(&self, counted: bool) -> Running<'_> {
+        self.inner.ticker.running(counted)
     }
 
     /// Waits for room for an instance; idle ones make room. `loading`: of a guest that is loaded, which comes before calls.

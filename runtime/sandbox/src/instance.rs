@@ -34,9 +34,9 @@ use windlass_fleet::{
 /// The wall time of `describe`, as a multiple of its own: for a machine that is busy with other things.
 const DESCRIBE_PATIENCE: u32 = 40;
 
-/// How long after its deadline a call that waits for the host is cut off. One that runs is interrupted at the deadline itself, which
-/// is preferred, as it shows where the guest was.
-const WAITING: Duration = Duration::from_millis(5);
+/// How long after its deadline a call that waits, for the host or for its turn beside others that compute, is cut off. One that runs is
+/// interrupted at the deadline itself, which is preferred, as it shows where the guest was.
+const WAITING: Duration = Duration::from_millis(40);
 
 /// Longest wait for room for the instance of a guest that is loaded.
 const ROOM_TO_LOAD: Duration = Duration::from_secs(30);
@@ -307,7 +307,7 @@ impl Code {
             let loading = matches!(call.purpose, Purpose::Describe);
             (call.identity.clone(), call.time.deadline, loading)
         };
-        let _running = self.sandbox.running();
+        let _running = self.sandbox.running(loading);
         let mut turn = Turn::new(self.sandbox.processors().clone(), identity.clone(), loading);
         let work = turn.of(async {
             let Body {
@@ -379,7 +379,9 @@ fn hit(reason: &str) -> Option<Limit> {
 fn deadline(timeout: Duration, outer: Option<Instant>) -> Instant {
     let own = Instant::now() + timeout;
     match outer {
-        Some(outer) if outer <= own => outer - (timeout / 20).min(Duration::from_millis(20)),
+        Some(outer) if outer <= own => {
+            outer - (timeout / 20).min(WAITING + Duration::from_millis(10))
+        }
         _ => own,
     }
 }

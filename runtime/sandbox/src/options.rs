@@ -119,7 +119,8 @@ pub struct Limits {
     pub table_elements: usize,
     /// Handles that a guest holds at once. Default: 256.
     pub handles: usize,
-    /// Bytes that a guest hands to the host in one call of it. Default: 4 MiB.
+    /// Bytes that a guest hands to the host in one call of it, which nobody can interrupt. Default: 2 MiB: servers store no object above
+    /// 1.5 MiB by default.
     pub host_call_bytes: usize,
     /// Largest object that a guest is given, in bytes. Default: 4 MiB.
     pub object_bytes: usize,
@@ -175,7 +176,7 @@ impl Default for Limits {
             timeout: Duration::from_secs(10),
             table_elements: 60_000,
             handles: 256,
-            host_call_bytes: 4 * MIB,
+            host_call_bytes: 2 * MIB,
             object_bytes: 4 * MIB,
             response_bytes: 16 * MIB,
             batch_operations: 1000,

@@ -5,9 +5,12 @@ use crate::share::{Processors, TICK};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
-#[cfg(test)]
 use std::time::Duration;
 use wasmtime::Engine;
+
+/// Time between two ticks while calls run beside each other: one that comes among those that compute waits for the end of a turn, and
+/// again each time that it comes back from a server.
+const CROWDED: Duration = Duration::from_micros(500);
 
 /// Ticks without a call after which the thread sleeps until there is one, so that an idle process is idle.
 const IDLE_TICKS: u32 = 100;
@@ -23,6 +26,8 @@ pub(super) struct Ticker {
 struct Shared {
     /// Calls that run now.
     running: AtomicUsize,
+    /// Those of them whose ticks are counted.
+    counted: AtomicUsize,
     /// Set by the thread just before it looks at `running` for the last time and parks; whoever clears it unparks.
     parked: AtomicBool,
     stopped: AtomicBool,
@@ -41,9 +46,12 @@ impl Ticker {
         })
     }
 
-    /// Keeps the thread ticking until what it returns is dropped.
-    pub(super) fn running(&self) -> Running<'_> {
+    /// Keeps the thread ticking until what it returns is dropped. `counted`: the call's ticks are, and so each takes a [`TICK`].
+    pub(super) fn running(&self, counted: bool) -> Running<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
+        if counted {
+            self.shared.counted.fetch_add(1, Ordering::SeqCst);
+        }
         if self.shared.parked.load(Ordering::SeqCst)
             && self.shared.parked.swap(false, Ordering::SeqCst)
         {
@@ -51,6 +59,7 @@ impl Ticker {
         }
         Running {
             shared: &self.shared,
+            counted,
         }
     }
 }
@@ -66,7 +75,7 @@ impl Shared {
     fn tick(&self, engine: &Engine, processors: &Processors) {
         let mut idle = 0;
         while !self.stopped.load(Ordering::SeqCst) {
-            thread::sleep(TICK);
+            thread::sleep(self.pace());
             engine.increment_epoch();
             processors.tick();
             idle = if self.running.load(Ordering::SeqCst) == 0 {
@@ -78,6 +87,15 @@ impl Shared {
                 self.park();
                 idle = 0;
             }
+        }
+    }
+
+    /// Time until the next tick.
+    fn pace(&self) -> Duration {
+        let alone = self.running.load(Ordering::SeqCst) < 2;
+        match alone || self.counted.load(Ordering::SeqCst) > 0 {
+            true => TICK,
+            false => CROWDED,
         }
     }
 
@@ -98,11 +116,15 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     shared: &'a Shared,
+    counted: bool,
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.shared.running.fetch_sub(1, Ordering::SeqCst);
+        if self.counted {
+            self.shared.counted.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
@@ -120,11 +142,24 @@ mod tests {
     }
 
     #[test]
+    fn ticks_come_sooner_for_calls_beside_each_other_unless_they_are_counted() {
+        let ticker = Ticker::start(&Engine::default(), Arc::new(Processors::new(1))).unwrap();
+        let _one = ticker.running(false);
+        assert_eq!(ticker.shared.pace(), TICK);
+        let _other = ticker.running(false);
+        assert_eq!(ticker.shared.pace(), CROWDED);
+        let counted = ticker.running(true);
+        assert_eq!(ticker.shared.pace(), TICK);
+        drop(counted);
+        assert_eq!(ticker.shared.pace(), CROWDED);
+    }
+
+    #[test]
     fn it_parks_when_idle_and_wakes_for_a_call() {
         let ticker = Ticker::start(&Engine::default(), Arc::new(Processors::new(1))).unwrap();
         let parked = || ticker.shared.parked.load(Ordering::SeqCst);
         eventually("an idle ticker parks", parked);
-        let running = ticker.running();
+        let running = ticker.running(false);
         assert!(!parked());
         drop(running);
         eventually("and parks again", parked);

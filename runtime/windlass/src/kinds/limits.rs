@@ -24,7 +24,7 @@ pub(crate) struct ReconcilerLimits {
     pub(crate) handles: Option<u32>,
     /// Calls of cluster functions in one call of the guest, each operation of a batch counted, 1 to 10000000. Default: 10000.
     pub(crate) host_calls: Option<u32>,
-    /// Bytes that the guest hands to the host at once, 4Ki to 64Mi. Default: 4Mi.
+    /// Bytes that the guest hands to the host at once, 4Ki to 64Mi. Default: 2Mi.
     pub(crate) host_call_bytes: Option<Bytes>,
     /// Largest object that it is given, 4Ki to 64Mi. Default: 4Mi.
     pub(crate) object_bytes: Option<Bytes>,

@@ -61,7 +61,7 @@ fn config(guest: &str) -> &'static str {
         "test-log" => r#"{"lines": 100000, "length": 100}"#,
         "test-requeue" => r#"{"after": 0}"#,
         "test-storm" => r#"{"live": false}"#,
-        "test-huge" => r#"{"what": "object", "size": 4000000}"#,
+        "test-huge" => r#"{"what": "object", "size": 2000000}"#,
         _ => "{}",
     }
 }

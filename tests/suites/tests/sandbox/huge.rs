@@ -32,7 +32,7 @@ async fn is_refused_as_too_much(what: &str, size: usize) -> Result<()> {
     assert!(
         failure
             .message
-            .starts_with("the guest handed the host more than 4 MiB in one call"),
+            .starts_with("the guest handed the host more than 2 MiB in one call"),
         "{failure}"
     );
     Ok(())
@@ -73,10 +73,10 @@ async fn names_kinds_and_selectors_that_only_just_pass_are_answered() -> Result<
     let stage = Stage::start(&["alpha"]).await?;
     stage.put("alpha", config_map("a", json!({})))?;
     for (what, size, said) in [
-        ("name", 3 * MIB, "invalid"),
-        ("kind", 3 * MIB, "invalid"),
-        ("selector", 3 * MIB, "invalid"),
-        ("object", 3 * MIB, "invalid"),
+        ("name", 3 * MIB / 2, "invalid"),
+        ("kind", 3 * MIB / 2, "invalid"),
+        ("selector", 3 * MIB / 2, "invalid"),
+        ("object", 3 * MIB / 2, "invalid"),
         ("batch", 1001, "limit-exceeded"),
     ] {
         let actor = stage
@@ -99,9 +99,9 @@ async fn names_kinds_and_selectors_that_only_just_pass_are_answered() -> Result<
 async fn a_description_that_is_huge_fails_the_load() -> Result<()> {
     let stage = Stage::start(&[]).await?;
     for (what, size, said) in [
-        ("title", 20 * MIB, "more than 4 MiB"),
+        ("title", 20 * MIB, "more than 2 MiB"),
         ("watches", 20_000, ""), // too long or too much, whichever comes first
-        ("refusal", 20 * MIB, "more than 4 MiB"),
+        ("refusal", 20 * MIB, "more than 2 MiB"),
         (
             "watches",
             65,
@@ -122,7 +122,7 @@ async fn a_description_that_is_huge_fails_the_load() -> Result<()> {
 async fn a_title_and_a_refusal_are_kept_short() -> Result<()> {
     let stage = Stage::start(&[]).await?;
     let cast = |what| {
-        let config = json!({"what": what, "size": 2 * MIB});
+        let config = json!({"what": what, "size": MIB});
         stage.guest("test-huge").config(config)
     };
     let guest = cast("title").load().await??;
