@@ -248,7 +248,7 @@ impl Description {
             .map(watch)
             .collect::<Result<Vec<_>, _>>()?;
         let description = Self {
-            title: raw.title.chars().take(TITLE).collect(),
+            title: shown(&raw.title, TITLE),
             primary,
             watches,
             indexes,
@@ -345,11 +345,20 @@ fn bounded(what: &'static str, count: usize) -> Result<(), DescriptionError> {
     }
 }
 
+/// So much of a guest's text as is shown, without what would drive a terminal.
+fn shown(text: &str, most: usize) -> String {
+    let plain = |character: char| match character.is_control() {
+        true => '\u{fffd}',
+        false => character,
+    };
+    text.chars().take(most).map(plain).collect()
+}
+
 fn no_options(place: &str, options: &[(String, String)]) -> Result<(), DescriptionError> {
     match options.first() {
         Some((key, _)) => Err(DescriptionError::UnknownOption {
             place: place.to_owned(),
-            key: key.chars().take(NAME).collect(),
+            key: shown(key, NAME),
         }),
         None => Ok(()),
     }
@@ -456,7 +465,7 @@ fn predicate(changes: &[wit::Change]) -> Predicate {
 
 fn index((at, raw): (usize, wit::Index)) -> Result<Index, DescriptionError> {
     let kind = checked_kind(&format!("index {}", at + 1), raw.kind)?;
-    let name: String = raw.name.chars().take(NAME).collect();
+    let name = shown(&raw.name, NAME);
     let place = format!("index {name:?} of {kind}");
     no_options(&place, &raw.options)?;
     let parse = |path: &str| {

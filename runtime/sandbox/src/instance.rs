@@ -11,6 +11,7 @@ use crate::engine::Sandbox;
 use crate::failure::{self, OutOfTime};
 use crate::handle::{ClusterHandle, Reach};
 use crate::identity::{History, Identity};
+use crate::journal::clean;
 use crate::limit::Limit;
 use crate::options::{Isolation, Limits, TenantLimits};
 use crate::pool::Place;
@@ -33,6 +34,9 @@ use windlass_fleet::{
 
 /// The wall time of `describe`, as a multiple of its own: for a machine that is busy with other things.
 const DESCRIBE_PATIENCE: u32 = 40;
+
+/// Longest reason of a guest that refuses to start, in bytes.
+const REFUSAL: usize = 1000;
 
 /// How long after its deadline a call that waits, for the host or for its turn beside others that compute, is cut off. One that runs is
 /// interrupted at the deadline itself, which is preferred, as it shows where the guest was.
@@ -135,7 +139,7 @@ impl Code {
             problem: describe_problem(failure, timeout),
         })?;
         let raw = described.map_err(|problem| LoadError::Refused {
-            problem: problem.chars().take(1000).collect(),
+            problem: clean(&problem, REFUSAL),
         })?;
         Ok(Description::check(raw, self.mapper.is_some())?)
     }

@@ -171,7 +171,7 @@ fn join(fields: &[(String, String)]) -> String {
 }
 
 /// Bounded, and without the control characters that would let a guest forge lines or drive a terminal.
-fn clean(text: &str, limit: usize) -> String {
+pub(crate) fn clean(text: &str, limit: usize) -> String {
     let mut cleaned = String::with_capacity(text.len().min(limit));
     for character in text.chars() {
         if cleaned.len() + character.len_utf8() > limit {

@@ -26,6 +26,12 @@ use std::time::Duration;
 /// Where a built guest is kept in its source folder.
 const BUILT: &str = ".windlass/guest.wasm";
 
+/// What a folder of source has of this program's.
+const STATE: &str = ".windlass";
+
+/// Where tools are kept on a machine without a home.
+const TOOLS: &str = ".windlass/tools";
+
 /// Where builds leave what is on the way to it.
 const WORK: &str = ".windlass/build";
 
@@ -102,6 +108,9 @@ pub(crate) enum BuildError {
         /// What is missing or wrong.
         why: String,
     },
+    /// A link lies where builds write.
+    #[error("{0}: builds write here, and this is a link to somewhere else: remove it")]
+    Link(PathBuf),
     /// A file could not be read or written.
     #[error("{path}: {error}")]
     Io {
@@ -130,6 +139,7 @@ pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     let language = Language::of(folder)?;
     // Tools run in the folder: what they are given must mean the same there.
     let source = std::path::absolute(folder).map_err(io_error(folder))?;
+    refuse_links(&source.join(STATE))?;
     state_folder(&source).map_err(io_error(&source))?;
     let work = source.join(WORK);
     std::fs::create_dir_all(&work).map_err(io_error(&work))?;
@@ -144,9 +154,37 @@ pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     keep(folder, &artifact)
 }
 
+/// Refuses what lies in the folder of builds' output under the name of something elsewhere: a repository may bring such a link, and what
+/// is written into it would be written there.
+fn refuse_links(path: &Path) -> Result<(), BuildError> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if metadata.is_symlink() {
+        return Err(BuildError::Link(path.to_owned()));
+    }
+    // The tools of a machine without a home are full of links of their own.
+    if !metadata.is_dir() || path.ends_with(TOOLS) {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(path).map_err(io_error(path))? {
+        refuse_links(&entry.map_err(io_error(path))?.path())?;
+    }
+    Ok(())
+}
+
 /// Waits until nobody else has the lock, and holds it until the file is dropped.
 async fn lock(path: &Path) -> Result<File, BuildError> {
-    let file = File::create(path).map_err(io_error(path))?;
+    if std::fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink()) {
+        return Err(BuildError::Link(path.to_owned()));
+    }
+    // A file that is no lock keeps what it holds.
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(io_error(path))?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -190,7 +228,7 @@ fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
 
 /// Makes the folder `.windlass` in `folder`, which version control ignores.
 pub(crate) fn state_folder(folder: &Path) -> std::io::Result<PathBuf> {
-    let state = folder.join(".windlass");
+    let state = folder.join(STATE);
     std::fs::create_dir_all(&state)?;
     let ignore = state.join(".gitignore");
     if !ignore.exists() {
@@ -210,6 +248,37 @@ mod tests {
         assert!(matches!(error, BuildError::NoGuest(_)), "{error}");
         let error = build(&folder.path().join("nope")).await.unwrap_err();
         assert!(matches!(error, BuildError::NoFolder(_)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_link_that_a_repository_brings_is_not_written_through() {
+        use std::os::unix::fs::symlink;
+        let elsewhere = tempfile::tempdir().unwrap();
+        let precious = elsewhere.path().join("precious");
+        std::fs::write(&precious, "mine").unwrap();
+        for link in [
+            STATE,
+            WORK,
+            BUILT,
+            ".windlass/build/lock",
+            ".windlass/build/python",
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("guest.c"), "").unwrap();
+            let link = folder.path().join(link);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            symlink(&precious, &link).unwrap();
+            let error = build(folder.path()).await.unwrap_err();
+            assert!(
+                matches!(&error, BuildError::Link(path) if *path == link),
+                "{error}"
+            );
+        }
+        let link = elsewhere.path().join("lock");
+        symlink(&precious, &link).unwrap();
+        lock(&link).await.unwrap_err();
+        drop(lock(&precious).await.unwrap());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
     }
 
     #[test]

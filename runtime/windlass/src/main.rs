@@ -50,7 +50,9 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!("{} {error:#}", output::Tone::Bad.paint("error:"));
+            // It may tell of others' words: of a guest, a server, a file.
+            let told = output::printable_lines(&format!("{error:#}")).into_owned();
+            anstream::eprintln!("{} {told}", output::Tone::Bad.paint("error:"));
             command::FAILED
         }
     }

@@ -3,6 +3,7 @@
 //! Colours are written always; `anstream` takes them out where the output is no terminal or `NO_COLOR` is set.
 
 use clap::builder::styling::{AnsiColor, Style};
+use std::borrow::Cow;
 use std::fmt;
 
 /// How a text is meant.
@@ -39,6 +40,28 @@ impl Tone {
     pub(crate) fn paint(self, text: impl fmt::Display) -> String {
         let style = self.style();
         format!("{style}{text}{style:#}")
+    }
+}
+
+/// Text of somebody else's as one line that does to a terminal nothing but stand there: control characters, and those that turn the
+/// direction of what follows, become U+FFFD.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    cleaned(text, |_| false)
+}
+
+/// The same of several lines.
+pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
+    cleaned(text, |character| matches!(character, '\n' | '\t'))
+}
+
+fn cleaned(text: &str, kept: fn(char) -> bool) -> Cow<'_, str> {
+    let harmful = |character: char| {
+        let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        (character.is_control() || turns) && !kept(character)
+    };
+    match text.contains(harmful) {
+        true => Cow::Owned(text.replace(harmful, "\u{fffd}")),
+        false => Cow::Borrowed(text),
     }
 }
 
@@ -209,6 +232,14 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_somebody_else_wrote_drives_no_terminal() {
+        let text = "a\u{1b}[2J\nb\u{202e}c\u{9b}é";
+        assert_eq!(printable(text), "a\u{fffd}[2J\u{fffd}b\u{fffd}c\u{fffd}é");
+        assert_eq!(printable_lines("a\n\tb\r"), "a\n\tb\u{fffd}");
+        assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
+    }
 
     #[test]
     fn columns_line_up_and_numbers_stand_right() {

@@ -6,6 +6,7 @@
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,9 @@ const QUIET: Duration = Duration::from_millis(100);
 /// … or, if something keeps happening, after so long.
 const LONGEST: Duration = Duration::from_secs(1);
 /// What builds leave beside sources.
-const BUILT: [&str; 3] = ["target", "node_modules", "__pycache__"];
+const BUILT: [&str; 3] = [CARGOS, "node_modules", "__pycache__"];
+/// Cargo's, and a word that may be a package's name.
+const CARGOS: &str = "target";
 /// How often folders that could not be watched are tried again.
 const RETRY: Duration = Duration::from_secs(2);
 /// Events that wait; what comes beyond counts as a change of everything.
@@ -31,7 +34,7 @@ pub(crate) enum Target {
     File(PathBuf),
     /// The files directly in a folder.
     Folder(PathBuf),
-    /// Everything below a folder, but `target`, `node_modules`, `__pycache__`, logs and what begins with a dot.
+    /// Everything below a folder, but `target` without Python in it, `node_modules`, `__pycache__`, logs and what begins with a dot.
     Tree(PathBuf),
 }
 
@@ -230,17 +233,28 @@ impl Target {
             }
             Self::Folder(folder) => path.parent() == Some(&absolute(folder)),
             Self::Tree(folder) => path.strip_prefix(absolute(folder)).is_ok_and(|rest| {
-                let mut parts = rest.components();
-                parts.all(|part| !is_left_by_tools(&part.as_os_str().to_string_lossy()))
+                let mut at = absolute(folder);
+                rest.components().all(|part| {
+                    at.push(part);
+                    !is_left_by_tools(&at)
+                })
             }),
         }
     }
 }
 
-/// Whether a file or folder of this name in a source folder is none of the source: hidden, or made by tools. A log that is written into
-/// the folder would otherwise have what it tells of done again for ever.
-pub(crate) fn is_left_by_tools(name: &str) -> bool {
-    name.starts_with('.') || name.ends_with(".log") || BUILT.contains(&name)
+/// Whether a file or folder in a source folder is none of the source: hidden, or made by tools. A log that is written into the folder
+/// would otherwise have what it tells of done again for ever.
+pub(crate) fn is_left_by_tools(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let left = name.starts_with('.') || name.ends_with(".log") || BUILT.contains(&&*name);
+    left && !(name == CARGOS && has_modules(path))
+}
+
+/// Whether a folder holds modules of Python, which may have any name.
+fn has_modules(folder: &Path) -> bool {
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.path().extension() == Some(OsStr::new("py")))
 }
 
 /// The folder of a file; that of a bare name is the current one.

@@ -61,6 +61,14 @@ fn a_guest_that_watches_nothing_is_refused() {
 }
 
 #[test]
+fn a_title_drives_no_terminal() {
+    let mut described = raw(vec![primary()]);
+    described.title = "red\u{1b}[31m\nline".into();
+    let checked = Description::check(described, false).unwrap();
+    assert_eq!(checked.title, "red\u{fffd}[31m\u{fffd}line");
+}
+
+#[test]
 fn an_option_of_a_later_version_fails_by_name() {
     let mut watch = primary();
     watch.options.push(("debounce".into(), "1s".into()));

@@ -3,7 +3,7 @@
 use crate::cli::{CheckArgs, Format};
 use crate::guest_build::built;
 use crate::guests;
-use crate::output::{Tone, size, spent};
+use crate::output::{Tone, printable, size, spent};
 use crate::seed::Layout;
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -94,10 +94,11 @@ fn as_json(path: &Path, told: &Inspection) -> serde_json::Value {
 }
 
 fn as_text(path: &Path, told: &Inspection) -> String {
-    let mut text = format!("{}\n", Tone::Bold.paint(path.display()));
+    let mut text = format!("{}\n", Tone::Bold.paint(printable(&path.to_string_lossy())));
     let mut section = |name: &str, lines: &[String]| {
         for (index, line) in lines.iter().enumerate() {
             let name = if index == 0 { name } else { "" };
+            let line = printable(line);
             text.push_str(&format!(
                 "  {}  {line}\n",
                 Tone::Dim.paint(format_args!("{name:<8}"))

@@ -7,10 +7,13 @@ use super::{BuildError, fetched, io_error};
 use std::path::{Path, PathBuf};
 
 /// Zig's package on the Python package index.
-const ZIG: (&str, &str) = ("ziglang", "0.17.0");
+pub(super) const ZIG: (&str, &str) = ("ziglang", "0.17.0");
 
 /// Folders whose C files are part of the guest, and where headers are looked for.
 const FOLDERS: [&str; 4] = [".", "src", "sdk/src", "sdk/include"];
+
+/// Where the entry of other languages has no place.
+const EVERY_FILE: &str = "every C file of the folder and of src/ is part of the guest";
 
 const CLANG: &str = "apt-get install clang lld wasi-libc";
 
@@ -29,7 +32,7 @@ const PROBE: &str = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); 
 
 /// Builds the guest in `folder` and returns the component in `work`.
 pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
-    let settings = Settings::own(folder)?;
+    let settings = Settings::of(folder, "C", &["world"], EVERY_FILE)?;
     let core = work.join("guest.wasm");
     let mut compiler = compiler(folder, work).await?.args(FLAGS);
     for name in FOLDERS {
@@ -59,7 +62,10 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
             let text = file.to_string_lossy();
             if text.ends_with(".c") && !text.ends_with("_test.c") {
                 let path = Path::new(name).join(&file);
-                sources.push(path.strip_prefix(".").unwrap_or(&path).to_owned());
+                // A name that a compiler would read as a flag, or as a file of flags, keeps its `./`.
+                let flag = text.starts_with(['-', '@']);
+                let bare = path.strip_prefix(".").ok().filter(|_| !flag);
+                sources.push(bare.unwrap_or(&path).to_owned());
             }
         }
     }
@@ -115,12 +121,17 @@ mod tests {
             "guest.h",
             "sdk/src/windlass.c",
             "other/x.c",
+            "-flag.c",
+            "@flags.c",
         ] {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
         }
-        let expected = ["guest.c", "sdk/src/windlass.c"].map(PathBuf::from);
-        assert_eq!(sources(folder.path()).unwrap(), expected);
+        let expected = ["./-flag.c", "./@flags.c", "guest.c", "sdk/src/windlass.c"];
+        let expected = expected.map(PathBuf::from);
+        let found = sources(folder.path()).unwrap();
+        assert_eq!(found, expected);
+        assert!(found[0].as_os_str().as_encoded_bytes().starts_with(b"./-"));
     }
 }

@@ -1,6 +1,7 @@
 //! Builds Rust guests with cargo. Entry point: [`build`].
 
 use super::BuildError;
+use super::settings::Settings;
 use super::tool::{Tool, on_path};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -19,10 +20,14 @@ const HOST_FLAGS: [&str; 5] = [
     "RUSTC_WORKSPACE_WRAPPER",
 ];
 
+/// Where a project says how it is built.
+const ELSEWHERE: &str = "cargo is told by Cargo.toml, and the world is what the code uses";
+
 const RUST: &str = "install Rust from https://rustup.rs";
 
 /// Builds the package in `folder` and returns the component in cargo's own target folder.
 pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
+    Settings::of(folder, "Rust", &[], ELSEWHERE)?;
     let toolchain = Toolchain::find(folder).await?;
     toolchain.ensure_target(folder).await?;
     toolchain.ensure_linker(folder)?;

@@ -2,7 +2,7 @@
 
 use super::componentize::componentize;
 use super::exports::exports;
-use super::settings::{Settings, World};
+use super::settings::{self, Settings, World, check_entry};
 use super::tool::Tool;
 use super::{BuildError, io_error};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,9 @@ const MAPPER: &str = "windlass:runtime/mapper@0.1.0#map-objects";
 
 /// Builds the module in `folder` and returns the component in `work`.
 pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
-    let settings = Settings::own(folder)?;
+    let settings = Settings::of(folder, "Go", &["world", "entry"], "")?;
+    let entry = settings.entry.as_deref().unwrap_or(".");
+    check_entry(entry, &folder.join(settings::FILE))?;
     check_version(folder).await?;
     let core = work.join("guest.wasm");
     go(folder)
@@ -35,7 +37,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
             "-o",
         ])
         .arg(&core)
-        .arg(settings.entry.as_deref().unwrap_or("."))
+        .arg(entry)
         .run()
         .await?;
     let world = match settings.world {

@@ -2,7 +2,7 @@
 //! that runs on QuickJS. Entry point: [`build`].
 
 use super::inputs::Inputs;
-use super::settings::{World, read_json};
+use super::settings::{self, World, check_entry, read_json};
 use super::tool::Tool;
 use super::{BuildError, contract, io_error};
 use serde::Deserialize;
@@ -18,11 +18,15 @@ const COMPONENTIZER: (&str, &str) = ("componentize-qjs", "0.4.5");
 const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.js"];
 
 /// Other package managers, by the lock file that they leave: what they installed is theirs.
-const OTHERS: [(&str, &str); 3] = [
+const OTHERS: [(&str, &str); 4] = [
     ("pnpm-lock.yaml", "pnpm"),
     ("yarn.lock", "yarn"),
     ("bun.lock", "bun"),
+    ("bun.lockb", "bun"),
 ];
+
+/// The lock file of npm.
+const OWN: &str = "package-lock.json";
 
 const NODE: &str = "install Node.js 20 or later: https://nodejs.org";
 
@@ -69,7 +73,14 @@ struct Import {
 /// Builds the package in `folder` and returns the component in `work`.
 pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let manifest: Manifest = read_json(&folder.join("package.json"))?;
+    settings::Settings::of(
+        folder,
+        "JavaScript",
+        &[],
+        "package.json has it, as \"windlass\": {…}",
+    )?;
     let entry = entry(folder, &manifest)?;
+    check_entry(&entry, &folder.join("package.json"))?;
     install(folder, work).await?;
     let (bundler, componentizer) = (tool(folder, BUNDLER)?, tool(folder, COMPONENTIZER)?);
     let module = bundle(folder, work, &bundler, &entry).await?;
@@ -116,13 +127,13 @@ fn entry(folder: &Path, manifest: &Manifest) -> Result<String, BuildError> {
 /// manager is used, it must be there.
 async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
-    let wanted = || [read("package.json"), read("package-lock.json")].concat();
+    let wanted = || [read("package.json"), read(OWN)].concat();
     let stamp = work.join("installed");
     let complete = [BUNDLER, COMPONENTIZER]
         .iter()
         .all(|(name, _)| find(folder, name).is_some());
-    let other = OTHERS.iter().find(|(lock, _)| folder.join(lock).is_file());
-    if let (Some((_, manager)), false) = (other, complete) {
+    let other = other_manager(folder);
+    if let (Some(manager), false) = (other, complete) {
         return Err(BuildError::NoTool {
             tool: format!("{} or {}", BUNDLER.0, COMPONENTIZER.0),
             folder: folder.to_owned(),
@@ -138,6 +149,28 @@ async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
         .run()
         .await?;
     std::fs::write(&stamp, wanted()).map_err(io_error(&stamp))
+}
+
+/// The manager that is not npm and has this package in its hands: alone, or as a part of a workspace around it.
+fn other_manager(folder: &Path) -> Option<&'static str> {
+    for above in folder.ancestors() {
+        let has = |name: &str| above.join(name).exists();
+        let other = OTHERS.iter().find(|(lock, _)| has(lock));
+        if let Some((_, manager)) = other.filter(|_| above == folder || is_workspace(above)) {
+            return Some(manager);
+        }
+        if has(OWN) || has(".git") {
+            return None;
+        }
+    }
+    None
+}
+
+/// Whether packages below this folder may be parts of it.
+fn is_workspace(folder: &Path) -> bool {
+    let manifest = || read_json::<serde_json::Value>(&folder.join("package.json")).ok();
+    folder.join("pnpm-workspace.yaml").is_file()
+        || manifest().is_some_and(|manifest| manifest.get("workspaces").is_some())
 }
 
 /// A program of an installed package.
@@ -318,6 +351,28 @@ mod tests {
         install(folder, folder).await.unwrap();
         assert!(!folder.join("package-lock.json").exists());
         assert!(!folder.join("installed").exists());
+    }
+
+    #[test]
+    fn a_package_of_another_managers_workspace_is_left_to_it() {
+        for (lock, manager) in OTHERS {
+            let workspace = tempfile::tempdir().unwrap();
+            let guest = workspace.path().join("guests/one");
+            put(&guest, "package.json", "{}");
+            put(workspace.path(), lock, "");
+            assert_eq!(other_manager(&guest), None, "{lock} beside no workspace");
+            let (name, text) = match manager {
+                "pnpm" => ("pnpm-workspace.yaml", "packages: [\"guests/*\"]"),
+                _ => ("package.json", r#"{"workspaces": ["guests/*"]}"#),
+            };
+            put(workspace.path(), name, text);
+            assert_eq!(other_manager(&guest), Some(manager), "{lock}");
+            put(&guest, OWN, "{}");
+            assert_eq!(other_manager(&guest), None, "npm's own is nearer");
+        }
+        let guest = tempfile::tempdir().unwrap();
+        put(guest.path(), "bun.lockb", "");
+        assert_eq!(other_manager(guest.path()), Some("bun"));
     }
 
     #[test]

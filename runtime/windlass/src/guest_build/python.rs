@@ -8,11 +8,16 @@ use crate::watch::is_left_by_tools;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
+/// What makes the component.
+pub(super) const PACKAGE: (&str, &str) = (COMPONENTIZER, VERSION);
 const COMPONENTIZER: &str = "componentize-py";
 const VERSION: &str = "0.25.1";
 
 /// The module of the reconciler when pyproject.toml does not say.
 const ENTRY: &str = "guest";
+
+/// Where a project's settings are.
+const ELSEWHERE: &str = "pyproject.toml has it, in [tool.windlass]";
 
 /// The module that the build writes: componentize-py looks in it for classes that are called as the contract's exports.
 const EXPORTS: &str = "windlass_exports";
@@ -40,25 +45,38 @@ struct Tools {
 pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let manifest: Manifest = read_toml(&folder.join("pyproject.toml"))?;
     let settings = manifest.tool.windlass;
+    Settings::of(folder, "Python", &[], ELSEWHERE)?;
+    let refused = |why: String| BuildError::Settings {
+        path: folder.join("pyproject.toml"),
+        why,
+    };
+    if settings.language.is_some() {
+        let why =
+            "tool.windlass.language means nothing here: write language = \"…\" into windlass.toml";
+        return Err(refused(why.to_owned()));
+    }
     let entry = settings.entry.as_deref().unwrap_or(ENTRY);
     // Installed packages are not looked through.
-    let venv = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
-    if venv.is_none() && !has_module(folder, entry) {
-        return Err(BuildError::Settings {
-            path: folder.join("pyproject.toml"),
-            why: format!(
-                "there is no module {entry}: name the reconciler's with tool.windlass.entry = \"module\", or \"module:Class\""
-            ),
-        });
+    let own = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
+    if own.is_none() && !has_module(folder, entry) {
+        return Err(refused(format!(
+            "there is no module {entry}: name the reconciler's with tool.windlass.entry = \"module\", or \"module:Class\""
+        )));
     }
     let exports = work.join("python");
     write_exports(folder, &exports, &settings)?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
     // A project that has installed packages is built each time.
+    let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
+    let venv = own.or(active);
     let inputs = inputs(folder, &exports, &wit)?;
     if venv.is_none() && inputs.made(&component) {
         return Ok(component);
     }
+    let packages = match &venv {
+        Some(venv) => venv.clone(),
+        None => no_packages(work)?,
+    };
     let componentizer = componentizer(folder).await?;
     let mut tool = Tool::new(&componentizer, folder, remedy())
         // What a guest's modules raise is told, and not from where in the tool.
@@ -74,25 +92,34 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
             tool = tool.arg("--python-path").arg(folder);
         }
     }
-    if let Some(venv) = venv {
-        // As if it were active.
-        tool = tool.env("VIRTUAL_ENV", venv);
-    }
-    tool.arg(EXPORTS)
+    // As if it were active.
+    tool.env("VIRTUAL_ENV", packages)
+        .arg(EXPORTS)
         .arg("--output")
         .arg(&component)
         .run()
         .await?;
-    inputs.note(&component)?;
+    if venv.is_none() {
+        inputs.note(&component)?;
+    }
     Ok(component)
+}
+
+/// An environment that has no packages: without one, the tool takes those of the machine.
+fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
+    let packages = work.join("no-packages");
+    let folder = packages.join("lib/site-packages");
+    std::fs::create_dir_all(&folder).map_err(io_error(&folder))?;
+    Ok(packages)
 }
 
 /// All that the component is made of: the project, whose modules may read any file of it while they are imported.
 fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildError> {
     let mut inputs = Inputs::new(&[VERSION]).path(exports)?.path(wit)?;
     for name in file_names(folder)? {
-        if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&name) {
-            inputs = inputs.path(&folder.join(name))?;
+        let path = folder.join(&name);
+        if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&path) {
+            inputs = inputs.entry(&path)?;
         }
     }
     Ok(inputs)
@@ -154,7 +181,7 @@ async fn componentizer(folder: &Path) -> Result<PathBuf, BuildError> {
             return Ok(found);
         }
     }
-    let programs = fetched::venv(folder, COMPONENTIZER, VERSION).await?;
+    let programs = fetched::venv(folder, PACKAGE.0, PACKAGE.1).await?;
     Ok(programs.join(COMPONENTIZER))
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::Path;
 
 /// The settings of Go and C, and where a language is chosen among several.
-const FILE: &str = "windlass.toml";
+pub(super) const FILE: &str = "windlass.toml";
 
 /// How a guest is built.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
@@ -69,6 +69,31 @@ impl fmt::Display for World {
 }
 
 impl Settings {
+    /// Those of the folder's windlass.toml for a guest in this language, which takes these; where the others have their place is told.
+    ///
+    /// # Errors
+    /// When it cannot be read, or says what would do nothing.
+    pub(super) fn of(
+        folder: &Path,
+        language: &str,
+        taken: &[&str],
+        instead: &str,
+    ) -> Result<Self, BuildError> {
+        let settings = Self::own(folder)?;
+        if !folder.join(FILE).is_file() {
+            return Ok(settings);
+        }
+        let table: toml::Table = read_toml(&folder.join(FILE))?;
+        let idle = |key: &&String| *key != "language" && !taken.contains(&key.as_str());
+        match table.keys().find(idle) {
+            None => Ok(settings),
+            Some(key) => Err(BuildError::Settings {
+                path: folder.join(FILE),
+                why: format!("{key} means nothing for a guest in {language}: {instead}"),
+            }),
+        }
+    }
+
     /// Those of the folder's windlass.toml, which may be absent.
     ///
     /// # Errors
@@ -79,6 +104,20 @@ impl Settings {
             false => Ok(Self::default()),
         }
     }
+}
+
+/// Refuses an entry that a tool would read as a flag.
+///
+/// # Errors
+/// When it is one, with the file that has it.
+pub(super) fn check_entry(entry: &str, file: &Path) -> Result<(), BuildError> {
+    if !entry.starts_with(['-', '@']) && !entry.is_empty() {
+        return Ok(());
+    }
+    Err(BuildError::Settings {
+        path: file.to_owned(),
+        why: format!("entry = {entry:?} is no path: write ./ before it"),
+    })
 }
 
 /// A file of TOML.
@@ -117,6 +156,37 @@ mod tests {
             World::MappedFleetReconcile,
         ] {
             assert!(worlds.contains(&format!("world {world} {{")), "{world}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_would_do_nothing_is_refused_with_where_it_belongs() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |text: &str, taken: &[&str]| {
+            std::fs::write(folder.path().join(FILE), text).unwrap();
+            let settings = Settings::of(folder.path(), "Python", taken, "pyproject.toml has it");
+            settings.map_err(|error| error.to_string())
+        };
+        assert!(of("language = \"python\"\n", &[]).is_ok());
+        let settings = of("world = \"fleet-reconcile\"\n", &["world"]).unwrap();
+        assert_eq!(settings.world, World::FleetReconcile);
+        for text in ["world = \"reconcile\"\n", "entry = \"x\"\n"] {
+            let said = of(text, &[]).unwrap_err();
+            assert!(
+                said.contains("windlass.toml") && said.ends_with("Python: pyproject.toml has it"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_entry_that_tools_would_read_as_a_flag_is_refused() {
+        for entry in ["-toolexec=x", "--banner:js=x", "@flags", ""] {
+            let said = check_entry(entry, Path::new("windlass.toml")).unwrap_err();
+            assert!(said.to_string().contains("./"), "{said}");
+        }
+        for entry in [".", "./-x", "cmd/guest", "src/guest.ts"] {
+            check_entry(entry, Path::new("windlass.toml")).unwrap();
         }
     }
 

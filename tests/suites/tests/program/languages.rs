@@ -208,6 +208,48 @@ async fn an_edit_takes_over(folder: &Path, language: &Language) -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_guest_in_python_has_packages_of_its_environment_and_none_of_the_machine() -> Result<()> {
+    if !has_tools(PYTHON.tools, "packages of a guest in Python") {
+        return Ok(());
+    }
+    let outside = Project::new()?;
+    windlass(outside.path(), ["new", "demo", "--lang", "python"])
+        .await?
+        .expect_code(0)?;
+    let folder = outside.path().join("demo");
+    // A Python that has a package stands for the machine's.
+    let given = "python3 -m venv --without-pip ../machine &&
+        echo 'import given' >> guest.py &&
+        echo 'GIVEN = 1' > \"$(echo ../machine/lib/python3*/site-packages)/given.py\"";
+    run(&folder, "sh", ["-c", given]).await?.expect_code(0)?;
+    let program = binary()?;
+    let build = async |before: &str| {
+        let line = format!("{before} {} build", program.display());
+        run(&folder, "sh", ["-c", &line]).await
+    };
+    let machine = "unset VIRTUAL_ENV; PATH=$PWD/../machine/bin:$PATH";
+    let active = "VIRTUAL_ENV=$PWD/../machine";
+    let refused = build(machine).await?;
+    assert!(
+        refused.stderr.contains("No module named 'given'"),
+        "{}",
+        refused.stderr
+    );
+    for _ in 0..2 {
+        // Each time: what is in the environment may have changed.
+        let built = build(active).await?.expect_code(0)?;
+        assert!(built.stderr.contains(PYTHON.says), "{}", built.stderr);
+    }
+    let refused = build(machine).await?;
+    assert!(
+        refused.stderr.contains("No module named 'given'"),
+        "{}",
+        refused.stderr
+    );
+    Ok(())
+}
+
 /// Whether the machine has these tools, which `what` needs. A run that asked for everything must not pass without.
 pub(crate) fn has_tools(tools: &[&str], what: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
