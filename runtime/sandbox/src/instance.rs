@@ -39,7 +39,8 @@ const DESCRIBE_PATIENCE: u32 = 40;
 const REFUSAL: usize = 1000;
 
 /// How long after its deadline a call that waits, for the host or for its turn beside others that compute, is cut off. One that runs is
-/// interrupted at the deadline itself, which is preferred, as it shows where the guest was.
+/// interrupted at the deadline itself, which is preferred, as it shows where the guest was. Less for calls that may take little: whoever
+/// called must not give up before.
 const WAITING: Duration = Duration::from_millis(40);
 
 /// Longest wait for room for the instance of a guest that is loaded.
@@ -324,7 +325,8 @@ impl Code {
             };
             call(store, &instance).await
         });
-        let outcome = tokio::time::timeout_at(deadline + WAITING, work).await;
+        let outcome =
+            tokio::time::timeout_at(deadline + waiting(identity.limits.timeout), work).await;
         let last_words = session.store.data_mut().end();
         let failure = match outcome {
             Ok(Ok(value)) => return Ok((value, session)),
@@ -383,11 +385,14 @@ fn hit(reason: &str) -> Option<Limit> {
 fn deadline(timeout: Duration, outer: Option<Instant>) -> Instant {
     let own = Instant::now() + timeout;
     match outer {
-        Some(outer) if outer <= own => {
-            outer - (timeout / 20).min(WAITING + Duration::from_millis(10))
-        }
+        Some(outer) if outer <= own => outer - waiting(timeout) * 5 / 4,
         _ => own,
     }
+}
+
+/// How long after its deadline a call that waits is cut off.
+fn waiting(timeout: Duration) -> Duration {
+    (timeout / 25).min(WAITING)
 }
 
 /// A time as ticks, at least two: the first may come at once.

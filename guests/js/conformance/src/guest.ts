@@ -33,7 +33,7 @@ export const reconciler = defineReconciler({
   describe() {
     const { refuse, later } = config<{ refuse?: string; later?: string }>();
     if (refuse) throw new Error(refuse);
-    const options = (part: string) => (part === later ? { later: 'yes' } : {});
+    const options = (part: string): Record<string, string> => (part === later ? { later: 'yes' } : {});
     return {
       title: 'walks through the contract',
       watches: [

@@ -209,3 +209,13 @@ async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
     .await
     .unwrap();
 }
+
+#[test]
+fn a_call_that_waits_is_cut_off_before_whoever_called_gives_up() {
+    for millis in [20, 100, 500, 1000, 10_000, 600_000] {
+        let timeout = Duration::from_millis(millis);
+        let outer = Instant::now() + timeout;
+        let cut_off = deadline(timeout, Some(outer)) + waiting(timeout);
+        assert!(cut_off < outer, "{millis} ms");
+    }
+}
