@@ -212,8 +212,31 @@ impl<W: Clone> Turns<W> {
     /// Asks for a turn. `None`: it has begun, and ends with [`Self::end`]. Otherwise it waits, and `waker` is handed out once
     /// [`Self::take`] may give it.
     pub(super) fn ask(&mut self, claim: &Claim<'_>, waker: &W, now: Instant) -> Option<Ticket> {
+        if self.begin_alone(claim, now) {
+            return None;
+        }
         let ticket = self.enlist(claim, waker, now);
         (!self.begin(claim.tenant, ticket, now)).then_some(ticket)
+    }
+
+    /// Begins a turn where nobody waits, as mostly: without a place in any line.
+    fn begin_alone(&mut self, claim: &Claim<'_>, now: Instant) -> bool {
+        if !self.has_free() || self.is_wanted() {
+            return false;
+        }
+        let (floor, quantum) = (self.floor, self.quantum);
+        let tenant = self.tenant(claim, now);
+        if !tenant.may(now) {
+            return false;
+        }
+        let start = tenant.start(floor, quantum);
+        self.began(start);
+        true
+    }
+
+    /// Whether somebody waits.
+    fn is_wanted(&self) -> bool {
+        !(self.ready.is_empty() && self.paused.is_empty())
     }
 
     /// Waits for a turn even if there is one, for others that have come as well and could not ask yet. Once they could, ask again
