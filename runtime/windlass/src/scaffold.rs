@@ -169,6 +169,25 @@ mod tests {
     }
 
     #[test]
+    fn a_reconciler_to_begin_with_is_read_at_a_glance() {
+        for lang in Lang::value_variants() {
+            let parent = tempfile::tempdir().unwrap();
+            let folder = parent.path().join("demo");
+            write(&folder, *lang).unwrap();
+            let file = match lang {
+                Lang::Rust => "src/lib.rs",
+                Lang::Javascript => "src/reconciler.js",
+                Lang::Typescript => "src/reconciler.ts",
+                Lang::Python => "guest.py",
+                Lang::Go => "main.go",
+                Lang::C => "guest.c",
+            };
+            let lines = std::fs::read_to_string(folder.join(file)).unwrap();
+            assert!(lines.lines().count() < 60, "{file}");
+        }
+    }
+
+    #[test]
     fn nothing_is_left_to_fill_in() {
         for lang in Lang::value_variants() {
             let parent = tempfile::tempdir().unwrap();

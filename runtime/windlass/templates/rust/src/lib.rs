@@ -42,7 +42,6 @@ impl Reconciler for Greeter {
         let key = request.key.sibling(&name);
         let text = format!("hello, {who}, from {}", cluster.name());
         let data = BTreeMap::from([("greeting".to_owned(), text)]);
-
         // Write only what differs.
         let present = cluster.get::<ConfigMap>(&key)?;
         if present.is_some_and(|present| present.data == data) {
