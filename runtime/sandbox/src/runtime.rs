@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 pub(crate) enum Standing {
     /// Guests': the others compute little, and what they do is waited for by every guest.
     Guest,
-    /// Of what only those wait for who made it necessary.
+    /// Of what only those wait for who made it necessary: it has a processor while nobody else wants it.
     Last,
 }
 
@@ -65,18 +65,38 @@ impl GuestRuntime {
 
 /// How many threads may compute for guests beside what has to go on meanwhile: watches, transport, leases, probes.
 pub(crate) fn all_but_one() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    (processors - 1).max(1)
+    (processors() - 1).max(1)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Lowers the priority of the thread that calls it. Where the system does not allow it, all threads are equal.
 pub(crate) fn stand_back(standing: Standing) {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, standing.nice()) {
+    if let Err(error) = stand_back_on_linux(standing) {
         tracing::debug!(error = %error, ?standing, "a thread has the priority of all others");
     }
     #[cfg(not(target_os = "linux"))]
     let _ = standing;
+}
+
+/// `nice` alone is not enough for what stays in the kernel for milliseconds: Linux lets a thread finish its slice before one that was
+/// woken, unless the thread's policy is `SCHED_IDLE` (sched(7)). Such a thread may get next to nothing of a processor that guests
+/// keep busy, so there has to be one that they leave.
+#[cfg(target_os = "linux")]
+fn stand_back_on_linux(standing: Standing) -> rustix::io::Result<()> {
+    use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
+    if matches!(standing, Standing::Last) && processors() > all_but_one() {
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        let thread = thread_priority::thread_native_id();
+        match thread_priority::set_thread_priority_and_policy(thread, ThreadPriority::Min, idle) {
+            Ok(()) => return Ok(()),
+            Err(error) => tracing::debug!(%error, "no thread runs only when processors are idle"),
+        }
+    }
+    rustix::process::setpriority_process(None, standing.nice())
 }
 
 impl Drop for GuestRuntime {

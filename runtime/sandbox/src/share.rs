@@ -5,19 +5,26 @@
 //! next is decided here, by what each tenant has used beside its weight.
 
 mod turns;
+mod woken;
 
 use crate::identity::Identity;
+use crate::tenant::Tenant;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use turns::{Claim, Ticket, Turns};
+use woken::Woken;
 
 /// Longest time that a guest computes between two yields.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// How often one who might compute lets others ask first, for each turn: some may come while others ask.
 const COURTESY: u8 = 3;
+
+/// How often a thread that guests compute on lets the threads come first that the system has made wait for it.
+const ASIDE: Duration = Duration::from_micros(200);
 
 /// The threads that guests compute on.
 pub(crate) struct Processors {
@@ -78,12 +85,19 @@ impl Turn {
     }
 
     /// Polls a future while it is the call's turn, and has it wait when it is not.
+    ///
+    /// One that only paused asks for its next turn as this one ends, and not when the runtime looks at it again: others that have used
+    /// more, and are looked at before, would compute meanwhile.
     pub(crate) async fn of<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = std::pin::pin!(future);
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
         std::future::poll_fn(|context| {
             std::task::ready!(self.begin(context));
-            let polled = future.as_mut().poll(context);
-            self.end();
+            woken.begin(context.waker());
+            let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+            let paused = polled.is_pending() && woken.was();
+            self.end(paused.then(|| context.waker()));
             polled
         })
         .await
@@ -132,6 +146,7 @@ impl Turn {
     }
 
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
+        stand_aside();
         let now = Instant::now();
         let since = match self.state {
             State::Waiting { since, .. } => since,
@@ -172,12 +187,7 @@ impl Turn {
             other.into_iter().for_each(Waker::wake);
             return given;
         }
-        let claim = Claim {
-            tenant: tenant.name(),
-            weight: tenant.weight(),
-            cap: tenant.processors(),
-            first: self.first,
-        };
+        let claim = claim(tenant, self.first);
         let ticket = if wait {
             turns.enlist(&claim, waker, now)
         } else if let Some(ticket) = turns.ask(&claim, waker, now) {
@@ -196,7 +206,8 @@ impl Turn {
         false
     }
 
-    fn end(&mut self) {
+    /// Ends the turn. `again`: it asks for another, and this is woken for it.
+    fn end(&mut self, again: Option<&Waker>) {
         let State::Computing { since } = self.state else {
             return;
         };
@@ -204,11 +215,17 @@ impl Turn {
         let used = now - since;
         self.state = State::Idle;
         self.count(used);
-        let next = self
-            .processors
-            .turns
-            .lock()
-            .end(self.identity.tenant.name(), used, now);
+        let tenant = &self.identity.tenant;
+        let mut turns = self.processors.turns.lock();
+        if let Some(waker) = again {
+            self.state = State::Waiting {
+                ticket: turns.enlist(&claim(tenant, self.first), waker, now),
+                since: now,
+                courtesy: COURTESY,
+            };
+        }
+        let next = turns.end(tenant.name(), used, now);
+        drop(turns);
         next.into_iter().for_each(Waker::wake);
     }
 
@@ -216,6 +233,31 @@ impl Turn {
         self.used += used;
         self.identity.tenant.computed(used);
         self.identity.ledger().computed_for(used);
+    }
+}
+
+/// What a call of a tenant asks for a turn with.
+fn claim(tenant: &Tenant, first: bool) -> Claim<'_> {
+    Claim {
+        tenant: tenant.name(),
+        weight: tenant.weight(),
+        cap: tenant.processors(),
+        first,
+    }
+}
+
+/// Lets the threads of watches, transport and leases come first that the system has put behind this one.
+///
+/// Linux may have a thread that is woken wait on the processor of the one that woke it while another processor is idle, and does not
+/// interrupt what computes there before its slice of some milliseconds is over, whatever its priority.
+fn stand_aside() {
+    thread_local! {
+        static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    let now = Instant::now();
+    if LAST.get().is_none_or(|last| now - last >= ASIDE) {
+        std::thread::yield_now();
+        LAST.set(Some(now));
     }
 }
 
@@ -227,7 +269,10 @@ fn others_came() -> bool {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.end(); // a poll that panicked
+        self.end(None); // a poll that panicked
         self.leave();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Calls that take turns on one thread of a runtime, as they do in the program.
+
+use super::*;
+use crate::identity::History;
+use crate::options::{Limits, TenantLimits};
+use std::cell::Cell;
+use std::rc::Rc;
+use windlass_fleet::{ControllerName, Grant, TenantName};
+
+/// How long a turn of the tenant with many calls is.
+const LONG: Duration = Duration::from_millis(2);
+
+fn identity(tenant: &str) -> Arc<Identity> {
+    let tenant = Tenant::new(TenantName::new(tenant).unwrap(), &TenantLimits::default());
+    Identity::new(
+        tenant,
+        ControllerName::new("guest").unwrap(),
+        Arc::new(Grant::none()),
+        "".into(),
+        Limits::default(),
+        History::default(),
+    )
+}
+
+/// Ends a turn and wants another, as a guest does at a tick.
+async fn pause() {
+    let mut paused = false;
+    std::future::poll_fn(|context| {
+        if paused {
+            return Poll::Ready(());
+        }
+        paused = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn compute(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Calls of a tenant that use every turn, and how many they had.
+fn busy(processors: &Arc<Processors>, calls: usize) -> Rc<Cell<usize>> {
+    let turns = Rc::new(Cell::new(0));
+    let identity = identity("busy");
+    for _ in 0..calls {
+        let mut turn = Turn::new(processors.clone(), identity.clone(), false);
+        let turns = turns.clone();
+        tokio::task::spawn_local(async move {
+            turn.of(async {
+                loop {
+                    turns.set(turns.get() + 1);
+                    compute(LONG);
+                    pause().await;
+                }
+            })
+            .await
+        });
+    }
+    turns
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_call_that_paused_goes_on_before_calls_that_have_used_more() {
+    const ROUNDS: usize = 20;
+    let processors = Arc::new(Processors::new(1));
+    let turns = busy(&processors, 4);
+    let identity = identity("light");
+    let mut overtaken = 0;
+    for round in 1..=ROUNDS {
+        while turns.get() < 4 * round {
+            tokio::task::yield_now().await;
+        }
+        let mut turn = Turn::new(processors.clone(), identity.clone(), false);
+        overtaken += turn
+            .of(async {
+                let before = turns.get();
+                pause().await;
+                turns.get() - before
+            })
+            .await
+            .min(1);
+    }
+    // Not all of them: the system may take the processor away from a light call, which uses up its lead.
+    assert!(
+        overtaken <= ROUNDS / 4,
+        "{overtaken} of {ROUNDS} waited for others"
+    );
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_call_that_is_dropped_in_a_pause_leaves_its_place_to_others() {
+    let processors = Arc::new(Processors::new(1));
+    let mut paused = Turn::new(processors.clone(), identity("gone"), false);
+    {
+        let mut work = std::pin::pin!(paused.of(pause()));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(work.as_mut().poll(&mut context).is_pending());
+    }
+    assert!(paused.is_waiting());
+    drop(paused);
+    let turns = busy(&processors, 1);
+    while turns.get() < 2 {
+        tokio::task::yield_now().await;
+    }
+}
