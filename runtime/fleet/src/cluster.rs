@@ -43,7 +43,7 @@ pub(crate) use lifecycle::Pending;
 pub(crate) use stores::{IndexUse, StoreUse, TooManyStores};
 pub(crate) use transport::Transports;
 
-use crate::api::{ApiCode, ApiError};
+use crate::api::{ApiCode, ApiError, Event};
 use crate::grant::{ClusterFacts, Grant};
 use crate::metrics::ClusterMetrics;
 use crate::name::ClusterName;
@@ -236,6 +236,14 @@ impl Cluster {
     pub fn client(self: &Arc<Self>, grant: Grant) -> Client {
         let scope = scope::CallScope::new(Caller::program(), self.token.child_token(), None);
         Client::new(self.clone(), Arc::new(grant), scope, true)
+    }
+
+    /// Records an event of the program itself in the background, reported by `process`, which tells it from others that run the same.
+    /// It may be about something that this server does not have, such as a document: nothing is looked up. Never fails: what is
+    /// refused or too much is counted and logged, as with [`Client::record_event`].
+    pub fn record_own_event(self: &Arc<Self>, event: Event, process: &str) {
+        let client = self.client(Grant::all());
+        self.recorder.record(&client, event, Some(process));
     }
 
     /// State, reason, since, and what its caches hold.

@@ -41,12 +41,14 @@ pub(crate) struct Work<'a> {
     pub(crate) told: Option<Told>,
 }
 
-/// All that the manager's credentials need in clusters of a place, with nothing twice.
+/// All that the manager's credentials need in clusters of a place, with nothing twice. `home`: the namespace of the local cluster
+/// in which the manager records Events of its own, if it does.
 pub(crate) fn needed(
     place: Place,
     work: &[Work<'_>],
     manager: &ManagerSpec,
     has_provider: bool,
+    home: Option<&str>,
 ) -> Permissions {
     let mut all = Permissions::default();
     // Tells clusters from others under the same address.
@@ -60,6 +62,9 @@ pub(crate) fn needed(
         all.add(lease("create"));
         all.add(lease("get").named(name));
         all.add(lease("update").named(name));
+    }
+    if let Some(home) = home.filter(|_| place == Place::Local) {
+        all.extend(recording(Some(home)));
     }
     all.reduce();
     all
@@ -84,11 +89,7 @@ impl Work<'_> {
             }
             None if self.calls("record-event") => {
                 for namespace in granted.namespaces("get") {
-                    for verb in ["create", "patch"] {
-                        own.add(
-                            Permission::new("", "events", verb).within_some(namespace.as_deref()),
-                        );
-                    }
+                    own.extend(recording(namespace.as_deref()));
                 }
             }
             None => {}
@@ -143,6 +144,15 @@ impl Work<'_> {
         let calls = |told: &Told| told.functions.iter().any(|called| called == function);
         self.told.as_ref().is_none_or(calls)
     }
+}
+
+/// What it takes to record Events in a namespace; none: in all.
+fn recording(namespace: Option<&str>) -> Permissions {
+    let mut needed = Permissions::default();
+    for verb in ["create", "patch"] {
+        needed.add(Permission::new("", "events", verb).within_some(namespace));
+    }
+    needed
 }
 
 /// Whether a rule opens some cluster of a place by name.

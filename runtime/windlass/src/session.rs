@@ -1,5 +1,6 @@
 //! A configuration at work, from its first reading to the end of its drain. Entry point: [`run`].
 
+mod notices;
 mod providers;
 mod reload;
 mod shed;

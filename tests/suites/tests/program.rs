@@ -22,6 +22,8 @@ mod examples;
 mod languages;
 #[path = "program/leading.rs"]
 mod leading;
+#[path = "program/notices.rs"]
+mod notices;
 #[path = "program/objects.rs"]
 mod objects;
 #[path = "program/live.rs"]

@@ -232,7 +232,7 @@ impl Client {
     /// Records an event in the background. Never fails: it is allowed about objects that the caller may get, and what is
     /// refused or too much is counted and logged.
     pub fn record_event(&self, event: Event) {
-        self.cluster.events().record(self, event);
+        self.cluster.events().record(self, event, None);
     }
 
     /// Runs operations at once, a bounded number at a time. Answers stand in the order of the operations.

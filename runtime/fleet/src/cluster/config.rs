@@ -215,6 +215,12 @@ impl ClusterConfig {
         self.inner.config.cluster_url.to_string()
     }
 
+    /// The namespace that a kubeconfig's context names, or that of the service account; else `default`.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.inner.config.default_namespace
+    }
+
     /// The server's authority: host and port.
     pub(crate) fn host(&self) -> String {
         let authority = self.inner.config.cluster_url.authority();

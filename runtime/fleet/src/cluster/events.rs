@@ -44,6 +44,8 @@ struct Waiting {
     event: Event,
     caller: Caller,
     client: Client,
+    /// Which process reports it by itself, if no controller does.
+    own: Option<Arc<str>>,
 }
 
 impl Recorder {
@@ -60,8 +62,9 @@ impl Recorder {
         (Self { queue, dropped }, writer.run(waiting))
     }
 
-    /// Queues an event; one too many is dropped and counted.
-    pub(crate) fn record(&self, client: &Client, mut event: Event) {
+    /// Queues an event; one too many is dropped and counted. With `own`, the name of this process, it is reported by that, and is
+    /// about something that the server need not have: nothing is looked up.
+    pub(crate) fn record(&self, client: &Client, mut event: Event, own: Option<&str>) {
         // Cut before it waits: what waits is bounded in number and so must be each.
         for (text, limit) in [
             (&mut event.reason, MAX_REASON),
@@ -75,6 +78,7 @@ impl Recorder {
             caller: client.caller().clone(),
             client: client.clone(),
             event,
+            own: own.map(|process| cut(process, MAX_REASON).into()),
         };
         if self.queue.try_send(waiting).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -136,14 +140,17 @@ impl Writer {
             event,
             caller,
             client,
+            own,
         } = waiting;
-        let Some(resource) = cluster
-            .backend()
-            .and_then(|backend| backend.discovery.get(&event.kind))
-        else {
+        // Nobody has anything to record more urgently in a cluster that was never reached.
+        let Ok(backend) = cluster.connected().await else {
             return false;
         };
-        if !client.may(&resource, Verb::Get, &event.key)
+        let readable = || {
+            let kind = backend.discovery.get(&event.kind);
+            kind.is_some_and(|kind| client.may(&kind, Verb::Get, &event.key))
+        };
+        if !(own.is_some() || readable())
             || !self.afford(budget_key(&caller, &event), Instant::now())
         {
             tracing::debug!(tenant = %caller.tenant, cluster = %cluster.name(), reason = event.reason, "event not recorded");
@@ -154,7 +161,7 @@ impl Writer {
         let grant = Grant::all().in_the_name_of(client.identity().cloned());
         let grant = Arc::new(grant);
         let writer = Client::new(cluster.clone(), grant, scope, true);
-        let outcome = self.publish(&writer, &caller, event).await;
+        let outcome = self.publish(&writer, &caller, event, own.as_deref()).await;
         if let Err(error) = &outcome {
             tracing::debug!(tenant = %caller.tenant, cluster = %cluster.name(), code = error.code.as_str(), "event refused by the server");
         }
@@ -192,6 +199,7 @@ impl Writer {
         client: &Client,
         caller: &Caller,
         event: Event,
+        own: Option<&str>,
     ) -> Result<(), crate::api::ApiError> {
         let now = Instant::now();
         self.series
@@ -241,9 +249,16 @@ impl Writer {
             }
             self.series.remove(&series_key);
         }
-        let uid = uid(client, &event).await?;
+        let uid = match own {
+            Some(_) => String::new(),
+            None => uid(client, &event).await?,
+        };
         let name = name_of(&event.key.name, fastrand::u64(..));
-        let object = body(&event, &name, &namespace, &uid, &time, caller);
+        let mut object = body(&event, &name, &namespace, &uid, &time, caller);
+        if let Some(process) = own {
+            object["source"]["host"] = process.into();
+            object["reportingInstance"] = process.into();
+        }
         client
             .create(&kind, object.to_string().into(), &WriteOptions::default())
             .await?;

@@ -1,11 +1,12 @@
 //! `windlass rbac`: the roles that the manager's own credentials need. Entry point: [`execute`].
 
 use crate::cli::{Format, RbacArgs};
+use crate::clusters;
 use crate::guests::{inspect, small_sandbox};
 use crate::kinds::Kind;
 use crate::load::{Configuration, Document, load, merge};
 use crate::output::Tone;
-use crate::rbac::{Place, Told, Work, manifests, needed, yaml};
+use crate::rbac::{Place, Subject, Told, Work, manifests, needed, yaml};
 use crate::reconcilers::component;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -40,7 +41,16 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         false => (Place::Members, "windlass"),
     };
     let has_provider = configuration.has(Kind::Provider);
-    let needed = needed(place, &work, &configuration.manager_spec(), has_provider);
+    let home = home(&configuration, args.bind.as_ref());
+    if home.is_none() && place == Place::Local {
+        anstream::eprintln!(
+            "{} the namespace that the manager runs in is not known, so it is not allowed to record Events of its own: name its service \
+             account, --bind serviceaccount:NAMESPACE/NAME",
+            Tone::Warn.paint("note:")
+        );
+    }
+    let manager = configuration.manager_spec();
+    let needed = needed(place, &work, &manager, has_provider, home.as_deref());
     let name = args.name.as_deref().unwrap_or(usual);
     let manifests = manifests(&needed, name, args.bind.as_ref());
     match format {
@@ -51,6 +61,19 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         Format::Text | Format::Wide => anstream::print!("{}", yaml(&manifests)),
     }
     Ok(super::DONE)
+}
+
+/// The namespace of the local cluster in which the manager records Events of its own, as far as it can be told from elsewhere.
+fn home(configuration: &Configuration, bind: Option<&Subject>) -> Option<String> {
+    let spec = configuration.manager_spec();
+    if spec.leader_election.enabled {
+        return Some(spec.leader_election.lease().0.to_owned());
+    }
+    if spec.local.is_some_and(|local| local.kubeconfig.is_some()) {
+        let local = clusters::local(configuration).ok().flatten()?;
+        return Some(local.config.namespace().to_owned());
+    }
+    bind.and_then(Subject::namespace).map(str::to_owned)
 }
 
 /// What a guest says of itself, if it can be asked.

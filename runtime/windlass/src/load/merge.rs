@@ -2,7 +2,8 @@
 
 use crate::document::{Problem, nearest};
 use crate::kinds::{Identity, Kind};
-use crate::load::{Configuration, Document, Outcome, Spec};
+use crate::load::{Bad, Configuration, Document, Outcome, Spec};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What is in effect after a reload.
@@ -12,6 +13,8 @@ pub(crate) struct Merged {
     pub(crate) configuration: Configuration,
     /// What is wrong with the documents as they are now.
     pub(crate) problems: Vec<Problem>,
+    /// Documents of which an earlier version is in effect, and why.
+    pub(crate) kept: BTreeMap<Identity, Problem>,
 }
 
 /// Everything that is valid now, and the last good version of what is bad now.
@@ -26,21 +29,25 @@ pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
         .documents
         .iter()
         .filter(|document| now.configuration.get(&document.identity).is_none());
-    documents.extend(
-        vanished
-            .filter(|document| is_only_bad(document, now))
-            .cloned(),
-    );
+    let mut kept = BTreeMap::new();
+    for document in vanished {
+        if let Some(bad) = what_is_bad(document, now) {
+            kept.insert(document.identity.clone(), bad.problem.clone());
+            documents.push(document.clone());
+        }
+    }
     documents.sort_by(|a, b| a.identity.cmp(&b.identity));
-    settle_orphans(&mut documents, last, now, &mut problems);
+    settle_orphans(&mut documents, last, now, &mut problems, &mut kept);
     Merged {
         configuration: Configuration { documents },
         problems,
+        kept,
     }
 }
 
-fn is_only_bad(document: &Document, now: &Outcome) -> bool {
-    now.bad.iter().any(|bad| match &bad.identity {
+/// Why a document that vanished may only be unreadable; none: it is gone.
+fn what_is_bad<'a>(document: &Document, now: &'a Outcome) -> Option<&'a Bad> {
+    now.bad.iter().find(|bad| match &bad.identity {
         Some(identity) => *identity == document.identity,
         None => {
             let place = Path::new(&*bad.problem.place.file);
@@ -56,6 +63,7 @@ fn settle_orphans(
     last: &Configuration,
     now: &Outcome,
     problems: &mut Vec<Problem>,
+    kept: &mut BTreeMap<Identity, Problem>,
 ) {
     let tenants: Vec<String> = documents
         .iter()
@@ -91,13 +99,18 @@ fn settle_orphans(
         } else {
             "does not exist"
         };
-        problems.push(document.problem(format!("its Tenant {tenant:?} {state}: {remedy}")));
+        let problem = document.problem(format!("its Tenant {tenant:?} {state}: {remedy}"));
+        problems.push(problem.clone());
         match last.get(&document.identity).filter(|last| belongs(last)) {
             Some(last) => {
+                kept.insert(document.identity.clone(), problem);
                 *document = last.clone();
                 true
             }
-            None => false,
+            None => {
+                kept.remove(&document.identity);
+                false
+            }
         }
     });
 }
@@ -127,8 +140,9 @@ mod tests {
         )
     }
 
-    /// The names in effect after a file had one text and then another, and the number of problems.
-    fn reload(first: &str, then: &str) -> (Vec<String>, usize) {
+    /// The names in effect after a file had one text and then another, which of them in the earlier version, and the number of
+    /// problems.
+    fn reload(first: &str, then: &str) -> (Vec<String>, Vec<String>, usize) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("windlass.yaml");
         fs::write(&file, first).unwrap();
@@ -144,7 +158,8 @@ mod tests {
             .documents()
             .iter()
             .map(|document| document.identity.name.clone());
-        (names.collect(), after.problems.len())
+        let kept = after.kept.keys().map(|identity| identity.name.clone());
+        (names.collect(), kept.collect(), after.problems.len())
     }
 
     #[test]
@@ -157,7 +172,11 @@ mod tests {
         );
         assert_eq!(
             reload(&first, &then),
-            (vec!["team-a".into(), "a".into(), "c".into()], 1)
+            (
+                vec!["team-a".into(), "a".into(), "c".into()],
+                vec!["a".into()],
+                1
+            )
         );
     }
 
@@ -167,7 +186,7 @@ mod tests {
         let then = format!("{TENANT}{}", reconciler("b", ""));
         assert_eq!(
             reload(&first, &then),
-            (vec!["team-a".into(), "b".into()], 0)
+            (vec!["team-a".into(), "b".into()], vec![], 0)
         );
     }
 
@@ -177,7 +196,11 @@ mod tests {
         let then = format!("{TENANT}---\nkind: [\n{}", reconciler("b", ""));
         assert_eq!(
             reload(&first, &then),
-            (vec!["team-a".into(), "a".into(), "b".into()], 1)
+            (
+                vec!["team-a".into(), "a".into(), "b".into()],
+                vec!["a".into()],
+                1
+            )
         );
     }
 
@@ -245,7 +268,7 @@ mod tests {
         let then = first.replace("tenant: team-a", "tenant: team-x");
         assert_eq!(
             reload(&first, &then),
-            (vec!["team-a".into(), "a".into()], 1)
+            (vec!["team-a".into(), "a".into()], vec!["a".into()], 1)
         );
     }
 

@@ -54,6 +54,14 @@ impl FromStr for Subject {
 }
 
 impl Subject {
+    /// The namespace of a service account, which is that of the pods that run as it.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::ServiceAccount { namespace, .. } => Some(namespace),
+            Self::Named { .. } => None,
+        }
+    }
+
     fn manifest(&self) -> Json {
         match self {
             Self::Named { kind, name } => json!({"apiGroup": GROUP, "kind": kind, "name": name}),

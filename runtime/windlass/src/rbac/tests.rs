@@ -31,7 +31,11 @@ fn told(functions: &[&str]) -> Option<Told> {
 }
 
 fn print(place: Place, work: &[Work<'_>], manager: &ManagerSpec) -> String {
-    yaml(&manifests(&needed(place, work, manager, true), "w", None))
+    yaml(&manifests(
+        &needed(place, work, manager, true, None),
+        "w",
+        None,
+    ))
 }
 
 fn members(work: &[Work<'_>]) -> String {
@@ -204,6 +208,20 @@ fn only_the_local_cluster_has_the_lease() {
 }
 
 #[test]
+fn only_the_local_cluster_has_the_managers_own_events() {
+    let spec = reconciler("[]");
+    let print = |place| {
+        let work = [alone(&spec, None)];
+        let needed = needed(place, &work, &ManagerSpec::default(), true, Some("ops"));
+        yaml(&manifests(&needed, "w", None))
+    };
+    let role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {namespace: ops, name: w}\nrules:\n  \
+                - {apiGroups: [\"\"], resources: [events], verbs: [create, patch]}\n";
+    assert_eq!(print(Place::Local), format!("{HEAD}{IDENTITY}{role}"));
+    assert_eq!(print(Place::Members), format!("{HEAD}{IDENTITY}"));
+}
+
+#[test]
 fn deleting_collections_everywhere_takes_the_names_of_namespaces() {
     let spec = reconciler(
         r#"[{apiGroups: [""], resources: [configmaps], verbs: [deletecollection], namespaces: ["*"]}]"#,
@@ -225,6 +243,7 @@ fn roles_are_bound_to_whom_is_named() {
         &[alone(&spec, None)],
         &ManagerSpec::default(),
         true,
+        None,
     );
     let bound = |subject: &str| {
         let subject: Subject = subject.parse().unwrap();

@@ -1,5 +1,6 @@
 //! Follows changes of documents, guests and their sources while the manager runs. Entry point: [`Reload::start`].
 
+use super::notices::Notices;
 use super::providers::Providers;
 use super::{Session, tenant_options};
 use crate::guest_build::{Builds, Built};
@@ -31,6 +32,7 @@ pub(super) struct Reload {
     host: Arc<Host>,
     reconcilers: Reconcilers,
     providers: Providers,
+    notices: Notices,
     /// The Manager that the process was started with.
     started: ManagerSpec,
     watch: Watch,
@@ -59,6 +61,7 @@ impl Reload {
             host,
             reconcilers,
             providers,
+            notices: Notices::default(),
             watch: Watch::start()?,
             asked,
         })
@@ -105,6 +108,7 @@ impl Reload {
                 }
                 Some(asked) = self.asked.recv() => {
                     roll_back(&self.host, &mut self.reconcilers, asked).await;
+                    self.notices.tell(&self.host);
                 }
             }
         }
@@ -130,6 +134,8 @@ impl Reload {
             apply_change(&self.host, change).await;
         }
         self.reconcilers.tell();
+        self.notices.keep(merged.kept);
+        self.notices.tell(&self.host);
         self.watch_all(&outcome.listing);
     }
 

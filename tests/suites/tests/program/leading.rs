@@ -1,10 +1,13 @@
 //! Several running programs and one lease: takeover, paused leaders, drains under load.
 
+use crate::notices::told;
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
 use crate::running::Http;
 use crate::witness::{Deed, Entry, Witness};
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Event;
+use kube_client::api::{Api, ListParams};
 use serde_json::Value as Json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +20,9 @@ use windlass_harness::testenv::{self, Environment, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(3);
+
+/// Of what [`Candidate::refuse`] asks for.
+const REFUSAL: &str = "its memory limit of 1 MiB";
 
 /// A Manager whose lease lives in the namespace `default` of the local cluster.
 fn manager(local: &str) -> String {
@@ -73,6 +79,15 @@ impl Candidate {
             address,
             who,
         })
+    }
+
+    /// Changes its document to one that the guest cannot live with: see [`REFUSAL`].
+    fn refuse(&self, local: &str) -> Result<()> {
+        let name = self.who.manager.rsplit('/').next().unwrap_or_default();
+        let document = reconciler(name, &guest("hello"));
+        let document = document.replace("  config:", "  limits: {memory: 1Mi}\n  config:");
+        let documents = [manager(local), document];
+        self.project.write_config(&documents).map(drop)
     }
 
     async fn leads(&mut self) -> Result<()> {
@@ -331,6 +346,23 @@ async fn a_drain_under_load_ends_in_time_with_every_write_answered_and_the_lease
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn each_process_tells_of_its_own_refusals_whether_it_leads_or_not() -> Result<()> {
+    let stage = Stage::new().await?;
+    let mut first = stage.candidate("shared").await?;
+    first.leads().await?;
+    let second = stage.candidate("shared").await?;
+    let hub = stage.server.cluster("hub").context("the hub")?;
+    // The document is one, the files are two: first only the follower has the new one.
+    for candidate in [&second, &first] {
+        candidate.refuse("local: {kubeconfig: ./hub.kubeconfig, context: hub}")?;
+        let by = &candidate.who.identity;
+        let event = told(&hub, "Warning", REFUSAL, by, 1).await?;
+        assert_eq!(event["reportingInstance"], *by);
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_election_without_a_local_cluster_is_refused_with_the_remedy() -> Result<()> {
     let project = Project::new()?;
@@ -371,6 +403,24 @@ async fn a_real_server_keeps_the_lease_and_the_next_program_takes_it_when_it_is_
         .program
         .line_with("the lease has another holder", SOON)
         .await?;
+    second.refuse(local)?;
+    let events: Api<Event> =
+        Api::namespaced(environment.server("alpha").client().await?, "default");
+    eventually(SOON, "an event of the follower's refusal", || async {
+        let all = events.list(&ListParams::default()).await?.items;
+        Ok(Seen::of(all, |all| {
+            all.iter().any(|event| {
+                event.reporting_instance.as_ref() == Some(&second.who.identity)
+                    && event.reason.as_deref() == Some("ReloadRefused")
+                    && event.involved_object.name.as_deref() == Some("second")
+                    && event
+                        .message
+                        .as_ref()
+                        .is_some_and(|text| text.contains(REFUSAL))
+            })
+        }))
+    })
+    .await?;
     for name in 0..40 {
         alpha.ask(&format!("load-{name}"), "world").await?;
     }

@@ -14,7 +14,7 @@ use windlass_harness::guests::guest;
 use windlass_harness::program::Program;
 
 /// The hello guest with another word for `from` in its greetings, which must be as long: another revision.
-fn saying(word: &str) -> Result<Vec<u8>> {
+pub(crate) fn saying(word: &str) -> Result<Vec<u8>> {
     let mut component = fs::read(guest("hello"))?;
     let (from, to) = (b", from ", format!(", {word} "));
     ensure!(to.len() == from.len(), "{word:?} has another length");
@@ -24,7 +24,8 @@ fn saying(word: &str) -> Result<Vec<u8>> {
     Ok(component)
 }
 
-fn replace(file: &Path, component: &[u8]) -> Result<()> {
+/// Puts a component in a file's place at once.
+pub(crate) fn replace(file: &Path, component: &[u8]) -> Result<()> {
     let fresh = file.with_extension("fresh");
     fs::write(&fresh, component)?;
     Ok(fs::rename(fresh, file)?)

@@ -33,7 +33,7 @@ async fn roles_are_printed_for_people_and_programs() -> Result<()> {
         "{}",
         finished.stdout
     );
-    assert_eq!(finished.stderr, "");
+    assert!(!finished.stderr.contains("note:"), "{}", finished.stderr);
 
     let finished = rbac(&project, &["--local", "-o", "json"])
         .await?
@@ -50,6 +50,49 @@ async fn roles_are_printed_for_people_and_programs() -> Result<()> {
         Some(1),
         "it does nothing in the local cluster: {told}"
     );
+    assert!(
+        finished
+            .stderr
+            .contains("the namespace that the manager runs in is not known"),
+        "{}",
+        finished.stderr
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_managers_own_events_are_allowed_where_it_records_them() -> Result<()> {
+    let project = Project::new()?;
+    let hello = || reconciler("hello", &guest("hello"));
+    let manager = |spec: &str| {
+        format!(
+            "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {{name: manager}}\nspec: {{{spec}}}\n"
+        )
+    };
+    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+                      clusters: [{name: c, cluster: {server: \"http://127.0.0.1:1\"}}]\n\
+                      contexts: [{name: c, context: {cluster: c, namespace: home}}]\n";
+    project.write("hub.kubeconfig", kubeconfig)?;
+    let account = "serviceaccount:ops/windlass";
+    for (spec, bind, namespace) in [
+        ("", account, "ops"),
+        ("local: {kubeconfig: ./hub.kubeconfig}", "user:w", "home"),
+        (
+            "leaderElection: {enabled: true, namespace: lead}",
+            account,
+            "lead",
+        ),
+    ] {
+        project.write_config(&[manager(spec), hello()])?;
+        let finished = rbac(&project, &["--local", "--bind", bind]).await?;
+        let finished = finished.expect_code(0)?;
+        let role = format!(
+            "kind: Role\nmetadata: {{namespace: {namespace}, name: windlass-local}}\nrules:\n  \
+             - {{apiGroups: [\"\"], resources: [events], verbs: [create, patch]}}\n"
+        );
+        assert!(finished.stdout.contains(&role), "{}", finished.stdout);
+        assert!(!finished.stderr.contains("note:"), "{}", finished.stderr);
+    }
     Ok(())
 }
 
