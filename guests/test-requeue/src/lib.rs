@@ -1,14 +1,21 @@
-//! Asks to run again, every time. Entry point: [`Requeue`].
+//! Has itself run again, every time: it asks for it, or writes to what it watches. Entry point: [`Requeue`].
 
 use serde::Deserialize;
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
+use windlass_sdk::{PatchType, WriteOptions};
 
-/// When.
+/// The annotation that counts runs.
+const RUNS: &str = "test.windlass.dev/runs";
+
+/// How.
 #[derive(Deserialize)]
 struct Config {
-    /// In milliseconds; 0 is at once.
-    after: u32,
+    /// Asks for it, so many milliseconds later; 0 is at once.
+    after: Option<u32>,
+    /// Counts the run on the object that it is about.
+    #[serde(default)]
+    counts: bool,
 }
 
 /// The guest.
@@ -21,7 +28,25 @@ impl Reconciler for Requeue {
             .primary_watch(Watch::of(GroupVersionKind::new("v1", "ConfigMap"))))
     }
 
-    fn reconcile(_: &Request, _: &Cluster) -> Result<Action> {
-        Ok(Action::RequeueAfterMs(config::<Config>()?.after))
+    fn reconcile(request: &Request, cluster: &Cluster) -> Result<Action> {
+        let config = config::<Config>()?;
+        if config.counts {
+            count(request, cluster)?;
+        }
+        Ok(config.after.map_or(Action::Done, Action::RequeueAfterMs))
     }
+}
+
+fn count(request: &Request, cluster: &Cluster) -> Result<()> {
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    let Some(object) = cluster.of(kind.clone()).get(&request.key)? else {
+        return Ok(());
+    };
+    let before = object.annotation(RUNS).and_then(|runs| runs.parse().ok());
+    let runs = before.unwrap_or(0_u32) + 1;
+    let patch = format!(r#"{{"metadata":{{"annotations":{{"{RUNS}":"{runs}"}}}}}}"#);
+    let options = WriteOptions::default();
+    let raw = cluster.raw();
+    raw.patch(&kind, &request.key, PatchType::Merge, &patch, &options)?;
+    Ok(())
 }

@@ -4,6 +4,7 @@ use crate::logs;
 use anyhow::{Context as _, Result, anyhow};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{ManagerHandle, ManagerOptions};
+use windlass_fleet::metrics::Metrics;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager, ObjectKey,
@@ -30,10 +32,10 @@ use windlass_sandbox::{
 /// How long anything may take before a test fails.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The engine and the guests' threads of all tests of this process.
 /// Guests that compute at once: the guests of all tests share them, and some of these do nothing but loop.
-const PROCESSORS: usize = 2;
+pub(crate) const PROCESSORS: usize = 2;
 
+/// The engine of all tests of this process.
 pub(crate) fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let options = Options {
@@ -48,25 +50,49 @@ fn threads() -> &'static GuestRuntime {
     THREADS.get_or_init(|| GuestRuntime::new(Some(PROCESSORS)).expect("threads"))
 }
 
+/// What is not as usual on a [`Stage`].
+#[derive(Default)]
+pub(crate) struct Setup {
+    /// Has the servers do as they are told.
+    pub(crate) hook: Option<Arc<dyn Hook>>,
+    pub(crate) manager: ManagerOptions,
+    /// None: that of all tests.
+    pub(crate) sandbox: Option<Sandbox>,
+}
+
 /// Simulated clusters that are engaged, and a running manager. Ends with it.
 pub(crate) struct Stage {
     server: Server,
     pub(crate) handle: ManagerHandle,
+    sandbox: Option<Sandbox>,
+    registry: Registry,
     stop: CancellationToken,
 }
 
 impl Stage {
     pub(crate) async fn start(clusters: &[&str]) -> Result<Self> {
-        Self::of(Server::builder(), clusters).await
+        Self::with(clusters, Setup::default()).await
     }
 
     /// As [`Self::start`], with servers that do as they are told.
     pub(crate) async fn hooked(clusters: &[&str], hook: Arc<dyn Hook>) -> Result<Self> {
-        Self::of(Server::builder().hook(hook), clusters).await
+        let hook = Some(hook);
+        Self::with(
+            clusters,
+            Setup {
+                hook,
+                ..Setup::default()
+            },
+        )
+        .await
     }
 
-    async fn of(mut server: windlass_apiserver::Builder, clusters: &[&str]) -> Result<Self> {
+    pub(crate) async fn with(clusters: &[&str], setup: Setup) -> Result<Self> {
         logs::init();
+        let mut server = Server::builder();
+        if let Some(hook) = setup.hook {
+            server = server.hook(hook);
+        }
         for cluster in clusters {
             server = server.cluster(*cluster);
         }
@@ -82,10 +108,12 @@ impl Stage {
         }
         let options = ManagerOptions {
             reconcile_runtime: Some(threads().handle().clone()),
-            ..ManagerOptions::default()
+            ..setup.manager
         };
+        let mut registry = Registry::default();
         let bound = Manager::builder()
             .options(options)
+            .metrics(Metrics::new(&mut registry))
             .provider(provider)
             .build()?
             .bind();
@@ -95,8 +123,34 @@ impl Stage {
         Ok(Self {
             server,
             handle,
+            sandbox: setup.sandbox,
+            registry,
             stop,
         })
+    }
+
+    fn sandbox(&self) -> &Sandbox {
+        self.sandbox.as_ref().unwrap_or_else(|| sandbox())
+    }
+
+    async fn load(&self, source: Source) -> Result<Revision, LoadError> {
+        match &self.sandbox {
+            Some(sandbox) => sandbox.load(source).await,
+            None => loaded(source).await,
+        }
+    }
+
+    /// What the manager tells of a controller in the metric `name`: the sum over its series, if there are any.
+    pub(crate) fn metric(&self, name: &str, reconciler: &str) -> Result<Option<f64>> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        let (start, label) = (format!("{name}{{"), format!("reconciler=\"{reconciler}\""));
+        let of = |line: &&str| line.starts_with(&start) && line.contains(&label);
+        let values = text.lines().filter(of).filter_map(|line| {
+            let (_, value) = line.rsplit_once(' ')?;
+            value.parse::<f64>().ok()
+        });
+        Ok(values.reduce(|sum, value| sum + value))
     }
 
     /// Begins a guest from `guests/<of>`, with its own tenant and every call on ConfigMaps granted.
@@ -253,7 +307,7 @@ impl Cast<'_> {
 
     /// Loads it, and goes no further.
     pub(crate) async fn load(&self) -> Result<Result<Arc<Guest>, LoadError>> {
-        match loaded(self.source.clone()).await {
+        match self.stage.load(self.source.clone()).await {
             Ok(revision) => self.load_as(revision).await,
             Err(error) => Ok(Err(error)),
         }
@@ -264,14 +318,14 @@ impl Cast<'_> {
         &self,
         revision: Revision,
     ) -> Result<Result<Arc<Guest>, LoadError>> {
-        Ok(Guest::new(sandbox(), self.options()?, revision).await)
+        Ok(Guest::new(self.stage.sandbox(), self.options()?, revision).await)
     }
 
     /// Loads it and has its requests run.
     pub(crate) async fn run(self) -> Result<Actor> {
         let options = self.options()?;
-        let revision = loaded(self.source.clone()).await?;
-        let guest = Guest::new(sandbox(), options.clone(), revision).await?;
+        let revision = self.stage.load(self.source.clone()).await?;
+        let guest = Guest::new(self.stage.sandbox(), options.clone(), revision).await?;
         let actor = self.act(guest, options);
         actor.put(self.stage)?;
         Ok(actor)
@@ -444,8 +498,11 @@ struct Running<'a>(&'a Outcomes, Request);
 
 impl<'a> Running<'a> {
     fn begin(outcomes: &'a Outcomes, request: &Request) -> Self {
-        let alone = outcomes.running.lock().insert(request.clone());
-        assert!(alone, "{request} runs twice at once");
+        if !outcomes.running.lock().insert(request.clone()) {
+            // Not a panic, which the controller would take for the guest's and nobody would see here.
+            let twice = Failure::terminal("it runs twice at once");
+            outcomes.seen.lock().push((request.clone(), Err(twice)));
+        }
         Self(outcomes, request.clone())
     }
 }

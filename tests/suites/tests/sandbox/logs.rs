@@ -5,7 +5,9 @@ use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::io;
+use std::time::Instant;
 use windlass_harness::eventually::Seen;
+use windlass_sandbox::Rate;
 
 /// Everything that this process logged. Tests tell their lines apart by reconciler.
 static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -127,5 +129,58 @@ async fn megabytes_on_standard_output_are_cut_at_the_same_budget() -> Result<()>
         (10_000..=30_000).contains(&written),
         "{written} bytes were written"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_log_more_per_second_than_their_reconciler_may_are_cut_and_no_others()
+-> Result<()> {
+    const RUNS: usize = 40;
+    let stage = Stage::start(&["alpha"]).await?;
+    let hello = stage.guest("hello").name("logs-beside").run().await?;
+    // Each call is far within its own budget.
+    let hasty = stage
+        .guest("test-log")
+        .name("logs-in-haste")
+        .config(json!({"lines": 5, "length": 100}))
+        .limits(|limits| {
+            limits.log_bytes = 1000;
+            limits.log_bytes_per_second = Some(Rate { per_second: 1024 });
+        })
+        .run()
+        .await?;
+    let began = Instant::now();
+    for at in 0..RUNS {
+        stage.put("alpha", config_map(&format!("m{at}"), json!({})))?;
+    }
+    for at in 0..RUNS {
+        let name = format!("m{at}");
+        let done = hasty.outcome("alpha", &name).await?;
+        done.expect("to log in haste is no failure");
+        let greeted = hello.outcome("alpha", &name).await?;
+        greeted.expect("the neighbour greets");
+    }
+    let written: usize = lines("logs-in-haste", "xxxx").len() * 100;
+    let seconds = began.elapsed().as_secs_f64();
+    // A second's worth at once, and then by time.
+    let most = 1024.0 * (seconds + 1.0);
+    assert!(
+        written >= 500 && (written as f64) <= most,
+        "{written} bytes in {seconds} s"
+    );
+    let status = hasty.guest.status();
+    assert!(status.limit_hits["logBytesPerSecond"] > 0, "{status:?}");
+    assert_eq!(status.limit_hits.get("logBytes"), None, "{status:?}");
+    let told = logged("logs-in-haste", "over limits.logBytesPerSecond").await?;
+    assert!(
+        told.len() as f64 <= 1.0 + seconds / 10.0,
+        "told now and then: {told:?}"
+    );
+    assert_eq!(lines("logs-beside", "over limits").len(), 0);
+    for at in 0..RUNS {
+        let greeting = format!("greeting=default/m{at}-greeting");
+        assert!(!lines("logs-beside", &greeting).is_empty(), "{greeting}");
+    }
+    assert!(hello.guest.status().limit_hits.is_empty());
     Ok(())
 }

@@ -1,11 +1,15 @@
 //! Tenants beside each other: processors, calls to API servers, budgets. What one uses up is its own.
 
-use crate::fixture::{Stage, config_map, wait};
+use crate::fixture::{PROCESSORS, Setup, Stage, config_map, wait};
 use anyhow::Result;
+use bytes::Bytes;
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
 use windlass_harness::eventually::Seen;
-use windlass_sandbox::Rate;
+use windlass_sandbox::{Options, Rate, Sandbox};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_loops_leaves_its_neighbour_the_processors_that_it_wants() -> Result<()> {
@@ -199,5 +203,122 @@ async fn a_guest_is_loaded_beside_calls_that_take_all_the_room() -> Result<()> {
         .load()
         .await??;
     assert_eq!(looping.runs(), 0);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_that_want_more_than_there_is_have_it_by_weight() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let mut tenants = Vec::new();
+    for (name, weight) in [("loops-for-one", 1), ("loops-for-three", 3)] {
+        let looping = stage.guest("test-loop").name(name);
+        let looping = looping
+            .tenant(|limits| limits.weight = weight)
+            .limits(|limits| limits.timeout = Duration::from_secs(60));
+        tenants.push(looping.run().await?);
+    }
+    // For each more calls than processors.
+    for at in 0..4 {
+        stage.put("alpha", config_map(&format!("loop-{at}"), json!({})))?;
+    }
+    let used = || [0, 1].map(|tenant: usize| tenants[tenant].guest.status().cpu_seconds);
+    wait("loops of both", || {
+        Seen::of(used(), |used| used.iter().all(|used| *used > 0.1))
+    })
+    .await?;
+    let before = used();
+    let of = |now: &[f64; 2]| [now[0] - before[0], now[1] - before[1]];
+    // Others of this process compute as well, and have their part.
+    let [one, three] = wait("a second and a half between them", || {
+        Seen::of(of(&used()), |[one, three]| one + three > 1.5)
+    })
+    .await?;
+    let ratio = three / one;
+    assert!((2.0..=4.5).contains(&ratio), "{three} s to {one} s");
+    for tenant in &tenants {
+        assert_eq!(tenant.runs(), 0, "they loop on");
+    }
+    Ok(())
+}
+
+/// A server that is slow to write, and counts how many wait for it.
+#[derive(Default)]
+struct Counter {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Hook for Counter {
+    fn request(&self, _: &str, call: &Call) -> RequestVerdict {
+        if call.verb != Verb::Patch {
+            return RequestVerdict::Proceed;
+        }
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        RequestVerdict::Delay(Duration::from_millis(50))
+    }
+
+    fn answer(&self, _: &str, call: &Call, _: &Bytes) -> AnswerVerdict {
+        if call.verb == Verb::Patch {
+            self.now.fetch_sub(1, Ordering::SeqCst);
+        }
+        AnswerVerdict::Send
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_beyond_the_places_for_instances_wait_and_none_fails() -> Result<()> {
+    const KEYS: usize = 25;
+    let counter = Arc::new(Counter::default());
+    let sandbox = Sandbox::new(Options {
+        instances: 4, // of which one is kept for guests that are loaded
+        processors: Some(PROCESSORS),
+        ..Options::default()
+    })?;
+    let setup = Setup {
+        hook: Some(counter.clone()),
+        sandbox: Some(sandbox),
+        ..Setup::default()
+    };
+    let stage = Stage::with(&["alpha", "beta"], setup).await?;
+    let mut tenants = Vec::new();
+    for (name, cluster) in [("crowds-alpha", "alpha"), ("crowds-beta", "beta")] {
+        for at in 0..KEYS {
+            stage.put(cluster, config_map(&format!("m{at}"), json!({})))?;
+        }
+        // Both see both clusters: what one has greeted the other finds right, and it greets what the other has not come to.
+        let hello = stage.guest("hello").name(name);
+        let hello = hello.limits(|limits| limits.timeout = Duration::from_secs(60));
+        tenants.push(hello.run().await?);
+    }
+    let runs = || [tenants[0].runs(), tenants[1].runs()];
+    let half = wait("half of the runs", || {
+        Seen::of(runs(), |[a, b]| a + b >= 2 * KEYS)
+    })
+    .await?;
+    assert!(half.iter().all(|runs| *runs >= KEYS / 5), "{half:?}");
+    for tenant in &tenants {
+        for at in 0..KEYS {
+            for cluster in ["alpha", "beta"] {
+                let name = format!("m{at}");
+                tenant.outcome(cluster, &name).await?.expect("it waited");
+            }
+        }
+        assert_eq!(tenant.failures(), Vec::<String>::new());
+        let status = tenant.guest.status();
+        assert_eq!(status.limit_hits.get("capacity"), None, "{status:?}");
+    }
+    for (cluster, at) in ["alpha", "beta"]
+        .iter()
+        .flat_map(|c| (0..KEYS).map(move |at| (c, at)))
+    {
+        let greeted = |data: &serde_json::Value| data["greeting"].is_string();
+        stage
+            .data(cluster, &format!("m{at}-greeting"), greeted)
+            .await?;
+    }
+    // Both have been at the server at once, and never more than there are places.
+    let most = counter.most.load(Ordering::SeqCst);
+    assert!((2..=3).contains(&most), "{most} at once");
     Ok(())
 }

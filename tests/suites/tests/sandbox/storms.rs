@@ -1,11 +1,13 @@
 //! Guests that do far too much of what is allowed, and mappers that fail.
 
-use crate::fixture::{Stage, config_map, rule, wait};
+use crate::fixture::{Setup, Stage, config_map, rule, wait};
 use crate::neighbour::beside_a_neighbour;
 use anyhow::Result;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use windlass_fleet::manager::{KeyFilter, ManagerOptions};
 use windlass_fleet::outcome::Blame;
+use windlass_fleet::queue::StormLimit;
 use windlass_harness::eventually::Seen;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,4 +99,105 @@ async fn a_mapper_that_loops_traps_or_floods_is_tried_again_and_disturbs_nobody(
         mapping(way, |_| !crate::logs::lines(&name, said).is_empty()).await?;
     }
     Ok(())
+}
+
+/// Where a guest that sets itself off may touch anything.
+const STORMY: &str = "stormy";
+
+/// Runs a guest that has itself run again without end, beside a neighbour, until it is held back to some runs per second, and has the
+/// neighbour work while it is. Whom it is about can be told from the log, the metrics and the keys.
+async fn held_back(name: &str, config: Value, per_second: f64, state: &'static str) -> Result<()> {
+    let manager = ManagerOptions {
+        // Little, so that a machine that is busy with other things gets there too.
+        storm: StormLimit {
+            per_second: 20,
+            burst: 100,
+        },
+        ..ManagerOptions::default()
+    };
+    let setup = Setup {
+        manager,
+        ..Setup::default()
+    };
+    let stage = Stage::with(&["alpha"], setup).await?;
+    stage.put(
+        "alpha",
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STORMY}}),
+    )?;
+    let beside = format!("beside-{name}");
+    let hello = stage.guest("hello").name(&beside).run().await?;
+    let actor = stage
+        .guest("test-requeue")
+        .name(name)
+        .config(config)
+        .rules(vec![rule("", &["configmaps"], &["*"], STORMY)])
+        .run()
+        .await?;
+    stage.put(
+        "alpha",
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hot", "namespace": STORMY}}),
+    )?;
+
+    let told = || crate::logs::lines(name, "storm: a key asks to run without end");
+    wait("the storm to be told of", || {
+        Seen::of((told(), actor.runs()), |(lines, _)| !lines.is_empty())
+    })
+    .await?;
+    let (before, began) = (actor.runs(), Instant::now());
+    let (mut longest, mut served) = (Duration::ZERO, 0);
+    while began.elapsed() < Duration::from_secs(2) || served < 10 {
+        let (object, asked) = (format!("m{served}"), Instant::now());
+        stage.put("alpha", config_map(&object, json!({})))?;
+        hello
+            .outcome("alpha", &object)
+            .await?
+            .expect("the neighbour greets");
+        longest = longest.max(asked.elapsed());
+        served += 1;
+    }
+    let (runs, time) = (actor.runs() - before, began.elapsed().as_secs_f64());
+    // A run at each end of that time may be one more.
+    let most = per_second * time + 2.0;
+    assert!(runs as f64 <= most, "{runs} runs in {time} s: {most}");
+    assert!(runs > 0, "it is held back, and not stopped");
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    assert_eq!(hello.failures(), Vec::<String>::new());
+    assert_eq!(actor.failures(), Vec::<String>::new());
+
+    let lines = told();
+    assert_eq!(lines.len(), 1, "one line, however long it lasts: {lines:?}");
+    for part in [
+        "WARN".to_owned(),
+        format!("tenant=tenant-of-{name}"),
+        "cluster=alpha".to_owned(),
+        "namespace=\"stormy\"".to_owned(),
+        "name=\"hot\"".to_owned(),
+    ] {
+        assert!(lines[0].contains(&part), "{part} in {}", lines[0]);
+    }
+    let storms = |of: &str| stage.metric("windlass_queue_storms_total", of);
+    assert!(storms(name)? > Some(0.0), "{:?}", storms(name)?);
+    assert_eq!(storms(&beside)?, Some(0.0), "of the other one");
+    wait("its key, by its reconciler", || {
+        let keys = stage.handle.keys(&KeyFilter::default());
+        let hot = keys.iter().find(|key| key.key.ends_with("/hot"));
+        let seen = hot.map(|key| (key.controller.clone(), key.state));
+        Seen::of(seen, |seen| *seen == Some((name.to_owned(), state)))
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_writes_to_what_it_watches_in_every_run_is_held_back_and_disturbs_nobody()
+-> Result<()> {
+    // Each of its runs is asked for during the one before, and counts ten times.
+    held_back("sets-itself-off", json!({"counts": true}), 2.0, "throttled").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_asks_to_run_at_once_for_ever_is_held_back_and_disturbs_nobody() -> Result<()>
+{
+    // Each of its runs is asked for sooner than a key may, and counts twenty times.
+    held_back("asks-for-ever", json!({"after": 0}), 1.0, "delayed").await
 }

@@ -1,12 +1,17 @@
 //! A guest is replaced while it runs; what is worse than what it has does not replace it.
 
-use crate::fixture::{Stage, config_map, request, revision, wait};
-use anyhow::Result;
+use crate::fixture::{Setup, Stage, config_map, request, revision, sandbox, wait};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::interval;
+use windlass_apiserver::{Call, Hook, RequestVerdict, Verb};
 use windlass_fleet::Action;
+use windlass_fleet::manager::ManagerOptions;
 use windlass_harness::eventually::Seen;
+use windlass_harness::guests::guest;
+use windlass_sandbox::{Revision, Source};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_revision_serves_from_the_next_call_on() -> Result<()> {
@@ -120,6 +125,88 @@ async fn a_full_queue_of_a_guest_that_never_returns_is_worked_off_by_the_next_on
     actor.put(&stage)?;
     actor.resync(&stage);
     all_greeted(&stage, &names).await
+}
+
+/// A server that takes its time for what guests write.
+struct SlowWrites;
+
+impl Hook for SlowWrites {
+    fn request(&self, _: &str, call: &Call) -> RequestVerdict {
+        match call.verb {
+            Verb::Patch => RequestVerdict::Delay(Duration::from_millis(30)),
+            _ => RequestVerdict::Proceed,
+        }
+    }
+}
+
+/// The hello guest with another word, as long, for `from` in its greetings.
+async fn saying(word: &str) -> Result<Revision> {
+    let mut bytes = std::fs::read(guest("hello"))?;
+    let (from, to) = (b", from ", format!(", {word} "));
+    let found = bytes.windows(from.len()).position(|part| part == from);
+    let at = found.context("the guest says `from`")?;
+    bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+    let name = format!("hello that says {word}");
+    Ok(sandbox().load(Source::Bytes { name, bytes }).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Result<()> {
+    const OBJECTS: usize = 150;
+    const ROOM: usize = 10;
+    let setup = Setup {
+        hook: Some(Arc::new(SlowWrites)),
+        manager: ManagerOptions {
+            keys_per_controller: ROOM,
+            ..ManagerOptions::default()
+        },
+        ..Setup::default()
+    };
+    let stage = Stage::with(&["alpha"], setup).await?;
+    let names: Vec<String> = (0..OBJECTS).map(|number| format!("o{number}")).collect();
+    for name in &names[..OBJECTS / 2] {
+        stage.put("alpha", config_map(name, json!({})))?;
+    }
+    let name = "reloads-when-full";
+    let actor = stage.guest("hello").name(name).run().await?;
+    let refused = || stage.metric("windlass_queue_refused_total", name);
+    let held = || {
+        let controllers = stage.handle.controllers();
+        let of = controllers.iter().find(|of| of.name == name);
+        of.map_or(0, |of| of.ready + of.running + of.delayed + of.backoff)
+    };
+    let mut rest = names[OBJECTS / 2..].chunks(OBJECTS / 6);
+    for word in ["FROM", "FrOm", "frOM"] {
+        let next = saying(word).await?;
+        // Full, with some in the middle of a run, and with objects that have found no room.
+        let before = refused()?.unwrap_or_default();
+        for name in rest.next().context("a third of the rest")? {
+            stage.put("alpha", config_map(name, json!({})))?;
+        }
+        wait("a full queue that refuses", || match refused() {
+            Ok(refused) => Seen::of((refused, held()), |(refused, held)| {
+                *refused > Some(before) && *held >= ROOM - 1
+            }),
+            Err(error) => Seen::NotYet(error.to_string()),
+        })
+        .await?;
+        actor.guest.swap(next).await?;
+        actor.put(&stage)?;
+        actor.resync(&stage);
+        assert!(held() <= ROOM, "{} of {ROOM}", held());
+    }
+    for name in &names {
+        let right = |data: &Value| data["greeting"] == "hello, world, frOM alpha";
+        stage
+            .data("alpha", &format!("{name}-greeting"), right)
+            .await?;
+    }
+    assert_eq!(actor.failures(), Vec::<String>::new());
+    wait("an empty queue", || Seen::of(held(), |held| *held == 0)).await?;
+    // What was refused is offered again with its store, as after each swap: some run more than once, but not without end.
+    let runs = actor.runs();
+    assert!(runs <= 8 * OBJECTS, "{runs} runs");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
