@@ -25,6 +25,7 @@ mod table;
 mod timer;
 mod turn;
 mod wait;
+mod warm;
 #[cfg(test)]
 mod fairness_tests;
 #[cfg(test)]
@@ -46,7 +47,7 @@ pub use status::{KeyFilter, KeyState, KeyStatus, LastFailure, Page};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::request::{ObjectKey, Request};
 use ahash::{AHashMap, RandomState};
-use class::Controller;
+use class::{Controller, Tally};
 use fastrand::Rng;
 use key::{Entry, Keys, State};
 use registry::Classes;
@@ -79,11 +80,19 @@ pub struct Queue {
     storms: Storms,
     /// Keys of which a storm began and has not been told yet.
     stormy: Vec<(ControllerId, Request)>,
-    totals: Counts,
+    tally: Tally,
     hasher: RandomState,
     rng: Rng,
     /// What the queue's nanoseconds count from.
     epoch: Instant,
+}
+
+/// What a request is found by.
+struct Hashes {
+    /// Of the controller and the cluster.
+    lane: u32,
+    /// Of these and the object.
+    key: u32,
 }
 
 impl Queue {
@@ -105,7 +114,7 @@ impl Queue {
             drained: Vec::new(),
             storms: Storms::new(limits.storm),
             stormy: Vec::new(),
-            totals: Counts::default(),
+            tally: Tally::default(),
             hasher: RandomState::new(),
             rng,
             epoch: now,
@@ -262,16 +271,27 @@ impl Queue {
             .after
             .filter(|after| !after.is_zero())
             .map(|after| now.saturating_add(nanos(after)));
-        let hash = self.hash(controller, &request.cluster, &request.key);
-        let added = match self.find(hash, controller.place, request) {
+        let hash = self.hash(controller, request);
+        self.warm_add(hash.key);
+        let lane = self
+            .classes
+            .find_lane(hash.lane, controller.place, &request.cluster);
+        if let Some(lane) = lane {
+            self.keys.warm_last(lane);
+        }
+        let added = match lane.and_then(|lane| self.keys.find(hash.key, lane, &request.key)) {
             Some(key) => self.merge(now, key, add, due),
             None if self.is_full(controller) => Added::Full,
             None => {
-                let lane = self.classes.lane(controller.place, &request.cluster, now);
+                let lane = lane.unwrap_or_else(|| {
+                    let cluster = &request.cluster;
+                    self.classes
+                        .add_lane(hash.lane, controller.place, cluster, now)
+                });
                 self.keys.lane(lane);
-                let key = self.keys.insert(hash, lane, request.key.clone(), &add);
+                let key = self.keys.insert(hash.key, lane, request.key.clone(), &add);
                 self.classes.key_added(lane);
-                let (due, state) = self.admit(now, hash, add.cause, due);
+                let (due, state) = self.admit(now, hash.key, add.cause, due);
                 self.wait(now, key, due, state);
                 if state == State::Throttled {
                     self.put_off(key);
@@ -284,7 +304,7 @@ impl Queue {
             of.refused = true;
             of.totals.refused += 1;
         } else {
-            of.totals.adds += 1;
+            of.adds += 1;
         }
         added
     }
@@ -296,7 +316,7 @@ impl Queue {
             self.classes
                 .limits
                 .keys_per_controller
-                .saturating_sub(of.counts.held())
+                .saturating_sub(of.tally.counts().held())
         })
     }
 
@@ -316,7 +336,7 @@ impl Queue {
         let Some(of) = place.filter(|of| of.generation == controller.generation) else {
             return false;
         };
-        if !of.alive && of.counts.held() == 0 {
+        if !of.alive && of.tally.counts().held() == 0 {
             return false;
         }
         of.alive = true;
@@ -339,7 +359,7 @@ impl Queue {
         self.promote(at);
         let lane = self.classes.pick()?;
         let key = self.keys.pop_ready(lane)?;
-        self.keys.warm(key);
+        self.warm_get(key);
         let charged = self.classes.start(lane, self.keys.lane(lane).best(), at);
         let controller = self.id(self.classes.lanes[lane as usize].controller);
         let token = self.runs.begin(Running {
@@ -396,11 +416,8 @@ impl Queue {
             .finish(run.lane, run.charged, run.slot_time(now), now);
         if !self.classes.controllers[run.controller as usize].alive {
             self.forget(run.key);
-            if self.classes.controllers[run.controller as usize]
-                .counts
-                .held()
-                == 0
-            {
+            let of = &self.classes.controllers[run.controller as usize];
+            if of.tally.counts().held() == 0 {
                 self.classes.drop_controller(run.controller);
             }
             return true;
@@ -410,17 +427,13 @@ impl Queue {
         true
     }
 
-    fn hash(&self, controller: ControllerId, cluster: &ClusterName, key: &ObjectKey) -> u32 {
-        self.hasher.hash_one((controller, cluster, key)) as u32
-    }
-
-    fn find(&self, hash: u32, controller: u32, request: &Request) -> Option<u32> {
-        self.keys.find(hash, |entry| {
-            let lane = &self.classes.lanes[entry.lane as usize];
-            entry.key.as_ref() == Some(&request.key)
-                && lane.controller == controller
-                && self.classes.clusters[lane.cluster as usize].name == request.cluster
-        })
+    fn hash(&self, controller: ControllerId, request: &Request) -> Hashes {
+        let lane = self.hasher.hash_one((controller, &request.cluster));
+        let key = self.hasher.hash_one((lane, &request.key));
+        Hashes {
+            lane: lane as u32,
+            key: key as u32,
+        }
     }
 
     fn is_full(&self, controller: ControllerId) -> bool {

@@ -55,9 +55,7 @@ impl Classes {
     fn may_step_aside(&self, controller: u32) -> bool {
         let controller = &self.controllers[controller as usize];
         let of_tenant = self.tenants[controller.tenant as usize].aside as usize;
-        self.aside < self.limits.aside
-            && of_tenant * 2 < self.limits.aside
-            && controller.options.concurrency > 1
+        self.aside < self.limits.aside && of_tenant * 2 < self.limits.aside && controller.slots > 1
     }
 
     /// Whether a tenant has so many places aside that it begins nothing where it waits already.
@@ -118,14 +116,13 @@ impl Classes {
     /// Whether a lane has as many runs as its controller may have, which can be while some of them stand aside.
     pub(super) fn has_all_it_may(&self, lane: u32) -> bool {
         let lane = &self.lanes[lane as usize];
-        let options = &self.controllers[lane.controller as usize].options;
-        lane.share.running as usize >= options.concurrency.max(1)
+        lane.share.running >= self.controllers[lane.controller as usize].slots
     }
 
     /// Takes such a lane out of the turns.
     pub(super) fn stall(&mut self, lane: u32) {
         self.deactivate(lane);
-        self.lanes[lane as usize].stalled = true;
+        self.lanes[lane as usize].share.barred = true;
         for gate in self.lanes[lane as usize].gates {
             self.settle_gate(gate);
         }
@@ -133,12 +130,12 @@ impl Classes {
 
     /// Lets a lane take turns again if it has no longer all that it may.
     pub(super) fn unstall(&mut self, lane: u32) {
-        if !self.lanes[lane as usize].stalled || self.has_all_it_may(lane) {
+        if !self.lanes[lane as usize].share.barred || self.has_all_it_may(lane) {
             return;
         }
         let turn = self.lane_turn(self.lanes[lane as usize].controller as usize);
         let stalled = &mut self.lanes[lane as usize];
-        stalled.stalled = false;
+        stalled.share.barred = false;
         if stalled.share.waiting > 0 {
             stalled.share.rejoin(turn);
             self.activate(lane);

@@ -3,11 +3,12 @@
 //! A lane is a controller's keys of one cluster.
 
 use super::gate::GateId;
-use super::heap::{Heap, NOWHERE, Placed};
+use super::heap::{Heap, Standing};
+use super::key::State;
 use super::options::{ClusterState, ControllerOptions, TenantOptions};
 use crate::name::{ClusterName, ControllerName, TenantName};
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Nanoseconds of slot time in a unit of virtual time. 64 bits of it last for 9,000 years of slot time.
@@ -37,8 +38,9 @@ pub(super) struct Share {
     pub(super) running: u32,
     /// Lanes with ready keys in this class.
     pub(super) waiting: u32,
-    /// In its parent's heap; there only while it has a key that may be handed out as far as its own limits go.
-    pub(super) place: u32,
+    /// It takes no turns whatever waits: a controller that is held, a lane that has as many runs as its controller may have, some of
+    /// which have stepped aside, before one has ended.
+    pub(super) barred: bool,
 }
 
 impl Share {
@@ -50,7 +52,7 @@ impl Share {
             running: 0,
             waiting: 0,
             idle_since: 0,
-            place: NOWHERE,
+            barred: false,
         }
     }
 
@@ -133,18 +135,20 @@ impl Share {
     }
 }
 
-/// An owner of controllers.
+/// An owner of controllers. In this order what every turn touches is in as few cache lines as can be.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Tenant {
-    pub(super) name: TenantName,
-    pub(super) options: TenantOptions,
     pub(super) share: Share,
+    pub(super) controllers: Heap,
     /// The virtual time of its controllers: that of the one whose turn came last.
     pub(super) turn: u64,
-    pub(super) controllers: Heap<u64>,
+    /// Most runs at once, those that have stepped aside not counted; at least 1.
+    pub(super) slots: u32,
     /// Of its runs, those that have stepped aside.
     pub(super) aside: u32,
+    pub(super) name: TenantName,
+    pub(super) options: TenantOptions,
     /// Its gates of clusters behind which one of its runs has stepped aside.
     pub(super) waits_at: BTreeSet<GateId>,
 }
@@ -182,6 +186,48 @@ impl Counts {
     }
 }
 
+/// The same, in as little room as can be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    ready: u32,
+    ready_low: u32,
+    running: u32,
+    delayed: u32,
+    backoff: u32,
+    throttled: u32,
+    terminal: u32,
+}
+
+impl Tally {
+    /// Counts a key as being, or no longer being, in a state.
+    pub(super) fn count(&mut self, state: State, priority: i32, change: i32) {
+        let count = match state {
+            State::Ready => &mut self.ready,
+            State::Delayed => &mut self.delayed,
+            State::Backoff => &mut self.backoff,
+            State::Throttled => &mut self.throttled,
+            State::Running => &mut self.running,
+            State::Terminal => &mut self.terminal,
+        };
+        *count = count.wrapping_add_signed(change);
+        if state == State::Ready && priority < 0 {
+            self.ready_low = self.ready_low.wrapping_add_signed(change);
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            ready: self.ready as usize,
+            ready_low: self.ready_low as usize,
+            running: self.running as usize,
+            delayed: self.delayed as usize,
+            backoff: self.backoff as usize,
+            throttled: self.throttled as usize,
+            terminal: self.terminal as usize,
+        }
+    }
+}
+
 /// What has happened to a controller's keys since it was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
@@ -199,37 +245,43 @@ pub struct Totals {
     pub forgotten: u64,
 }
 
-/// The keys of one reconciler. In this order what every turn touches is in as few cache lines as can be.
+/// The keys of one reconciler. In this order what every turn touches is in the first two cache lines, and what adding a key touches
+/// in the second.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Controller {
     pub(super) share: Share,
+    pub(super) lanes: Heap,
     /// The virtual time of its lanes: that of the one whose turn came last.
     pub(super) turn: u64,
+    /// Requests added and taken in, merged ones included.
+    pub(super) adds: u64,
+    pub(super) tally: Tally,
     pub(super) tenant: u32,
     /// Tells it from earlier ones at the same place.
     pub(super) generation: u32,
+    /// Most runs at once, those that have stepped aside not counted; at least 1.
+    pub(super) slots: u32,
+    /// Of its runs, those that have stepped aside.
+    pub(super) aside: u32,
     /// A place that is free, or a controller that only waits for its last run to end, is not alive.
     pub(super) alive: bool,
-    pub(super) lanes: Heap<LaneOrder>,
-    pub(super) counts: Counts,
+    /// A request has been refused since there was room.
+    pub(super) refused: bool,
     pub(super) options: ControllerOptions,
+    /// But `adds`.
     pub(super) totals: Totals,
     pub(super) name: ControllerName,
     /// Keys whose last failure is kept.
     pub(super) failures: usize,
     /// The text of the failure that was kept last: many keys fail alike and share it.
     pub(super) last_message: Option<Arc<str>>,
-    /// A request has been refused since there was room.
-    pub(super) refused: bool,
-    /// None of its keys may be handed out.
-    pub(super) held: bool,
-    /// Of its runs, those that have stepped aside.
-    pub(super) aside: u32,
 }
 
-/// Lanes take turns only among those with the same, highest priority.
-pub(super) type LaneOrder = (Reverse<i32>, u64);
+const _: () = assert!(
+    offset_of!(Controller, turn) == 64 && offset_of!(Controller, options) == 128,
+    "what turns touch is to be in two lines"
+);
 
 /// One controller's keys of one cluster. In this order what every turn touches is in one cache line.
 #[derive(Debug)]
@@ -244,15 +296,21 @@ pub(super) struct Lane {
     pub(super) best: i32,
     /// Keys in any state.
     pub(super) keys: u32,
+    /// What it is found by.
+    pub(super) hash: u32,
     /// The gate that it waits at, and the key that it waits there under.
     pub(super) parked: Option<(GateId, u64)>,
-    /// It has as many runs as its controller may have, some of which have stepped aside, and takes no turns before one has ended.
-    pub(super) stalled: bool,
 }
 
+const _: () = assert!(
+    offset_of!(Lane, hash) == 64,
+    "what turns touch is to be in a line"
+);
+
 impl Lane {
-    pub(super) fn order(&self) -> LaneOrder {
-        (Reverse(self.best), self.share.vtime)
+    /// Lanes take turns only among those with the same, highest priority. `id` is its own.
+    pub(super) fn standing(&self, id: u32) -> Standing {
+        Standing::new(self.best, self.share.vtime, id)
     }
 }
 
@@ -265,22 +323,4 @@ pub(super) struct Cluster {
     pub(super) lanes: Vec<u32>,
     /// It has been removed and stays only until the last of its runs has ended.
     pub(super) leaving: bool,
-}
-
-impl Placed for Tenant {
-    fn place(&mut self) -> &mut u32 {
-        &mut self.share.place
-    }
-}
-
-impl Placed for Controller {
-    fn place(&mut self) -> &mut u32 {
-        &mut self.share.place
-    }
-}
-
-impl Placed for Lane {
-    fn place(&mut self) -> &mut u32 {
-        &mut self.share.place
-    }
 }

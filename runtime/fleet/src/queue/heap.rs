@@ -1,89 +1,123 @@
-//! A min-heap whose items know where they stand, so that one can be moved or taken out. Entry point: [`Heap`].
+//! A min-heap whose items can be found, so that one can be moved or taken out. Entry point: [`Heap`].
+//!
+//! An item and what it stands under are one number: comparing is cheap, and does not make a processor guess. Where the items stand
+//! is kept apart from them and close together, as moving one item moves others, whose own memory lies anywhere.
+
+/// What an item of a heap stands under, and which item it is: the least is first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Standing(u128);
+
+impl Standing {
+    /// The higher priority is less, then the lower virtual time, then the lower number.
+    pub(super) fn new(priority: i32, vtime: u64, id: u32) -> Self {
+        // Flipping all bits but the sign's makes an unsigned number of a signed one, in reverse.
+        let reverse = priority.cast_unsigned() ^ i32::MAX.cast_unsigned();
+        Self(u128::from(reverse) << 96 | u128::from(vtime) << 32 | u128::from(id))
+    }
+
+    pub(super) fn priority(self) -> i32 {
+        ((self.0 >> 96) as u32 ^ i32::MAX.cast_unsigned()).cast_signed()
+    }
+
+    pub(super) fn vtime(self) -> u64 {
+        (self.0 >> 32) as u64
+    }
+
+    pub(super) fn id(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// Where the items of some heaps stand. An item is in one heap at most.
+#[derive(Debug, Default)]
+pub(super) struct Places(Vec<u32>);
 
 /// The place of an item that is in no heap.
-pub(super) const NOWHERE: u32 = u32::MAX;
+const NOWHERE: u32 = u32::MAX;
 
-/// Something that can stand in a heap, and keeps its place there.
-pub(super) trait Placed {
-    /// Where it stands; [`NOWHERE`] when in no heap.
-    fn place(&mut self) -> &mut u32;
+impl Places {
+    fn of(&self, id: u32) -> Option<usize> {
+        let place = *self.0.get(id as usize)?;
+        (place != NOWHERE).then_some(place as usize)
+    }
+
+    fn make_room(&mut self, id: u32) {
+        let id = id as usize;
+        if id >= self.0.len() {
+            self.0.resize(id + 1, NOWHERE);
+        }
+    }
 }
 
 /// Items with four children each, which is shallower and kinder to caches than two.
 const CHILDREN: usize = 4;
 
-/// A min-heap of numbers into a slice of [`Placed`] items, which every call that moves items takes along.
-#[derive(Debug)]
-pub(super) struct Heap<K> {
-    items: Vec<(K, u32)>,
+/// A min-heap. Every call that looks for items takes their places along.
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    items: Vec<Standing>,
 }
 
-impl<K> Default for Heap<K> {
-    fn default() -> Self {
-        Self { items: Vec::new() }
-    }
-}
-
-impl<K: Ord + Copy> Heap<K> {
-    /// The smallest key and its item; equal keys in the order of their numbers.
-    pub(super) fn first(&self) -> Option<(K, u32)> {
+impl Heap {
+    /// The least item.
+    pub(super) fn first(&self) -> Option<Standing> {
         self.items.first().copied()
     }
 
-    /// The key that the item at a place stands under.
-    pub(super) fn key(&self, place: u32) -> K {
-        self.items[place as usize].0
+    /// The least item but one.
+    pub(super) fn second(&self) -> Option<Standing> {
+        let end = self.items.len().min(1 + CHILDREN);
+        self.items.get(1..end)?.iter().min().copied()
+    }
+
+    /// What an item stands under, if it is here.
+    pub(super) fn standing(&self, id: u32, places: &Places) -> Option<Standing> {
+        self.items.get(places.of(id)?).copied()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Puts an item in.
-    pub(super) fn push<P: Placed>(&mut self, key: K, id: u32, placed: &mut [P]) {
-        self.items.push((key, id));
-        self.rise(self.items.len() - 1, placed);
+    /// Puts an item in that is in no heap.
+    pub(super) fn push(&mut self, item: Standing, places: &mut Places) {
+        places.make_room(item.id());
+        self.items.push(item);
+        self.rise(self.items.len() - 1, item, places);
     }
 
-    /// Takes out the item at a place.
-    pub(super) fn remove<P: Placed>(&mut self, place: u32, placed: &mut [P]) {
-        let at = place as usize;
-        let (_, id) = self.items.swap_remove(at);
-        *placed[id as usize].place() = NOWHERE;
+    /// Takes an item out, if it is here.
+    pub(super) fn remove(&mut self, id: u32, places: &mut Places) {
+        let Some(at) = places.of(id) else { return };
+        let Some(last) = self.items.pop() else { return };
+        places.0[id as usize] = NOWHERE;
         if at < self.items.len() {
-            let at = self.rise(at, placed);
-            self.sink(at, placed);
+            self.sink(at, last, places);
         }
     }
 
-    /// Gives the item at a place another key.
-    pub(super) fn change<P: Placed>(&mut self, place: u32, key: K, placed: &mut [P]) {
-        let at = place as usize;
-        let grows = key > self.items[at].0;
-        self.items[at].0 = key;
-        if grows {
-            self.sink(at, placed);
-        } else {
-            self.rise(at, placed);
+    /// Puts an item that is here under something else.
+    pub(super) fn change(&mut self, item: Standing, places: &mut Places) {
+        if let Some(at) = places.of(item.id()) {
+            self.sink(at, item, places);
         }
     }
 
-    fn rise<P: Placed>(&mut self, mut at: usize, placed: &mut [P]) -> usize {
-        let item = self.items[at];
+    /// Puts an item in at a place or above it.
+    fn rise(&mut self, mut at: usize, item: Standing, places: &mut Places) {
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
             if self.items[parent] <= item {
                 break;
             }
-            self.put(at, self.items[parent], placed);
+            self.put(at, self.items[parent], places);
             at = parent;
         }
-        self.put(at, item, placed);
-        at
+        self.put(at, item, places);
     }
 
-    fn sink<P: Placed>(&mut self, mut at: usize, placed: &mut [P]) {
-        let item = self.items[at];
+    /// Puts an item in at a place, below it, or above it.
+    fn sink(&mut self, mut at: usize, item: Standing, places: &mut Places) {
         loop {
             let first = at * CHILDREN + 1;
             let end = (first + CHILDREN).min(self.items.len());
@@ -99,15 +133,15 @@ impl<K: Ord + Copy> Heap<K> {
             if child >= item {
                 break;
             }
-            self.put(at, child, placed);
+            self.put(at, child, places);
             at = least;
         }
-        self.put(at, item, placed);
+        self.rise(at, item, places);
     }
 
-    fn put<P: Placed>(&mut self, at: usize, item: (K, u32), placed: &mut [P]) {
+    fn put(&mut self, at: usize, item: Standing, places: &mut Places) {
         self.items[at] = item;
-        *placed[item.1 as usize].place() = at as u32;
+        places.0[item.id() as usize] = at as u32;
     }
 }
 
@@ -116,38 +150,52 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    struct Item(u32);
-
-    impl Placed for Item {
-        fn place(&mut self) -> &mut u32 {
-            &mut self.0
+    #[test]
+    fn priority_comes_before_virtual_time_and_that_before_numbers() {
+        let of = Standing::new;
+        for (first, then) in [
+            (of(1, u64::MAX, 7), of(0, 0, 0)),
+            (of(i32::MAX, 5, 7), of(i32::MIN, 5, 0)),
+            (of(-1, 5, 7), of(-100, 4, 0)),
+            (of(0, 4, u32::MAX), of(0, 5, 0)),
+            (of(0, u64::MAX, 6), of(0, u64::MAX, 7)),
+        ] {
+            assert!(first < then);
         }
+        let all = of(-100, u64::MAX - 1, 7);
+        assert_eq!(
+            (all.priority(), all.vtime(), all.id()),
+            (-100, u64::MAX - 1, 7)
+        );
     }
 
     #[test]
-    fn a_heap_is_a_sorted_set_with_places() {
+    fn a_heap_is_a_sorted_set_in_which_items_are_found() {
         let mut rng = fastrand::Rng::with_seed(3);
-        let mut items: Vec<Item> = (0..100).map(|_| Item(NOWHERE)).collect();
-        let mut keys = [0u64; 100];
+        let mut places = Places::default();
         let mut heap = Heap::default();
         let mut naive = BTreeSet::new();
         for _ in 0..20_000 {
             let id = rng.u32(0..100);
-            let key = rng.u64(0..50);
-            let place = items[id as usize].0;
-            if place == NOWHERE {
-                heap.push(key, id, &mut items);
-                naive.insert((key, id));
-            } else if rng.bool() {
-                heap.remove(place, &mut items);
-                naive.remove(&(keys[id as usize], id));
-            } else {
-                heap.change(place, key, &mut items);
-                naive.remove(&(keys[id as usize], id));
-                naive.insert((key, id));
+            let item = Standing::new(0, rng.u64(0..50), id);
+            match heap.standing(id, &places) {
+                None => {
+                    heap.push(item, &mut places);
+                    naive.insert(item);
+                }
+                Some(earlier) => {
+                    assert!(naive.remove(&earlier));
+                    if rng.bool() {
+                        heap.remove(id, &mut places);
+                    } else {
+                        heap.change(item, &mut places);
+                        naive.insert(item);
+                    }
+                }
             }
-            keys[id as usize] = key;
             assert_eq!(heap.first(), naive.first().copied());
+            assert_eq!(heap.is_empty(), naive.is_empty());
         }
+        assert_eq!(heap.items.len(), naive.len());
     }
 }

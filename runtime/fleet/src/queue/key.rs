@@ -4,6 +4,7 @@ use super::options::{Add, Cause, Origin};
 use super::table::Table;
 use crate::request::ObjectKey;
 use std::hint::black_box;
+use std::sync::Arc;
 
 /// Places that an empty queue keeps for keys to come.
 const KEPT: usize = 4096;
@@ -93,11 +94,27 @@ impl Default for List {
     }
 }
 
-/// The keys of one lane, by what they are doing.
+impl List {
+    fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+}
+
+/// The ready keys of one priority.
 #[derive(Debug, Default)]
+struct Level {
+    priority: i32,
+    list: List,
+}
+
+/// The keys of one lane, by what they are doing: a cache line, as long as all that are ready have the same priority.
+#[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct LaneKeys {
-    /// Lists of ready keys by priority, the highest last; none is empty. There are few: two, as a rule.
-    levels: Vec<(i32, List)>,
+    /// The highest; empty only if no key is ready.
+    best: Level,
+    /// The others, the highest last; none is empty. There are few: one, as a rule.
+    lower: Vec<Level>,
     alarmed: List,
     terminal: List,
 }
@@ -105,17 +122,55 @@ pub(super) struct LaneKeys {
 impl LaneKeys {
     /// The highest priority of a ready key.
     pub(super) fn best(&self) -> Option<i32> {
-        self.levels.last().map(|level| level.0)
+        (!self.best.list.is_empty()).then_some(self.best.priority)
     }
 
     /// The first key of a list that is not empty: a ready one, one with an alarm, or a terminal one.
     pub(super) fn any(&self) -> Option<u32> {
-        let lists = [
-            self.levels.last().map_or(NONE, |level| level.1.head),
-            self.alarmed.head,
-            self.terminal.head,
-        ];
-        lists.into_iter().find(|head| *head != NONE)
+        let lists = [self.best.list, self.alarmed, self.terminal];
+        lists
+            .into_iter()
+            .find(|list| !list.is_empty())
+            .map(|list| list.head)
+    }
+
+    /// The list of ready keys of a priority, made if there is none.
+    fn level(&mut self, priority: i32) -> &mut List {
+        if self.best.list.is_empty() {
+            self.best.priority = priority;
+        } else if priority > self.best.priority {
+            let list = List::default();
+            let next = std::mem::replace(&mut self.best, Level { priority, list });
+            self.lower.push(next);
+        } else if priority < self.best.priority {
+            let at = self.lower.binary_search_by_key(&priority, |of| of.priority);
+            let at = at.unwrap_or_else(|at| {
+                let list = List::default();
+                self.lower.insert(at, Level { priority, list });
+                at
+            });
+            return &mut self.lower[at].list;
+        }
+        &mut self.best.list
+    }
+
+    /// The list that a key in this state, of this priority, is in, or is to be put in.
+    fn list(&mut self, state: State, priority: i32) -> Option<&mut List> {
+        match state {
+            State::Running => None,
+            State::Delayed | State::Backoff | State::Throttled => Some(&mut self.alarmed),
+            State::Terminal => Some(&mut self.terminal),
+            State::Ready => Some(self.level(priority)),
+        }
+    }
+
+    /// Forgets a priority of which no key is ready any more.
+    fn drop_level(&mut self, priority: i32) {
+        if priority == self.best.priority {
+            self.best = self.lower.pop().unwrap_or_default();
+        } else {
+            self.lower.retain(|level| level.priority != priority);
+        }
     }
 }
 
@@ -150,8 +205,12 @@ impl Keys {
         &mut self.entries[key as usize]
     }
 
-    pub(super) fn find(&self, hash: u32, is: impl Fn(&Entry) -> bool) -> Option<u32> {
-        self.table.find(hash, |place| is(self.entry(place)))
+    /// The key of a lane for an object.
+    pub(super) fn find(&self, hash: u32, lane: u32, key: &ObjectKey) -> Option<u32> {
+        self.table.find(hash, |place| {
+            let entry = self.entry(place);
+            entry.lane == lane && entry.key.as_ref() == Some(key)
+        })
     }
 
     /// Puts a key in that is in no list yet.
@@ -218,18 +277,8 @@ impl Keys {
     pub(super) fn enlist(&mut self, key: u32, state: State) {
         let Entry { lane, priority, .. } = self.entries[key as usize];
         self.entries[key as usize].state = state;
-        let keys = &mut self.lanes[lane as usize];
-        let list = match state {
-            State::Running => return,
-            State::Delayed | State::Backoff | State::Throttled => &mut keys.alarmed,
-            State::Terminal => &mut keys.terminal,
-            State::Ready => match keys.levels.binary_search_by_key(&priority, |level| level.0) {
-                Ok(at) => &mut keys.levels[at].1,
-                Err(at) => {
-                    keys.levels.insert(at, (priority, List::default()));
-                    &mut keys.levels[at].1
-                }
-            },
+        let Some(list) = self.lanes[lane as usize].list(state, priority) else {
+            return;
         };
         let tail = std::mem::replace(&mut list.tail, key);
         if tail == NONE {
@@ -265,18 +314,8 @@ impl Keys {
             return;
         }
         let keys = &mut self.lanes[lane as usize];
-        let mut level = None;
-        let list = match state {
-            State::Running => return,
-            State::Delayed | State::Backoff | State::Throttled => &mut keys.alarmed,
-            State::Terminal => &mut keys.terminal,
-            State::Ready => match keys.levels.binary_search_by_key(&priority, |level| level.0) {
-                Ok(at) => {
-                    level = Some(at);
-                    &mut keys.levels[at].1
-                }
-                Err(_) => return,
-            },
+        let Some(list) = keys.list(state, priority) else {
+            return;
         };
         if prev == NONE {
             list.head = next;
@@ -284,28 +323,52 @@ impl Keys {
         if next == NONE {
             list.tail = prev;
         }
-        if let (NONE, Some(level)) = (list.head, level) {
-            keys.levels.remove(level);
+        if state == State::Ready && list.is_empty() {
+            keys.drop_level(priority);
         }
     }
 
-    /// Loads what handing a key out and taking it back will touch, all at once. Its strings and its slot in the table lie anywhere in
-    /// memory; cloning the strings counts references, and a processor counts one after the other, each load waited for.
-    pub(super) fn warm(&self, key: u32) {
+    /// The first of a lane's ready keys of the highest priority.
+    pub(super) fn first_ready(&self, lane: u32) -> Option<u32> {
+        let list = self.lanes.get(lane as usize)?.best.list;
+        (!list.is_empty()).then_some(list.head)
+    }
+
+    /// Loads such a key. It also leads to the one behind it.
+    pub(super) fn warm_first(&self, lane: u32) {
+        let first = self.first_ready(lane).map(|key| self.entry(key).next);
+        black_box(first);
+    }
+
+    /// Loads the last of those keys, behind which the next that becomes ready is put.
+    pub(super) fn warm_last(&self, lane: u32) {
+        let lane = self.lanes.get(lane as usize);
+        let last = lane.and_then(|lane| self.entries.get(lane.best.list.tail as usize));
+        black_box(last.map(|entry| entry.next));
+    }
+
+    /// Loads where a lookup of this hash begins.
+    pub(super) fn warm_lookup(&self, hash: u32) {
+        black_box(self.table.warm(hash));
+    }
+
+    /// Loads what handing a key out and taking it back will touch beside the key itself: the counts of its strings, its place in the
+    /// table, and the key behind it.
+    pub(super) fn warm_turn(&self, key: u32) {
         let entry = self.entry(key);
         if let Some(ObjectKey { namespace, name }) = &entry.key {
-            let first = |text: &str| text.as_bytes().first().copied();
             black_box((
-                namespace.as_deref().map(first),
-                first(name),
+                namespace.as_ref().map(Arc::strong_count),
+                Arc::strong_count(name),
                 self.table.warm(entry.hash),
+                self.entries.get(entry.next as usize).map(|next| next.at),
             ));
         }
     }
 
     /// Takes the first of a lane's ready keys of the highest priority out of its list.
     pub(super) fn pop_ready(&mut self, lane: u32) -> Option<u32> {
-        let key = self.lanes.get(lane as usize)?.levels.last()?.1.head;
+        let key = self.first_ready(lane)?;
         self.delist(key);
         Some(key)
     }

@@ -1,9 +1,10 @@
 //! The classes and clusters that exist: made, changed and taken away. Entry point: [`Classes`].
 
-use super::class::{Cluster, Controller, Counts, FIRST_AVERAGE, Lane, Share, Tenant, Totals};
+use super::class::{Cluster, Controller, FIRST_AVERAGE, Lane, Share, Tally, Tenant, Totals};
 use super::gate::{Gate, GateId};
-use super::heap::Heap;
+use super::heap::{Heap, Places};
 use super::options::{ClusterState, ControllerOptions, Limits, TenantOptions};
+use super::table::Table;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use ahash::AHashMap;
 use std::collections::BTreeSet;
@@ -17,17 +18,25 @@ pub(super) struct Classes {
     /// Of them, those that have stepped aside.
     pub(super) aside: usize,
     /// Tenants that take turns.
-    pub(super) order: Heap<u64>,
+    pub(super) order: Heap,
     /// The virtual time of tenants: that of the one whose turn came last.
     pub(super) turn: u64,
     pub(super) tenants: Vec<Tenant>,
+    /// Where tenants stand in `order`.
+    pub(super) tenant_places: Places,
     free_tenants: Vec<u32>,
     tenant_ids: AHashMap<TenantName, u32>,
     pub(super) controllers: Vec<Controller>,
+    /// Where controllers stand in their tenants' heaps: they do while they have a key that may be handed out as far as their own
+    /// limits go.
+    pub(super) controller_places: Places,
     free_controllers: Vec<u32>,
     pub(super) lanes: Vec<Lane>,
+    /// Where lanes stand in their controllers' heaps.
+    pub(super) lane_places: Places,
     free_lanes: Vec<u32>,
-    lane_ids: AHashMap<(u32, u32), u32>,
+    /// By controller and the cluster's name.
+    lane_ids: Table,
     /// Lanes without keys. They are kept for what they know of their share, up to a point.
     empty_lanes: usize,
     pub(super) clusters: Vec<Cluster>,
@@ -60,6 +69,7 @@ impl Classes {
             let share = Share::new(options.weight, FIRST_AVERAGE, self.turn);
             let made = Tenant {
                 name: name.clone(),
+                slots: options.concurrency.map_or(u32::MAX, slots),
                 options,
                 share,
                 turn: 0,
@@ -73,6 +83,7 @@ impl Classes {
         };
         let changed = &mut self.tenants[tenant as usize];
         changed.options = options;
+        changed.slots = options.concurrency.map_or(u32::MAX, slots);
         changed.share.weight = options.weight.max(1);
         self.settle_tenant(tenant);
         self.refresh_gates();
@@ -118,16 +129,17 @@ impl Classes {
             alive: true,
             name,
             tenant,
+            slots: slots(options.concurrency),
             options,
             share: Share::new(1, FIRST_AVERAGE, turn),
             turn: 0,
             lanes: Heap::default(),
-            counts: Counts::default(),
+            adds: 0,
+            tally: Tally::default(),
             totals: Totals::default(),
             failures: 0,
             last_message: None,
             refused: false,
-            held: false,
             aside: 0,
         };
         place(
@@ -146,14 +158,16 @@ impl Classes {
     }
 
     pub(super) fn set_options(&mut self, controller: u32, options: ControllerOptions) {
-        self.controllers[controller as usize].options = options;
-        let lanes = self.lanes_that(|lane| lane.controller == controller && lane.stalled);
+        let changed = &mut self.controllers[controller as usize];
+        changed.options = options;
+        changed.slots = slots(options.concurrency);
+        let lanes = self.lanes_that(|lane| lane.controller == controller && lane.share.barred);
         lanes.into_iter().for_each(|lane| self.unstall(lane));
         self.settle_controller(controller);
     }
 
     pub(super) fn hold_controller(&mut self, controller: u32, held: bool) {
-        self.controllers[controller as usize].held = held;
+        self.controllers[controller as usize].share.barred = held;
         self.settle_controller(controller);
     }
 
@@ -163,7 +177,7 @@ impl Classes {
     }
 
     fn lanes_that(&self, are: impl Fn(&Lane) -> bool) -> Vec<u32> {
-        let lanes = self.lane_ids.values().copied();
+        let lanes = self.lane_ids.places();
         let mut lanes: Vec<u32> = lanes
             .filter(|lane| are(&self.lanes[*lane as usize]))
             .collect();
@@ -218,12 +232,28 @@ impl Classes {
         self.free_clusters.push(cluster);
     }
 
-    /// The lane of a controller's keys in a cluster, made if there is none.
-    pub(super) fn lane(&mut self, controller: u32, cluster: &ClusterName, now: u64) -> u32 {
+    /// The lane of a controller's keys in a cluster. `hash` is that of the two.
+    pub(super) fn find_lane(
+        &self,
+        hash: u32,
+        controller: u32,
+        cluster: &ClusterName,
+    ) -> Option<u32> {
+        self.lane_ids.find(hash, |lane| {
+            let lane = &self.lanes[lane as usize];
+            lane.controller == controller && self.clusters[lane.cluster as usize].name == *cluster
+        })
+    }
+
+    /// Makes such a lane where there is none.
+    pub(super) fn add_lane(
+        &mut self,
+        hash: u32,
+        controller: u32,
+        cluster: &ClusterName,
+        now: u64,
+    ) -> u32 {
         let cluster = self.cluster(cluster);
-        if let Some(&lane) = self.lane_ids.get(&(controller, cluster)) {
-            return lane;
-        }
         self.sweep(now);
         let of = &self.controllers[controller as usize];
         let (tenant, share) = (of.tenant, Share::new(1, of.share.average, of.turn));
@@ -240,13 +270,13 @@ impl Classes {
             share,
             best: 0,
             gates,
+            hash,
             parked: None,
-            stalled: false,
             keys: 0,
         };
         let lane = place(&mut self.lanes, &mut self.free_lanes, made);
         self.empty_lanes += 1;
-        self.lane_ids.insert((controller, cluster), lane);
+        self.lane_ids.insert(hash, lane);
         self.clusters[cluster as usize].lanes.push(lane);
         lane
     }
@@ -257,6 +287,11 @@ impl Classes {
         lane.keys += 1;
         if lane.keys == 1 {
             self.empty_lanes -= 1;
+        }
+        let cluster = &mut self.clusters[lane.cluster as usize];
+        if cluster.leaving {
+            // One of the same name has come.
+            cluster.leaving = false;
         }
     }
 
@@ -292,15 +327,15 @@ impl Classes {
     /// Forgets a lane without keys, and its cluster if that only waited for it.
     pub(super) fn drop_lane(&mut self, lane: u32) {
         let Lane {
-            controller,
             cluster,
             gates,
             keys,
+            hash,
             ..
         } = self.lanes[lane as usize];
         debug_assert_eq!(keys, 0);
         self.empty_lanes -= 1;
-        self.lane_ids.remove(&(controller, cluster));
+        self.lane_ids.remove(hash, lane);
         self.clusters[cluster as usize]
             .lanes
             .retain(|of| *of != lane);
@@ -397,4 +432,9 @@ fn place<T>(items: &mut Vec<T>, free: &mut Vec<u32>, item: T) -> u32 {
 /// A limit that no number of runs reaches is as good as none.
 fn narrow(limit: usize) -> u32 {
     u32::try_from(limit).unwrap_or(u32::MAX)
+}
+
+/// Most runs at once: at least one.
+fn slots(concurrency: usize) -> u32 {
+    narrow(concurrency.max(1))
 }

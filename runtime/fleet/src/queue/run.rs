@@ -341,7 +341,7 @@ impl Queue {
     fn keep_terminal(&mut self, now: u64, key: u32) {
         let controller = self.classes.lanes[self.keys.entry(key).lane as usize].controller;
         let controller = &mut self.classes.controllers[controller as usize];
-        if controller.counts.terminal >= self.classes.limits.failures_per_controller {
+        if controller.tally.counts().terminal >= self.classes.limits.failures_per_controller {
             controller.totals.forgotten += 1;
             self.forget(key);
             return;

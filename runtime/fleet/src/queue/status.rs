@@ -165,8 +165,11 @@ impl Queue {
     #[must_use]
     pub fn key(&self, controller: ControllerId, request: &Request) -> Option<KeyStatus> {
         self.controller(controller)?;
-        let hash = self.hash(controller, &request.cluster, &request.key);
-        self.status(self.find(hash, controller.place, request)?)
+        let hash = self.hash(controller, request);
+        let lane = self
+            .classes
+            .find_lane(hash.lane, controller.place, &request.cluster)?;
+        self.status(self.keys.find(hash.key, lane, &request.key)?)
     }
 
     fn status(&self, place: u32) -> Option<KeyStatus> {
@@ -187,7 +190,9 @@ impl Queue {
         let state = match entry.state {
             State::Ready
                 if self.classes.clusters[of.cluster as usize].state != ClusterState::Ready
-                    || self.classes.controllers[of.controller as usize].held =>
+                    || self.classes.controllers[of.controller as usize]
+                        .share
+                        .barred =>
             {
                 KeyState::Held(since)
             }
@@ -217,28 +222,31 @@ impl Queue {
     #[must_use]
     pub fn counts(&self, controller: ControllerId) -> Counts {
         self.controller(controller)
-            .map(|of| of.counts)
+            .map(|of| of.tally.counts())
             .unwrap_or_default()
     }
 
     /// How many keys do what, over all controllers.
     #[must_use]
     pub fn total_counts(&self) -> Counts {
-        self.totals
+        self.tally.counts()
     }
 
     /// What has happened to a controller's keys since it was added.
     #[must_use]
     pub fn totals(&self, controller: ControllerId) -> Totals {
         self.controller(controller)
-            .map(|of| of.totals)
+            .map(|of| Totals {
+                adds: of.adds,
+                ..of.totals
+            })
             .unwrap_or_default()
     }
 
     /// Whether nothing is ready, running, in backoff or throttled; what waits for a time that was asked for does not count.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.totals.is_idle()
+        self.tally.counts().is_idle()
     }
 
     /// How many keys there are, terminal ones included.

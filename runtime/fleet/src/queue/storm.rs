@@ -6,6 +6,7 @@
 //! as there are places would have to run without a pause.
 
 use super::options::StormLimit;
+use std::hint::black_box;
 
 /// What a run counts.
 pub(super) const RUN: u32 = 1;
@@ -58,6 +59,11 @@ impl Storms {
     pub(super) fn set_limit(&mut self, limit: StormLimit) {
         self.interval = 1_000_000_000 / u64::from(limit.per_second.max(1));
         self.burst = self.interval * u64::from(limit.burst);
+    }
+
+    /// Loads what counting a key's runs will touch.
+    pub(super) fn warm(&self, hash: u32) {
+        black_box(self.sets[hash as usize % SETS].0[0].hash);
     }
 
     /// Counts `runs` of a key.

@@ -1,4 +1,4 @@
-//! Places of keys by hash. Entry point: [`Table`].
+//! Places of keys, and of lanes, by hash. Entry point: [`Table`].
 //!
 //! Open addressing with linear probing: a lookup touches one cache line, where a table that keeps its control bytes apart touches
 //! two. With a million keys that is what a lookup costs.
@@ -27,6 +27,12 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// All places, in no order.
+    pub(super) fn places(&self) -> impl Iterator<Item = u32> {
+        let places = self.slots.iter().map(|slot| slot.place);
+        places.filter(|place| *place != FREE)
     }
 
     /// The place with this hash that `is` the one.
@@ -141,6 +147,9 @@ mod tests {
                 );
                 assert_eq!(table.len(), naive.len());
             }
+            let mut places: Vec<u32> = table.places().collect();
+            places.sort_unstable();
+            assert!(places.iter().eq(naive.keys()));
         }
     }
 }

@@ -5,8 +5,9 @@
 //! parked, a controller in its tenant's while such a lane is there and its own limit allows, a tenant in the outermost one likewise:
 //! the walk from the top to a lane never goes wrong but at the gates of clusters.
 
+use super::class::Share;
 use super::gate::GateId;
-use super::heap::NOWHERE;
+use super::heap::{Heap, Places, Standing};
 use super::registry::Classes;
 
 impl Classes {
@@ -29,11 +30,28 @@ impl Classes {
         }
     }
 
-    fn next(&self) -> Option<u32> {
-        let (_, tenant) = self.order.first()?;
-        let (_, controller) = self.tenants[tenant as usize].controllers.first()?;
-        let (_, lane) = self.controllers[controller as usize].lanes.first()?;
+    /// The lane whose turn it is, if none of its gates is full.
+    pub(super) fn next(&self) -> Option<u32> {
+        let tenant = self.order.first()?.id();
+        let controller = self.tenants[tenant as usize].controllers.first()?.id();
+        let lane = self.controllers[controller as usize].lanes.first()?.id();
         Some(lane)
+    }
+
+    /// The lane whose turn it will be then, as far as can be told.
+    pub(super) fn next_but_one(&self) -> Option<u32> {
+        // The outermost class that has another beside it makes way for that one.
+        let mut made_way = false;
+        let mut after = |heap: &Heap| match heap.second() {
+            Some(second) if !made_way => {
+                made_way = true;
+                Some(second.id())
+            }
+            _ => heap.first().map(Standing::id),
+        };
+        let tenant = after(&self.order)?;
+        let controller = after(&self.tenants[tenant as usize].controllers)?;
+        after(&self.controllers[controller as usize].lanes)
     }
 
     fn full_gate(&self, lane: u32) -> Option<GateId> {
@@ -55,7 +73,7 @@ impl Classes {
             .share
             .begin_waiting(now, self.tenants[tenant].turn);
         self.tenants[tenant].share.begin_waiting(now, self.turn);
-        if !self.lanes[lane as usize].stalled {
+        if !self.lanes[lane as usize].share.barred {
             self.activate(lane);
         }
     }
@@ -78,7 +96,7 @@ impl Classes {
         self.tenants[tenant as usize].share.end_waiting(now);
         match self.lanes[lane as usize].parked.take() {
             Some((gate, key)) => drop(self.gates[gate as usize].parked.remove(&(key, lane))),
-            None if self.lanes[lane as usize].stalled => {}
+            None if self.lanes[lane as usize].share.barred => {}
             None => self.deactivate(lane),
         }
         gates.into_iter().for_each(|gate| self.settle_gate(gate));
@@ -143,75 +161,61 @@ impl Classes {
         controller
             .lanes
             .first()
-            .map_or(controller.turn, |((_, vtime), _)| {
-                controller.turn.min(vtime)
-            })
+            .map_or(controller.turn, |first| controller.turn.min(first.vtime()))
     }
 
     pub(super) fn activate(&mut self, lane: u32) {
         let active = &self.lanes[lane as usize];
-        let (controller, gates, order) = (active.controller, active.gates, active.order());
+        let (controller, gates, standing) =
+            (active.controller, active.gates, active.standing(lane));
         gates
             .into_iter()
             .for_each(|gate| self.gates[gate as usize].active += 1);
         self.controllers[controller as usize]
             .lanes
-            .push(order, lane, &mut self.lanes);
+            .push(standing, &mut self.lane_places);
         self.settle_controller(controller);
     }
 
     pub(super) fn deactivate(&mut self, lane: u32) {
         let active = &self.lanes[lane as usize];
-        let (controller, gates, place) = (active.controller, active.gates, active.share.place);
+        let (controller, gates) = (active.controller, active.gates);
         gates
             .into_iter()
             .for_each(|gate| self.gates[gate as usize].active -= 1);
         self.controllers[controller as usize]
             .lanes
-            .remove(place, &mut self.lanes);
+            .remove(lane, &mut self.lane_places);
         self.settle_controller(controller);
     }
 
-    fn reorder_lane(&mut self, lane: u32) {
-        let lane = &self.lanes[lane as usize];
-        let (controller, place, order) = (lane.controller, lane.share.place, lane.order());
-        if place == NOWHERE {
+    fn reorder_lane(&mut self, id: u32) {
+        let lane = &self.lanes[id as usize];
+        let turns = &mut self.controllers[lane.controller as usize].lanes;
+        let Some(earlier) = turns.standing(id, &self.lane_places) else {
             return;
-        }
-        let turns = &mut self.controllers[controller as usize].lanes;
-        let (best, vtime) = turns.key(place);
-        if best != order.0 || !lane.share.may_stay_under(vtime) {
-            turns.change(place, order, &mut self.lanes);
+        };
+        if earlier.priority() != lane.best || !lane.share.may_stay_under(earlier.vtime()) {
+            turns.change(lane.standing(id), &mut self.lane_places);
         }
     }
 
     /// Puts a controller where it belongs after anything that it depends on has changed.
     pub(super) fn settle_controller(&mut self, controller: u32) {
         let settled = &mut self.controllers[controller as usize];
-        let runnable = !settled.held
+        let runnable = !settled.share.barred
             && !settled.lanes.is_empty()
-            && ((settled.share.running - settled.aside) as usize)
-                < settled.options.concurrency.max(1);
+            && settled.share.running - settled.aside < settled.slots;
         let tenant = settled.tenant;
         let owner = &mut self.tenants[tenant as usize];
-        match (runnable, settled.share.place) {
-            (true, NOWHERE) => {
-                settled.share.rejoin(owner.turn);
-                let vtime = settled.share.vtime;
-                owner
-                    .controllers
-                    .push(vtime, controller, &mut self.controllers);
-            }
-            (true, place) if settled.share.may_stay_under(owner.controllers.key(place)) => {}
-            (true, place) => {
-                let vtime = settled.share.vtime;
-                owner
-                    .controllers
-                    .change(place, vtime, &mut self.controllers);
-            }
-            (false, NOWHERE) => {}
-            (false, place) => owner.controllers.remove(place, &mut self.controllers),
-        }
+        let places = &mut self.controller_places;
+        settled.share.settle(
+            controller,
+            runnable,
+            owner.turn,
+            &mut owner.controllers,
+            places,
+        );
         self.settle_tenant(tenant);
     }
 
@@ -219,23 +223,11 @@ impl Classes {
     pub(super) fn settle_tenant(&mut self, tenant: u32) {
         let settled = &mut self.tenants[tenant as usize];
         let runnable = !settled.controllers.is_empty()
-            && settled.options.concurrency.is_none_or(|limit| {
-                ((settled.share.running - settled.aside) as usize) < limit.max(1)
-            });
-        match (runnable, settled.share.place) {
-            (true, NOWHERE) => {
-                settled.share.rejoin(self.turn);
-                let vtime = settled.share.vtime;
-                self.order.push(vtime, tenant, &mut self.tenants);
-            }
-            (true, place) if settled.share.may_stay_under(self.order.key(place)) => {}
-            (true, place) => {
-                let vtime = settled.share.vtime;
-                self.order.change(place, vtime, &mut self.tenants);
-            }
-            (false, NOWHERE) => {}
-            (false, place) => self.order.remove(place, &mut self.tenants),
-        }
+            && settled.share.running - settled.aside < settled.slots;
+        let places = &mut self.tenant_places;
+        settled
+            .share
+            .settle(tenant, runnable, self.turn, &mut self.order, places);
     }
 
     /// Takes a lane out of the turns until there is room behind a gate.
@@ -305,6 +297,22 @@ impl Classes {
             self.slack.insert(gate);
         } else if !self.slack.is_empty() {
             self.slack.remove(&gate);
+        }
+    }
+}
+
+impl Share {
+    /// Has the class with this number stand in its parent's heap, or not. `turn` is the virtual time of those that stand there.
+    fn settle(&mut self, id: u32, runnable: bool, turn: u64, heap: &mut Heap, places: &mut Places) {
+        match heap.standing(id, places) {
+            None if runnable => {
+                self.rejoin(turn);
+                heap.push(Standing::new(0, self.vtime, id), places);
+            }
+            Some(earlier) if runnable && self.may_stay_under(earlier.vtime()) => {}
+            Some(_) if runnable => heap.change(Standing::new(0, self.vtime, id), places),
+            Some(_) => heap.remove(id, places),
+            None => {}
         }
     }
 }

@@ -195,7 +195,7 @@ impl Queue {
         let of = &mut self.classes.controllers[controller as usize];
         if of.alive
             && of.refused
-            && of.counts.held() <= self.classes.limits.keys_per_controller / 10 * 9
+            && of.tally.counts().held() <= self.classes.limits.keys_per_controller / 10 * 9
         {
             of.refused = false;
             let generation = of.generation;
@@ -207,7 +207,7 @@ impl Queue {
     }
 
     /// Counts a key as being, or no longer being, in its state.
-    pub(super) fn count(&mut self, key: u32, change: isize) {
+    pub(super) fn count(&mut self, key: u32, change: i32) {
         let Entry {
             state,
             lane,
@@ -215,23 +215,9 @@ impl Queue {
             ..
         } = *self.keys.entry(key);
         let controller = self.classes.lanes[lane as usize].controller as usize;
-        for counts in [
-            &mut self.totals,
-            &mut self.classes.controllers[controller].counts,
-        ] {
-            let count = match state {
-                State::Ready => &mut counts.ready,
-                State::Delayed => &mut counts.delayed,
-                State::Backoff => &mut counts.backoff,
-                State::Throttled => &mut counts.throttled,
-                State::Running => &mut counts.running,
-                State::Terminal => &mut counts.terminal,
-            };
-            *count = count.wrapping_add_signed(change);
-            if state == State::Ready && priority < 0 {
-                counts.ready_low = counts.ready_low.wrapping_add_signed(change);
-            }
-        }
+        self.tally.count(state, priority, change);
+        let of = &mut self.classes.controllers[controller];
+        of.tally.count(state, priority, change);
     }
 }
 
