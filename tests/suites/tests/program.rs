@@ -38,6 +38,8 @@ mod project;
 mod real;
 #[path = "program/reloading.rs"]
 mod reloading;
+#[path = "program/reloading_beside.rs"]
+mod reloading_beside;
 #[path = "program/roles.rs"]
 mod roles;
 #[path = "program/rollback.rs"]

@@ -204,3 +204,46 @@ async fn what_guests_use_is_told_and_forgotten_with_them() -> Result<()> {
     .await?;
     Ok(())
 }
+
+/// A tenant that bounds each of its reconcilers, with one that never returns and one that eats memory. Both ask for more.
+fn bounded(memory: &str, timeout: &str) -> Vec<String> {
+    let tenant = format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: team-b}}\n\
+         spec: {{limits: {{perReconciler: {{memory: {memory}, timeout: {timeout}}}}}}}\n"
+    );
+    let asking = |name: &str, of: &str| {
+        let document = reconciler(name, &guest(of)).replace("team-a", "team-b");
+        format!("{document}  limits: {{memory: 128Mi, timeout: 1h}}\n")
+    };
+    vec![
+        tenant,
+        asking("loops", "test-loop"),
+        asking("eats", "test-memory"),
+    ]
+}
+
+#[tokio::test]
+async fn no_reconciler_has_more_than_its_tenant_lets_each_have() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&bounded("8Mi", "700ms"))?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let maps = client_of(&project, "alpha").await?;
+    maps.ask("a", "world").await?;
+    let (_program, address) = start(&project).await?;
+    let http = Http { address };
+    let fails = async |name: &str, so: &str| {
+        eventually(SOON, so, || async {
+            let item = item(&http, "reconcilers", name).await?.unwrap_or_default();
+            let error = item["lastError"].as_str().unwrap_or_default().to_owned();
+            Ok(Seen::of(error, |error| error.contains(so)))
+        })
+        .await
+        .map(drop)
+    };
+    fails("loops", "no result within 700ms").await?;
+    fails("eats", "its memory limit of 8 MiB").await?;
+    // What the tenant's document says next is in effect for both, though theirs are as they were.
+    project.write_config(&bounded("16Mi", "900ms"))?;
+    fails("loops", "no result within 900ms").await?;
+    fails("eats", "its memory limit of 16 MiB").await
+}

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Event;
 use kube_client::api::{Api, ListParams};
 use serde_json::Value as Json;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -359,6 +360,109 @@ async fn each_process_tells_of_its_own_refusals_whether_it_leads_or_not() -> Res
         let by = &candidate.who.identity;
         let event = told(&hub, "Warning", REFUSAL, by, 1).await?;
         assert_eq!(event["reportingInstance"], *by);
+    }
+    Ok(())
+}
+
+/// The longest time between two of the next renewals of the lease, while probes are answered, and how long the longest of these took.
+async fn renewals(stage: &Stage, http: &Http) -> Result<(Duration, Duration)> {
+    const RENEWALS: usize = 12;
+    let times = || {
+        let entries = stage.witness.entries();
+        let leases = entries.iter().filter(|entry| entry.deed == Deed::Lease);
+        leases.map(|entry| entry.at).collect::<Vec<_>>()
+    };
+    let (from, slowest) = (times().len(), Cell::new(Duration::ZERO));
+    eventually(SOON, "renewals", || async {
+        for path in ["/livez", "/readyz"] {
+            let asked = Instant::now();
+            let (status, body) = http.get(path).await?;
+            assert_eq!(status, 200, "{path}: {body}");
+            slowest.set(slowest.get().max(asked.elapsed()));
+        }
+        Ok(Seen::of(times().len(), |now| *now >= from + RENEWALS))
+    })
+    .await?;
+    let times = times();
+    let gaps = times[from..].windows(2).map(|pair| pair[1] - pair[0]);
+    Ok((gaps.max().context("renewals")?, slowest.get()))
+}
+
+/// A tenant with a guest that never returns.
+fn looping(tenant: &str) -> String {
+    let document = reconciler(&format!("loops-{tenant}"), &guest("test-loop"));
+    let document = document.replace("tenant: team-a", &format!("tenant: {tenant}"));
+    format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: {tenant}}}\n{document}  limits: {{timeout: 60s}}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_renewed_in_time_while_tenants_compute_without_end() -> Result<()> {
+    let stage = Stage::new().await?;
+    let mut only = stage.candidate("only").await?;
+    only.leads().await?;
+    let http = Http {
+        address: only.address.clone(),
+    };
+    eventually(SOON, "readiness", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, _)| {
+            *status == 200
+        }))
+    })
+    .await?;
+    let idle = renewals(&stage, &http).await?;
+
+    let tenants = ["team-b", "team-c", "team-d"];
+    let mut documents = vec![
+        manager("local: {kubeconfig: ./hub.kubeconfig, context: hub}"),
+        reconciler("only", &guest("hello")),
+    ];
+    documents.extend(tenants.map(looping));
+    only.project.write_config(&documents)?;
+    let kubeconfig = only.project.path().join("clusters/fleet.kubeconfig");
+    let alpha = ConfigMaps::in_context(&kubeconfig, "alpha").await?;
+    // For each of them more calls than threads.
+    for at in 0..4 {
+        alpha.ask(&format!("m{at}"), "world").await?;
+    }
+    let computed = async || -> Result<Vec<f64>> {
+        let (_, body) = http.get("/api/v1/tenants").await?;
+        let answer: Json = serde_json::from_str(&body)?;
+        let items = answer["items"].as_array().cloned().unwrap_or_default();
+        let loops = items.iter().filter(|item| item["name"] != "team-a");
+        let used = loops.map(|item| item["usage"]["cpuSeconds"].as_f64());
+        Ok(used.map(Option::unwrap_or_default).collect())
+    };
+    let are_busy = |used: &Vec<f64>| used.len() == 3 && used.iter().all(|used| *used > 0.2);
+    let before = eventually(SOON, "loops of all tenants", || async {
+        Ok(Seen::of(computed().await?, are_busy))
+    })
+    .await?;
+    let began = Instant::now();
+    let busy = renewals(&stage, &http).await?;
+    let (took, after) = (began.elapsed().as_secs_f64(), computed().await?);
+    let used: f64 = after.iter().sum::<f64>() - before.iter().sum::<f64>();
+    assert!(
+        used > took / 4.0,
+        "the loops computed for {used} s of {took} s"
+    );
+    // Well before the renew deadline, which is two seconds; a loop that held a renewal up would hold it up for a minute.
+    let bound = |idle: Duration| 2 * idle + Duration::from_millis(500);
+    assert!(busy.0 <= bound(idle.0), "{:?}, idle {:?}", busy.0, idle.0);
+    assert!(busy.1 <= bound(idle.1), "{:?}, idle {:?}", busy.1, idle.1);
+    assert!(
+        only.metric().await?.is_some_and(|line| line.contains(" 1")),
+        "it leads"
+    );
+    let entries = stage.witness.entries();
+    let leases = entries.iter().filter(|entry| entry.deed == Deed::Lease);
+    for lease in leases {
+        assert_eq!(lease.who, only.who.identity);
+    }
+    // Who leads works meanwhile.
+    for at in 0..4 {
+        alpha.expect_greeted(&format!("m{at}")).await?;
     }
     Ok(())
 }

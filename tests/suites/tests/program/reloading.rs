@@ -47,7 +47,7 @@ fn hello() -> String {
 }
 
 /// Another tenant.
-const TEAM_B: &str =
+pub(crate) const TEAM_B: &str =
     "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {name: team-b}\n";
 
 impl Scene {

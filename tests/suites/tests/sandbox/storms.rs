@@ -13,7 +13,11 @@ use windlass_harness::eventually::Seen;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_reads_of_a_cache_in_one_run_end_at_its_limit() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage.guest("test-storm").config(json!({"live": false}));
+    let cast = stage
+        .guest("test-storm")
+        .config(json!({"live": false}))
+        // It is the number of calls that ends it, also where others compute beside it.
+        .limits(|limits| limits.timeout = Duration::from_secs(60));
     let failure = beside_a_neighbour(&stage, cast).await?;
     assert_eq!((failure.reason, failure.blame), ("error", Blame::Guest));
     assert!(
