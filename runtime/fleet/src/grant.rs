@@ -185,6 +185,18 @@ impl Grant {
         }
     }
 
+    /// What this grant and another one both allow: what is left of a grant where another takes its place that may be wider or narrower.
+    /// In the name of whom the other one says, or else of whom this one says. Equal to this one where the other takes nothing away.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let narrows = |layer: &&Layer| !self.layers.iter().any(|own| layer.covers(own));
+        let more = other.layers.iter().filter(narrows);
+        Self {
+            layers: self.layers.iter().chain(more).cloned().collect(),
+            identity: other.identity.clone().or_else(|| self.identity.clone()),
+        }
+    }
+
     /// The same, in somebody's name: what reaches a server, every write and every read that no cache answers, is then subject to what
     /// the server itself allows them. Reads from caches, and the watches that fill these, are not: the rules alone decide on them.
     #[must_use]
@@ -267,6 +279,12 @@ impl Grant {
 }
 
 impl Layer {
+    /// Whether it allows whatever another layer allows, as far as that can be told rule by rule.
+    fn covers(&self, other: &Self) -> bool {
+        let covered = |rule: &Rule| self.rules.iter().any(|own| own.includes(rule));
+        other.rules.iter().all(covered)
+    }
+
     fn namespaces(
         &self,
         cluster: &ClusterFacts<'_>,

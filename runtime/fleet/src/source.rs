@@ -147,6 +147,8 @@ pub struct ClusterSelection {
     pub names: Vec<NamePattern>,
     /// Labels that the provider's clusters must have. Default: none.
     pub selector: Option<LabelSelector>,
+    /// A further selection that must engage a cluster as well. Default: none.
+    pub within: Option<Box<ClusterSelection>>,
 }
 
 impl Default for ClusterSelection {
@@ -156,6 +158,7 @@ impl Default for ClusterSelection {
             provider: None,
             names: vec![NamePattern::any()],
             selector: None,
+            within: None,
         }
     }
 }
@@ -164,6 +167,11 @@ impl ClusterSelection {
     /// Whether a watch engages a cluster. The filters are about the provider's clusters; the local one ignores them.
     #[must_use]
     pub fn engages(&self, watch: WatchClusters, cluster: &Cluster, has_provider: bool) -> bool {
+        let within = |more: &Self| more.engages(watch, cluster, has_provider);
+        self.selects(watch, cluster, has_provider) && self.within.as_deref().is_none_or(within)
+    }
+
+    fn selects(&self, watch: WatchClusters, cluster: &Cluster, has_provider: bool) -> bool {
         let (local, provider) = match watch {
             WatchClusters::AsConfigured => (
                 self.local.unwrap_or(!has_provider),

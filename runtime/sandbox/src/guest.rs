@@ -1,8 +1,10 @@
 //! A guest: a revision with a tenant, a grant, a config and limits, which can be swapped for another while it runs. Entry point:
 //! [`Guest`].
 
+mod rights;
 mod status;
 
+pub use rights::Rights;
 pub use status::{GuestStatus, Reload};
 
 use crate::call::Around;
@@ -16,6 +18,7 @@ use crate::tenant::Tenant;
 use arc_swap::ArcSwap;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use status::{Counters, Now};
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +27,8 @@ use windlass_fleet::cluster::Fleet;
 use windlass_fleet::grant::ClusterFacts;
 use windlass_fleet::source::{Index, Mapper, Watch};
 use windlass_fleet::{
-    Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler, Request,
+    Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler,
+    Request, TenantName,
 };
 
 /// What a guest is given.
@@ -62,7 +66,18 @@ pub struct Guest {
     current: ArcSwap<Current>,
     /// Held while a revision is described and swapped in, so that two swaps do not cross.
     swapping: tokio::sync::Mutex<()>,
+    /// Held while another current one is put in place.
+    bounds: Mutex<Bounds>,
     counters: Counters,
+}
+
+/// What a guest was told last that it may still have.
+#[derive(Default)]
+struct Bounds {
+    /// How often it was told.
+    told: u64,
+    /// Within these.
+    within: Option<Rights>,
 }
 
 /// A revision in use, and what it was described under. Replaced as a whole.
@@ -72,6 +87,8 @@ struct Current {
     identity: Arc<Identity>,
     isolation: Isolation,
     description: Description,
+    /// What it was loaded with. What it has now may be less.
+    loaded: Rights,
 }
 
 impl Guest {
@@ -87,10 +104,12 @@ impl Guest {
         let history = History::default();
         let current = Current::prepare(sandbox, options, revision, history).await?;
         let counters = Counters::new(current.revision.digest());
+        current.take_effect();
         Ok(Arc::new(Self {
             sandbox: sandbox.clone(),
             current: ArcSwap::from_pointee(current),
             swapping: tokio::sync::Mutex::new(()),
+            bounds: Mutex::default(),
             counters,
         }))
     }
@@ -117,10 +136,16 @@ impl Guest {
         let _alone = self.swapping.lock().await;
         let history = self.current.load().identity.history.clone();
         let began = Instant::now();
+        let told = self.bounds.lock().told;
         match Current::prepare(&self.sandbox, options, revision, history).await {
             Ok(current) => {
                 let digest = current.revision.digest();
-                self.current.store(Arc::new(current));
+                let bounds = self.bounds.lock();
+                // Less may have been given meanwhile than when this began.
+                let late = bounds.within.as_ref().filter(|_| bounds.told != told);
+                let less = late.and_then(|rights| current.within(rights));
+                self.put(less.unwrap_or(current));
+                drop(bounds);
                 self.counters.loaded(digest, began.elapsed());
                 Ok(())
             }
@@ -129,6 +154,45 @@ impl Guest {
                 Err(error)
             }
         }
+    }
+
+    /// Has the revision in use go on within these rights: with what both they and those that it was loaded with allow. In effect at
+    /// once, for calls under way too as far as the grant goes, and until something else is loaded or other rights are told. Returns
+    /// whether anything has changed: then build the controller anew, from [`Self::rights`] and [`Self::controller_parts`].
+    pub fn keep_within(&self, rights: &Rights) -> bool {
+        let mut bounds = self.bounds.lock();
+        bounds.told += 1;
+        bounds.within = Some(rights.clone());
+        let next = self.current.load().within(rights);
+        let changes = next.is_some();
+        if let Some(next) = next {
+            self.put(next);
+        }
+        changes
+    }
+
+    fn put(&self, current: Current) {
+        current.take_effect();
+        self.current.store(Arc::new(current));
+    }
+
+    /// What it may touch and use now.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        self.current.load().rights()
+    }
+
+    /// Whether it has less than it was loaded with.
+    #[must_use]
+    pub fn is_kept_within_less(&self) -> bool {
+        let current = self.current.load();
+        current.rights() != current.loaded
+    }
+
+    /// Its owner.
+    #[must_use]
+    pub fn tenant(&self) -> TenantName {
+        self.current.load().identity.tenant.name().clone()
     }
 
     /// The watches, indexes and primary kind of the current revision.
@@ -202,20 +266,78 @@ impl Current {
             limits,
             isolation,
         } = options;
+        let loaded = Rights {
+            grant: grant.clone(),
+            limits: limits.clone(),
+            isolation,
+        };
         let code = Code::bind(sandbox, &revision, grant.opens_other_clusters())?;
         let code = code.isolated(isolation, &tenant);
         let identity = Identity::new(tenant, name, grant, config.into(), limits, history);
         let span = tracing::info_span!("describe", tenant = %identity.tenant.name(), reconciler = %identity.name);
         let described = tracing::Instrument::instrument(code.describe(identity.clone()), span);
         let description = described.await?;
-        description.check_granted(&identity.grant)?;
+        description.check_granted(&identity.given)?;
         Ok(Self {
             revision,
             code,
             identity,
             isolation,
             description,
+            loaded,
         })
+    }
+
+    fn rights(&self) -> Rights {
+        Rights {
+            grant: self.identity.given.clone(),
+            limits: self.identity.limits.clone(),
+            isolation: self.isolation,
+        }
+    }
+
+    /// The same within these rights; none where that is what it has.
+    fn within(&self, rights: &Rights) -> Option<Self> {
+        let less = self.loaded.and(rights);
+        if less == self.rights() {
+            return None;
+        }
+        let Rights {
+            grant,
+            limits,
+            isolation,
+        } = less;
+        let Identity {
+            tenant,
+            name,
+            config,
+            history,
+            ..
+        } = &*self.identity;
+        // What waits for another call knows more than it may now.
+        let code = self.code.anew(isolation, tenant);
+        let identity = Identity::new(
+            tenant.clone(),
+            name.clone(),
+            grant,
+            config.clone(),
+            limits,
+            history.clone(),
+        );
+        Some(Self {
+            revision: self.revision.clone(),
+            code,
+            identity,
+            isolation,
+            description: self.description.clone(),
+            loaded: self.loaded.clone(),
+        })
+    }
+
+    /// Has its grant bound the calls of those before it.
+    fn take_effect(&self) {
+        let latest = &self.identity.history.latest;
+        latest.store(Some(self.identity.given.clone()));
     }
 
     fn options(&self) -> GuestOptions {
@@ -223,7 +345,7 @@ impl Current {
         GuestOptions {
             tenant: identity.tenant.clone(),
             name: identity.name.clone(),
-            grant: identity.grant.clone(),
+            grant: identity.given.clone(),
             config: identity.config.to_string(),
             limits: identity.limits.clone(),
             isolation: self.isolation,
@@ -254,7 +376,7 @@ impl Mapper for Guest {
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
         async move {
             let current = self.current.load_full();
-            let client = cluster.client((*current.identity.grant).clone());
+            let client = cluster.client((*current.identity.given).clone());
             let around = Around {
                 cluster: cluster.clone(),
                 fleet: fleet.clone(),
@@ -268,8 +390,8 @@ impl Mapper for Guest {
             };
             let mut requests = outcome?;
             let asked = requests.len();
-            requests
-                .retain(|request| may_ask_for(&current.identity.grant, &cluster, &fleet, request));
+            let grant = current.identity.grant();
+            requests.retain(|request| may_ask_for(&grant, &cluster, &fleet, request));
             self.counters.requests_dropped(asked - requests.len());
             Ok(requests)
         }

@@ -5,6 +5,7 @@ use crate::journal::LogRate;
 use crate::limit::{Ledger, Limit};
 use crate::options::Limits;
 use crate::tenant::{Tenant, bucket};
+use arc_swap::ArcSwapOption;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -20,7 +21,8 @@ use windlass_fleet::{ApiCode, ControllerName, Grant};
 pub(crate) struct Identity {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) name: ControllerName,
-    pub(crate) grant: Arc<Grant>,
+    /// What it was given. Its calls under way may have less by now: [`Identity::grant`].
+    pub(crate) given: Arc<Grant>,
     /// JSON.
     pub(crate) config: Arc<str>,
     pub(crate) limits: Limits,
@@ -36,6 +38,8 @@ pub(crate) struct Identity {
 pub(crate) struct History {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) denials: Arc<Denials>,
+    /// What the guest may touch now, which bounds its calls of earlier configurations too. None: it is not in use yet.
+    pub(crate) latest: Arc<ArcSwapOption<Grant>>,
 }
 
 impl Identity {
@@ -53,13 +57,18 @@ impl Identity {
         Arc::new(Self {
             tenant,
             name,
-            grant,
+            given: grant,
             config,
             limits,
             history,
             requests,
             log,
         })
+    }
+
+    /// What it may touch: what it was given, as far as the guest is still granted it.
+    pub(crate) fn grant(&self) -> Arc<Grant> {
+        self.left_of(&self.given)
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {
@@ -174,6 +183,13 @@ fn too_many(field: &str, patience: Duration) -> ApiError {
 impl Warden for Identity {
     fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>> {
         self.enter(patience).boxed()
+    }
+
+    fn left_of(&self, grant: &Arc<Grant>) -> Arc<Grant> {
+        match &*self.history.latest.load() {
+            Some(latest) if !Arc::ptr_eq(latest, &self.given) => Arc::new(grant.and(latest)),
+            _ => grant.clone(),
+        }
     }
 
     fn denied(&self, missing: &Denied) {

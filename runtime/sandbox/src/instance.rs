@@ -105,6 +105,19 @@ impl Code {
         Self { shelf, ..self }
     }
 
+    /// The same code, with nothing of what its instances hold for later calls.
+    pub(crate) fn anew(&self, isolation: Isolation, tenant: &Tenant) -> Self {
+        let code = Self {
+            sandbox: self.sandbox.clone(),
+            pre: self.pre.clone(),
+            reconciler: self.reconciler.clone(),
+            mapper: self.mapper.clone(),
+            least: self.least,
+            shelf: None,
+        };
+        code.isolated(isolation, tenant)
+    }
+
     /// Instances that wait for another call.
     pub(crate) fn idle(&self) -> usize {
         self.shelf.as_ref().map_or(0, |shelf| shelf.len())
@@ -172,7 +185,7 @@ impl Code {
         context: Context,
     ) -> Result<Action, Failure> {
         let time = Time::until(deadline(identity.limits.timeout, context.deadline()));
-        let client = context.client(&identity.grant).under(identity.clone());
+        let client = context.client(&identity.given).under(identity.clone());
         let request = types::Request::from(&context.request);
         let session = self
             .session(&identity, Purpose::Reconcile(context), time)

@@ -1,7 +1,9 @@
 //! Documents and components into controllers. Entry points: [`Guests::controller`] and [`inspect`].
 
 use crate::engine;
-use crate::kinds::{Ceiling, Effective, Impersonate, ReconcilerSpec, RuleSpec, TenantSpec};
+use crate::kinds::{
+    Ceiling, Effective, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
+};
 use crate::output::Tone;
 use crate::roster::Roster;
 use anyhow::Result;
@@ -17,8 +19,8 @@ use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    CustomResource, Guest, GuestOptions, Inspection, Limits, LoadError, Options, Revision, Sandbox,
-    Source, Tenant,
+    CustomResource, Guest, GuestOptions, Inspection, Limits, LoadError, Options, Revision, Rights,
+    Sandbox, Source, Tenant,
 };
 
 /// How long people wait without a word.
@@ -66,6 +68,46 @@ impl Terms {
             limits: spec.limits.per_reconciler.clone(),
         }
     }
+}
+
+/// What a reconciler may have, by its document and its tenant's.
+pub(crate) struct Bounds {
+    /// Of its guest.
+    pub(crate) rights: Rights,
+    /// Calls at once. None: what the manager has for the kind.
+    pub(crate) concurrency: Option<usize>,
+}
+
+impl Bounds {
+    /// Those that these documents say. Where that cannot be told, it may do nothing.
+    pub(crate) fn of(spec: &ReconcilerSpec, terms: &Terms) -> Self {
+        let Effective {
+            limits,
+            concurrency,
+        } = spec.limits.under(&terms.limits);
+        let grant = grant(&spec.rules, terms).unwrap_or_else(|problem| {
+            tracing::error!(problem, "rules that cannot be read grant nothing");
+            Grant::none()
+        });
+        Self {
+            rights: Rights {
+                grant: Arc::new(grant),
+                limits,
+                isolation: spec.isolation.guests(),
+            },
+            concurrency,
+        }
+    }
+}
+
+/// A controller, in what its guest does not tell.
+pub(crate) struct Shape {
+    /// Where its watches engage.
+    pub(crate) selection: ClusterSelection,
+    /// Calls at once. None: what the manager has for the kind.
+    pub(crate) concurrency: Option<usize>,
+    /// How often everything is looked at though nothing has changed.
+    pub(crate) resync: Option<Interval>,
 }
 
 /// What a reconciler is made of.
@@ -170,33 +212,19 @@ impl Guests {
             limits,
             concurrency,
         } = spec.limits.under(&terms.limits);
-        let timeout = limits.timeout;
-        let options = self.options(name, spec, grant.clone(), limits)?;
-        let tenant = options.tenant.name().clone();
+        let options = self.options(name, spec, grant, limits)?;
         let guest = self.guest(name, options, revision).await?;
-        let parts = guest.controller_parts();
-        let controller_name = ControllerName::new(name).map_err(|error| error.to_string())?;
-        let mut builder = Controller::builder(controller_name)
-            .tenant(tenant)
-            .grant(grant)
-            .engage(selection(spec).map_err(|error| error.to_string())?)
-            .options(ControllerOptions {
-                concurrency,
-                timeout,
-                resync: spec.resync.map(|resync| resync.0),
-                ..ControllerOptions::default()
-            });
-        if let Some(primary) = parts.primary {
-            builder = builder.primary(primary);
-        }
-        for watch in parts.watches {
-            builder = builder.watch(watch);
-        }
-        for index in parts.indexes {
-            builder = builder.index(index);
-        }
-        let controller = builder.build(guest).map_err(|error| error.to_string())?;
-        Ok(controller)
+        let shape = Shape {
+            selection: selection(spec)?,
+            concurrency,
+            resync: spec.resync,
+        };
+        Ok(controller_of(guest, name, shape)?)
+    }
+
+    /// The guest that serves for a reconciler.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Guest>> {
+        self.roster.guest(name)
     }
 
     /// The largest component that is loaded, in bytes.
@@ -275,9 +303,8 @@ impl Guests {
         options: GuestOptions,
         revision: Revision,
     ) -> Result<Arc<Guest>, LoadError> {
-        let tenant = options.tenant.name().to_string();
         let there = self.roster.guest(name);
-        if let Some(guest) = there.filter(|guest| guest.status().tenant == tenant) {
+        if let Some(guest) = there.filter(|guest| guest.tenant() == *options.tenant.name()) {
             guest.reconfigure(options, revision).await?;
             return Ok(guest);
         }
@@ -285,6 +312,39 @@ impl Guests {
         self.roster.put(name, guest.clone());
         Ok(guest)
     }
+}
+
+/// The controller of a guest as it is now.
+///
+/// # Errors
+/// What is wrong with what it describes.
+pub(crate) fn controller_of(
+    guest: Arc<Guest>,
+    name: &str,
+    shape: Shape,
+) -> Result<Controller, String> {
+    let (parts, rights) = (guest.controller_parts(), guest.rights());
+    let name = ControllerName::new(name).map_err(|error| error.to_string())?;
+    let mut builder = Controller::builder(name)
+        .tenant(guest.tenant())
+        .grant(rights.grant)
+        .engage(shape.selection)
+        .options(ControllerOptions {
+            concurrency: shape.concurrency,
+            timeout: rights.limits.timeout,
+            resync: shape.resync.map(|resync| resync.0),
+            ..ControllerOptions::default()
+        });
+    if let Some(primary) = parts.primary {
+        builder = builder.primary(primary);
+    }
+    for watch in parts.watches {
+        builder = builder.watch(watch);
+    }
+    for index in parts.indexes {
+        builder = builder.index(index);
+    }
+    builder.build(guest).map_err(|error| error.to_string())
 }
 
 /// What a component needs and offers, asked with this `config` (JSON); with custom resources that are known to be served.
@@ -364,9 +424,10 @@ fn grant(rules: &[RuleSpec], terms: &Terms) -> Result<Grant, String> {
 }
 
 /// Where a reconciler's watches engage.
-fn selection(
-    spec: &ReconcilerSpec,
-) -> Result<ClusterSelection, windlass_fleet::selector::SelectorError> {
+///
+/// # Errors
+/// When the selector cannot be read, which a checked document excludes.
+pub(crate) fn selection(spec: &ReconcilerSpec) -> Result<ClusterSelection, String> {
     let clusters = &spec.clusters;
     Ok(ClusterSelection {
         local: clusters.local,
@@ -379,7 +440,9 @@ fn selection(
             .selector
             .as_deref()
             .map(LabelSelector::parse)
-            .transpose()?,
+            .transpose()
+            .map_err(|error| error.to_string())?,
+        within: None,
     })
 }
 

@@ -3,6 +3,7 @@
 //! Whatever cannot be brought in line keeps what ran before, and the board says why.
 
 mod failed;
+mod narrowing;
 mod pin;
 
 use crate::board::{Board, Entry};
@@ -14,6 +15,7 @@ use crate::reloads::{Reload, Reloads};
 use crate::rollback::Refusal;
 use crate::view::{RollbackReply, RollbackRequest};
 use failed::Failed;
+use narrowing::Narrowing;
 use pin::{Choice, Pin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -44,6 +46,10 @@ struct Slot {
     running: Option<Recipe>,
     /// The revision that served before the one that does. It is kept, compiled, to go back to.
     previous: Option<Digest>,
+    /// What is left to the controller of what it was loaded with.
+    narrowing: Narrowing,
+    /// Whether what runs has less than it was loaded with: rights were withdrawn, and its reload is refused or has not come yet.
+    has_less: bool,
     /// The roll back that is in effect.
     pin: Option<Pin>,
     /// What was tried last and failed; none: the guest could not even be read.
@@ -116,7 +122,7 @@ impl Reconcilers {
             let mut slot = self.slots.remove(name).unwrap_or_default();
             let served = slot.running.as_ref().map(Recipe::tenant);
             let outcome = slot.update(&mut self.guests, document, spec, terms).await;
-            let problem = outcome.as_ref().err().cloned();
+            let problem = outcome.as_ref().err().map(|problem| slot.told(problem));
             if let Some(before) = served {
                 let news = problem.is_some() && slot.problem != problem;
                 self.count(name, &before, &outcome, news);
@@ -224,7 +230,7 @@ impl Reconcilers {
                 Some(problem) if serves => tracing::error!(
                     reconciler = name,
                     problem,
-                    "the change is not in effect, what ran before goes on"
+                    "the change is not in effect, what ran before goes on with no more than it grants"
                 ),
                 Some(problem) => {
                     tracing::error!(reconciler = name, problem, "reconciler not started")
@@ -338,6 +344,7 @@ impl Slot {
                 let before = self.running.as_ref().map(|running| running.guest);
                 self.previous = before.filter(|before| *before != digest).or(self.previous);
                 (self.running, self.failed) = (Some(recipe), None);
+                (self.narrowing, self.has_less) = (Narrowing::default(), false);
                 Ok(changes)
             }
             Err(trouble) => Err(self.fail(Some(recipe), document, trouble)),

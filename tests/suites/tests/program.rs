@@ -40,6 +40,8 @@ mod real;
 mod reloading;
 #[path = "program/reloading_beside.rs"]
 mod reloading_beside;
+#[path = "program/rights.rs"]
+mod rights;
 #[path = "program/roles.rs"]
 mod roles;
 #[path = "program/rollback.rs"]

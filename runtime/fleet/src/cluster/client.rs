@@ -14,7 +14,7 @@ use super::fence::Fence;
 use super::scope::{CallScope, Caller};
 use super::warden::{Admission, Warden};
 use crate::api::{
-    ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
+    ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
 };
 use crate::grant::{ClusterFacts, Grant, Identity};
@@ -89,21 +89,34 @@ impl Client {
         self.scope.fence.as_ref()
     }
 
-    pub(in crate::cluster) fn identity(&self) -> Option<&Identity> {
-        self.grant.identity()
+    /// What it may touch now.
+    fn grant(&self) -> Arc<Grant> {
+        match &self.warden {
+            Some(warden) => warden.left_of(&self.grant),
+            None => self.grant.clone(),
+        }
     }
 
-    /// Leave for one call that goes to the server.
-    async fn admission(&self) -> Result<Option<Admission>, ApiError> {
+    pub(in crate::cluster) fn identity(&self) -> Option<Identity> {
+        self.grant().identity().cloned()
+    }
+
+    /// Leave for one call that goes to the server, which was held against this grant.
+    async fn admission(&self, checked: &Grant) -> Result<Option<Admission>, ApiError> {
         let Some(warden) = &self.warden else {
             return Ok(None);
         };
-        tokio::select! {
+        let admission = tokio::select! {
             biased;
-            admission = warden.admit(self.scope.time_left(WAIT)) => admission.map(Some),
-            () = self.scope.token.cancelled() => Err(super::scope::cancelled()),
-            () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
+            admission = warden.admit(self.scope.time_left(WAIT)) => admission?,
+            () = self.scope.token.cancelled() => return Err(super::scope::cancelled()),
+            () = self.cluster.token().cancelled() => return Err(self.cluster.gone()),
+        };
+        if *self.grant() != *checked {
+            let message = "what it may do was changed while the call waited for its turn";
+            return Err(ApiError::host(ApiCode::Cancelled, message));
         }
+        Ok(Some(admission))
     }
 
     fn facts(&self) -> ClusterFacts<'_> {

@@ -158,7 +158,7 @@ impl Writer {
         }
         let fence = client.fence().cloned();
         let scope = CallScope::of_run(caller.clone(), CancellationToken::new(), None, fence, None);
-        let grant = Grant::all().in_the_name_of(client.identity().cloned());
+        let grant = Grant::all().in_the_name_of(client.identity());
         let grant = Arc::new(grant);
         let writer = Client::new(cluster.clone(), grant, scope, true);
         let outcome = self.publish(&writer, &caller, event, own.as_deref()).await;

@@ -1,8 +1,9 @@
 //! Who answers for a caller: bounds its calls to servers, and is told what it was denied. Entry point: [`Warden`].
 
 use crate::api::ApiError;
-use crate::grant::Denied;
+use crate::grant::{Denied, Grant};
 use futures::future::BoxFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Leave for one call. Held until the server has answered.
@@ -20,6 +21,12 @@ pub trait Warden: Send + Sync {
     /// # Cancellation
     /// Dropping the future gives up its place.
     fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>>;
+
+    /// What is left now of the grant that a client was made with: rights may be withdrawn while it is in use. Asked before every call.
+    /// Default: all of it.
+    fn left_of(&self, grant: &Arc<Grant>) -> Arc<Grant> {
+        grant.clone()
+    }
 
     /// A call was denied for want of a rule. The caller is told as well.
     fn denied(&self, missing: &Denied);

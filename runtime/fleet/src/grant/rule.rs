@@ -122,6 +122,24 @@ impl Rule {
             .map_or(cluster.own, |clusters| clusters.matches(cluster))
     }
 
+    /// Whether it grants whatever another rule grants, as far as its lists tell: entry by entry, and for the same clusters.
+    pub(super) fn includes(&self, other: &Self) -> bool {
+        let all_of =
+            |own: &[Arc<str>], lists: &[Arc<str>]| lists.iter().all(|name| names(own, name));
+        let objects = self.resource_names.is_empty()
+            || !other.resource_names.is_empty()
+                && other
+                    .resource_names
+                    .iter()
+                    .all(|name| self.resource_names.contains(name));
+        objects
+            && all_of(&self.api_groups, &other.api_groups)
+            && all_of(&self.resources, &other.resources)
+            && all_of(&self.verbs, &other.verbs)
+            && all_of(&self.namespaces, &other.namespaces)
+            && self.clusters == other.clusters
+    }
+
     pub(super) fn names_group(&self, group: &str) -> bool {
         names(&self.api_groups, group)
     }

@@ -550,3 +550,98 @@ fn a_denial_prints_the_rule_that_is_missing() {
             .ends_with("verbs: [create], namespaces: [ns], clusters: {local: true}}")
     );
 }
+
+#[test]
+fn of_two_grants_what_both_allow_is_left() {
+    let world = World::new("alpha");
+    let grant = |texts: &[&str]| Grant::new(texts.iter().map(|text| rule_of(text)));
+    // One, the other, what is left, what is not.
+    type Case<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+    let cases: [Case<'_>; 5] = [
+        (
+            &["core pods get,list,patch *"],
+            &["core pods get *"],
+            &["get pods ns a"],
+            &["list pods ns -", "patch pods ns a"],
+        ),
+        // What the other one adds is not had.
+        (
+            &["core pods get x"],
+            &["core pods,secrets get,delete *"],
+            &["get pods x a"],
+            &["get pods y a", "get secrets x a", "delete pods x a"],
+        ),
+        (
+            &["core pods get x a,b"],
+            &["core pods get x b,c"],
+            &["get pods x b"],
+            &["get pods x a", "get pods x c"],
+        ),
+        // Names that only the other one bounds.
+        (
+            &["core pods get x"],
+            &["core pods get x a"],
+            &["get pods x a"],
+            &["get pods x b"],
+        ),
+        (&["* * * *"], &[], &[], &["get pods ns a"]),
+    ];
+    for (one, other, left, gone) in cases {
+        for both in [
+            grant(one).and(&grant(other)),
+            grant(other).and(&grant(one)),
+            grant(one).and(&Grant::all()).and(&grant(other)),
+            Grant::all()
+                .under(one.iter().map(|text| rule_of(text)))
+                .and(&grant(other)),
+        ] {
+            for text in left {
+                assert!(
+                    both.check(&asked(&world, text)).is_ok(),
+                    "{one:?} and {other:?}: {text}"
+                );
+            }
+            for text in gone {
+                assert!(
+                    both.check(&asked(&world, text)).is_err(),
+                    "{one:?} and {other:?}: {text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_grant_that_takes_nothing_away_leaves_another_as_it_is() {
+    let own = || Grant::new([rule("core pods get,list x"), rule("apps * * *")]);
+    for wider in [
+        own(),
+        Grant::all(),
+        Grant::new([rule(",apps * * *")]),
+        Grant::new([
+            rule("apps * * *"),
+            rule("core pods,secrets list,get,watch x,y"),
+        ]),
+    ] {
+        assert_eq!(own().and(&wider), own());
+    }
+    let named = |names: &str| Grant::new([rule_of(&format!("core pods get x {names}"))]);
+    assert_eq!(named("a").and(&named("a,b")), named("a"));
+    assert_ne!(named("a,b").and(&named("a")), named("a,b"));
+    assert_ne!(own().and(&own().under([])), own());
+    let elsewhere = Rule {
+        clusters: Some(ClusterRule::default()),
+        ..rule("* * * *")
+    };
+    assert_ne!(own().and(&Grant::new([elsewhere])), own());
+}
+
+#[test]
+fn of_two_names_that_calls_are_made_in_the_later_one_counts() {
+    let named = |name: &str| Grant::all().in_the_name_of(Identity::new(name, &[""; 0]).ok());
+    let name = |grant: &Grant| grant.identity().cloned();
+    assert_eq!(name(&named("a").and(&named("b"))), name(&named("b")));
+    assert_eq!(name(&Grant::all().and(&named("b"))), name(&named("b")));
+    // Without a name calls may do what the manager may.
+    assert_eq!(name(&named("a").and(&Grant::all())), name(&named("a")));
+}

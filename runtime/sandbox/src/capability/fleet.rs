@@ -109,7 +109,7 @@ impl Call {
 
     fn opens(&self, from: &Arc<Cluster>, cluster: &Arc<Cluster>) -> bool {
         let own = Arc::ptr_eq(cluster, from);
-        self.identity.grant.opens(&ClusterFacts {
+        self.identity.grant().opens(&ClusterFacts {
             name: cluster.name(),
             labels: cluster.labels(),
             own,
@@ -119,7 +119,7 @@ impl Call {
     /// A client for a cluster by name. One that no rule opens is denied whether it exists or not, in the same words.
     fn other(&self, name: &str) -> Result<Client, ApiError> {
         let context = self.reconciling()?;
-        let grant = &self.identity.grant;
+        let grant = &self.identity.grant();
         let Ok(known) = ClusterName::new(name) else {
             return Err(self.denied(name));
         };

@@ -18,6 +18,7 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_fleet::TenantName;
+use windlass_fleet::controller::Controller;
 use windlass_fleet::queue::TenantOptions;
 
 /// What follows changes, and what it needs for that.
@@ -130,6 +131,10 @@ impl Reload {
         self.host
             .configuration
             .store(Arc::new(merged.configuration.clone()));
+        // First of all what is taken away: it does not wait for what is loaded.
+        for controller in self.reconcilers.withdraw(&merged.configuration) {
+            put(&self.host, controller);
+        }
         for change in self.reconcilers.changes(&merged.configuration).await {
             apply_change(&self.host, change).await;
         }
@@ -231,13 +236,9 @@ async fn apply_change(host: &Host, change: Change) {
     match change {
         Change::Put(controller) => {
             let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
-            if let Err(error) = manager.put_controller(*controller) {
-                tracing::warn!(reconciler = %name, %error, "the change came too late");
-                return;
+            if put(host, *controller) {
+                tracing::info!(%tenant, reconciler = %name, "reconciler changed");
             }
-            // Other code or configuration may mean something else for every object.
-            manager.resync(&tenant, &name);
-            tracing::info!(%tenant, reconciler = %name, "reconciler changed");
         }
         Change::Move(tenant, name) => {
             manager.remove_controller(&tenant, &name).await;
@@ -251,6 +252,19 @@ async fn apply_change(host: &Host, change: Change) {
             });
         }
     }
+}
+
+/// Puts a controller in the place of the one before it. Returns whether it is there.
+fn put(host: &Host, controller: Controller) -> bool {
+    let manager = &host.manager;
+    let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
+    if let Err(error) = manager.put_controller(controller) {
+        tracing::warn!(reconciler = %name, %error, "the change came too late");
+        return false;
+    }
+    // Other code, configuration or rights may mean something else for every object.
+    manager.resync(&tenant, &name);
+    true
 }
 
 /// Takes a controller out: what runs may take as long as a drain to end, and other changes do not wait for that. The controller is

@@ -151,8 +151,8 @@ async fn a_refused_reload_is_an_event_in_the_local_cluster_and_so_is_its_end() -
     told(&scene.hub, "Normal", "in effect", "", 2).await?;
 
     // Configuration that the guest cannot live with, and a document that is none.
-    scene.configure(&hello().replace("  config:", "  limits: {memory: 1Mi}\n  config:"))?;
-    told(&scene.hub, "Warning", "its memory limit of 1 MiB", "", 1).await?;
+    scene.configure(&hello().replace("greeting: hello", "greeting: [hello]"))?;
+    told(&scene.hub, "Warning", "the guest refuses to start", "", 1).await?;
     scene.configure(&hello().replace("  config:", "  confg:"))?;
     told(&scene.hub, "Warning", "did you mean \"config\"?", "", 1).await?;
     scene.serves("d", "FROM").await?;

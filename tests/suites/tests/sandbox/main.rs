@@ -24,6 +24,7 @@ mod logs;
 mod mapping;
 mod neighbour;
 mod reuse;
+mod rights;
 mod shares;
 mod sharing;
 mod storms;

@@ -161,8 +161,9 @@ impl Client {
 
     /// A live read.
     pub(super) async fn call(&self, target: &Target, call: Call) -> Result<Json, ApiError> {
-        let call = call.in_the_name_of(self.grant.identity());
-        let _admission = self.admission().await?;
+        let grant = self.grant();
+        let call = call.in_the_name_of(grant.identity());
+        let _admission = self.admission(&grant).await?;
         let connection = &target.backend.connection;
         let limit = connection.options().call_timeout;
         let answer = self

@@ -23,10 +23,11 @@ impl Client {
     pub(super) async fn target(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
         self.scope.check()?;
         check_kind(kind)?;
-        if !self.grant.names_group(&kind.group) {
+        let grant = self.grant();
+        if !grant.names_group(&kind.group) {
             let plural = format!("{}s", kind.kind.to_lowercase());
             let access = self.access(&kind.group, &plural, None, Verb::Get, None, None);
-            return match self.grant.check(&access) {
+            return match grant.check(&access) {
                 Err(missing) => Err(self.denied(&missing)),
                 Ok(()) => Err(ApiError::host(
                     ApiCode::Denied,
@@ -104,7 +105,7 @@ impl Client {
             namespace,
             name,
         );
-        self.grant
+        self.grant()
             .check(&access)
             .map_err(|missing| self.denied(&missing))
     }
@@ -132,7 +133,7 @@ impl Client {
         } else {
             None
         };
-        self.grant
+        self.grant()
             .check(&self.access(
                 &resource.kind.group,
                 &resource.plural,
@@ -152,7 +153,7 @@ impl Client {
         name: Option<&str>,
     ) -> Namespaces {
         let (group, plural) = (&resource.kind.group, &resource.plural);
-        self.grant
+        self.grant()
             .namespaces(&self.facts(), group, plural, verb, name)
     }
 }

@@ -338,8 +338,9 @@ impl Client {
 
     /// Sends a write and takes its outcome into the caches.
     async fn write(&self, target: &Target, call: Call, leaves: Leaves) -> Result<Json, ApiError> {
-        let call = call.in_the_name_of(self.grant.identity());
-        let admission = self.admission().await?;
+        let grant = self.grant();
+        let call = call.in_the_name_of(grant.identity());
+        let admission = self.admission(&grant).await?;
         // Taken before the check: a run that ends meanwhile waits for this write, or is over and the check says so.
         let _under_way = self.scope.writes.token();
         self.scope.check()?;
