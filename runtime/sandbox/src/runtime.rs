@@ -1,6 +1,7 @@
 //! The threads that guests run on, apart from those of watches, transport, leases and admin, so that busy guests never delay
 //! these. Entry point: [`GuestRuntime`].
 
+use crate::share::Aside;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// How much a thread stands back behind the others of this process where processors are short.
@@ -8,6 +9,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 pub(crate) enum Standing {
     /// Guests': the others compute little, and what they do is waited for by every guest.
     Guest,
+    /// A compiler's, which computes for seconds, for one guest.
+    Compiler,
     /// Of what only those wait for who made it necessary: it has a processor while nobody else wants it.
     Last,
 }
@@ -18,6 +21,7 @@ impl Standing {
     fn nice(self) -> i32 {
         match self {
             Self::Guest => 5,
+            Self::Compiler => 10,
             Self::Last => 15,
         }
     }
@@ -41,7 +45,11 @@ impl GuestRuntime {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.unwrap_or_else(all_but_one).max(1))
             .thread_name("windlass-guest")
-            .on_thread_start(|| stand_back(Standing::Guest))
+            .on_thread_start(|| {
+                stand_back(Standing::Guest);
+                Aside::begin();
+            })
+            .on_thread_park(Aside::rest)
             // A guest computes for a millisecond between two looks: by the defaults a new call would wait for dozens of them.
             .global_queue_interval(1)
             .event_interval(4)

@@ -4,13 +4,14 @@
 //! guests have threads, so that a tenant with many calls has no more of them in the runtime's queue than one with few: who comes
 //! next is decided here, by what each tenant has used beside its weight.
 
+mod aside;
 mod turns;
 mod woken;
 
 use crate::identity::Identity;
 use crate::tenant::Tenant;
+pub(crate) use aside::Aside;
 use parking_lot::Mutex;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -22,9 +23,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// How often one who might compute lets others ask first, for each turn: some may come while others ask.
 const COURTESY: u8 = 3;
-
-/// How often a thread that guests compute on lets the threads come first that the system has made wait for it.
-const ASIDE: Duration = Duration::from_micros(200);
 
 /// The threads that guests compute on.
 pub(crate) struct Processors {
@@ -146,8 +144,8 @@ impl Turn {
     }
 
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
-        stand_aside();
         let now = Instant::now();
+        Aside::look(now);
         let since = match self.state {
             State::Waiting { since, .. } => since,
             State::Idle | State::Computing { .. } => now,
@@ -243,21 +241,6 @@ fn claim(tenant: &Tenant, first: bool) -> Claim<'_> {
         weight: tenant.weight(),
         cap: tenant.processors(),
         first,
-    }
-}
-
-/// Lets the threads of watches, transport and leases come first that the system has put behind this one.
-///
-/// Linux may have a thread that is woken wait on the processor of the one that woke it while another processor is idle, and does not
-/// interrupt what computes there before its slice of some milliseconds is over, whatever its priority.
-fn stand_aside() {
-    thread_local! {
-        static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
-    }
-    let now = Instant::now();
-    if LAST.get().is_none_or(|last| now - last >= ASIDE) {
-        std::thread::yield_now();
-        LAST.set(Some(now));
     }
 }
 

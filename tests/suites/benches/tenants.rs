@@ -10,6 +10,9 @@
 //! within one run. What needs a guest in JavaScript is left out, and said to be, where there is no npm to build it.
 
 mod compiler;
+#[allow(dead_code, reason = "tests use more of it")]
+#[path = "../tests/sandbox/graft.rs"]
+mod graft;
 mod latency;
 mod rig;
 mod until;

@@ -2,6 +2,7 @@
 
 use super::chain;
 use crate::engine;
+use crate::runtime::{Standing, stand_back};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ pub(super) const REFUSED: u8 = 3;
 /// The process may end with a signal where a limit is met.
 #[must_use]
 pub fn compile(memory: u64, seconds: u64) -> ExitCode {
+    stand_back(Standing::Compiler); // before it starts threads, which stand as the one that starts them
     match limit(memory, seconds).and_then(|()| answer()) {
         Ok(code) => code,
         Err(error) => {

@@ -3,6 +3,7 @@
 use super::CompileError;
 use super::child::REFUSED;
 use crate::options::CompilerProcess;
+use crate::runtime::all_but_one;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,6 +38,8 @@ pub(super) async fn run(
         .args([process.memory.to_string(), process.seconds().to_string()])
         // Nothing of the host is the compiler's business.
         .env_clear()
+        // A processor is left to what goes on meanwhile.
+        .env("RAYON_NUM_THREADS", all_but_one().to_string())
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

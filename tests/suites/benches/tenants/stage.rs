@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,16 +25,17 @@ use windlass_sandbox::{
 pub(crate) const NO_NPM: &str = "not run: it needs npm";
 
 /// An engine, and the threads that its guests run on.
+#[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) sandbox: Sandbox,
-    runtime: GuestRuntime,
+    runtime: Arc<GuestRuntime>,
 }
 
 impl Stage {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             sandbox: Sandbox::new(Options::default())?,
-            runtime: GuestRuntime::new(None)?,
+            runtime: Arc::new(GuestRuntime::new(None)?),
         })
     }
 
@@ -55,20 +56,32 @@ impl Stage {
     pub(crate) async fn disguised(&self, component: PathBuf, as_what: u8) -> Result<Revision> {
         let mut bytes = std::fs::read(component)?;
         bytes.extend([0, 3, 1, b'v', as_what]);
-        let source = Source::Bytes {
-            name: "disguised".into(),
-            bytes,
-        };
-        Ok(self.sandbox.load(source).await?)
+        self.made("disguised", bytes).await
+    }
+
+    /// A revision of a component that is in no file.
+    pub(crate) async fn made(&self, name: &str, bytes: Vec<u8>) -> Result<Revision> {
+        let name = name.to_owned();
+        Ok(self.sandbox.load(Source::Bytes { name, bytes }).await?)
     }
 
     /// A guest that may do everything.
     pub(crate) async fn guest(&self, revision: Revision, setup: Setup<'_>) -> Result<Arc<Guest>> {
+        self.granted(Grant::all(), revision, setup).await
+    }
+
+    /// A guest that may do what it is granted.
+    pub(crate) async fn granted(
+        &self,
+        grant: Grant,
+        revision: Revision,
+        setup: Setup<'_>,
+    ) -> Result<Arc<Guest>> {
         let tenant = TenantName::new(setup.tenant)?;
         let options = GuestOptions {
             tenant: Tenant::new(tenant, &TenantLimits::default()),
             name: ControllerName::new("guest")?,
-            grant: Arc::new(Grant::all()),
+            grant: Arc::new(grant),
             config: setup.config.to_owned(),
             limits: setup.limits,
             isolation: setup.isolation,
@@ -193,9 +206,10 @@ impl Reconciler for Watched {
 
 /// A guest that is called again and again for every key once it is let loose, whatever it does.
 pub(crate) struct Loose {
-    guest: Arc<Guest>,
+    pub(crate) guest: Arc<Guest>,
     pub(crate) on: AtomicBool,
-    pub(crate) calls: AtomicUsize,
+    /// How its calls ended: in a failure's reason, or `done`.
+    ended: Mutex<HashMap<&'static str, usize>>,
 }
 
 impl Loose {
@@ -203,7 +217,25 @@ impl Loose {
         Arc::new(Self {
             guest,
             on: AtomicBool::new(false),
-            calls: AtomicUsize::new(0),
+            ended: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn clear(&self) {
+        self.ended.lock().clear();
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.ended.lock().values().sum()
+    }
+
+    /// What most calls ended in, and what part of all that is.
+    pub(crate) fn ended_mostly(&self) -> (&'static str, f64) {
+        let ended = self.ended.lock();
+        let all: usize = ended.values().sum();
+        let most = ended.iter().max_by_key(|(_, count)| **count);
+        most.map_or(("nothing", 0.0), |(reason, count)| {
+            (*reason, *count as f64 / all as f64)
         })
     }
 }
@@ -214,8 +246,9 @@ impl Reconciler for Loose {
             if !self.on.load(Ordering::Relaxed) {
                 return Ok(Action::Done);
             }
-            let _ = self.guest.reconcile(context).await;
-            self.calls.fetch_add(1, Ordering::Relaxed);
+            let outcome = self.guest.reconcile(context).await;
+            let reason = outcome.map_or_else(|failure| failure.reason, |_| "done");
+            *self.ended.lock().entry(reason).or_default() += 1;
             Ok(Action::RequeueAfter(Duration::from_millis(100)))
         }
         .boxed()

@@ -236,3 +236,17 @@ fn function_names(names: &[u8]) -> Result<Vec<(usize, String)>> {
 fn entry(body: &[u8]) -> Vec<u8> {
     [&unsigned(body.len() + 2)[..], &[0], body, &[0x0b]].concat()
 }
+
+/// The guest `test-loop` with a table that it grows until it may not, and then traps.
+pub(crate) fn growing_table(test_loop: &[u8]) -> Result<Vec<u8>> {
+    let mut graft = Graft::of(test_loop)?;
+    let table = u8::try_from(graft.add_table(1)?)?;
+    let spin = graft.function("test_loop4spin")?;
+    // loop { if table.grow(null, 1000) == -1 { unreachable } }
+    let body = [
+        0x03, 0x40, 0xd0, 0x70, 0x41, 0xe8, 0x07, 0xfc, 0x0f, table, 0x41, 0x7f, 0x46, 0x04, 0x40,
+        0x00, 0x0b, 0x0c, 0, 0x0b, 0x00,
+    ];
+    graft.replace(spin, &body)?;
+    Ok(graft.finish())
+}

@@ -2,7 +2,7 @@
 //! do not offer.
 
 use crate::fixture::{DEADLINE, Stage, config_map};
-use crate::graft::{Graft, LOOP, TRAP, unsigned};
+use crate::graft::{Graft, LOOP, TRAP, growing_table, unsigned};
 use crate::neighbour::beside_a_neighbour;
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -66,24 +66,13 @@ async fn a_guest_that_starts_with_too_large_a_table_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// `test-loop` with a table that it grows until it may not, and then traps.
-fn growing_table() -> Result<Vec<u8>> {
-    let mut graft = graft("test-loop")?;
-    let table = u8::try_from(graft.add_table(1)?)?;
-    let spin = graft.function("test_loop4spin")?;
-    // loop { if table.grow(null, 1000) == -1 { unreachable } }
-    let body = [
-        0x03, 0x40, 0xd0, 0x70, 0x41, 0xe8, 0x07, 0xfc, 0x0f, table, 0x41, 0x7f, 0x46, 0x04, 0x40,
-        0x00, 0x0b, 0x0c, 0, 0x0b, 0x00,
-    ];
-    graft.replace(spin, &body)?;
-    Ok(graft.finish())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_grows_to_its_limit_and_no_further() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let growing = stage.grafted("growing-table", growing_table()?);
+    let growing = stage.grafted(
+        "growing-table",
+        growing_table(&std::fs::read(guest("test-loop"))?)?,
+    );
     let failure = beside_a_neighbour(&stage, growing).await?;
     assert_eq!((failure.reason, failure.blame), ("memory", Blame::Guest));
     assert!(
