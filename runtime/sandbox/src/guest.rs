@@ -5,7 +5,7 @@ mod rights;
 mod status;
 
 pub use rights::Rights;
-pub use status::{GuestStatus, Reload};
+pub use status::GuestStatus;
 
 use crate::call::Around;
 use crate::description::Description;
@@ -21,7 +21,6 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use status::{Counters, Now};
 use std::sync::Arc;
-use std::time::Instant;
 use windlass_fleet::api::Json;
 use windlass_fleet::cluster::Fleet;
 use windlass_fleet::grant::ClusterFacts;
@@ -103,14 +102,13 @@ impl Guest {
     ) -> Result<Arc<Self>, LoadError> {
         let history = History::default();
         let current = Current::prepare(sandbox, options, revision, history).await?;
-        let counters = Counters::new(current.revision.digest());
         current.take_effect();
         Ok(Arc::new(Self {
             sandbox: sandbox.clone(),
             current: ArcSwap::from_pointee(current),
             swapping: tokio::sync::Mutex::new(()),
             bounds: Mutex::default(),
-            counters,
+            counters: Counters::new(),
         }))
     }
 
@@ -118,7 +116,7 @@ impl Guest {
     /// the old one. Its watches may differ: build the controller anew from [`Self::controller_parts`].
     ///
     /// # Errors
-    /// [`LoadError`]: the last good revision keeps serving, and [`Self::status`] says why the new one does not.
+    /// [`LoadError`]: the last good revision keeps serving.
     pub async fn swap(&self, revision: Revision) -> Result<(), LoadError> {
         let options = self.current.load().options();
         self.reconfigure(options, revision).await
@@ -127,7 +125,7 @@ impl Guest {
     /// As [`Self::swap`], for a change of grant, config or limits as well. Tenant and name stay as they are.
     ///
     /// # Errors
-    /// [`LoadError`]: everything stays as it was, and [`Self::status`] says why.
+    /// [`LoadError`]: everything stays as it was.
     pub async fn reconfigure(
         &self,
         options: GuestOptions,
@@ -135,25 +133,16 @@ impl Guest {
     ) -> Result<(), LoadError> {
         let _alone = self.swapping.lock().await;
         let history = self.current.load().identity.history.clone();
-        let began = Instant::now();
         let told = self.bounds.lock().told;
-        match Current::prepare(&self.sandbox, options, revision, history).await {
-            Ok(current) => {
-                let digest = current.revision.digest();
-                let bounds = self.bounds.lock();
-                // Less may have been given meanwhile than when this began.
-                let late = bounds.within.as_ref().filter(|_| bounds.told != told);
-                let less = late.and_then(|rights| current.within(rights));
-                self.put(less.unwrap_or(current));
-                drop(bounds);
-                self.counters.loaded(digest, began.elapsed());
-                Ok(())
-            }
-            Err(error) => {
-                self.counters.refused(&error, began.elapsed());
-                Err(error)
-            }
-        }
+        let current = Current::prepare(&self.sandbox, options, revision, history).await?;
+        let bounds = self.bounds.lock();
+        // Less may have been given meanwhile than when this began.
+        let late = bounds.within.as_ref().filter(|_| bounds.told != told);
+        let less = late.and_then(|rights| current.within(rights));
+        self.put(less.unwrap_or(current));
+        drop(bounds);
+        self.counters.loaded();
+        Ok(())
     }
 
     /// Has the revision in use go on within these rights: with what both they and those that it was loaded with allow. In effect at

@@ -68,7 +68,7 @@ pub use compiler::compile;
 pub use description::DescriptionError;
 pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
-pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Reload, Rights};
+pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Rights};
 pub use inspection::Inspection;
 pub use kinds::CustomResource;
 pub use limit::limits;

@@ -1,17 +1,24 @@
-//! Metrics of guests and tenants: what they used, what they hit, what they were denied. Entry point: [`Accounts`].
+//! Metrics of guests and tenants: what they used, what they hit, what they were denied, what serves. Entry point: [`Accounts`].
 //!
 //! A reconciler's series go with it, as its counts do.
 
+use crate::board::{Board, Entry};
 use crate::roster::Roster;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use windlass_sandbox::{GuestStatus, Tenant};
 
 /// What a registry asks.
-pub(crate) struct Accounts(pub(crate) Arc<Roster>);
+pub(crate) struct Accounts {
+    /// What guests and tenants count.
+    pub(crate) roster: Arc<Roster>,
+    /// What became of the documents.
+    pub(crate) board: Arc<Board>,
+}
 
 impl fmt::Debug for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,7 +29,7 @@ impl fmt::Debug for Accounts {
 /// A family of a guest's or a tenant's: its name, its help, its kind, and how its value is read.
 type Family<T> = (&'static str, &'static str, MetricType, fn(&T) -> f64);
 
-const GUEST: [Family<GuestStatus>; 8] = [
+const GUEST: [Family<GuestStatus>; 7] = [
     (
         "windlass_guest_cpu_seconds",
         "Time that a reconciler's calls had a processor.",
@@ -65,12 +72,6 @@ const GUEST: [Family<GuestStatus>; 8] = [
         MetricType::Gauge,
         |guest| guest.loaded as f64,
     ),
-    (
-        "windlass_guest_reload_refused",
-        "1 while the newest revision or configuration that was offered is not in effect.",
-        MetricType::Gauge,
-        |guest| f64::from(u8::from(guest.refused.is_some())),
-    ),
 ];
 
 const TENANT: [Family<Tenant>; 3] = [
@@ -96,7 +97,7 @@ const TENANT: [Family<Tenant>; 3] = [
 
 impl Collector for Accounts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let guests = self.0.guests();
+        let guests = self.roster.guests();
         let guests: Vec<GuestStatus> = guests.iter().map(|guest| guest.status()).collect();
         for family in GUEST {
             let series = guests.iter().map(|guest| (of(guest), (family.3)(guest)));
@@ -112,7 +113,8 @@ impl Collector for Accounts {
         let help = "How often a reconciler's calls hit a limit.";
         let name = "windlass_guest_limit_hits";
         write(&mut encoder, name, help, MetricType::Counter, hits)?;
-        let tenants = self.0.tenants();
+        documents(&mut encoder, &self.board.entries())?;
+        let tenants = self.roster.tenants();
         for (name, help, kind, read) in TENANT {
             let series = tenants
                 .iter()
@@ -121,6 +123,33 @@ impl Collector for Accounts {
         }
         Ok(())
     }
+}
+
+/// What became of each Reconciler's document: as [`Board`] has it, which is what `/api/v1` shows as well.
+fn documents(
+    encoder: &mut DescriptorEncoder<'_>,
+    entries: &BTreeMap<String, Entry>,
+) -> fmt::Result {
+    let refused = entries.iter().map(|(name, entry)| {
+        let labels = [("tenant", entry.tenant.as_str()), ("reconciler", name)];
+        (labels, f64::from(u8::from(entry.problem.is_some())))
+    });
+    let help =
+        "1 while what a Reconciler's document and its guest's file ask for is not in effect.";
+    let name = "windlass_guest_reload_refused";
+    write(encoder, name, help, MetricType::Gauge, refused)?;
+    let serve = entries.iter().filter_map(|(name, entry)| {
+        let labels = [
+            ("tenant", entry.tenant.as_str()),
+            ("reconciler", name),
+            ("revision", entry.revision.as_deref()?),
+            ("previous", entry.previous.as_deref().unwrap_or_default()),
+        ];
+        Some((labels, 1.0))
+    });
+    let help = "The SHA-256 of the revision that serves, and of the one that can be gone back to.";
+    let name = "windlass_guest_info";
+    write(encoder, name, help, MetricType::Gauge, serve)
 }
 
 fn of(guest: &GuestStatus) -> [(&'static str, &str); 2] {

@@ -3,11 +3,12 @@
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 /// What became of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The tenant.
+    /// The tenant that it serves; where it does not, the one that the document names.
     pub(crate) tenant: String,
     /// Where the component is read.
     pub(crate) guest: PathBuf,
@@ -19,6 +20,17 @@ pub(crate) struct Entry {
     pub(crate) rolled_back: bool,
     /// Why what the document asks for now is not in effect; none when it is.
     pub(crate) problem: Option<String>,
+    /// The last change of it; none when what was started is what is asked for. It is in effect when there is no problem.
+    pub(crate) changed: Option<Changed>,
+}
+
+/// A change of a document or of its guest: taken, refused, or taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// When that was decided, by the wall clock, for people.
+    pub(crate) at: SystemTime,
+    /// How long it took to read, compile, link and describe what is new.
+    pub(crate) took: Duration,
 }
 
 /// The reconcilers by name. Shared between who changes them and who shows them.

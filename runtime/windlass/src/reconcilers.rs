@@ -6,7 +6,7 @@ mod failed;
 mod narrowing;
 mod pin;
 
-use crate::board::{Board, Entry};
+use crate::board::{Board, Changed, Entry};
 use crate::guest_build::{built, built_path};
 use crate::guests::{Digest, Guests, Order, Terms, Trouble};
 use crate::kinds::{Bytes, ReconcilerSpec};
@@ -20,7 +20,7 @@ use pin::{Choice, Pin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use tokio::io::AsyncReadExt;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::{ControllerName, TenantName};
@@ -56,6 +56,8 @@ struct Slot {
     failed: Option<Failed<Option<Recipe>>>,
     /// What is wrong now.
     problem: Option<String>,
+    /// The last change.
+    changed: Option<Changed>,
 }
 
 /// What the manager has to do.
@@ -121,14 +123,15 @@ impl Reconcilers {
             let terms = terms(configuration, spec);
             let mut slot = self.slots.remove(name).unwrap_or_default();
             let served = slot.running.as_ref().map(Recipe::tenant);
+            let began = Instant::now();
             let outcome = slot.update(&mut self.guests, document, spec, terms).await;
             let problem = outcome.as_ref().err().map(|problem| slot.told(problem));
-            if let Some(before) = served {
+            if let Some(before) = &served {
                 let news = problem.is_some() && slot.problem != problem;
-                self.count(name, &before, &outcome, news);
+                self.count(name, before, &outcome, news);
             }
-            if slot.problem != problem {
-                slot.problem = problem;
+            let is_new = outcome.as_ref().is_ok_and(|changes| !changes.is_empty());
+            if slot.settle(problem, is_new && served.is_some(), began) {
                 self.news.insert(name.clone());
             }
             self.board.set(name, slot.entry(document, spec));
@@ -165,9 +168,10 @@ impl Reconcilers {
         let terms = terms(configuration, spec);
         let guests = &mut self.guests;
         let outcome = slot.roll_back(guests, document, spec, terms, request);
+        let began = Instant::now();
         let outcome = outcome.await;
         if outcome.is_ok() {
-            slot.problem = None;
+            slot.settle(None, true, began);
             self.reloads.count(spec.tenant(), name, Reload::Taken);
         }
         self.board.set(name, slot.entry(document, spec));
@@ -351,6 +355,19 @@ impl Slot {
         }
     }
 
+    /// Notes what is wrong, if anything is. `replaced`: what ran before was changed. Returns whether what is wrong changed.
+    fn settle(&mut self, problem: Option<String>, replaced: bool, began: Instant) -> bool {
+        let is_news = self.problem != problem;
+        if is_news || replaced {
+            self.changed = Some(Changed {
+                at: SystemTime::now(),
+                took: began.elapsed(),
+            });
+        }
+        self.problem = problem;
+        is_news
+    }
+
     /// Notes that this was tried in vain, and says so.
     fn fail(&mut self, tried: Option<Recipe>, document: &Document, trouble: Trouble) -> String {
         let Trouble { problem, may_pass } = trouble;
@@ -411,12 +428,14 @@ impl Slot {
 
     fn entry(&self, document: &Document, spec: &ReconcilerSpec) -> Entry {
         Entry {
-            tenant: spec.tenant().to_owned(),
+            tenant: (self.running.as_ref())
+                .map_or_else(|| spec.tenant().to_owned(), Recipe::tenant),
             guest: document.resolve(&spec.guest.path),
             revision: self.running.as_ref().map(|recipe| recipe.guest.to_string()),
             previous: self.previous.map(|digest| digest.to_string()),
             rolled_back: self.pin.is_some(),
             problem: self.problem.clone(),
+            changed: self.changed,
         }
     }
 }

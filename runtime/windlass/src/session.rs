@@ -97,7 +97,10 @@ impl Prepared {
         manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
         let board = Arc::new(Board::default());
         let roster = Arc::new(Roster::default());
-        registry.register_collector(Box::new(Accounts(roster.clone())));
+        registry.register_collector(Box::new(Accounts {
+            roster: roster.clone(),
+            board: board.clone(),
+        }));
         let reloads = Reloads::default();
         reloads.register(&mut registry);
         let guests = Guests::new(&session.engine, roster.clone())?;

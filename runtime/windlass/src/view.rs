@@ -32,7 +32,7 @@ pub(crate) struct ClusterView {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReconcilerView {
-    /// Its tenant.
+    /// Its tenant; while it is refused to another, the one that it serves.
     pub(crate) tenant: String,
     /// Its name.
     pub(crate) name: String,
@@ -81,7 +81,7 @@ pub(crate) struct ReconcilerView {
     /// For how long the revision and configuration that serve have.
     #[serde(default)]
     pub(crate) serves_seconds: u64,
-    /// How the last reload went; none if there was none.
+    /// How the last change of its document or guest went; none when it is as it was started.
     #[serde(default)]
     pub(crate) reload: Option<ReloadView>,
 }
@@ -267,15 +267,15 @@ impl UsageView {
     }
 }
 
-/// How the last reload of a reconciler went.
+/// How the last change of a reconciler's document or guest went.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReloadView {
     /// How long ago.
     pub(crate) ago_seconds: u64,
-    /// How long the guest took to be linked and to describe itself.
+    /// How long it took to read, compile, link and describe what is new.
     pub(crate) took_seconds: f64,
-    /// Whether it took effect.
+    /// Whether what is asked for now is in effect; `problem` says why not. What was refused and taken back is.
     pub(crate) in_effect: bool,
 }
 

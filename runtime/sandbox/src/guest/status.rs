@@ -1,13 +1,12 @@
 //! What a guest did, counted. Entry points: [`GuestStatus`] and [`Counters`].
 
 use crate::description::Description;
-use crate::digest::Digest;
 use crate::identity::Identity;
-use crate::revision::{LoadError, Revision};
+use crate::revision::Revision;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use windlass_fleet::{Action, Failure};
 
 /// A guest as status pages show it.
@@ -25,8 +24,6 @@ pub struct GuestStatus {
     pub size: usize,
     /// Since when it is in use, in seconds since the epoch.
     pub loaded: u64,
-    /// Why the last revision or configuration that was offered is not in use; `None` if it is.
-    pub refused: Option<String>,
     /// Calls of `reconcile`.
     pub calls: u64,
     /// Failures by reason: `error` (the guest's own), `trap`, `timeout`, `memory`, `stack`, `handle`, `host-call`, `capacity`.
@@ -50,21 +47,6 @@ pub struct GuestStatus {
     pub missing_rules: Vec<String>,
     /// Requests of its mapper for clusters that it is not granted.
     pub requests_dropped: u64,
-    /// The revision before the one in use; `None` if there was none.
-    pub previous_digest: Option<String>,
-    /// The last time that a revision or a configuration was offered to it while it ran; `None` if that never was.
-    pub reload: Option<Reload>,
-}
-
-/// How a reload went.
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct Reload {
-    /// When, in seconds since the epoch.
-    pub at: u64,
-    /// How long it took to link and describe, in seconds.
-    pub seconds: f64,
-    /// Whether it took effect.
-    pub in_effect: bool,
 }
 
 /// What a guest is now.
@@ -82,31 +64,17 @@ pub(super) struct Counters {
     requests_dropped: AtomicU64,
     /// Keys are the reasons of failures, a closed set.
     failures: Mutex<BTreeMap<&'static str, u64>>,
-    load: Mutex<Load>,
-}
-
-#[derive(Debug)]
-struct Load {
-    digest: Digest,
-    previous: Option<Digest>,
-    since: SystemTime,
-    refused: Option<String>,
-    reload: Option<Reload>,
+    /// When the revision and configuration in use came into use, by the wall clock.
+    loaded: Mutex<SystemTime>,
 }
 
 impl Counters {
-    pub(super) fn new(digest: Digest) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             calls: AtomicU64::new(0),
             requests_dropped: AtomicU64::new(0),
             failures: Mutex::default(),
-            load: Mutex::new(Load {
-                digest,
-                previous: None,
-                since: SystemTime::now(),
-                refused: None,
-                reload: None,
-            }),
+            loaded: Mutex::new(SystemTime::now()),
         }
     }
 
@@ -129,42 +97,20 @@ impl Counters {
     }
 
     /// A revision is in use, perhaps the same with another configuration.
-    pub(super) fn loaded(&self, digest: Digest, took: Duration) {
-        let mut load = self.load.lock();
-        if digest != load.digest {
-            load.previous = Some(load.digest);
-            load.digest = digest;
-        }
-        load.since = SystemTime::now();
-        load.refused = None;
-        load.reload = Some(Reload::now(took, true));
-    }
-
-    pub(super) fn refused(&self, error: &LoadError, took: Duration) {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        let mut load = self.load.lock();
-        load.refused = Some(text);
-        load.reload = Some(Reload::now(took, false));
+    pub(super) fn loaded(&self) {
+        *self.loaded.lock() = SystemTime::now();
     }
 
     pub(super) fn status(&self, now: &Now<'_>) -> GuestStatus {
         let identity = now.identity;
         let (ledger, denials) = (identity.ledger(), &identity.history.denials);
-        let load = self.load.lock();
         GuestStatus {
             tenant: identity.tenant.name().to_string(),
             name: identity.name.to_string(),
             title: now.description.title.clone(),
             digest: now.revision.digest().to_string(),
             size: now.revision.size(),
-            loaded: seconds(load.since),
-            refused: load.refused.clone(),
+            loaded: seconds(*self.loaded.lock()),
             calls: self.calls.load(Ordering::Relaxed),
             failures: self.failures.lock().clone(),
             limit_hits: ledger.hits(),
@@ -176,18 +122,6 @@ impl Counters {
             denials: denials.count(),
             missing_rules: denials.rules(),
             requests_dropped: self.requests_dropped.load(Ordering::Relaxed),
-            previous_digest: load.previous.map(|digest| digest.to_string()),
-            reload: load.reload.clone(),
-        }
-    }
-}
-
-impl Reload {
-    fn now(took: Duration, in_effect: bool) -> Self {
-        Self {
-            at: seconds(SystemTime::now()),
-            seconds: took.as_secs_f64(),
-            in_effect,
         }
     }
 }

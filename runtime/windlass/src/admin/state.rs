@@ -109,6 +109,11 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
             previous: entry.previous.unwrap_or_default(),
             rolled_back: entry.rolled_back,
             guest: entry.guest.display().to_string(),
+            reload: entry.changed.map(|changed| ReloadView {
+                ago_seconds: now().saturating_sub(since_epoch(changed.at)),
+                took_seconds: changed.took.as_secs_f64(),
+                in_effect: entry.problem.is_none(),
+            }),
             problem: entry.problem.unwrap_or_default(),
             tenant: entry.tenant,
             ..ReconcilerView::default()
@@ -150,16 +155,15 @@ fn show_guest(view: &mut ReconcilerView, status: GuestStatus) {
     };
     view.missing_rules = status.missing_rules;
     view.serves_seconds = now().saturating_sub(status.loaded);
-    view.reload = status.reload.map(|reload| ReloadView {
-        ago_seconds: now().saturating_sub(reload.at),
-        took_seconds: reload.seconds,
-        in_effect: reload.in_effect,
-    });
 }
 
 /// By the wall clock, for people: in seconds since the epoch.
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch(SystemTime::now())
+}
+
+fn since_epoch(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_secs()
 }
 

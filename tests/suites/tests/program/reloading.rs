@@ -2,7 +2,7 @@
 
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, ask, client_of, fleet, start};
+use crate::running::{Http, SOON, ask, client_of, fleet, start, table};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value as Json;
 use std::fs::{self, OpenOptions};
@@ -41,6 +41,8 @@ struct Scene {
 }
 
 const FILE: &str = "hello.wasm";
+/// The first labels of its metrics.
+const OF_HELLO: &str = "{tenant=\"team-a\",reconciler=\"hello\"";
 
 fn hello() -> String {
     reconciler("hello", FILE.as_ref())
@@ -99,13 +101,41 @@ impl Scene {
 
     /// How many reloads ended so.
     async fn reloads(&self, result: &str) -> Result<u64> {
+        let series = format!("windlass_guest_reloads_total{OF_HELLO},result=\"{result}\"}}");
+        let told = self.http().series(&series).await?;
+        Ok(told.first().map_or(0, |(_, count)| *count as u64))
+    }
+
+    fn http(&self) -> Http {
         let address = self.address.clone();
-        let (_, metrics) = Http { address }.get("/metrics").await?;
-        let series = format!(
-            "windlass_guest_reloads_total{{tenant=\"team-a\",reconciler=\"hello\",result=\"{result}\"}} "
-        );
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&series));
-        Ok(line.map_or(Ok(0), str::parse)?)
+        Http { address }
+    }
+
+    /// Waits until metric, answer and table say alike whether what is asked for is in effect, and returns the answer.
+    async fn told(&self, in_effect: bool) -> Result<Json> {
+        let metric = format!("windlass_guest_reload_refused{OF_HELLO}}}");
+        let expected = vec![(String::new(), if in_effect { 0.0 } else { 1.0 })];
+        eventually(SOON, &format!("{metric} to be {expected:?}"), || async {
+            let told = self.http().series(&metric).await?;
+            Ok(Seen::of(told, |told| *told == expected))
+        })
+        .await?;
+        let status = self.status().await?;
+        assert_eq!(status["problem"] == "", in_effect, "{status}");
+        assert_eq!(status["reload"]["inEffect"], in_effect, "{status}");
+        let wide = ["get", "reconcilers", "-o", "wide"];
+        let row = &table(&self.project, &self.address, &wide).await?[0];
+        assert_eq!(row["STATE"], if in_effect { "Serves" } else { "Stale" });
+        assert!(row["RELOAD"].ends_with(" ago"), "{row:?}");
+        assert_eq!(row["RELOAD"].starts_with("refused "), !in_effect, "{row:?}");
+        assert_eq!(row["PROBLEM"] == "-", in_effect, "{row:?}");
+        Ok(status)
+    }
+
+    /// The labels that follow those of the reconciler in each series of what serves.
+    async fn revisions(&self) -> Result<Vec<(String, f64)>> {
+        let beginning = format!("windlass_guest_info{OF_HELLO},");
+        self.http().series(&beginning).await
     }
 }
 
@@ -173,6 +203,98 @@ async fn half_a_file_is_refused_and_the_whole_one_is_taken_once_it_is_there() ->
         (&Json::from(""), true)
     );
     assert_eq!(scene.reloads("taken").await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_alike_everywhere_until_it_is_gone() -> Result<()> {
+    let scene = Scene::start().await?;
+    let served = fs::read(guest("hello"))?;
+    let noise: Vec<u8> = (0..20_000_u32).map(|at| ((at * at) >> 7) as u8).collect();
+    let refused = [
+        (&served[..served.len() / 2], "ends in the middle"),
+        (&noise, "hello.wasm"),
+        // It is compiled and linked, and cannot describe itself with this configuration.
+        (
+            &fs::read(guest("test-describe"))?,
+            "the guest refuses to start",
+        ),
+    ];
+    for (content, why) in refused {
+        replace(&scene.file(), content)?;
+        let status = scene.told(false).await?;
+        let problem = status["problem"].as_str().unwrap_or_default();
+        assert!(problem.contains(why), "{why:?} in {problem}");
+        // What serves is what is asked for again: nothing is loaded, and nothing is refused any more.
+        replace(&scene.file(), &served)?;
+        scene.told(true).await?;
+    }
+    assert_eq!(scene.reloads("refused").await?, 3);
+    assert_eq!(scene.reloads("taken").await?, 0);
+
+    // One that is not taken, and then another that is.
+    replace(&scene.file(), &noise)?;
+    scene.told(false).await?;
+    replace(&scene.file(), &saying("FROM")?)?;
+    scene.told(true).await?;
+    scene.greets("a", "hello, world, FROM ").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reconciler_that_never_started_is_told_as_refused() -> Result<()> {
+    let project = Project::new()?;
+    project.write("other.wasm", "no component")?;
+    project.write(FILE, fs::read(guest("hello"))?)?;
+    project.write_config(&[hello(), reconciler("other", "other.wasm".as_ref())])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (_program, address) = start(&project).await?;
+    let http = Http { address };
+    let metric = "windlass_guest_reload_refused{tenant=\"team-a\",reconciler=";
+    let told = http.series(metric).await?;
+    assert_eq!(
+        told,
+        [("\"hello\"}".into(), 0.0), ("\"other\"}".into(), 1.0)]
+    );
+    // Nothing of it serves.
+    let told = http.series("windlass_guest_info{").await?;
+    assert_eq!(told.len(), 1, "{told:?}");
+    replace(&project.path().join("other.wasm"), &saying("FROM")?)?;
+    eventually(SOON, "what it should be", || async {
+        Ok(Seen::of(http.series(metric).await?, |told| {
+            told.iter().all(|(_, refused)| *refused == 0.0)
+        }))
+    })
+    .await?;
+    assert_eq!(http.series("windlass_guest_info{").await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_revision_that_serves_is_among_the_metrics_alone() -> Result<()> {
+    let scene = Scene::start().await?;
+    let series = |revision: &Json, previous: &Json| {
+        let text = |digest: &Json| digest.as_str().unwrap_or_default().to_owned();
+        let (revision, previous) = (text(revision), text(previous));
+        let labels = format!("revision=\"{revision}\",previous=\"{previous}\"}}");
+        vec![(labels, 1.0)]
+    };
+    let first = scene.status().await?["revision"].clone();
+    assert_eq!(first.as_str().map(str::len), Some(64), "{first}");
+    assert_eq!(scene.revisions().await?, series(&first, &"".into()));
+
+    // Refused, it is not there.
+    fs::write(scene.file(), "no component")?;
+    scene.told(false).await?;
+    assert_eq!(scene.revisions().await?, series(&first, &"".into()));
+
+    replace(&scene.file(), &saying("FROM")?)?;
+    scene.told(true).await?;
+    let second = scene.status().await?["revision"].clone();
+    assert_ne!(first, second);
+    assert_eq!(scene.revisions().await?, series(&second, &first));
+    ask(&scene.project, &scene.address, &["rollback", "hello"]).await?;
+    assert_eq!(scene.revisions().await?, series(&first, &second));
     Ok(())
 }
 

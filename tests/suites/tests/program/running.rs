@@ -4,6 +4,7 @@ use crate::objects::ConfigMaps;
 use crate::project::Project;
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use windlass_apiserver::Server;
 use windlass_fleet::{ClusterName, ObjectKey, Request};
@@ -71,6 +72,26 @@ pub(crate) async fn client_of(project: &Project, context: &str) -> Result<Config
     ConfigMaps::in_context(&project.path().join("clusters/fleet.kubeconfig"), context).await
 }
 
+/// What a command prints for people: a row for each line, by heading. Cells stand apart by two blanks at least.
+pub(crate) async fn table(
+    project: &Project,
+    address: &str,
+    args: &[&str],
+) -> Result<Vec<BTreeMap<String, String>>> {
+    let args = args.iter().copied().chain(["--admin", address]);
+    let finished = Program::run(project.path(), args, SOON).await?;
+    let text = finished.expect_code(0)?.stdout;
+    let cells = |line: &str| -> Vec<String> {
+        let cells = line.split("  ").map(str::trim);
+        let cells = cells.filter(|cell| !cell.is_empty());
+        cells.map(str::to_owned).collect()
+    };
+    let mut lines = text.lines();
+    let headings = cells(lines.next().context("headings")?);
+    let rows = lines.map(|line| headings.iter().cloned().zip(cells(line)).collect());
+    Ok(rows.collect())
+}
+
 /// The admin endpoints without the program's own client.
 pub(crate) struct Http {
     pub(crate) address: String,
@@ -88,5 +109,17 @@ impl Http {
         let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
         let status = head.split(' ').nth(1).context("a status")?.parse()?;
         Ok((status, body.to_owned()))
+    }
+
+    /// The metrics whose line begins so: what follows, up to the value, and the value.
+    pub(crate) async fn series(&self, beginning: &str) -> Result<Vec<(String, f64)>> {
+        let (_, metrics) = self.get("/metrics").await?;
+        let lines = metrics.lines();
+        let rests = lines.filter_map(|line| line.strip_prefix(beginning));
+        let parts = rests.map(|rest| {
+            let (labels, value) = rest.rsplit_once(' ').context("a value")?;
+            Ok((labels.to_owned(), value.parse()?))
+        });
+        parts.collect()
     }
 }

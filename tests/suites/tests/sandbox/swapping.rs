@@ -79,9 +79,8 @@ async fn the_last_good_revision_serves_on_when_a_new_one_is_refused() -> Result<
         .await
         .expect_err("it traps")
         .to_string();
-    let status = actor.guest.status();
-    assert_eq!(status.refused.as_deref(), Some(error.as_str()));
-    assert_eq!(status.digest, good.to_string());
+    assert!(error.contains("describe"), "{error}");
+    assert_eq!(actor.guest.status().digest, good.to_string());
     stage.put("alpha", config_map("a", json!({})))?;
     actor
         .outcome("alpha", "a")
@@ -89,7 +88,6 @@ async fn the_last_good_revision_serves_on_when_a_new_one_is_refused() -> Result<
         .expect("the old revision greets");
 
     actor.guest.swap(revision("hello").await?).await?;
-    assert_eq!(actor.guest.status().refused, None);
     Ok(())
 }
 
