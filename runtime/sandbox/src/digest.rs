@@ -18,7 +18,9 @@ impl Digest {
         self.hex().chars().take(12).collect()
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// The 32 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 

@@ -17,13 +17,14 @@ use crate::share::Processors;
 use crate::spare::Spares;
 use crate::teardown::Teardown;
 use crate::tenant::Tenant;
+use crate::workshop::{Bench, Workshop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use ticker::Ticker;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
+use windlass_fleet::TenantName;
 
 /// How often idle instances are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -70,8 +71,8 @@ struct Inner {
     sweeping: AtomicBool,
     /// What was compiled before.
     cache: Option<Cache>,
-    /// Held while a component is compiled: one at a time, so that the limits of one are those of all.
-    compiling: Semaphore,
+    /// Where components are compiled, few at a time.
+    workshop: Arc<Workshop>,
 }
 
 impl Sandbox {
@@ -111,7 +112,7 @@ impl Sandbox {
                 spares: Spares::default(),
                 sweeping: AtomicBool::new(false),
                 cache,
-                compiling: Semaphore::new(1),
+                workshop: Workshop::new(),
             }),
         })
     }
@@ -130,9 +131,9 @@ impl Sandbox {
         self.inner.cache.as_ref()
     }
 
-    /// Waits until nothing else is compiled, and keeps it so.
-    pub(crate) async fn compiling(&self) -> Option<SemaphorePermit<'_>> {
-        self.inner.compiling.acquire().await.ok()
+    /// Waits until it is a tenant's turn to have a component compiled, which it is until what this returns is dropped.
+    pub(crate) async fn bench(&self, tenant: &TenantName) -> Bench {
+        self.inner.workshop.bench(tenant).await
     }
 
     pub(crate) fn linker(&self, fleet: bool) -> &Linker<Call> {

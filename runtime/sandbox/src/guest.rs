@@ -79,6 +79,13 @@ struct Bounds {
     within: Option<Rights>,
 }
 
+/// A revision, or another configuration, that a guest is ready to [serve](Guest::serve).
+pub struct Prepared {
+    current: Current,
+    /// How often the guest had been told what it may have, as this began.
+    told: u64,
+}
+
 /// A revision in use, and what it was described under. Replaced as a whole.
 struct Current {
     revision: Revision,
@@ -132,9 +139,33 @@ impl Guest {
         revision: Revision,
     ) -> Result<(), LoadError> {
         let _alone = self.swapping.lock().await;
+        let prepared = self.prepare(options, revision).await?;
+        self.serve(prepared);
+        Ok(())
+    }
+
+    /// The first half of [`Self::reconfigure`]: links, describes and checks, and leaves everything as it is.
+    ///
+    /// # Errors
+    /// As [`Self::reconfigure`].
+    ///
+    /// # Cancellation
+    /// Dropping the future abandons it, and nothing is noted.
+    pub async fn prepare(
+        &self,
+        options: GuestOptions,
+        revision: Revision,
+    ) -> Result<Prepared, LoadError> {
         let history = self.current.load().identity.history.clone();
         let told = self.bounds.lock().told;
         let current = Current::prepare(&self.sandbox, options, revision, history).await?;
+        Ok(Prepared { current, told })
+    }
+
+    /// The second half: what this guest has [prepared](Self::prepare) serves from the next call on. Of several, the last that is
+    /// given stays.
+    pub fn serve(&self, prepared: Prepared) {
+        let Prepared { current, told } = prepared;
         let bounds = self.bounds.lock();
         // Less may have been given meanwhile than when this began.
         let late = bounds.within.as_ref().filter(|_| bounds.told != told);
@@ -142,7 +173,6 @@ impl Guest {
         self.put(less.unwrap_or(current));
         drop(bounds);
         self.counters.loaded();
-        Ok(())
     }
 
     /// Has the revision in use go on within these rights: with what both they and those that it was loaded with allow. In effect at
@@ -187,17 +217,22 @@ impl Guest {
     /// The watches, indexes and primary kind of the current revision.
     #[must_use]
     pub fn controller_parts(self: &Arc<Self>) -> ControllerParts {
-        let current = self.current.load();
+        self.parts(&self.current.load().description)
+    }
+
+    /// Those that go with what is prepared.
+    #[must_use]
+    pub fn parts_of(self: &Arc<Self>, prepared: &Prepared) -> ControllerParts {
+        self.parts(&prepared.current.description)
+    }
+
+    fn parts(self: &Arc<Self>, description: &Description) -> ControllerParts {
         let mapper: Arc<dyn Mapper> = self.clone();
+        let watches = description.watches.iter();
         ControllerParts {
-            primary: current.description.primary.clone(),
-            watches: current
-                .description
-                .watches
-                .iter()
-                .map(|watch| watch.watch(&mapper))
-                .collect(),
-            indexes: current.description.indexes.clone(),
+            primary: description.primary.clone(),
+            watches: watches.map(|watch| watch.watch(&mapper)).collect(),
+            indexes: description.indexes.clone(),
         }
     }
 

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
+use windlass_fleet::TenantName;
 
 /// Bytes of a page of a guest's memory.
 const PAGE: u64 = 64 << 10;
@@ -66,28 +67,66 @@ struct Inner {
 }
 
 impl Sandbox {
+    /// As [`Self::load_for`], for nobody in particular.
+    ///
+    /// # Errors
+    /// As [`Self::load_for`].
+    pub async fn load(&self, source: impl Into<Source>) -> Result<Revision, LoadError> {
+        self.load_for(&TenantName::default(), source, |_| None)
+            .await
+    }
+
     /// Reads a component, compiles it unless that was done before, and checks that it fits the contract. Nothing of it runs.
     /// Compiling takes up to a tenth of a second for a Rust guest and seconds for a language that brings its engine; it happens
-    /// off the caller's thread, one component at a time. Call it on a tokio runtime.
+    /// off the caller's thread, two components at a time, of different tenants. Who waits for that holds no component in memory if
+    /// it comes from a file, and looks whether it is `there` by other ways once its turn has come. Call it on a tokio runtime.
     ///
     /// # Errors
     /// [`LoadError`] names the component, what is wrong and what to do.
     ///
     /// # Cancellation
     /// Dropping the future abandons the result; a compiler in a process of its own is killed.
-    pub async fn load(&self, source: impl Into<Source>) -> Result<Revision, LoadError> {
-        let (source, most) = (source.into(), self.options().max_component);
-        let (name, bytes, digest) = aside(move || {
-            let (name, bytes) = read(source, most)?;
+    pub async fn load_for(
+        &self,
+        tenant: &TenantName,
+        source: impl Into<Source>,
+        there: impl Fn(Digest) -> Option<Revision>,
+    ) -> Result<Revision, LoadError> {
+        let (mut source, most) = (source.into(), self.options().max_component);
+        let held = match &mut source {
+            Source::File(_) => None,
+            Source::Bytes { bytes, .. } => Some(Bytes::from(std::mem::take(bytes))),
+        };
+        let read = move || {
+            let (name, bytes) = read(&source, held.clone(), most)?;
             link::check_envelope(&name, &bytes)?;
             let digest = Digest::of(&bytes);
-            Ok((name, Bytes::from(bytes), digest))
-        })
-        .await?;
-        let size = bytes.len();
+            Ok((name, bytes, digest))
+        };
+        let (name, size, digest) = {
+            let read = read.clone();
+            aside(move || read().map(|(name, bytes, digest)| (name, bytes.len(), digest))).await?
+        };
         let (component, compiling) = match self.cached(digest).await {
             Some(component) => (component, None),
-            None => self.compiled(&name, digest, bytes).await?,
+            None => {
+                let _bench = self.bench(tenant).await;
+                // Somebody else may have wanted the same, and was first.
+                if let Some(revision) = there(digest) {
+                    return Ok(revision);
+                }
+                match self.cached(digest).await {
+                    Some(component) => (component, None),
+                    None => {
+                        let (name, bytes, now) = aside(read).await?;
+                        if now != digest {
+                            let problem = format!("{name} has changed while it was loaded");
+                            return Err(LoadError::Host { problem });
+                        }
+                        self.compiled(&name, digest, bytes).await?
+                    }
+                }
+            }
         };
         let sandbox = self.clone();
         aside(move || {
@@ -120,10 +159,6 @@ impl Sandbox {
         digest: Digest,
         bytes: Bytes,
     ) -> Result<(Component, Option<Duration>), LoadError> {
-        let _alone = self.compiling().await;
-        if let Some(component) = self.cached(digest).await {
-            return Ok((component, None)); // somebody else wanted the same, and was first
-        }
         let start = Instant::now();
         let code = compiler::run(&self.options().compiler, self.engine(), bytes)
             .await
@@ -290,12 +325,16 @@ impl fmt::Debug for Revision {
     }
 }
 
-fn read(source: Source, most: usize) -> Result<(String, Vec<u8>), LoadError> {
-    let (name, bytes) = match source {
-        Source::Bytes { name, bytes } => (name, bytes),
-        Source::File(path) => {
+/// The name and the bytes of a component, which are `held` if it does not come from a file.
+fn read(source: &Source, held: Option<Bytes>, most: usize) -> Result<(String, Bytes), LoadError> {
+    let (name, bytes) = match (source, held) {
+        (Source::Bytes { name, bytes }, held) => {
+            let bytes = held.unwrap_or_else(|| Bytes::copy_from_slice(bytes));
+            (name.clone(), bytes)
+        }
+        (Source::File(path), _) => {
             let name = path.display().to_string();
-            let size = std::fs::metadata(&path)
+            let size = std::fs::metadata(path)
                 .map_err(|source| LoadError::Read {
                     name: name.clone(),
                     source,
@@ -304,11 +343,11 @@ fn read(source: Source, most: usize) -> Result<(String, Vec<u8>), LoadError> {
             if size > most as u64 {
                 return Err(LoadError::TooLarge { name, size, most });
             }
-            let bytes = std::fs::read(&path).map_err(|source| LoadError::Read {
+            let bytes = std::fs::read(path).map_err(|source| LoadError::Read {
                 name: name.clone(),
                 source,
             })?;
-            (name, bytes)
+            (name, Bytes::from(bytes))
         }
     };
     if bytes.len() > most {

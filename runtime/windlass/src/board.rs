@@ -20,6 +20,8 @@ pub(crate) struct Entry {
     pub(crate) rolled_back: bool,
     /// Why what the document asks for now is not in effect; none when it is.
     pub(crate) problem: Option<String>,
+    /// Whether a change of it is being prepared.
+    pub(crate) loading: bool,
     /// The last change of it; none when what was started is what is asked for. It is in effect when there is no problem.
     pub(crate) changed: Option<Changed>,
 }

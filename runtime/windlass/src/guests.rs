@@ -1,4 +1,6 @@
-//! Documents and components into controllers. Entry points: [`Guests::controller`] and [`inspect`].
+//! Documents and components into controllers. Entry points: [`Guests::prepare`] and [`inspect`].
+
+mod revisions;
 
 use crate::engine;
 use crate::kinds::{
@@ -7,9 +9,11 @@ use crate::kinds::{
 use crate::output::Tone;
 use crate::roster::Roster;
 use anyhow::Result;
+use revisions::{Coming, Revisions};
 use sha2::{Digest as _, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +23,8 @@ use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    CustomResource, Guest, GuestOptions, Inspection, Limits, LoadError, Options, Revision, Rights,
-    Sandbox, Source, Tenant,
+    ControllerParts, CustomResource, Guest, GuestOptions, Inspection, Limits, LoadError, Options,
+    Prepared, Revision, Rights, Sandbox, Source, Tenant,
 };
 
 /// How long people wait without a word.
@@ -32,13 +36,30 @@ pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
     /// Of these bytes.
+    #[cfg(test)]
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// Of what is read, to its end but no more than so many bytes; and how many there were. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn of_file(file: std::fs::File, most: u64) -> std::io::Result<(Self, u64)> {
+        let mut hash = Sha256::new();
+        let size = std::io::copy(&mut file.take(most), &mut hash)?;
+        Ok((Self(hash.finalize().into()), size))
     }
 
     /// Its beginning, enough for people to tell revisions apart.
     pub(crate) fn short(self) -> String {
         self.to_string().chars().take(12).collect()
+    }
+}
+
+impl From<windlass_sandbox::Digest> for Digest {
+    fn from(digest: windlass_sandbox::Digest) -> Self {
+        Self(*digest.as_bytes())
     }
 }
 
@@ -118,16 +139,31 @@ pub(crate) struct Order<'a> {
     pub(crate) spec: &'a ReconcilerSpec,
     /// What its tenant's document says of its grant and limits.
     pub(crate) terms: &'a Terms,
-    /// Where the component was read, for messages.
-    pub(crate) path: &'a Path,
-    /// The component; none: one that was kept is meant.
-    pub(crate) bytes: Option<Vec<u8>>,
+    /// Where the component is; none: one that is kept is meant.
+    pub(crate) path: Option<&'a Path>,
     /// Of the component.
     pub(crate) digest: Digest,
 }
 
+/// A reconciler that is being made: what that takes, and nothing of the documents any more.
+pub(crate) struct Making {
+    revision: Coming,
+    options: GuestOptions,
+    /// The guest that serves now, if it can serve the new version.
+    there: Option<Arc<Guest>>,
+    shape: Shape,
+}
+
+/// A reconciler that is ready to serve, and does not yet.
+pub(crate) struct Ready {
+    controller: Controller,
+    guest: Arc<Guest>,
+    /// What the guest, which serves already, is to serve; none: it is new.
+    next: Option<Prepared>,
+}
+
 /// Why a reconciler cannot be as its document asks.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     /// What is wrong, and what to do.
     pub(crate) problem: String,
@@ -153,13 +189,13 @@ impl From<LoadError> for Trouble {
     }
 }
 
-/// The guests of this process.
+/// The guests of this process. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Guests {
     sandbox: Sandbox,
     /// Those that serve, and their tenants.
     roster: Arc<Roster>,
-    /// Compiled components, shared by reconcilers of the same one.
-    revisions: BTreeMap<Digest, Revision>,
+    revisions: Revisions,
 }
 
 impl Guests {
@@ -172,7 +208,7 @@ impl Guests {
         Ok(Self {
             sandbox,
             roster,
-            revisions: BTreeMap::new(),
+            revisions: Revisions::default(),
         })
     }
 
@@ -180,7 +216,7 @@ impl Guests {
     ///
     /// # Errors
     /// When the name is none of a tenant.
-    pub(crate) fn set_tenant(&mut self, name: &str, spec: &TenantSpec) -> Result<(), String> {
+    pub(crate) fn set_tenant(&self, name: &str, spec: &TenantSpec) -> Result<(), String> {
         let limits = spec.guests();
         match self.roster.tenant(name) {
             Some(tenant) => tenant.set_limits(&limits),
@@ -192,34 +228,84 @@ impl Guests {
         Ok(())
     }
 
-    /// Compiles, links and describes a guest, or the new version of one that runs, and makes its controller. The new version
-    /// serves from then on.
+    /// What an order takes. Nothing is done yet, but a component that is on its way stays so.
     ///
     /// # Errors
-    /// What is wrong, and what to do: nothing has changed then.
-    pub(crate) async fn controller(&mut self, order: Order<'_>) -> Result<Controller, Trouble> {
+    /// What is wrong with the document, and what to do.
+    pub(crate) fn order(&self, order: Order<'_>) -> Result<Making, Trouble> {
         let Order {
             name,
             spec,
             terms,
             path,
-            bytes,
             digest,
         } = order;
         let grant = Arc::new(grant(&spec.rules, terms)?);
-        let revision = self.revision(path, bytes, digest).await?;
         let Effective {
             limits,
             concurrency,
         } = spec.limits.under(&terms.limits);
         let options = self.options(name, spec, grant, limits)?;
-        let guest = self.guest(name, options, revision).await?;
-        let shape = Shape {
-            selection: selection(spec)?,
-            concurrency,
-            resync: spec.resync,
+        let tenant = options.tenant.name();
+        // One that changes its tenant is made anew.
+        let there = self.roster.guest(name);
+        let there = there.filter(|guest| guest.tenant() == *tenant);
+        Ok(Making {
+            revision: self.revisions.get(&self.sandbox, tenant, path, digest),
+            options,
+            there,
+            shape: Shape {
+                selection: selection(spec)?,
+                concurrency,
+                resync: spec.resync,
+            },
+        })
+    }
+
+    /// Compiles, links and describes a guest, or the new version of one that runs, and makes its controller. What serves goes
+    /// on until [`Self::serve`].
+    ///
+    /// # Errors
+    /// What is wrong, and what to do.
+    pub(crate) async fn prepare(&self, making: Making) -> Result<Ready, Trouble> {
+        let Making {
+            revision,
+            options,
+            there,
+            shape,
+        } = making;
+        let revision = revision.await?;
+        let rights = Rights {
+            grant: options.grant.clone(),
+            limits: options.limits.clone(),
+            isolation: options.isolation,
         };
-        Ok(controller_of(guest, name, shape)?)
+        let name = options.name.clone();
+        let (guest, next) = match there {
+            Some(guest) => {
+                let next = guest.prepare(options, revision).await?;
+                (guest, Some(next))
+            }
+            None => (Guest::new(&self.sandbox, options, revision).await?, None),
+        };
+        let parts = match &next {
+            Some(next) => guest.parts_of(next),
+            None => guest.controller_parts(),
+        };
+        Ok(Ready {
+            controller: assemble(guest.clone(), name, parts, rights, shape)?,
+            guest,
+            next,
+        })
+    }
+
+    /// Has what is ready serve from the next call on. Its controller is to be put at once, as its watches are of the same version.
+    pub(crate) fn serve(&self, name: &str, ready: Ready) -> Controller {
+        match ready.next {
+            Some(next) => ready.guest.serve(next),
+            None => self.roster.put(name, ready.guest),
+        }
+        ready.controller
     }
 
     /// The guest that serves for a reconciler.
@@ -233,12 +319,12 @@ impl Guests {
     }
 
     /// Forgets a reconciler.
-    pub(crate) fn remove(&mut self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         self.roster.remove(name);
     }
 
     /// Forgets tenants that have neither a document nor a reconciler, and has those without a document back at the defaults.
-    pub(crate) fn keep_tenants(&mut self, documents: &BTreeSet<&str>, used: &BTreeSet<&str>) {
+    pub(crate) fn keep_tenants(&self, documents: &BTreeSet<&str>, used: &BTreeSet<&str>) {
         self.roster.keep_tenants(&(documents | used));
         for tenant in self.roster.tenants() {
             if !documents.contains(tenant.name().as_str()) {
@@ -248,33 +334,12 @@ impl Guests {
     }
 
     /// Forgets compiled components that none of these is.
-    pub(crate) fn keep(&mut self, used: &BTreeSet<Digest>) {
-        self.revisions.retain(|digest, _| used.contains(digest));
-    }
-
-    async fn revision(
-        &mut self,
-        path: &Path,
-        bytes: Option<Vec<u8>>,
-        digest: Digest,
-    ) -> Result<Revision, Trouble> {
-        if let Some(revision) = self.revisions.get(&digest) {
-            return Ok(revision.clone());
-        }
-        let Some(bytes) = bytes else {
-            return Err(format!("revision {} is not kept any more", digest.short()).into());
-        };
-        let source = Source::Bytes {
-            name: path.display().to_string(),
-            bytes,
-        };
-        let revision = self.sandbox.load(source).await?;
-        self.revisions.insert(digest, revision.clone());
-        Ok(revision)
+    pub(crate) fn keep(&self, used: &BTreeSet<Digest>) {
+        self.revisions.keep(used);
     }
 
     fn options(
-        &mut self,
+        &self,
         name: &str,
         spec: &ReconcilerSpec,
         grant: Arc<Grant>,
@@ -295,23 +360,6 @@ impl Guests {
             isolation: spec.isolation.guests(),
         })
     }
-
-    /// Swaps the new version into the guest of this name, or makes the guest. One that changed its tenant is made anew.
-    async fn guest(
-        &mut self,
-        name: &str,
-        options: GuestOptions,
-        revision: Revision,
-    ) -> Result<Arc<Guest>, LoadError> {
-        let there = self.roster.guest(name);
-        if let Some(guest) = there.filter(|guest| guest.tenant() == *options.tenant.name()) {
-            guest.reconfigure(options, revision).await?;
-            return Ok(guest);
-        }
-        let guest = Guest::new(&self.sandbox, options, revision).await?;
-        self.roster.put(name, guest.clone());
-        Ok(guest)
-    }
 }
 
 /// The controller of a guest as it is now.
@@ -325,6 +373,16 @@ pub(crate) fn controller_of(
 ) -> Result<Controller, String> {
     let (parts, rights) = (guest.controller_parts(), guest.rights());
     let name = ControllerName::new(name).map_err(|error| error.to_string())?;
+    assemble(guest, name, parts, rights, shape)
+}
+
+fn assemble(
+    guest: Arc<Guest>,
+    name: ControllerName,
+    parts: ControllerParts,
+    rights: Rights,
+    shape: Shape,
+) -> Result<Controller, String> {
     let mut builder = Controller::builder(name)
         .tenant(guest.tenant())
         .grant(rights.grant)

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use windlass_fleet::manager::ManagerHandle;
 
 /// The running program as the admin endpoints see it.
@@ -35,6 +36,10 @@ pub(crate) struct Host {
     pub(crate) pressure: ArcSwap<Pressure>,
     /// Set once the clusters of the start have been brought in, and never again unset.
     pub(crate) synced: AtomicBool,
+    /// Set once the guests of the start have been loaded or refused, and never again unset.
+    pub(crate) loaded: AtomicBool,
+    /// When it began to serve.
+    pub(crate) started: Instant,
     /// Of each runtime.
     pub(crate) heartbeats: Vec<Heartbeat>,
     /// Where roll backs are asked for.
@@ -69,6 +74,8 @@ impl Host {
             needs_restart: ArcSwap::default(),
             pressure: ArcSwap::default(),
             synced: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
+            started: Instant::now(),
             heartbeats,
             rollbacks,
             problem_count,

@@ -94,6 +94,9 @@ async fn look(host: &Host, expected: &BTreeSet<String>) -> Look {
     if engaged.is_empty() && busy.is_empty() {
         busy.push("no cluster is engaged yet".to_owned());
     }
+    let loading = host.board.entries().into_iter();
+    let loading = loading.filter(|(_, entry)| entry.loading);
+    busy.extend(loading.map(|(name, _)| format!("reconciler {name} is being loaded")));
     busy.extend(idle.busy);
     if !idle.idle && busy.is_empty() {
         busy.push("the manager is busy".to_owned());

@@ -1,73 +1,50 @@
-//! Brings what runs in line with the documents and the guests on disk. Entry point: [`Reconcilers::changes`].
+//! Brings what runs in line with the documents and the guests on disk. Entry points: [`Reconcilers::follow`] and
+//! [`Reconcilers::next`].
 //!
-//! Whatever cannot be brought in line keeps what ran before, and the board says why.
+//! Each reconciler is looked at, prepared and taken on its own, and none waits for another: only a tenant's own wait for each other
+//! where they are many. Whatever cannot be brought in line keeps what ran before, and the board says why.
 
 mod failed;
+mod file;
+mod lanes;
 mod narrowing;
 mod pin;
+mod slot;
 
-use crate::board::{Board, Changed, Entry};
-use crate::guest_build::{built, built_path};
-use crate::guests::{Digest, Guests, Order, Terms, Trouble};
-use crate::kinds::{Bytes, ReconcilerSpec};
+use crate::board::Board;
+use crate::guest_build::built_path;
+use crate::guests::{Guests, Order, Ready, Terms, Trouble};
+use crate::kinds::ReconcilerSpec;
 use crate::load::{Configuration, Document};
 use crate::reloads::{Reload, Reloads};
-use crate::rollback::Refusal;
-use crate::view::{RollbackReply, RollbackRequest};
-use failed::Failed;
-use narrowing::Narrowing;
-use pin::{Choice, Pin};
+use crate::rollback::{Asked, Refusal};
+use file::File;
+pub(crate) use file::component;
+use lanes::Lanes;
+use slot::{Plan, Recipe, Slot, Step, Task, Wish};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
-use tokio::io::AsyncReadExt;
+use std::time::Instant;
+use tokio::task::{Id, JoinError, JoinSet};
 use windlass_fleet::controller::Controller;
 use windlass_fleet::{ControllerName, TenantName};
-
-/// What a reconciler is made of: when this changes, it is made anew.
-#[derive(Debug, Clone, PartialEq)]
-struct Recipe {
-    spec: ReconcilerSpec,
-    terms: Terms,
-    guest: Digest,
-}
-
-impl Recipe {
-    fn tenant(&self) -> String {
-        self.spec.tenant().to_owned()
-    }
-}
-
-/// A reconciler that a document asks for.
-#[derive(Default)]
-struct Slot {
-    /// What runs.
-    running: Option<Recipe>,
-    /// The revision that served before the one that does. It is kept, compiled, to go back to.
-    previous: Option<Digest>,
-    /// What is left to the controller of what it was loaded with.
-    narrowing: Narrowing,
-    /// Whether what runs has less than it was loaded with: rights were withdrawn, and its reload is refused or has not come yet.
-    has_less: bool,
-    /// The roll back that is in effect.
-    pin: Option<Pin>,
-    /// What was tried last and failed; none: the guest could not even be read.
-    failed: Option<Failed<Option<Recipe>>>,
-    /// What is wrong now.
-    problem: Option<String>,
-    /// The last change.
-    changed: Option<Changed>,
-}
 
 /// What the manager has to do.
 pub(crate) enum Change {
     /// Adds a controller, or replaces the one of its name.
     Put(Box<Controller>),
-    /// Takes a controller out whose reconciler is another tenant's from now on. What runs of it ends before the next change.
+    /// Takes a controller out whose reconciler is another tenant's from now on. What runs of it ends before the next change of
+    /// the reconciler.
     Move(TenantName, ControllerName),
     /// Takes a controller out.
     Remove(TenantName, ControllerName),
+}
+
+/// The end of something that was done aside.
+enum Done {
+    Looked(File),
+    Prepared(Result<Box<Ready>, Trouble>),
 }
 
 /// The reconcilers, as they run and as they should.
@@ -75,9 +52,16 @@ pub(crate) struct Reconcilers {
     guests: Guests,
     board: Arc<Board>,
     slots: BTreeMap<String, Slot>,
+    /// What is done aside, by reconciler: a look and a preparation of each at most.
+    tasks: JoinSet<(String, Done)>,
+    lanes: Lanes,
+    /// Tenants that have a document.
+    tenants: BTreeSet<String>,
     reloads: Reloads,
     /// Reconcilers whose problem came up, changed or went since [`Reconcilers::tell`].
     news: BTreeSet<String>,
+    /// Roll backs that were done since then, by reconciler.
+    done: Vec<(String, Asked)>,
 }
 
 impl Reconcilers {
@@ -87,8 +71,12 @@ impl Reconcilers {
             guests,
             board,
             slots: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            lanes: Lanes::default(),
+            tenants: BTreeSet::new(),
             reloads,
             news: BTreeSet::new(),
+            done: Vec::new(),
         }
     }
 
@@ -105,10 +93,10 @@ impl Reconcilers {
         configuration.reconcilers().map(path).collect()
     }
 
-    /// Brings everything in line and returns what the manager has to do for it. What could not be is on the board, and is
-    /// logged by [`Reconcilers::tell`].
-    pub(crate) async fn changes(&mut self, configuration: &Configuration) -> Vec<Change> {
-        let mut changes = self.removals(configuration);
+    /// Begins to bring everything in line, and returns what the manager has to do at once. The rest comes of [`Self::next`], and
+    /// so do the changes of files that have been noticed by now. Call it on a tokio runtime.
+    pub(crate) fn follow(&mut self, configuration: &Configuration) -> Vec<Change> {
+        let changes = self.removals(configuration);
         for (tenant, spec) in configuration.tenants() {
             if let Err(problem) = self.guests.set_tenant(&tenant.identity.name, spec) {
                 tracing::error!(
@@ -118,119 +106,275 @@ impl Reconcilers {
                 );
             }
         }
+        let tenants = configuration.tenants();
+        let tenants = tenants.map(|(document, _)| document.identity.name.clone());
+        self.tenants = tenants.collect();
         for (document, spec) in configuration.reconcilers() {
             let name = &document.identity.name;
-            let terms = terms(configuration, spec);
-            let mut slot = self.slots.remove(name).unwrap_or_default();
-            let served = slot.running.as_ref().map(Recipe::tenant);
-            let began = Instant::now();
-            let outcome = slot.update(&mut self.guests, document, spec, terms).await;
-            let problem = outcome.as_ref().err().map(|problem| slot.told(problem));
-            if let Some(before) = &served {
-                let news = problem.is_some() && slot.problem != problem;
-                self.count(name, before, &outcome, news);
+            let wish = Wish {
+                document: document.clone(),
+                spec: spec.clone(),
+                terms: terms(configuration, spec),
+            };
+            match self.slots.get_mut(name) {
+                Some(slot) => slot.set_wish(wish),
+                None => drop(self.slots.insert(name.clone(), Slot::new(wish))),
             }
-            let is_new = outcome.as_ref().is_ok_and(|changes| !changes.is_empty());
-            if slot.settle(problem, is_new && served.is_some(), began) {
-                self.news.insert(name.clone());
-            }
-            self.board.set(name, slot.entry(document, spec));
-            self.slots.insert(name.clone(), slot);
-            changes.extend(outcome.unwrap_or_default());
+            self.look(name);
+            self.show(name);
         }
         self.keep_used();
-        let documents = configuration.tenants();
-        let documents = documents.map(|(document, _)| document.identity.name.as_str());
-        let used = configuration.reconcilers().map(|(_, spec)| spec.tenant());
-        self.guests
-            .keep_tenants(&documents.collect(), &used.collect());
         changes
     }
 
-    /// Goes back to a revision that is kept, or forward again, under the documents as they are now. Returns what serves then,
-    /// and what the manager has to do for it.
+    /// Waits until something that [`Self::follow`] or [`Self::roll_back`] began has come to its end, and returns what the manager
+    /// has to do for it, at once: a guest that was swapped serves already. What could not be brought in line is on the board, and
+    /// is logged by [`Self::tell`].
     ///
-    /// # Errors
-    /// Why not: what served goes on.
-    pub(crate) async fn roll_back(
-        &mut self,
-        configuration: &Configuration,
-        request: &RollbackRequest,
-    ) -> Result<(RollbackReply, Vec<Change>), Refusal> {
-        let name = &request.reconciler;
-        let asked = configuration
-            .reconcilers()
-            .find(|(document, _)| document.identity.name == *name);
-        let (Some((document, spec)), Some(mut slot)) = (asked, self.slots.remove(name)) else {
-            let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
-            return Err(Refusal::Unknown(message));
-        };
-        let terms = terms(configuration, spec);
-        let guests = &mut self.guests;
-        let outcome = slot.roll_back(guests, document, spec, terms, request);
-        let began = Instant::now();
-        let outcome = outcome.await;
-        if outcome.is_ok() {
-            slot.settle(None, true, began);
-            self.reloads.count(spec.tenant(), name, Reload::Taken);
+    /// # Cancellation
+    /// Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Vec<Change> {
+        match self.tasks.join_next_with_id().await {
+            None => std::future::pending().await,
+            Some(Ok((id, (name, Done::Looked(file))))) => {
+                self.looked(id, &name, file);
+                Vec::new()
+            }
+            Some(Ok((id, (name, Done::Prepared(ready))))) => self.prepared(id, &name, ready),
+            Some(Err(error)) => {
+                self.broke(&error);
+                Vec::new()
+            }
         }
-        self.board.set(name, slot.entry(document, spec));
-        let reply = slot.reply(name);
-        self.slots.insert(name.clone(), slot);
-        self.keep_used();
-        let changes = outcome
-            .map_err(|problem| Refusal::Impossible(format!("reconciler {name} {problem}")))?;
-        tracing::info!(
-            reconciler = name,
-            revision = reply.revision,
-            previous = reply.previous,
-            rolled_back = reply.rolled_back,
-            "another revision serves, as was asked for"
-        );
-        Ok((reply, changes))
     }
 
-    /// Forgets compiled components that no reconciler runs or could go back to.
+    /// Whether something is being done: then [`Self::next`] comes to an end.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.slots.values().any(Slot::is_busy)
+    }
+
+    /// Begins to go back to a revision that is kept, or forward again, under the documents as they are now. The answer comes in
+    /// the course of [`Self::next`] and [`Self::tell`].
+    pub(crate) fn roll_back(&mut self, asked: Asked) {
+        let Some(request) = asked.request() else {
+            return;
+        };
+        let name = request.reconciler.clone();
+        let Some(slot) = self.slots.get_mut(&name) else {
+            let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
+            return asked.answer(Err(Refusal::Unknown(message)));
+        };
+        match slot.ask(asked) {
+            Ok(()) => self.look(&name),
+            Err(asked) => {
+                let message = format!("reconciler {name} is being rolled back already: try again");
+                asked.answer(Err(Refusal::Busy(message)));
+            }
+        }
+    }
+
+    /// Begins to look at a guest's file, or has another look follow the one that is under way.
+    fn look(&mut self, name: &str) {
+        let Some(slot) = self.slots.get_mut(name) else {
+            return;
+        };
+        if !slot.wants_look() {
+            return;
+        }
+        let Wish { document, spec, .. } = slot.wish().clone();
+        let lane = self.lanes.looking(spec.tenant());
+        let (name, most) = (name.to_owned(), self.guests.largest_component());
+        let task = self.tasks.spawn(async move {
+            let _place = lane.acquire().await;
+            let file = File::look(document, spec, most).await;
+            (name, Done::Looked(file))
+        });
+        slot.looks(Task::new(task));
+    }
+
+    fn looked(&mut self, id: Id, name: &str, file: File) {
+        let Some(slot) = self.slots.get_mut(name) else {
+            return;
+        };
+        let Some(stale) = slot.looked(id) else {
+            return;
+        };
+        // One that is at another place by now is not what was looked at.
+        let moved = component(&slot.wish().document, &slot.wish().spec);
+        if stale && moved.is_ok_and(|path| path != file.path) {
+            return self.look(name);
+        }
+        let step = slot.decide(file);
+        self.step(name, step);
+        if stale {
+            self.look(name);
+        }
+        self.show(name);
+    }
+
+    fn step(&mut self, name: &str, step: Step) {
+        match step {
+            Step::None => {}
+            Step::Settled(asked) => self.settled(name, asked, false),
+            Step::Refused(problem) => self.refused(name, problem),
+            Step::Again => self.look(name),
+            Step::Prepare(plan) => self.prepare(name, *plan),
+        }
+    }
+
+    fn prepare(&mut self, name: &str, plan: Plan) {
+        let Recipe { spec, .. } = &plan.recipe;
+        let order = Order {
+            name,
+            spec,
+            terms: &plan.recipe.terms,
+            path: plan.path.as_deref(),
+            digest: plan.recipe.guest(),
+        };
+        let making = self.guests.order(order);
+        let lane = self.lanes.preparing(spec.tenant());
+        let (owner, guests) = (name.to_owned(), self.guests.clone());
+        let task = self.tasks.spawn(async move {
+            let ready = async {
+                let _place = lane.acquire().await;
+                guests.prepare(making?).await.map(Box::new)
+            };
+            (owner, Done::Prepared(ready.await))
+        });
+        if let Some(slot) = self.slots.get_mut(name) {
+            slot.prepares(plan, Task::new(task));
+        }
+    }
+
+    fn prepared(&mut self, id: Id, name: &str, ready: Result<Box<Ready>, Trouble>) -> Vec<Change> {
+        let Some(slot) = self.slots.get_mut(name) else {
+            return Vec::new();
+        };
+        let Some(plan) = slot.prepared(id) else {
+            return Vec::new();
+        };
+        let mut changes = Vec::new();
+        match ready {
+            Ok(ready) => {
+                let tenant = plan.recipe.tenant().to_owned();
+                let (before, asked) = slot.take(plan);
+                let controller = self.guests.serve(name, *ready);
+                let replaced = before.is_some();
+                if let Some(before) = before {
+                    if before.tenant() != tenant {
+                        self.reloads.forget(before.tenant(), name);
+                        let left = owner(name, &before);
+                        changes.extend(left.map(|(tenant, name)| Change::Move(tenant, name)));
+                    }
+                    if asked.is_none() {
+                        self.reloads.count(&tenant, name, Reload::Taken);
+                    }
+                }
+                changes.push(Change::Put(Box::new(controller)));
+                self.settled(name, asked, replaced);
+            }
+            Err(trouble) => {
+                let step = slot.refuse(plan, trouble);
+                self.step(name, step);
+            }
+        }
+        self.keep_used();
+        self.show(name);
+        changes
+    }
+
+    /// Something that was done aside has panicked, unless it was abandoned.
+    fn broke(&mut self, error: &JoinError) {
+        if error.is_cancelled() {
+            return;
+        }
+        let names: Vec<String> = self.slots.keys().cloned().collect();
+        for name in names {
+            let Some(slot) = self.slots.get_mut(&name) else {
+                continue;
+            };
+            let trouble = Trouble {
+                problem: format!("the host failed while loading: {error}"),
+                may_pass: true,
+            };
+            let step = match slot.prepared(error.id()) {
+                Some(plan) => slot.refuse(plan, trouble),
+                None if slot.looked(error.id()).is_some() => slot.lost(trouble),
+                None => continue,
+            };
+            self.step(&name, step);
+            self.show(&name);
+        }
+    }
+
+    /// Notes that a reconciler is as it was asked for.
+    fn settled(&mut self, name: &str, asked: Option<Asked>, replaced: bool) {
+        let Some(slot) = self.slots.get_mut(name) else {
+            return;
+        };
+        let replaced = replaced || asked.is_some();
+        if let Some(asked) = asked {
+            let tenant = slot.running().map_or("", Recipe::tenant);
+            self.reloads.count(tenant, name, Reload::Taken);
+            let reply = slot.reply();
+            tracing::info!(
+                reconciler = name,
+                revision = reply.revision,
+                previous = reply.previous,
+                rolled_back = reply.rolled_back,
+                "another revision serves, as was asked for"
+            );
+            self.done.push((name.to_owned(), asked));
+        }
+        if slot.settle(None, replaced) {
+            self.news.insert(name.to_owned());
+        }
+    }
+
+    /// Notes that a reconciler cannot be as its document asks.
+    fn refused(&mut self, name: &str, problem: String) {
+        let Some(slot) = self.slots.get_mut(name) else {
+            return;
+        };
+        let problem = slot.told(&problem);
+        if !slot.settle(Some(problem), false) {
+            return;
+        }
+        self.news.insert(name.to_owned());
+        if let Some(running) = slot.running() {
+            self.reloads.count(running.tenant(), name, Reload::Refused);
+        }
+    }
+
+    fn show(&self, name: &str) {
+        if let Some(slot) = self.slots.get(name) {
+            self.board.set(name, slot.entry());
+        }
+    }
+
+    /// Forgets compiled components that no reconciler runs, waits for or could go back to, and tenants that nobody is of.
     fn keep_used(&mut self) {
         let used = self.slots.values().flat_map(Slot::used).collect();
         self.guests.keep(&used);
+        let documents = self.tenants.iter().map(String::as_str).collect();
+        let used = self.slots.values().flat_map(Slot::tenants).collect();
+        self.guests.keep_tenants(&documents, &used);
+        self.lanes.keep(&used);
     }
 
-    /// Counts a change of a reconciler that ran before for a tenant. `refused`: it was refused, and not for the same reason before.
-    fn count(
-        &self,
-        name: &str,
-        before: &str,
-        outcome: &Result<Vec<Change>, String>,
-        refused: bool,
-    ) {
-        match outcome {
-            Ok(changes) if changes.is_empty() => {}
-            Ok(changes) => {
-                if changes
-                    .iter()
-                    .any(|change| matches!(change, Change::Move(..)))
-                {
-                    self.reloads.forget(before, name);
-                }
-                if let Some(Change::Put(controller)) = changes.last() {
-                    let tenant = controller.tenant().as_str();
-                    self.reloads.count(tenant, name, Reload::Taken);
-                }
-            }
-            Err(_) if refused => self.reloads.count(before, name, Reload::Refused),
-            Err(_) => {}
-        }
-    }
-
-    /// Logs what became wrong since the last time, and what no longer is.
+    /// Logs what became wrong since the last time, and what no longer is, and answers who waited for what was done.
     pub(crate) fn tell(&mut self) {
+        for (name, asked) in std::mem::take(&mut self.done) {
+            if let Some(slot) = self.slots.get(&name) {
+                asked.answer(Ok(slot.reply()));
+            }
+        }
         for name in std::mem::take(&mut self.news) {
             let Some(slot) = self.slots.get(&name) else {
                 continue;
             };
-            let serves = slot.running.is_some();
-            match &slot.problem {
+            let serves = slot.running().is_some();
+            match slot.problem() {
                 Some(problem) if serves => tracing::error!(
                     reconciler = name,
                     problem,
@@ -244,17 +388,16 @@ impl Reconcilers {
         }
     }
 
-    /// When something that failed for the host's own reasons is to be tried again, by [`Reconcilers::changes`].
+    /// When something that failed for the host's own reasons is to be tried again, by [`Reconcilers::follow`].
     pub(crate) fn due(&self) -> Option<Instant> {
-        let failed = self.slots.values().filter_map(|slot| slot.failed.as_ref());
-        failed.filter_map(Failed::due).min()
+        self.slots.values().filter_map(Slot::due).min()
     }
 
     /// How many run.
     pub(crate) fn running(&self) -> usize {
         self.slots
             .values()
-            .filter(|slot| slot.running.is_some())
+            .filter(|slot| slot.running().is_some())
             .count()
     }
 
@@ -262,7 +405,7 @@ impl Reconcilers {
     pub(crate) fn problems(&self) -> Vec<String> {
         self.slots
             .values()
-            .filter_map(|slot| slot.problem.clone())
+            .filter_map(|slot| slot.problem().map(str::to_owned))
             .collect()
     }
 
@@ -281,162 +424,15 @@ impl Reconcilers {
         for name in gone {
             self.board.remove(&name);
             self.guests.remove(&name);
-            let running = self.slots.remove(&name).and_then(|slot| slot.running);
-            if let Some(recipe) = &running {
-                self.reloads.forget(recipe.spec.tenant(), &name);
+            let slot = self.slots.remove(&name);
+            let running = slot.as_ref().and_then(Slot::running);
+            if let Some(recipe) = running {
+                self.reloads.forget(recipe.tenant(), &name);
             }
-            let owner = running.and_then(|recipe| owner(&name, &recipe));
+            let owner = running.and_then(|recipe| owner(&name, recipe));
             changes.extend(owner.map(|(tenant, name)| Change::Remove(tenant, name)));
         }
         changes
-    }
-}
-
-impl Slot {
-    /// What has to change; an error leaves everything as it is.
-    async fn update(
-        &mut self,
-        guests: &mut Guests,
-        document: &Document,
-        spec: &ReconcilerSpec,
-        terms: Terms,
-    ) -> Result<Vec<Change>, String> {
-        let File { path, content } = File::read(document, spec, guests.largest_component()).await;
-        let held = content.as_ref().ok().map(|bytes| Digest::of(bytes));
-        self.pin = self.pin.filter(|pin| pin.holds(held));
-        let (digest, bytes) = match (self.pin, content) {
-            (Some(pin), _) => (pin.to, None),
-            (None, Ok(bytes)) => (Digest::of(&bytes), Some(bytes)),
-            (None, Err(trouble)) => return Err(self.fail(None, document, trouble)),
-        };
-        let recipe = Recipe {
-            spec: spec.clone(),
-            terms,
-            guest: digest,
-        };
-        if self.running.as_ref() == Some(&recipe) {
-            self.failed = None;
-            return Ok(Vec::new());
-        }
-        if let Some(failed) = &self.failed
-            && failed.of.as_ref() == Some(&recipe)
-            && !failed.is_due(Instant::now())
-        {
-            return Err(failed.problem.clone());
-        }
-        let name = &document.identity.name;
-        let order = Order {
-            name,
-            spec,
-            terms: &recipe.terms,
-            path: &path,
-            bytes,
-            digest: recipe.guest,
-        };
-        match guests.controller(order).await {
-            Ok(controller) => {
-                let moved = self
-                    .running
-                    .as_ref()
-                    .filter(|running| running.spec.tenant() != spec.tenant());
-                let mut changes: Vec<Change> = moved
-                    .and_then(|running| owner(name, running))
-                    .map(|(tenant, name)| Change::Move(tenant, name))
-                    .into_iter()
-                    .collect();
-                changes.push(Change::Put(Box::new(controller)));
-                let before = self.running.as_ref().map(|running| running.guest);
-                self.previous = before.filter(|before| *before != digest).or(self.previous);
-                (self.running, self.failed) = (Some(recipe), None);
-                (self.narrowing, self.has_less) = (Narrowing::default(), false);
-                Ok(changes)
-            }
-            Err(trouble) => Err(self.fail(Some(recipe), document, trouble)),
-        }
-    }
-
-    /// Notes what is wrong, if anything is. `replaced`: what ran before was changed. Returns whether what is wrong changed.
-    fn settle(&mut self, problem: Option<String>, replaced: bool, began: Instant) -> bool {
-        let is_news = self.problem != problem;
-        if is_news || replaced {
-            self.changed = Some(Changed {
-                at: SystemTime::now(),
-                took: began.elapsed(),
-            });
-        }
-        self.problem = problem;
-        is_news
-    }
-
-    /// Notes that this was tried in vain, and says so.
-    fn fail(&mut self, tried: Option<Recipe>, document: &Document, trouble: Trouble) -> String {
-        let Trouble { problem, may_pass } = trouble;
-        let problem = document.problem(problem).to_string();
-        let failed = Failed::new(tried, problem.clone());
-        self.failed = Some(match may_pass {
-            true => failed.again_after(self.failed.as_ref(), Instant::now()),
-            false => failed,
-        });
-        problem
-    }
-
-    /// Serves another revision that is kept, or what the file holds again.
-    async fn roll_back(
-        &mut self,
-        guests: &mut Guests,
-        document: &Document,
-        spec: &ReconcilerSpec,
-        terms: Terms,
-        request: &RollbackRequest,
-    ) -> Result<Vec<Change>, String> {
-        let content = File::read(document, spec, guests.largest_component())
-            .await
-            .content;
-        let choice = Choice {
-            running: self.running.as_ref().map(|running| running.guest),
-            previous: self.previous,
-            file: content.ok().map(|bytes| Digest::of(&bytes)),
-            pin: self.pin,
-        };
-        let pin = choice.take(request)?;
-        let before = (self.pin, self.failed.take());
-        self.pin = pin;
-        let changes = self.update(guests, document, spec, terms).await;
-        changes.map_err(|problem| {
-            (self.pin, self.failed) = before;
-            format!(
-                "cannot serve that revision as things are, and goes on with what served: {problem}"
-            )
-        })
-    }
-
-    fn reply(&self, name: &str) -> RollbackReply {
-        let print = |digest: Option<Digest>| digest.map_or_else(String::new, |d| d.to_string());
-        RollbackReply {
-            reconciler: name.to_owned(),
-            revision: print(self.running.as_ref().map(|running| running.guest)),
-            previous: print(self.previous),
-            rolled_back: self.pin.is_some(),
-        }
-    }
-
-    /// The revisions that run or may be gone back to: two at most.
-    fn used(&self) -> impl Iterator<Item = Digest> {
-        let running = self.running.as_ref().map(|recipe| recipe.guest);
-        [running, self.previous].into_iter().flatten()
-    }
-
-    fn entry(&self, document: &Document, spec: &ReconcilerSpec) -> Entry {
-        Entry {
-            tenant: (self.running.as_ref())
-                .map_or_else(|| spec.tenant().to_owned(), Recipe::tenant),
-            guest: document.resolve(&spec.guest.path),
-            revision: self.running.as_ref().map(|recipe| recipe.guest.to_string()),
-            previous: self.previous.map(|digest| digest.to_string()),
-            rolled_back: self.pin.is_some(),
-            problem: self.problem.clone(),
-            changed: self.changed,
-        }
     }
 }
 
@@ -446,78 +442,10 @@ fn terms(configuration: &Configuration, spec: &ReconcilerSpec) -> Terms {
     tenant.map_or_else(Terms::default, |(_, tenant)| Terms::of(tenant))
 }
 
-/// What a guest is read from, and what was found there.
-struct File {
-    path: PathBuf,
-    content: Result<Vec<u8>, Trouble>,
-}
-
-impl File {
-    async fn read(document: &Document, spec: &ReconcilerSpec, most: usize) -> Self {
-        let (path, content) = match component(document, spec) {
-            Ok(path) => {
-                let content = read(&path, most).await;
-                (path, content)
-            }
-            Err(problem) => (document.resolve(&spec.guest.path), Err(problem.into())),
-        };
-        Self { path, content }
-    }
-}
-
 /// Names of a checked document are names of the engine.
 fn owner(name: &str, recipe: &Recipe) -> Option<(TenantName, ControllerName)> {
     Some((
-        TenantName::new(recipe.spec.tenant()).ok()?,
+        TenantName::new(recipe.tenant()).ok()?,
         ControllerName::new(name).ok()?,
     ))
-}
-
-/// The component that a document means: its file, or what was built in its folder.
-///
-/// # Errors
-/// When it was not built, with what to do.
-pub(crate) fn component(document: &Document, spec: &ReconcilerSpec) -> Result<PathBuf, String> {
-    let path = document.resolve(&spec.guest.path);
-    if !path.is_dir() {
-        return Ok(path);
-    }
-    built(&path).ok_or_else(|| {
-        format!(
-            "{} is a source folder that was not built yet: run windlass build {}",
-            path.display(),
-            path.display()
-        )
-    })
-}
-
-/// The component's bytes; of one that is too large no more than it takes to say so.
-async fn read(path: &Path, most: usize) -> Result<Vec<u8>, Trouble> {
-    let bytes = async {
-        let mut bytes = Vec::new();
-        let file = tokio::fs::File::open(path).await?;
-        let size = file.metadata().await?.len();
-        if usize::try_from(size).is_ok_and(|size| size <= most) {
-            // It may grow while it is read.
-            file.take(most as u64 + 1).read_to_end(&mut bytes).await?;
-        }
-        Ok::<_, std::io::Error>((bytes, size))
-    };
-    match bytes.await {
-        Ok((bytes, size)) if size <= most as u64 && bytes.len() <= most => Ok(bytes),
-        Ok((_, size)) => Err(format!(
-            "{} has {}: at most {} are loaded",
-            path.display(),
-            Bytes(size),
-            Bytes(most as u64)
-        )
-        .into()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(format!("{}: no such file: check spec.guest.path", path.display()).into())
-        }
-        Err(error) => Err(Trouble {
-            problem: format!("{}: the guest cannot be read: {error}", path.display()),
-            may_pass: true,
-        }),
-    }
 }

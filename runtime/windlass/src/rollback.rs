@@ -3,7 +3,7 @@
 use crate::view::{RollbackReply, RollbackRequest};
 use tokio::sync::{mpsc, oneshot};
 
-/// Roll backs that may wait. Each is done in milliseconds, unless a change is being loaded.
+/// Roll backs that may wait to be begun, which takes no time.
 const WAITING: usize = 16;
 
 /// Why nothing was rolled back. The messages are for people.

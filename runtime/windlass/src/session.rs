@@ -1,5 +1,6 @@
 //! A configuration at work, from its first reading to the end of its drain. Entry point: [`run`].
 
+mod changes;
 mod notices;
 mod providers;
 mod reload;
@@ -30,7 +31,7 @@ pub(crate) use reload::source_folders;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,9 @@ use windlass_fleet::manager::{Builder, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::queue::TenantOptions;
 use windlass_sandbox::{GuestRuntime, Options};
+
+/// How long a start waits for guests that take longer than others.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// What to run and how.
 pub(crate) struct Session {
@@ -105,7 +109,7 @@ impl Prepared {
         reloads.register(&mut registry);
         let guests = Guests::new(&session.engine, roster.clone())?;
         let mut reconcilers = Reconcilers::new(guests, board.clone(), reloads);
-        for change in reconcilers.changes(&merged.configuration).await {
+        for change in begin(&mut reconcilers, &merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);
             }
@@ -176,6 +180,20 @@ impl Prepared {
         admin.await.context("the admin endpoints ended early")?;
         Ok(report)
     }
+}
+
+/// Begins to load all guests, and waits until all are or, once one is, for a moment: what takes longer comes later.
+async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> Vec<Change> {
+    let mut changes = reconcilers.follow(configuration);
+    let moment = tokio::time::sleep(MOMENT);
+    tokio::pin!(moment);
+    while reconcilers.is_busy() {
+        tokio::select! {
+            more = reconcilers.next() => changes.extend(more),
+            () = &mut moment, if reconcilers.running() > 0 => break,
+        }
+    }
+    changes
 }
 
 /// Why nothing runs, below a headline.

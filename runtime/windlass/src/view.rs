@@ -50,6 +50,9 @@ pub(crate) struct ReconcilerView {
     pub(crate) guest: String,
     /// Why the newest guest or document is not in effect; empty when it is.
     pub(crate) problem: String,
+    /// Whether a newer guest or document is being loaded.
+    #[serde(default)]
+    pub(crate) loading: bool,
     /// Clusters that it watches.
     pub(crate) clusters: u64,
     /// Watches that do not run, and why.

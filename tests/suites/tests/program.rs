@@ -18,6 +18,8 @@ mod dev;
 mod get;
 #[path = "program/examples.rs"]
 mod examples;
+#[path = "program/holding.rs"]
+mod holding;
 #[path = "program/languages.rs"]
 mod languages;
 #[path = "program/leading.rs"]

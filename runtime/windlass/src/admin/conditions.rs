@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_fleet::cluster::{ClusterState, ClusterStatus};
 
-/// After so long, a cluster that is not brought in is that cluster's trouble and not the start's.
+/// After so long, a cluster that is not brought in, or a guest that is not loaded, is its own trouble and not the start's.
 const START: Duration = Duration::from_secs(30);
 
 /// A named condition.
@@ -195,6 +195,7 @@ fn ready_clusters(clusters: &[ClusterStatus]) -> Condition {
     }
 }
 
+/// Whether any serves, and the guests of the start have been loaded: what is loaded later does not make the process unready.
 fn reconcilers(host: &Host) -> Condition {
     let entries = host.board.entries();
     let serving = entries
@@ -205,13 +206,21 @@ fn reconcilers(host: &Host) -> Condition {
         .values()
         .filter(|entry| entry.problem.is_some())
         .count();
+    let loading = entries.values().filter(|entry| entry.loading).count();
+    if loading == 0 || host.started.elapsed() >= START {
+        host.loaded.store(true, Ordering::Release);
+    }
+    let mut detail = format!(
+        "{serving} of {} serve, {stale} are not as their document asks",
+        entries.len()
+    );
+    if loading > 0 {
+        let _ = write!(detail, ", {loading} are being loaded");
+    }
     Condition {
         name: "reconcilers",
-        holds: serving > 0,
-        detail: format!(
-            "{serving} of {} serve, {stale} are not as their document asks",
-            entries.len()
-        ),
+        holds: serving > 0 && host.loaded.load(Ordering::Acquire),
+        detail,
     }
 }
 

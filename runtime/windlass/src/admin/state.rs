@@ -115,6 +115,7 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
                 in_effect: entry.problem.is_none(),
             }),
             problem: entry.problem.unwrap_or_default(),
+            loading: entry.loading,
             tenant: entry.tenant,
             ..ReconcilerView::default()
         };

@@ -4,7 +4,8 @@
 //! A change of rights is in two halves. What it takes away is in effect before anything is loaded, so that nothing that fails then
 //! can keep it; what it gives waits for the reload.
 
-use super::{Recipe, Reconcilers, Slot, terms};
+use super::slot::{Recipe, Slot};
+use super::{Reconcilers, terms};
 use crate::guests::{self, Bounds, Guests, Shape, Terms};
 use crate::kinds::ReconcilerSpec;
 use crate::load::Configuration;

@@ -1,5 +1,6 @@
 //! Follows changes of documents, guests and their sources while the manager runs. Entry point: [`Reload::start`].
 
+use super::changes::Changes;
 use super::notices::Notices;
 use super::providers::Providers;
 use super::{Session, tenant_options};
@@ -10,7 +11,6 @@ use crate::load::{Configuration, Listing, load, merge};
 use crate::reconcilers::{Change, Reconcilers};
 use crate::rollback::Asked;
 use crate::watch::{Target, Watch, written_since};
-use futures::FutureExt;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass_fleet::TenantName;
-use windlass_fleet::controller::Controller;
 use windlass_fleet::queue::TenantOptions;
 
 /// What follows changes, and what it needs for that.
@@ -32,6 +31,7 @@ pub(super) struct Reload {
     has_fleet: bool,
     host: Arc<Host>,
     reconcilers: Reconcilers,
+    changes: Changes,
     providers: Providers,
     notices: Notices,
     /// The Manager that the process was started with.
@@ -59,6 +59,7 @@ impl Reload {
             builds: session.built.map(|_| Builds::start()).transpose()?,
             started: host.configuration.load().manager_spec(),
             has_fleet: session.simulated.is_none(),
+            changes: Changes::new(host.manager.clone()),
             host,
             reconcilers,
             providers,
@@ -79,12 +80,13 @@ impl Reload {
                 .for_each(|folder| builds.ask(folder));
         }
         loop {
-            self.apply().await;
+            self.apply();
             self.changed().await;
         }
     }
 
-    /// Waits until something has changed, was built, or is to be tried again; rolls back meanwhile what is asked for.
+    /// Waits until something has changed, was built, or is to be tried again. Meanwhile each reconciler that was changed is taken as it
+    /// becomes ready, and what is asked for is rolled back.
     async fn changed(&mut self) {
         loop {
             let due = self.reconcilers.due().map(Instant::from_std);
@@ -107,16 +109,15 @@ impl Reload {
                     tell(&built);
                     return;
                 }
-                Some(asked) = self.asked.recv() => {
-                    roll_back(&self.host, &mut self.reconcilers, asked).await;
-                    self.notices.tell(&self.host);
-                }
+                changes = self.reconcilers.next() => self.change(changes),
+                () = self.changes.moved() => {}
+                Some(asked) = self.asked.recv() => self.reconcilers.roll_back(asked),
             }
         }
     }
 
-    /// Brings everything in line with the documents and guests as they are now.
-    async fn apply(&mut self) {
+    /// Begins to bring everything in line with the documents and guests as they are now: whatever takes time goes on aside.
+    fn apply(&mut self) {
         let outcome = load(&self.files);
         let last = self.host.configuration.load_full();
         let merged = merge(&last, &outcome);
@@ -133,15 +134,21 @@ impl Reload {
             .store(Arc::new(merged.configuration.clone()));
         // First of all what is taken away: it does not wait for what is loaded.
         for controller in self.reconcilers.withdraw(&merged.configuration) {
-            put(&self.host, controller);
+            self.changes.put(Box::new(controller));
         }
-        for change in self.reconcilers.changes(&merged.configuration).await {
-            apply_change(&self.host, change).await;
-        }
-        self.reconcilers.tell();
+        let changes = self.reconcilers.follow(&merged.configuration);
         self.notices.keep(merged.kept);
-        self.notices.tell(&self.host);
+        self.change(changes);
         self.watch_all(&outcome.listing);
+    }
+
+    /// Has the manager do what became due, and tells of it.
+    fn change(&mut self, changes: Vec<Change>) {
+        changes
+            .into_iter()
+            .for_each(|change| self.changes.apply(change));
+        self.reconcilers.tell();
+        self.notices.tell(&self.host);
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
@@ -209,70 +216,6 @@ impl Reload {
         if let Some(builds) = &mut self.builds {
             builds.follow(source_folders(&configuration));
         }
-    }
-}
-
-/// Does what is asked for, unless nobody waits for it any more.
-async fn roll_back(host: &Host, reconcilers: &mut Reconcilers, asked: Asked) {
-    let Some(request) = asked.request() else {
-        return;
-    };
-    let configuration = host.configuration.load_full();
-    let outcome = reconcilers.roll_back(&configuration, request).await;
-    let answer = match outcome {
-        Ok((reply, changes)) => {
-            for change in changes {
-                apply_change(host, change).await;
-            }
-            Ok(reply)
-        }
-        Err(refusal) => Err(refusal),
-    };
-    asked.answer(answer);
-}
-
-async fn apply_change(host: &Host, change: Change) {
-    let manager = &host.manager;
-    match change {
-        Change::Put(controller) => {
-            let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
-            if put(host, *controller) {
-                tracing::info!(%tenant, reconciler = %name, "reconciler changed");
-            }
-        }
-        Change::Move(tenant, name) => {
-            manager.remove_controller(&tenant, &name).await;
-            tracing::info!(%tenant, reconciler = %name, "reconciler moved to another tenant");
-        }
-        Change::Remove(tenant, name) => {
-            let manager = manager.clone();
-            in_background(async move {
-                manager.remove_controller(&tenant, &name).await;
-                tracing::info!(%tenant, reconciler = %name, "reconciler removed");
-            });
-        }
-    }
-}
-
-/// Puts a controller in the place of the one before it. Returns whether it is there.
-fn put(host: &Host, controller: Controller) -> bool {
-    let manager = &host.manager;
-    let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
-    if let Err(error) = manager.put_controller(controller) {
-        tracing::warn!(reconciler = %name, %error, "the change came too late");
-        return false;
-    }
-    // Other code, configuration or rights may mean something else for every object.
-    manager.resync(&tenant, &name);
-    true
-}
-
-/// Takes a controller out: what runs may take as long as a drain to end, and other changes do not wait for that. The controller is
-/// out when this returns: put again meanwhile, it is not taken out once more, and goes on with what runs.
-fn in_background(removal: impl Future<Output = ()> + Send + 'static) {
-    let mut removal = Box::pin(removal);
-    if removal.as_mut().now_or_never().is_none() {
-        tokio::spawn(removal);
     }
 }
 

@@ -139,7 +139,7 @@ impl Scene {
     }
 }
 
-async fn greets(of: &ConfigMaps, name: &str, beginning: &str) -> Result<()> {
+pub(crate) async fn greets(of: &ConfigMaps, name: &str, beginning: &str) -> Result<()> {
     let what = format!("{beginning:?} for {name}");
     let greeting = eventually(SOON, &what, || async {
         Ok(Seen::of(of.greeting(name).await?, |seen| {
