@@ -187,6 +187,7 @@ impl Code {
         let time = Time::until(deadline(identity.limits.timeout, context.deadline()));
         let client = context.client(&identity.given).under(identity.clone());
         let request = types::Request::from(&context.request);
+        let cancelled = context.cancelled().clone();
         let session = self
             .session(&identity, Purpose::Reconcile(context), time)
             .await?;
@@ -200,7 +201,12 @@ impl Code {
                 .await
         });
         let (answer, session) = run.await?;
-        self.keep(session, time.deadline).await;
+        if cancelled.is_cancelled() {
+            // It returned, but its calls were cut short: what it remembers of them is not to be built upon.
+            self.sandbox.discard(session, time.deadline).await;
+        } else {
+            self.keep(session, time.deadline).await;
+        }
         answer.map(Action::from).map_err(Failure::from)
     }
 

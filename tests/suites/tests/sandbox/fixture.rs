@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -63,6 +63,7 @@ pub(crate) struct Setup {
 /// Simulated clusters that are engaged, and a running manager. Ends with it.
 pub(crate) struct Stage {
     server: Server,
+    provider: Arc<Clusters>,
     pub(crate) handle: ManagerHandle,
     sandbox: Option<Sandbox>,
     registry: Registry,
@@ -98,14 +99,6 @@ impl Stage {
         }
         let server = server.bind("127.0.0.1:0").await?;
         let provider = Arc::new(Clusters::new("test"));
-        for cluster in clusters {
-            let mut spec = ClusterSpec::new(
-                ClusterName::new(cluster)?,
-                ClusterConfig::from_url(&server.url(cluster))?,
-            );
-            spec.labels.insert("name".into(), (*cluster).into());
-            provider.put(spec);
-        }
         let options = ManagerOptions {
             reconcile_runtime: Some(threads().handle().clone()),
             ..setup.manager
@@ -114,19 +107,40 @@ impl Stage {
         let bound = Manager::builder()
             .options(options)
             .metrics(Metrics::new(&mut registry))
-            .provider(provider)
+            .provider(provider.clone())
             .build()?
             .bind();
         let (handle, stop) = (bound.handle(), CancellationToken::new());
         let token = stop.clone();
         tokio::spawn(async move { bound.run(token).await.expect("the manager runs") });
-        Ok(Self {
+        let stage = Self {
             server,
+            provider,
             handle,
             sandbox: setup.sandbox,
             registry,
             stop,
-        })
+        };
+        for cluster in clusters {
+            stage.engage(cluster)?;
+        }
+        Ok(stage)
+    }
+
+    /// Puts a cluster into the fleet.
+    pub(crate) fn engage(&self, cluster: &str) -> Result<()> {
+        let config = ClusterConfig::from_url(&self.server.url(cluster))?;
+        let mut spec = ClusterSpec::new(ClusterName::new(cluster)?, config);
+        spec.labels.insert("name".into(), cluster.into());
+        self.provider.put(spec);
+        Ok(())
+    }
+
+    /// Takes a cluster out of the fleet; its server goes on.
+    pub(crate) fn disengage(&self, cluster: &str) -> Result<()> {
+        let was_there = self.provider.remove(&ClusterName::new(cluster)?);
+        anyhow::ensure!(was_there, "{cluster} is in the fleet");
+        Ok(())
     }
 
     fn sandbox(&self) -> &Sandbox {
@@ -180,6 +194,7 @@ impl Stage {
                 timeout: Duration::from_secs(5),
                 ..Limits::default()
             },
+            controller: ControllerOptions::default(),
             tenant: TenantLimits::default(),
             owner: None,
             isolation: Isolation::Fresh,
@@ -235,6 +250,7 @@ pub(crate) struct Cast<'a> {
     config: Value,
     rules: Vec<Rule>,
     limits: Limits,
+    controller: ControllerOptions,
     tenant: TenantLimits,
     /// None: a tenant of its own.
     owner: Option<Arc<Tenant>>,
@@ -265,6 +281,13 @@ impl Cast<'_> {
         let mut limits = self.limits.clone();
         change(&mut limits);
         Self { limits, ..self }
+    }
+
+    /// Its controller's, but for the timeout, which is the guest's.
+    pub(crate) fn controller(self, change: impl FnOnce(&mut ControllerOptions)) -> Self {
+        let mut controller = self.controller.clone();
+        change(&mut controller);
+        Self { controller, ..self }
     }
 
     pub(crate) fn tenant(self, change: impl FnOnce(&mut TenantLimits)) -> Self {
@@ -341,7 +364,10 @@ impl Cast<'_> {
         Actor {
             guest,
             outcomes,
-            limits: self.limits.clone(),
+            controller: ControllerOptions {
+                timeout: self.limits.timeout,
+                ..self.controller.clone()
+            },
             options,
         }
     }
@@ -351,7 +377,7 @@ impl Cast<'_> {
 pub(crate) struct Actor {
     pub(crate) guest: Arc<Guest>,
     outcomes: Arc<Outcomes>,
-    limits: Limits,
+    controller: ControllerOptions,
     options: GuestOptions,
 }
 
@@ -359,14 +385,10 @@ impl Actor {
     /// Registers its controller, as its guest describes itself now.
     pub(crate) fn put(&self, stage: &Stage) -> Result<()> {
         let parts = self.guest.controller_parts();
-        let options = ControllerOptions {
-            timeout: self.limits.timeout,
-            ..ControllerOptions::default()
-        };
         let mut builder = Controller::builder(self.options.name.clone())
             .tenant(self.options.tenant.name().clone())
             .grant(self.options.grant.clone())
-            .options(options);
+            .options(self.controller.clone());
         if let Some(primary) = parts.primary {
             builder = builder.primary(primary);
         }
@@ -462,6 +484,31 @@ impl Actor {
         failed.collect()
     }
 
+    /// Gives it the same revision with other options.
+    pub(crate) async fn reconfigure(&self, change: impl FnOnce(&mut GuestOptions)) -> Result<()> {
+        let mut options = self.options.clone();
+        change(&mut options);
+        Ok(self
+            .guest
+            .reconfigure(options, self.guest.revision())
+            .await?)
+    }
+
+    /// The run of a request that is under way: cancelled when it should end.
+    pub(crate) fn running(&self, request: &Request) -> Option<CancellationToken> {
+        self.outcomes.running.lock().get(request).cloned()
+    }
+
+    /// API calls of its tenant that are under way.
+    pub(crate) fn requests_in_flight(&self) -> usize {
+        self.options.tenant.requests_in_flight()
+    }
+
+    /// How many runs are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.outcomes.running.lock().len()
+    }
+
     /// Takes its controller out, once what runs has ended.
     pub(crate) async fn leave(&self, stage: &Stage) {
         let tenant = self.options.tenant.name();
@@ -477,14 +524,14 @@ struct Outcomes {
     guest: Arc<Guest>,
     seen: Mutex<Vec<(Request, Result<Action, Failure>)>>,
     /// What runs now. A request is in it once at most, whatever is swapped for what.
-    running: Mutex<HashSet<Request>>,
+    running: Mutex<HashMap<Request, CancellationToken>>,
 }
 
 impl Reconciler for Outcomes {
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
         Box::pin(async move {
             let request = context.request.clone();
-            let running = Running::begin(self, &request);
+            let running = Running::begin(self, &context);
             let outcome = self.guest.reconcile(context).await;
             drop(running);
             self.seen.lock().push((request, outcome.clone()));
@@ -497,13 +544,15 @@ impl Reconciler for Outcomes {
 struct Running<'a>(&'a Outcomes, Request);
 
 impl<'a> Running<'a> {
-    fn begin(outcomes: &'a Outcomes, request: &Request) -> Self {
-        if !outcomes.running.lock().insert(request.clone()) {
+    fn begin(outcomes: &'a Outcomes, context: &Context) -> Self {
+        let (request, token) = (context.request.clone(), context.cancelled().clone());
+        let other = outcomes.running.lock().insert(request.clone(), token);
+        if other.is_some() {
             // Not a panic, which the controller would take for the guest's and nobody would see here.
             let twice = Failure::terminal("it runs twice at once");
             outcomes.seen.lock().push((request.clone(), Err(twice)));
         }
-        Self(outcomes, request.clone())
+        Self(outcomes, request)
     }
 }
 

@@ -29,4 +29,5 @@ mod shares;
 mod sharing;
 mod storms;
 mod swapping;
+mod taken_away;
 mod wasi;

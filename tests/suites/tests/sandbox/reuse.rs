@@ -1,11 +1,14 @@
 //! Instances that serve several calls of one guest: what survives between calls, and what ends an instance.
 
-use crate::fixture::{Actor, Stage, config_map, revision, wait};
+use crate::fixture::{Actor, Stage, config_map, revision, rule, wait};
 use anyhow::Result;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
+use windlass_fleet::Grant;
+use windlass_fleet::grant::Identity;
 use windlass_harness::eventually::Seen;
-use windlass_sandbox::{Isolation, Reuse};
+use windlass_sandbox::{GuestOptions, Isolation, Reuse};
 
 /// Has a request run, and says how many calls its instance had by then.
 async fn calls(stage: &Stage, actor: &Actor, name: &str) -> Result<u32> {
@@ -114,6 +117,82 @@ async fn another_revision_or_configuration_begins_with_new_instances() -> Result
     actor.guest.swap(revision("test-state").await?).await?;
     assert_eq!(actor.guest.status().idle_instances, 0);
     assert_eq!(calls(&stage, &actor, "c").await?, 1);
+    Ok(())
+}
+
+/// Of one component, beside each other: two of a tenant, and one of another tenant that is called as one of these is.
+#[tokio::test(flavor = "multi_thread")]
+async fn reconcilers_of_one_component_have_instances_of_their_own() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let reuse = Isolation::Reuse(Reuse::default());
+    let cast = |name: &str| stage.guest("test-state").name(name).isolation(reuse);
+    let first = cast("counts").run().await?;
+    let beside = cast("counts-too").tenant_of(&first).run().await?;
+    let elsewhere = cast("counts-elsewhere").run().await?;
+    let namesake = cast("counts").tenant_of(&elsewhere).run().await?;
+    let actors = [first, beside, elsewhere, namesake];
+    for (name, calls) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        stage.put("alpha", config_map(name, json!({})))?;
+        for actor in &actors {
+            let failure = actor.failure("alpha", name).await?;
+            assert_eq!(failure.message, calls, "calls of the instance at {name}");
+        }
+    }
+    for actor in &actors {
+        assert_eq!(actor.guest.status().idle_instances, 1);
+    }
+    Ok(())
+}
+
+/// A change of what a guest is given.
+type Change = fn(&mut GuestOptions);
+
+fn maps(verbs: &[&str], namespace: &str) -> Grant {
+    Grant::new(vec![rule("", &["configmaps"], verbs, namespace)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_grant_configuration_or_identity_begins_with_new_instances() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let actor = reusing(&stage, "given-else", Reuse::default()).await?;
+    let changes: [(&str, Change); 6] = [
+        ("verbs", |options| {
+            options.grant = Arc::new(maps(&["get", "list", "watch"], "*"));
+        }),
+        ("identity", |options| {
+            let somebody = Identity::new("somebody", &["some"]).expect("a name");
+            options.grant = Arc::new(maps(&["*"], "*").in_the_name_of(Some(somebody)));
+        }),
+        ("config", |options| {
+            options.config = json!({"changed": true}).to_string();
+        }),
+        ("limits", |options| options.limits.host_calls = 1),
+        ("isolation", |options| {
+            let bounds = Reuse {
+                calls: 7,
+                ..Reuse::default()
+            };
+            options.isolation = Isolation::Reuse(bounds);
+        }),
+        ("nothing", |_| {}),
+    ];
+    for (what, change) in changes {
+        let name = |number: u32| format!("{what}-{number}");
+        let before = calls(&stage, &actor, &name(0)).await?;
+        assert!(before > 0 && actor.guest.status().idle_instances == 1);
+        actor.reconfigure(change).await?;
+        assert_eq!(actor.guest.status().idle_instances, 0, "{what}");
+        for number in 1..=2 {
+            let calls = calls(&stage, &actor, &name(number)).await?;
+            assert_eq!(calls, number, "after another {what}");
+        }
+    }
+    wait("the memory of one instance, and no more", || {
+        let status = actor.guest.status();
+        let used = (status.idle_instances, status.tenant_memory);
+        Seen::of(used, |(idle, memory)| *idle == 1 && *memory < 2 << 20)
+    })
+    .await?;
     Ok(())
 }
 
