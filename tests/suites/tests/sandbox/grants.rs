@@ -1,9 +1,14 @@
 //! What no rule grants is denied, names the rule that is missing, and never leaves the process.
 
 use crate::fixture::{Stage, config_map, rule};
+use crate::logs::lines;
+use crate::neighbour::beside_a_neighbour;
 use anyhow::Result;
 use serde_json::{Value, json};
 use windlass_apiserver::Verb;
+use windlass_fleet::Rule;
+use windlass_fleet::grant::ClusterRule;
+use windlass_fleet::name::NamePattern;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
@@ -94,6 +99,82 @@ async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
             "{verb:?} of configmaps"
         );
     }
+    Ok(())
+}
+
+/// Whoever lives beside it is served, what it reaches for is asked of no server, and what it lacked is in the log once for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_is_denied_everything_disturbs_nobody_and_is_audited() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let (maps, secrets) = (json!(["v1", "ConfigMap"]), json!(["v1", "Secret"]));
+    let live = json!({"mode": "live"});
+    let steps = json!([
+        {"do": "get", "kind": secrets, "key": ["default", "s"], "options": live},
+        {"do": "list", "kind": secrets, "options": live},
+        {"do": "get", "kind": maps, "key": ["kube-system", "a"], "options": live},
+        {"do": "list", "kind": maps, "options": {"mode": "live", "namespace": "kube-system"}},
+        {"do": "create", "kind": maps, "object": config_map("forbidden", json!({}))},
+        {"do": "delete", "kind": maps, "key": ["default", "forbidden"]},
+        {"do": "get", "kind": ["acme.dev/v1", "Rocket"], "key": ["default", "r"], "options": live},
+    ]);
+    let cast = stage
+        .guest("test-calls")
+        .name("denied-beside")
+        .config(json!({"steps": steps}))
+        .rules(vec![rule(
+            "",
+            &["configmaps"],
+            &["get", "list", "watch"],
+            "default",
+        )]);
+    let failure = beside_a_neighbour(&stage, cast).await?;
+    let answers: Vec<Value> = serde_json::from_str(&failure.message)?;
+    assert_eq!(answers.len(), 7);
+    for answer in &answers {
+        assert_eq!(answer["code"], "denied", "{answer}");
+    }
+    let asked = stage.server("alpha").requests();
+    let reached = asked.iter().find(|call| {
+        call.resource == "secrets"
+            || call.namespace == "kube-system"
+            || call.name == "forbidden"
+            || call.path.contains("acme.dev/v1/")
+    });
+    assert!(reached.is_none(), "{reached:?}");
+    // It ran a dozen times.
+    let told = lines("denied-beside", "this rule would");
+    assert_eq!(told.len(), answers.len(), "{told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_reaches_for_a_cluster_that_is_not_granted_disturbs_nobody() -> Result<()> {
+    let stage = Stage::start(&["alpha", "beta", "gamma"]).await?;
+    let opening = Rule {
+        clusters: Some(ClusterRule {
+            names: vec![NamePattern::new("b*")],
+            ..ClusterRule::default()
+        }),
+        ..rule("", &["configmaps"], &["get"], "*")
+    };
+    let cast = stage
+        .guest("test-fleet")
+        .name("reaches-beside")
+        .config(json!({"open": ["gamma"]}))
+        .rules(vec![
+            rule("", &["configmaps"], &["get", "list", "watch"], "*"),
+            opening,
+        ]);
+    let failure = beside_a_neighbour(&stage, cast).await?;
+    let answer: Value = serde_json::from_str(&failure.message)?;
+    assert_eq!(answer["opened"]["gamma"]["code"], "denied", "{answer}");
+    assert_eq!(answer["batch"][0]["code"], "denied", "{answer}");
+    let server = stage.server("gamma");
+    for verb in [Verb::Get, Verb::Delete] {
+        assert_eq!(server.count(verb, "configmaps"), 0, "{verb:?}");
+    }
+    let told = lines("reaches-beside", "this rule would");
+    assert!(told[0].contains("gamma"), "{told:?}");
     Ok(())
 }
 

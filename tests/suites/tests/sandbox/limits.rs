@@ -1,12 +1,15 @@
 //! What hits a limit is one call; whoever runs beside it does not notice.
 
 use crate::fixture::{Stage, config_map, wait};
+use crate::neighbour::{beside_a_neighbour, well_beside_a_neighbour};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
 use windlass_fleet::Action;
+use windlass_fleet::backoff::Backoff;
+use windlass_fleet::manager::KeyFilter;
 use windlass_fleet::outcome::{Blame, Disposition};
 use windlass_harness::eventually::Seen;
 
@@ -182,10 +185,8 @@ async fn runs_beyond_their_tenants_memory_wait_for_those_that_wait_for_a_slow_se
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_recursion_ends_the_call_and_shows_where() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("test-recursion").run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
-    let failure = actor.failure("alpha", "a").await?;
-    assert_eq!(failure.reason, "stack");
+    let failure = beside_a_neighbour(&stage, stage.guest("test-recursion")).await?;
+    assert_eq!((failure.reason, failure.blame), ("stack", Blame::Guest));
     assert!(
         failure
             .message
@@ -198,9 +199,7 @@ async fn endless_recursion_ends_the_call_and_shows_where() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_shows_function_names_and_its_words() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("test-panic").run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
-    let failure = actor.failure("alpha", "a").await?;
+    let failure = beside_a_neighbour(&stage, stage.guest("test-panic")).await?;
     assert_eq!((failure.reason, failure.blame), ("trap", Blame::Guest));
     assert!(
         failure.message.starts_with("the guest trapped: ")
@@ -213,6 +212,54 @@ async fn a_panic_shows_function_names_and_its_words() -> Result<()> {
             .contains("why=\"cannot stand a\" at=test-panic/src/lib.rs:"),
         "{failure}"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_at_which_a_guest_panics_backs_off_longer_each_time() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let base = Duration::from_millis(200);
+    let actor = stage
+        .guest("test-panic")
+        .name("panics-again")
+        .controller(|options| options.backoff = Backoff::new(base, Duration::from_secs(600)))
+        .run()
+        .await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    actor.failure("alpha", "a").await?;
+    let began = Instant::now();
+    // Another key of the same guest has nothing to do with it.
+    stage.put("alpha", config_map("b", json!({})))?;
+    actor.failure("alpha", "b").await?;
+    let waiting = |name: &str, attempts: u32| {
+        let keys = stage.handle.keys(&KeyFilter::default());
+        let key = keys.into_iter().find(|key| key.key.ends_with(name));
+        Seen::of(key, |key| {
+            key.as_ref()
+                .is_some_and(|key| key.attempts >= attempts && key.state == "backoff")
+        })
+    };
+    let key = wait("the key after its fourth attempt", || waiting("/a", 4)).await?;
+    let key = key.expect("it was seen");
+    assert_eq!((key.reason, key.blame), (Some("trap"), Some("guest")));
+    // Each delay is drawn from the upper half of its step, which is twice the one before.
+    assert!(
+        began.elapsed() >= base * (1 + 2 + 4) / 2,
+        "four attempts within {:?}",
+        began.elapsed()
+    );
+    let left = key.runs_in.unwrap_or_default();
+    assert!(left > base.as_secs_f64(), "the next in {left} s");
+    assert!(actor.runs() < 10, "{} runs of two keys", actor.runs());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_always_asks_to_run_at_once_disturbs_nobody() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let cast = stage.guest("test-requeue").name("at-once-beside");
+    let action = well_beside_a_neighbour(&stage, cast.config(json!({"after": 0}))).await?;
+    assert_eq!(action, Action::RequeueAfter(Duration::ZERO));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! What guests log, and what they print. Entry points: [`init`] and [`lines`].
 
 use crate::fixture::{Stage, config_map, wait};
+use crate::neighbour::well_beside_a_neighbour;
 use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -106,6 +107,25 @@ async fn a_flood_is_cut_at_the_budget_and_counted() -> Result<()> {
     assert!(dropped[0].contains("lines=98"), "{}", dropped[0]);
     let written = lines("test-log", "xxxx").len();
     assert!((10..=20).contains(&written), "{written} lines were written");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_of_log_lines_and_output_disturb_nobody() -> Result<()> {
+    for (guest, config) in [
+        ("test-log", json!({"lines": 2000, "length": 100})),
+        ("test-output", json!({"kilobytes": 1000})),
+    ] {
+        let stage = Stage::start(&["alpha"]).await?;
+        let name = format!("{guest}-beside");
+        let cast = stage.guest(guest).name(&name).config(config);
+        let cast = cast.limits(|limits| limits.log_bytes = 20_000);
+        well_beside_a_neighbour(&stage, cast).await?;
+        let dropped = lines(&name, "over limits.logBytes").len();
+        assert!(dropped >= 4, "{guest}: told {dropped} times");
+        let written: usize = lines(&name, "xxxx").iter().map(String::len).sum();
+        assert!(written < dropped * 60_000, "{guest}: {written} bytes");
+    }
     Ok(())
 }
 

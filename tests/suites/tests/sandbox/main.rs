@@ -23,6 +23,7 @@ mod loading;
 mod logs;
 mod mapping;
 mod neighbour;
+mod requests;
 mod reuse;
 mod rights;
 mod shares;
