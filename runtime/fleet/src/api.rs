@@ -327,15 +327,23 @@ impl ApiError {
     }
 }
 
-impl From<ApiError> for crate::outcome::Failure {
-    /// Retried; a native reconciler that wants otherwise matches on the code.
-    fn from(error: ApiError) -> Self {
-        let blame = match error.code {
+impl ApiError {
+    /// Whose fault it is: that of whoever called, for what no rule grants, is not valid or too much, else the API server's.
+    #[must_use]
+    pub fn blame(&self) -> crate::outcome::Blame {
+        match self.code {
             ApiCode::Denied | ApiCode::Invalid | ApiCode::LimitExceeded => {
                 crate::outcome::Blame::Guest
             }
             _ => crate::outcome::Blame::Api,
-        };
+        }
+    }
+}
+
+impl From<ApiError> for crate::outcome::Failure {
+    /// Retried; a native reconciler that wants otherwise matches on the code.
+    fn from(error: ApiError) -> Self {
+        let blame = error.blame();
         Self::retry(error.to_string()).blame(blame).reason("api")
     }
 }

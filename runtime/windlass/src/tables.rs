@@ -368,3 +368,6 @@ fn tone_of_key(state: &str) -> Tone {
         _ => Tone::Plain,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! The `windlass` binary, driven as a user drives it.
 
+#[path = "program/accounting.rs"]
+mod accounting;
 #[path = "program/bad.rs"]
 mod bad;
 #[path = "program/building.rs"]

@@ -5,9 +5,10 @@ use crate::cluster::fence::{Fence, Pass};
 use crate::cluster::store::IndexPath;
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};
+use crate::outcome::Blame;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -125,6 +126,8 @@ pub(crate) struct CallScope {
     slot: Option<Arc<dyn Slot>>,
     /// Largest Retry-After that an API server gave in this run, in milliseconds.
     retry_after: AtomicU64,
+    /// Whether the last call of this run failed, and not through its own fault.
+    api_failed: AtomicBool,
 }
 
 impl CallScope {
@@ -152,6 +155,7 @@ impl CallScope {
             fence,
             slot,
             retry_after: AtomicU64::new(0),
+            api_failed: AtomicBool::new(false),
         })
     }
 
@@ -212,10 +216,15 @@ impl CallScope {
     }
 
     fn note<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
-        if let Err(ApiError {
+        let failed = result.as_ref().err();
+        // A call that ends with its run says nothing of the server.
+        let api_failed = failed
+            .is_some_and(|error| error.blame() == Blame::Api && error.code != ApiCode::Cancelled);
+        self.api_failed.store(api_failed, Ordering::Relaxed);
+        if let Some(ApiError {
             retry_after: Some(after),
             ..
-        }) = &result
+        }) = failed
         {
             self.retry_after.fetch_max(
                 u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
@@ -223,6 +232,10 @@ impl CallScope {
             );
         }
         result
+    }
+
+    pub(crate) fn api_failed(&self) -> bool {
+        self.api_failed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {

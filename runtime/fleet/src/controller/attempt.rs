@@ -84,9 +84,19 @@ impl Attempt {
                     Disposition::Retry => self.context.retry_after(),
                     Disposition::Terminal => None,
                 };
-                Ended::Failed(failure, not_before)
+                Ended::Failed(self.blame(failure), not_before)
             }
         }
+    }
+
+    /// A reconciler that answers an error after a call that failed passes on what the API server said, whatever its words. A guest
+    /// has no other way to say so.
+    fn blame(&self, failure: Failure) -> Failure {
+        let is_own = failure.blame == Blame::Guest && failure.reason == "error";
+        if is_own && self.context.api_failed() {
+            return failure.blame(Blame::Api).reason("api");
+        }
+        failure
     }
 }
 

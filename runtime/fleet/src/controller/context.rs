@@ -94,6 +94,11 @@ impl Context {
         self.scope.deadline
     }
 
+    /// Whether the run's last call to a cluster failed, and not through the fault of who called.
+    pub(crate) fn api_failed(&self) -> bool {
+        self.scope.api_failed()
+    }
+
     /// The largest Retry-After that an API server gave in this run.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.scope.retry_after()

@@ -5,8 +5,9 @@ use crate::project::Project;
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use windlass_apiserver::Server;
+use windlass_apiserver::{Faults, Server};
 use windlass_fleet::{ClusterName, ObjectKey, Request};
 use windlass_harness::program::Program;
 
@@ -15,9 +16,22 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// An in-memory fleet whose kubeconfig lies where the project's provider looks.
 pub(crate) async fn fleet(project: &Project, clusters: &[&str]) -> Result<Server> {
+    fleet_with(project, clusters, None).await
+}
+
+/// The same, whose servers go wrong as they are told.
+pub(crate) async fn fleet_with(
+    project: &Project,
+    clusters: &[&str],
+    faults: Option<Arc<Faults>>,
+) -> Result<Server> {
     let builder = clusters
         .iter()
         .fold(Server::builder(), |builder, name| builder.cluster(*name));
+    let builder = match faults {
+        Some(faults) => builder.hook(faults),
+        None => builder,
+    };
     let server = builder.bind("127.0.0.1:0").await?;
     project.write("clusters/fleet.kubeconfig", server.kubeconfig())?;
     Ok(server)
