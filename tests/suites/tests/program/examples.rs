@@ -316,12 +316,11 @@ async fn a_hub_is_kept_in_its_spokes_by_the_role_that_is_printed_for_it() -> Res
     expect_no_failure(&project, &address).await?;
 
     // A change that is refused is told in the hub, and so is its end; what ran goes on.
-    let small = "  limits: {memory: 1Mi}\n  # The guest says";
-    project.edit("  # The guest says", small)?;
+    project.edit(".wasm}", ".gone}")?;
     expect_event(server("hub"), "ReloadRefused").await?;
     hub.create("beside", SPREAD, json!({"n": "3"})).await?;
     east.expect("beside", Some(&[("n", "3")])).await?;
-    project.edit(small, "  # The guest says")?;
+    project.edit(".gone}", ".wasm}")?;
     expect_event(server("hub"), "ReloadSucceeded").await?;
 
     // Nothing else was ever written to the hub but by its administrator.

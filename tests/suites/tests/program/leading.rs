@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(3);
 
 /// Of what [`Candidate::refuse`] asks for.
-const REFUSAL: &str = "its memory limit of 1 MiB";
+const REFUSAL: &str = "the guest refuses to start";
 
 /// A Manager whose lease lives in the namespace `default` of the local cluster.
 fn manager(local: &str) -> String {
@@ -86,7 +86,7 @@ impl Candidate {
     fn refuse(&self, local: &str) -> Result<()> {
         let name = self.who.manager.rsplit('/').next().unwrap_or_default();
         let document = reconciler(name, &guest("hello"));
-        let document = document.replace("  config:", "  limits: {memory: 1Mi}\n  config:");
+        let document = document.replace("greeting: hello", "greeting: [hello]");
         let documents = [manager(local), document];
         self.project.write_config(&documents).map(drop)
     }
