@@ -120,7 +120,7 @@ impl Worst {
             "log" => ("test-log", r#"{"lines": 100000, "length": 100}"#, "done"),
             "requeue" => ("test-requeue", r#"{"after": 0}"#, "done"),
             "denied" => ("test-calls", FORBIDDEN, "denied"),
-            "reads" => ("test-storm", r#"{"live": false}"#, "timeout"),
+            "reads" => ("test-storm", r#"{"live": false}"#, "error"),
             "requests" => ("test-storm", r#"{"live": true}"#, "timeout"),
             "forge" => ("test-forge", "{}", "handle"),
             "leak" => ("test-leak", "{}", "handle"),
@@ -281,22 +281,31 @@ fn disturb(
 ) -> impl Future<Output = Result<()>> + use<> {
     let (stage, harmful) = (stage.clone(), harmful.clone());
     async move {
+        let revisions = match what {
+            Disturbance::Replaced => {
+                let file = rust("test-loop")?;
+                vec![
+                    stage.disguised(file.clone(), b'1').await?,
+                    stage.disguised(file, b'2').await?,
+                ]
+            }
+            _ => Vec::new(),
+        };
         let mut every = tokio::time::interval(EVERY);
-        for round in 0u64.. {
+        for round in 0usize.. {
             every.tick().await;
             match what {
                 Disturbance::Nothing => return Ok(()),
                 Disturbance::BadComponents => {
                     let good = std::fs::read(rust("hello")?)?;
                     // Cut off anywhere: each is another component, which no cache knows.
-                    let kept = good.len() / 2 + usize::try_from(round)?;
+                    let kept = good.len() / 2 + round;
                     let refused = stage.made("cut", good[..kept].to_vec()).await;
                     anyhow::ensure!(refused.is_err(), "half a component loads");
                 }
                 Disturbance::Replaced => {
-                    let mark = u8::try_from(round % 2)?;
-                    let revision = stage.disguised(rust("test-loop")?, mark).await?;
-                    harmful.guest.swap(revision).await?;
+                    let revision = &revisions[round % revisions.len()];
+                    harmful.guest.swap(revision.clone()).await?;
                 }
             }
         }
