@@ -36,14 +36,20 @@ impl Refusal {
     }
 }
 
-/// Counts what one instance allocates, and gives it back to the tenant when dropped.
+/// What one instance has from its tenant's account. Dropped, it is given back: after the instance, whose memory is there until then.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct Bill {
     identity: Arc<Identity>,
     promise: Promise,
     /// Bytes of all memories; charged to the tenant.
     memory: usize,
-    /// Of them, those that the engine may find that it cannot give.
+}
+
+/// Counts what one instance allocates.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    bill: Bill,
+    /// Of its bytes, those that the engine may find that it cannot give.
     granted: usize,
     /// Elements of all tables.
     elements: usize,
@@ -54,10 +60,13 @@ pub(crate) struct Meter {
 impl Meter {
     /// Of an instance that its tenant has promised so much.
     pub(crate) fn new(identity: Arc<Identity>, promise: Promise) -> Self {
-        Self {
+        let bill = Bill {
             identity,
             promise,
             memory: 0,
+        };
+        Self {
+            bill,
             granted: 0,
             elements: 0,
             refusal: None,
@@ -66,7 +75,7 @@ impl Meter {
 
     /// Bytes held now. Memories never shrink, so it is the peak as well.
     pub(crate) fn memory(&self) -> usize {
-        self.memory
+        self.bill.memory
     }
 
     pub(crate) fn refusal(&self) -> Option<Refusal> {
@@ -78,31 +87,26 @@ impl Meter {
         self.refusal = None;
     }
 
-    /// The instance is as good as gone: its tenant has its memory again.
-    pub(crate) fn settle(&mut self) {
-        let memory = std::mem::take(&mut self.memory);
-        if memory > 0 {
-            self.identity.ledger().gone(memory);
-        }
-        self.identity.tenant.release(memory);
-        self.promise.settle();
+    /// What the instance has, to be given back once it is gone. Nothing is counted here any more.
+    pub(crate) fn take_bill(&mut self) -> Bill {
+        self.bill.take()
     }
 
     fn grow_memory(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.memory.saturating_add(more) > self.identity.limits.memory {
-            return Err(Refusal::Instance(self.identity.limits.memory));
+        if self.bill.memory.saturating_add(more) > self.bill.identity.limits.memory {
+            return Err(Refusal::Instance(self.bill.identity.limits.memory));
         }
-        if !self.identity.tenant.charge(more) {
+        if !self.bill.identity.tenant.charge(more) {
             return Err(Refusal::Tenant);
         }
-        self.memory += more;
-        self.promise.cover(self.memory);
+        self.bill.memory += more;
+        self.bill.promise.cover(self.bill.memory);
         Ok(())
     }
 
     fn grow_table(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.elements.saturating_add(more) > self.identity.limits.table_elements {
-            return Err(Refusal::Table(self.identity.limits.table_elements));
+        if self.elements.saturating_add(more) > self.bill.identity.limits.table_elements {
+            return Err(Refusal::Table(self.bill.identity.limits.table_elements));
         }
         self.elements += more;
         Ok(())
@@ -111,7 +115,7 @@ impl Meter {
     fn answer(&mut self, outcome: Result<(), Refusal>) -> bool {
         let Err(refusal) = outcome else { return true };
         if self.refusal.is_none() {
-            self.identity.hit(refusal.limit());
+            self.bill.identity.hit(refusal.limit());
         }
         self.refusal = Some(refusal);
         false
@@ -134,8 +138,8 @@ impl ResourceLimiter for Meter {
     /// The engine could not: beyond the memory's own maximum, for example. Called without a growth before it, too.
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
         let granted = std::mem::take(&mut self.granted);
-        self.memory -= granted;
-        self.identity.tenant.release(granted);
+        self.bill.memory -= granted;
+        self.bill.identity.tenant.release(granted);
         Ok(())
     }
 
@@ -150,9 +154,22 @@ impl ResourceLimiter for Meter {
     }
 }
 
-impl Drop for Meter {
+impl Bill {
+    fn take(&mut self) -> Self {
+        Self {
+            identity: self.identity.clone(),
+            promise: self.promise.take(),
+            memory: std::mem::take(&mut self.memory),
+        }
+    }
+}
+
+impl Drop for Bill {
     fn drop(&mut self) {
-        self.settle();
+        if self.memory > 0 {
+            self.identity.ledger().gone(self.memory);
+            self.identity.tenant.release(self.memory);
+        }
     }
 }
 
@@ -221,7 +238,7 @@ mod tests {
         );
         assert!(!meter.table_growing(0, 11, None).unwrap());
         assert_eq!(tenant.memory_used(), 60);
-        assert_eq!(meter.identity.ledger().hits()["memory"], 1);
+        assert_eq!(meter.bill.identity.ledger().hits()["memory"], 1);
     }
 
     #[test]
@@ -241,7 +258,7 @@ mod tests {
     fn what_instances_had_lately_is_what_the_next_one_is_promised() {
         let tenant = tenant(1000);
         let first = meter(&tenant);
-        let ledger = first.identity.history.ledger.clone();
+        let ledger = first.bill.identity.history.ledger.clone();
         drop(first);
         assert_eq!(ledger.memory_usual(), 0);
         let ended = |memory| ledger.gone(memory);

@@ -107,17 +107,19 @@ impl Promise {
         }
     }
 
-    /// The instance is as good as gone.
-    pub(crate) fn settle(&mut self) {
+    /// All of it, out of this one.
+    pub(crate) fn take(&mut self) -> Self {
         let bytes = std::mem::take(&mut self.bytes);
-        self.promises.line.lock().give_back(bytes);
-        self.promises.serve();
+        self.promises.promise(bytes)
     }
 }
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.settle();
+        if self.bytes > 0 {
+            self.promises.line.lock().give_back(self.bytes);
+            self.promises.serve();
+        }
     }
 }
 
@@ -263,8 +265,10 @@ mod tests {
         promises.set_limit(200);
         let second = waits.await;
         assert_eq!(promised(&promises), 105);
-        first.settle();
-        first.settle();
+        let taken = first.take();
+        assert_eq!(promised(&promises), 105);
+        drop(taken);
+        assert_eq!(promised(&promises), 10);
         drop((first, second));
         assert_eq!(promised(&promises), 0);
     }

@@ -1,6 +1,7 @@
 //! Instances that serve several calls of one guest, one after the other, within bounds. Entry points: [`Session`] and [`Shelf`].
 
 use crate::call::Call;
+use crate::memory::Bill;
 use crate::options::Reuse;
 use crate::pool::Place;
 use crate::spare::Spare;
@@ -23,7 +24,8 @@ pub(crate) struct Session {
     teardown: Arc<Teardown>,
 }
 
-/// A store with its instance, and its place in the pool. Fields are dropped in their order: the place is free only then.
+/// A store with its instance, and its place in the pool. Fields are dropped in their order: its tenant's memory and the place are free
+/// once it is gone.
 pub(crate) struct Body {
     pub(crate) store: Store<Call>,
     /// `None` before the first call.
@@ -31,6 +33,8 @@ pub(crate) struct Body {
     /// Calls that it has served.
     calls: u32,
     born: Instant,
+    /// `None` until it is dropped: a store drops what the host knows of a call before it gives back the instance's memory.
+    bill: Option<Bill>,
     _place: Place,
 }
 
@@ -41,6 +45,7 @@ impl Session {
             instance: None,
             calls: 0,
             born: Instant::now(),
+            bill: None,
             _place: place,
         };
         Self {
@@ -64,7 +69,7 @@ impl Session {
             return;
         };
         let large = body.is_large();
-        body.store.data_mut().meter.settle();
+        drop(body.store.data_mut().meter.take_bill());
         if large {
             drop(self.teardown.take_down(Box::new(body)));
         }
@@ -92,6 +97,12 @@ impl Deref for Session {
 impl DerefMut for Session {
     fn deref_mut(&mut self) -> &mut Body {
         self.body.as_mut().expect("present until it is given up")
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.bill = Some(self.store.data_mut().meter.take_bill());
     }
 }
 

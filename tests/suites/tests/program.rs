@@ -26,6 +26,8 @@ mod holding;
 mod languages;
 #[path = "program/leading.rs"]
 mod leading;
+#[path = "program/memory.rs"]
+mod memory;
 #[path = "program/notices.rs"]
 mod notices;
 #[path = "program/objects.rs"]

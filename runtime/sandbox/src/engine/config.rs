@@ -132,7 +132,8 @@ fn pooled(options: &Options, instances: u32) -> wasmtime::Result<Config> {
         .async_stack_keep_resident(64 << 10)
         .max_unused_warm_slots(instances.min(WARM))
         .pagemap_scan(Enabled::Auto)
-        .decommit_batch_size(16);
+        // At once: what waits for others to be given back with it is on no tenant's account any more, and is the system's memory still.
+        .decommit_batch_size(1);
     let mut config = base()?;
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     Ok(config)

@@ -3,11 +3,11 @@
 use crate::objects::ConfigMaps;
 use crate::project::Project;
 use anyhow::{Context, Result};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_apiserver::{Faults, Server};
+use windlass_apiserver::{Cluster, Faults, Server};
 use windlass_fleet::{ClusterName, ObjectKey, Request};
 use windlass_harness::program::Program;
 
@@ -55,6 +55,16 @@ pub(crate) async fn start(project: &Project) -> Result<(Program, String)> {
     let line: Json = serde_json::from_str(&line)?;
     let address = line["address"].as_str().context("an address")?.to_owned();
     Ok((program, address))
+}
+
+/// Creates an object that the guests of the tests watch.
+pub(crate) fn run_for(cluster: &Cluster, name: &str) -> Result<()> {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata":
+        {"namespace": "default", "name": name, "labels": {"test.windlass.dev/run": "yes"}}});
+    let created = cluster.create(object);
+    created
+        .map(drop)
+        .map_err(|error| anyhow::anyhow!("{error:?}"))
 }
 
 /// The name of a cluster of [`fleet`], as the provider gives it.
