@@ -6,7 +6,9 @@ use crate::journal::{Journal, Stdio};
 use crate::limit::Limit;
 use crate::memory::Meter;
 use crate::promise::Promise;
+use crate::share::Used;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -34,28 +36,34 @@ pub(crate) struct Around {
 }
 
 /// How long a call may take.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Time {
     /// When the guest is interrupted, whatever it did.
     pub(crate) deadline: Instant,
-    /// Ticks of the engine that the guest may see; where they are counted, one takes about a millisecond. One during which the thread did
-    /// not get to run counts once, however long it was: a busy machine does not make a guest slow.
-    pub(crate) ticks: u32,
+    /// What it may compute: a machine that is busy with other things does not make a guest slow.
+    computing: Duration,
+    /// What it has computed, up to its last turn.
+    pub(crate) used: Used,
 }
 
 impl Time {
     /// Until a deadline.
     pub(crate) fn until(deadline: Instant) -> Self {
+        Self::of_computing(Duration::MAX, deadline)
+    }
+
+    /// So much of a processor, until a deadline.
+    pub(crate) fn of_computing(computing: Duration, deadline: Instant) -> Self {
         Self {
             deadline,
-            ticks: u32::MAX,
+            computing,
+            used: Used::default(),
         }
     }
 
-    /// Counts a tick; `false` when the time is up.
-    pub(crate) fn tick(&mut self) -> bool {
-        self.ticks = self.ticks.saturating_sub(1);
-        self.ticks > 0 && Instant::now() < self.deadline
+    /// Whether any of it is left.
+    pub(crate) fn is_left(&self) -> bool {
+        self.used.get() < self.computing && Instant::now() < self.deadline
     }
 }
 
@@ -219,5 +227,24 @@ impl Wasi {
             .stderr(streams[1].clone())
             .build();
         Self { context, streams }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_ends_when_it_has_computed_enough_or_at_its_deadline() {
+        let later = Instant::now() + Duration::from_secs(60);
+        let time = Time::of_computing(Duration::from_millis(3), later);
+        time.used.add(Duration::from_millis(2));
+        assert!(time.is_left());
+        time.used.add(Duration::from_millis(1));
+        assert!(!time.is_left());
+        let time = Time::until(later);
+        time.used.add(Duration::from_secs(3600));
+        assert!(time.is_left());
+        assert!(!Time::until(Instant::now()).is_left());
     }
 }

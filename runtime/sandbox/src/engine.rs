@@ -148,9 +148,9 @@ impl Sandbox {
         &self.inner.processors
     }
 
-    /// Keeps the ticker awake until what it returns is dropped. `counted`: the call's ticks are counted.
-    pub(crate) fn running(&self, counted: bool) -> Running<'_> {
-        self.inner.ticker.running(counted)
+    /// Keeps the ticker awake until what it returns is dropped.
+    pub(crate) fn running(&self) -> Running<'_> {
+        self.inner.ticker.running()
     }
 
     /// Waits for room for an instance; idle ones make room. `loading`: of a guest that is loaded, which comes before calls.

@@ -18,7 +18,7 @@ use crate::pool::Place;
 use crate::promise::Promise;
 use crate::revision::{LoadError, Revision};
 use crate::session::{Body, Session, Shelf};
-use crate::share::{TICK, Turn};
+use crate::share::Turn;
 use crate::spare::Spare;
 use crate::tenant::Tenant;
 use std::sync::Arc;
@@ -134,10 +134,8 @@ impl Code {
             );
             LoadError::Host { problem }
         })?;
-        let time = Time {
-            deadline: Instant::now() + DESCRIBE_PATIENCE * timeout,
-            ticks: ticks(timeout),
-        };
+        let deadline = Instant::now() + DESCRIBE_PATIENCE * timeout;
+        let time = Time::of_computing(timeout, deadline);
         let store = self.store(Call::new(identity, promise, Purpose::Describe, time));
         let run = self.run(
             Session::new(store, place, self.sandbox.teardown()),
@@ -184,12 +182,12 @@ impl Code {
         identity: Arc<Identity>,
         context: Context,
     ) -> Result<Action, Failure> {
-        let time = Time::until(deadline(identity.limits.timeout, context.deadline()));
+        let deadline = deadline(identity.limits.timeout, context.deadline());
         let client = context.client(&identity.given).under(identity.clone());
         let request = types::Request::from(&context.request);
         let cancelled = context.cancelled().clone();
         let session = self
-            .session(&identity, Purpose::Reconcile(context), time)
+            .session(&identity, Purpose::Reconcile(context), deadline)
             .await?;
         let run = self.run(session, async |store, instance| {
             let cluster = store
@@ -203,9 +201,9 @@ impl Code {
         let (answer, session) = run.await?;
         if cancelled.is_cancelled() {
             // It returned, but its calls were cut short: what it remembers of them is not to be built upon.
-            self.sandbox.discard(session, time.deadline).await;
+            self.sandbox.discard(session, deadline).await;
         } else {
-            self.keep(session, time.deadline).await;
+            self.keep(session, deadline).await;
         }
         answer.map(Action::from).map_err(Failure::from)
     }
@@ -215,8 +213,9 @@ impl Code {
         &self,
         identity: &Arc<Identity>,
         purpose: Purpose,
-        time: Time,
+        deadline: Instant,
     ) -> Result<Session, Failure> {
+        let time = Time::until(deadline);
         if let Some(mut session) = self.shelf.as_ref().and_then(|shelf| shelf.take()) {
             let call = session.store.data_mut();
             call.begin(purpose, time);
@@ -224,7 +223,7 @@ impl Code {
             session.store.set_max_component_handles(handles);
             return Ok(session);
         }
-        let (promise, place) = self.room(identity, false, time.deadline).await?;
+        let (promise, place) = self.room(identity, false, deadline).await?;
         let store = self.store(Call::new(identity.clone(), promise, purpose, time));
         Ok(Session::new(store, place, self.sandbox.teardown()))
     }
@@ -284,7 +283,7 @@ impl Code {
         objects: &[Json],
     ) -> Option<Result<Vec<Request>, String>> {
         let mapper = self.mapper.as_ref()?;
-        let time = Time::until(deadline(identity.limits.timeout, None));
+        let deadline = deadline(identity.limits.timeout, None);
         let kind = types::GroupVersionKind::from(kind);
         let objects: Vec<String> = objects
             .iter()
@@ -292,11 +291,16 @@ impl Code {
             .collect();
         let client = client.under(identity.clone());
         // Events come from everywhere: what a guest remembers between them would be nobody's.
-        let (promise, place) = match self.room(&identity, false, time.deadline).await {
+        let (promise, place) = match self.room(&identity, false, deadline).await {
             Ok(room) => room,
             Err(full) => return Some(Err(full.message)),
         };
-        let call = Call::new(identity, promise, Purpose::Map(around), time);
+        let call = Call::new(
+            identity,
+            promise,
+            Purpose::Map(around),
+            Time::until(deadline),
+        );
         let store = self.store(call);
         let run = self.run(
             Session::new(store, place, self.sandbox.teardown()),
@@ -312,7 +316,7 @@ impl Code {
         );
         let answer = match run.await {
             Ok((answer, session)) => {
-                self.sandbox.discard(session, time.deadline).await;
+                self.sandbox.discard(session, deadline).await;
                 answer
             }
             Err(failure) => Err(failure.message),
@@ -326,13 +330,15 @@ impl Code {
         mut session: Session,
         call: impl AsyncFnOnce(&mut Store<Call>, &Instance) -> wasmtime::Result<T>,
     ) -> Result<(T, Session), Failure> {
-        let (identity, deadline, loading) = {
+        let (identity, time, loading) = {
             let call = session.store.data();
             let loading = matches!(call.purpose, Purpose::Describe);
-            (call.identity.clone(), call.time.deadline, loading)
+            (call.identity.clone(), call.time.clone(), loading)
         };
-        let _running = self.sandbox.running(loading);
-        let mut turn = Turn::new(self.sandbox.processors().clone(), identity.clone(), loading);
+        let deadline = time.deadline;
+        let _running = self.sandbox.running();
+        let processors = self.sandbox.processors().clone();
+        let mut turn = Turn::new(processors, identity.clone(), time.used, loading);
         let work = turn.of(async {
             let Body {
                 store, instance, ..
@@ -379,8 +385,8 @@ impl Code {
         store.limiter(|call| &mut call.meter);
         store.set_hostcall_fuel(host_call_bytes);
         store.set_max_component_handles(handles);
-        store.epoch_deadline_callback(|mut context| {
-            if context.data_mut().time.tick() {
+        store.epoch_deadline_callback(|context| {
+            if context.data().time.is_left() {
                 Ok(UpdateDeadline::Yield(1))
             } else {
                 Err(OutOfTime.into())
@@ -412,13 +418,6 @@ fn deadline(timeout: Duration, outer: Option<Instant>) -> Instant {
 /// How long after its deadline a call that waits is cut off.
 fn waiting(timeout: Duration) -> Duration {
     (timeout / 25).min(WAITING)
-}
-
-/// A time as ticks, at least two: the first may come at once.
-fn ticks(time: Duration) -> u32 {
-    u32::try_from(time.as_nanos() / TICK.as_nanos())
-        .unwrap_or(u32::MAX)
-        .max(2)
 }
 
 fn describe_problem(failure: Failure, timeout: Duration) -> String {

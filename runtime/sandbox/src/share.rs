@@ -13,6 +13,7 @@ use crate::tenant::Tenant;
 pub(crate) use aside::Aside;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use turns::{Claim, Ticket, Turns};
@@ -43,6 +44,23 @@ impl Processors {
     }
 }
 
+/// Time that one call has had the processor. Clones are of the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Used {
+    nanoseconds: Arc<AtomicU64>,
+}
+
+impl Used {
+    pub(crate) fn get(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn add(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+}
+
 /// What one call computes, turn by turn. Dropped, it leaves its turn to others.
 pub(crate) struct Turn {
     processors: Arc<Processors>,
@@ -50,8 +68,7 @@ pub(crate) struct Turn {
     /// Before others of its tenant.
     first: bool,
     state: State,
-    /// Time that it had the processor.
-    used: Duration,
+    used: Used,
     /// Time that it was ready and others had it.
     waited: Duration,
 }
@@ -70,14 +87,19 @@ enum State {
 }
 
 impl Turn {
-    /// A call's. `first`: it comes before others of its tenant.
-    pub(crate) fn new(processors: Arc<Processors>, identity: Arc<Identity>, first: bool) -> Self {
+    /// A call's, that adds to what it has used. `first`: it comes before others of its tenant.
+    pub(crate) fn new(
+        processors: Arc<Processors>,
+        identity: Arc<Identity>,
+        used: Used,
+        first: bool,
+    ) -> Self {
         Self {
             processors,
             identity,
             first,
             state: State::Idle,
-            used: Duration::ZERO,
+            used,
             waited: Duration::ZERO,
         }
     }
@@ -103,7 +125,7 @@ impl Turn {
 
     /// Time that the call had the processor.
     pub(crate) fn used(&self) -> Duration {
-        self.used
+        self.used.get()
     }
 
     /// Time that it was ready and had to wait.
@@ -228,7 +250,7 @@ impl Turn {
     }
 
     fn count(&mut self, used: Duration) {
-        self.used += used;
+        self.used.add(used);
         self.identity.tenant.computed(used);
         self.identity.ledger().computed_for(used);
     }

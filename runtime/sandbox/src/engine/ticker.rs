@@ -26,8 +26,6 @@ pub(super) struct Ticker {
 struct Shared {
     /// Calls that run now.
     running: AtomicUsize,
-    /// Those of them whose ticks are counted.
-    counted: AtomicUsize,
     /// Set by the thread just before it looks at `running` for the last time and parks; whoever clears it unparks.
     parked: AtomicBool,
     stopped: AtomicBool,
@@ -46,12 +44,9 @@ impl Ticker {
         })
     }
 
-    /// Keeps the thread ticking until what it returns is dropped. `counted`: the call's ticks are, and so each takes a [`TICK`].
-    pub(super) fn running(&self, counted: bool) -> Running<'_> {
+    /// Keeps the thread ticking until what it returns is dropped.
+    pub(super) fn running(&self) -> Running<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
-        if counted {
-            self.shared.counted.fetch_add(1, Ordering::SeqCst);
-        }
         if self.shared.parked.load(Ordering::SeqCst)
             && self.shared.parked.swap(false, Ordering::SeqCst)
         {
@@ -59,7 +54,6 @@ impl Ticker {
         }
         Running {
             shared: &self.shared,
-            counted,
         }
     }
 }
@@ -92,10 +86,9 @@ impl Shared {
 
     /// Time until the next tick.
     fn pace(&self) -> Duration {
-        let alone = self.running.load(Ordering::SeqCst) < 2;
-        match alone || self.counted.load(Ordering::SeqCst) > 0 {
-            true => TICK,
-            false => CROWDED,
+        match self.running.load(Ordering::SeqCst) {
+            0 | 1 => TICK,
+            _ => CROWDED,
         }
     }
 
@@ -116,15 +109,11 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     shared: &'a Shared,
-    counted: bool,
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.shared.running.fetch_sub(1, Ordering::SeqCst);
-        if self.counted {
-            self.shared.counted.fetch_sub(1, Ordering::SeqCst);
-        }
     }
 }
 
@@ -142,16 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn ticks_come_sooner_for_calls_beside_each_other_unless_they_are_counted() {
+    fn ticks_come_sooner_for_calls_beside_each_other() {
         let ticker = Ticker::start(&Engine::default(), Arc::new(Processors::new(1))).unwrap();
-        let _one = ticker.running(false);
+        let _one = ticker.running();
         assert_eq!(ticker.shared.pace(), TICK);
-        let _other = ticker.running(false);
+        let other = ticker.running();
         assert_eq!(ticker.shared.pace(), CROWDED);
-        let counted = ticker.running(true);
+        drop(other);
         assert_eq!(ticker.shared.pace(), TICK);
-        drop(counted);
-        assert_eq!(ticker.shared.pace(), CROWDED);
     }
 
     #[test]
@@ -159,7 +146,7 @@ mod tests {
         let ticker = Ticker::start(&Engine::default(), Arc::new(Processors::new(1))).unwrap();
         let parked = || ticker.shared.parked.load(Ordering::SeqCst);
         eventually("an idle ticker parks", parked);
-        let running = ticker.running(false);
+        let running = ticker.running();
         assert!(!parked());
         drop(running);
         eventually("and parks again", parked);

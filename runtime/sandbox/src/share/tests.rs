@@ -48,7 +48,7 @@ fn busy(processors: &Arc<Processors>, calls: usize) -> Rc<Cell<usize>> {
     let turns = Rc::new(Cell::new(0));
     let identity = identity("busy");
     for _ in 0..calls {
-        let mut turn = Turn::new(processors.clone(), identity.clone(), false);
+        let mut turn = Turn::new(processors.clone(), identity.clone(), Used::default(), false);
         let turns = turns.clone();
         tokio::task::spawn_local(async move {
             turn.of(async {
@@ -75,7 +75,7 @@ async fn a_call_that_paused_goes_on_before_calls_that_have_used_more() {
         while turns.get() < 4 * round {
             tokio::task::yield_now().await;
         }
-        let mut turn = Turn::new(processors.clone(), identity.clone(), false);
+        let mut turn = Turn::new(processors.clone(), identity.clone(), Used::default(), false);
         overtaken += turn
             .of(async {
                 let before = turns.get();
@@ -95,7 +95,7 @@ async fn a_call_that_paused_goes_on_before_calls_that_have_used_more() {
 #[tokio::test(flavor = "local")]
 async fn a_call_that_is_dropped_in_a_pause_leaves_its_place_to_others() {
     let processors = Arc::new(Processors::new(1));
-    let mut paused = Turn::new(processors.clone(), identity("gone"), false);
+    let mut paused = Turn::new(processors.clone(), identity("gone"), Used::default(), false);
     {
         let mut work = std::pin::pin!(paused.of(pause()));
         let mut context = Context::from_waker(Waker::noop());
