@@ -247,3 +247,37 @@ async fn no_reconciler_has_more_than_its_tenant_lets_each_have() -> Result<()> {
     fails("loops", "no result within 900ms").await?;
     fails("eats", "its memory limit of 16 MiB").await
 }
+
+#[tokio::test]
+async fn what_guests_compute_as_they_are_loaded_keeps_no_thread_of_the_host() -> Result<()> {
+    const COUNT: usize = 20;
+    /// What a guest may compute until it has described itself, in ticks of the system.
+    const EACH: u64 = 5;
+    let project = Project::new()?;
+    let document = |number| {
+        let name = format!("endless{number}");
+        reconciler(&name, &guest("test-describe")).replace("{greeting: hello}", "{way: loop}")
+    };
+    let mut documents: Vec<String> = (0..COUNT).map(document).collect();
+    documents.push(reconciler("hello", &guest("hello")));
+    project.write_config(&documents)?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (program, address) = start(&project).await?;
+    let http = Http { address };
+    eventually(SOON, "all of them to be refused", || async {
+        let items = list(&http, "reconcilers").await?;
+        Ok(Seen::of(items, |items| {
+            let refused = items.iter().filter(|item| {
+                let problem = item["problem"].as_str().unwrap_or_default();
+                problem.contains("describe must only say what the guest wants")
+            });
+            refused.count() == COUNT
+        }))
+    })
+    .await?;
+    let (computed, _) = threads(program.pid().context("it runs")?)?;
+    // Not all of it: on a busy machine a guest is cut off by the time that it has waited.
+    let least = COUNT as u64 * EACH / 2;
+    assert!(computed >= least, "{computed} ticks, not {least}");
+    Ok(())
+}
