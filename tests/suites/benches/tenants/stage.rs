@@ -221,10 +221,6 @@ impl Loose {
         })
     }
 
-    pub(crate) fn clear(&self) {
-        self.ended.lock().clear();
-    }
-
     pub(crate) fn calls(&self) -> usize {
         self.ended.lock().values().sum()
     }
