@@ -1,7 +1,7 @@
 //! A program that has less than it needs.
 
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, ask, client_of, fleet};
+use crate::running::{Http, SOON, ask, client_of, fleet, run_for};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::fs;
@@ -135,5 +135,96 @@ async fn where_nothing_can_be_written_it_reconciles() -> Result<()> {
     .await?;
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
+/// A tenant with a reconciler of this guest, whose calls may take so long.
+fn tenant_with(name: &str, of: &str, timeout: &str) -> String {
+    let tenant = format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: of-{name}}}\n"
+    );
+    let document = reconciler(name, &guest(of));
+    let document = document.replace("tenant: team-a", &format!("tenant: of-{name}"));
+    format!("{tenant}{document}  limits: {{timeout: {timeout}, concurrency: 16}}\n")
+}
+
+#[tokio::test]
+async fn calls_for_which_the_host_has_no_room_are_its_own_fault() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[
+        tenant_with("first", "test-loop", "10s"),
+        tenant_with("second", "test-loop", "10s"),
+        tenant_with("patient", "hello", "1m"),
+        tenant_with("hurried", "hello", "200ms"),
+    ])?;
+    let server = fleet(&project, &["alpha"]).await?;
+    let served = server.cluster("alpha").context("it is served")?;
+    for number in 0..20 {
+        run_for(&served, &format!("loop{number}"))?;
+    }
+    // In kibibytes: room for the smallest pool of instances, and not for the next larger one.
+    let (mut program, http) = start_after(&project, "ulimit -v 200000000").await?;
+    let line = program
+        .line_with("fewer guests can run at once", SOON)
+        .await?;
+    assert_eq!(
+        serde_json::from_str::<Json>(&line)?["instances"],
+        16,
+        "{line}"
+    );
+    let told_of = async |names: [&str; 3]| -> Result<[Json; 3]> {
+        let (_, body) = http.get("/api/v1/reconcilers").await?;
+        let answer: Json = serde_json::from_str(&body)?;
+        let items = answer["items"].as_array().cloned().unwrap_or_default();
+        let of = |name: &str| items.iter().find(|item| item["name"] == name).cloned();
+        Ok(names.map(|name| of(name).unwrap_or_default()))
+    };
+    eventually(
+        SOON,
+        "the pool to be full of calls that never return",
+        || async {
+            let told = told_of(["first", "second", "hurried"]).await?;
+            Ok(Seen::of(told, |[first, second, _]| {
+                [first, second].iter().all(|told| told["running"] == 16)
+            }))
+        },
+    )
+    .await?;
+    let alpha = client_of(&project, "alpha").await?;
+    for number in 0..10 {
+        alpha.ask(&format!("hello{number}"), "world").await?;
+    }
+    eventually(SOON, "calls without room", || async {
+        let told = told_of(["hurried", "patient", "first"]).await?;
+        Ok(Seen::of(told, |[hurried, ..]| {
+            let why = hurried["lastError"].as_str().unwrap_or_default();
+            hurried["usage"]["failedBy"]["host"].as_u64() >= Some(1)
+                && why.contains("there was no room for another instance")
+        }))
+    })
+    .await?;
+    let [_, patient, _] = eventually(SOON, "calls that had the time to wait", || async {
+        let told = told_of(["hurried", "patient", "first"]).await?;
+        Ok(Seen::of(told, |[hurried, patient, _]| {
+            [hurried, patient]
+                .iter()
+                .all(|told| told["succeeded"].as_u64() >= Some(10))
+        }))
+    })
+    .await?;
+    assert_eq!(patient["failed"], 0, "who waits is not told: {patient}");
+    let series = http.series("windlass_reconcile_failures_total{").await?;
+    let labels = [
+        "reconciler=\"hurried\"",
+        "blame=\"host\"",
+        "reason=\"capacity\"",
+    ];
+    let counted = series
+        .iter()
+        .find(|(of, _)| labels.iter().all(|label| of.contains(label)));
+    assert!(
+        counted.is_some_and(|(_, value)| *value >= 1.0),
+        "{series:?}"
+    );
     Ok(())
 }

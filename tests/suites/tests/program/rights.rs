@@ -287,6 +287,67 @@ async fn a_document_takes_rights_away_while_the_guests_file_is_of_no_use() -> Re
     Ok(())
 }
 
+#[tokio::test]
+async fn clusters_that_a_document_leaves_out_are_left_though_its_guest_cannot_be_loaded()
+-> Result<()> {
+    let of = |clusters: &str| {
+        hello().replace(
+            "  config:",
+            &format!("  clusters: {{{clusters}}}\n  config:"),
+        )
+    };
+    let both = of("provider: true");
+    let scene = Scene::start("hello", "{weight: 1}", std::slice::from_ref(&both)).await?;
+    let (alpha, beta) = (
+        scene.alpha().await?,
+        client_of(&scene.project, "beta").await?,
+    );
+    for maps in [&alpha, &beta] {
+        maps.ask("before", "world").await?;
+        maps.expect_greeted("before").await?;
+    }
+    let watched = || {
+        scene
+            .server
+            .cluster("beta")
+            .map_or(0, |beta| beta.watchers())
+    };
+    break_file(&scene, "ends in the middle")?;
+    for (number, clusters) in [
+        "names: [\"*alpha\"]",
+        "selector: \"nobody=has-it\"",
+        "provider: false, local: true",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        scene.change("{weight: 1}", &[of(clusters)])?;
+        let told = scene
+            .status("the clusters to be left", |told| has(told, "problem", LESS))
+            .await?;
+        assert!(
+            has(&told, "problem", "ends in the middle"),
+            "{}",
+            told["problem"]
+        );
+        eventually(SOON, "no watch in beta", || async {
+            Ok(Seen::of(watched(), |watchers| *watchers == 0))
+        })
+        .await?;
+        let object = format!("o{number}");
+        beta.ask(&object, "world").await?;
+        if clusters.contains("alpha") {
+            alpha.ask(&object, "world").await?;
+            alpha.expect_greeted(&object).await?;
+        }
+        assert_eq!(beta.greeting(&object).await?, None, "{clusters}");
+
+        scene.change("{weight: 1}", std::slice::from_ref(&both))?;
+        beta.expect_greeted(&object).await?;
+    }
+    Ok(())
+}
+
 fn hits(told: &Json, limit: &str) -> u64 {
     told["usage"]["limitHits"][limit]
         .as_u64()

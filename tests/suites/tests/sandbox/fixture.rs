@@ -378,7 +378,7 @@ pub(crate) struct Actor {
     pub(crate) guest: Arc<Guest>,
     outcomes: Arc<Outcomes>,
     controller: ControllerOptions,
-    options: GuestOptions,
+    pub(crate) options: GuestOptions,
 }
 
 impl Actor {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use windlass_apiserver::{Call, Hook, RequestVerdict, Verb};
 use windlass_fleet::{Grant, Rule};
 use windlass_harness::eventually::Seen;
-use windlass_sandbox::{Isolation, Limits, Reuse, Rights};
+use windlass_sandbox::{GuestOptions, Isolation, Limits, Reuse, Rights};
 
 /// Answers live reads of the ConfigMap `gate` late, and counts them.
 #[derive(Default)]
@@ -167,5 +167,54 @@ async fn an_instance_that_was_kept_serves_no_call_with_less_rights() -> Result<(
     stage.put("alpha", config_map("b", json!({})))?;
     let failure = actor.failure("alpha", "b").await?;
     assert!(failure.message.contains("verbs: [patch]"), "{failure}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() -> Result<()> {
+    let gate = Arc::new(Gate::default());
+    let stage = Stage::hooked(&["alpha"], gate.clone()).await?;
+    let kind = json!(["v1", "ConfigMap"]);
+    let wait_for_gate =
+        json!({"do": "get", "kind": kind, "key": ["default", "gate"], "options": {"mode": "live"}});
+    let create =
+        |name: &str| json!({"do": "create", "kind": kind, "object": config_map(name, json!({}))});
+    let read = json!({"do": "get", "kind": kind, "key": ["default", "a"]});
+    let actor = stage
+        .guest("test-calls")
+        .name("configured-anew")
+        .config(json!({"steps": [wait_for_gate, create("before"), read]}))
+        .limits(|limits| limits.timeout = Duration::from_secs(60))
+        .run()
+        .await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    gate.is_reached().await?;
+    // Less time than the call has taken by now, other rights, another config, other instances.
+    let options = GuestOptions {
+        grant: rights(maps(&["get", "list", "watch"])).grant,
+        config: json!({"steps": [read, create("after")]}).to_string(),
+        limits: Limits {
+            timeout: Duration::from_millis(500),
+            ..Limits::default()
+        },
+        isolation: Isolation::Reuse(Reuse::default()),
+        ..actor.options.clone()
+    };
+    actor
+        .guest
+        .reconfigure(options, actor.guest.revision())
+        .await?;
+    stage.put("alpha", config_map("b", json!({})))?;
+    let answer = actor.answer("alpha", "b").await?;
+    assert_eq!(answer[0], "a", "as it is configured now: {answer}");
+    assert_eq!(answer[1]["code"], "denied", "{answer}");
+    let answer = actor.answer("alpha", "a").await?;
+    assert_eq!(answer[0], json!(null), "as it was configured: {answer}");
+    assert_eq!(
+        answer[1]["code"], "denied",
+        "no more than it is granted now: {answer}"
+    );
+    assert_eq!(answer[2], "a", "within the time that it had: {answer}");
+    assert_eq!(stage.server("alpha").count(Verb::Create, "configmaps"), 0);
     Ok(())
 }
