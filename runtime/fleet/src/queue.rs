@@ -85,6 +85,8 @@ pub struct Queue {
     rng: Rng,
     /// What the queue's nanoseconds count from.
     epoch: Instant,
+    /// What [`Queue::next_wake`] told last.
+    told: Option<u64>,
 }
 
 /// What a request is found by.
@@ -118,6 +120,7 @@ impl Queue {
             hasher: RandomState::new(),
             rng,
             epoch: now,
+            told: None,
         }
     }
 
@@ -398,9 +401,27 @@ impl Queue {
 
     /// When a key that waits for its time becomes ready, which may be now; `None` if none does.
     pub fn next_wake(&mut self) -> Option<Instant> {
+        self.told = self.next_due();
+        self.told.map(|due| self.instant(due))
+    }
+
+    /// Whether there is more to do for who hands out keys than to wait for what [`Queue::next_wake`] told last: a key may run, something
+    /// is to be told, or a key becomes ready earlier. Who has changed the queue need not wake them otherwise.
+    pub fn has_news(&mut self, now: Instant) -> bool {
+        let at = self.nanos(now);
+        self.promote(at);
+        let told = self.told;
+        let sooner = |due| told.is_none_or(|told| due < told);
+        self.next_due().is_some_and(sooner)
+            || !self.drained.is_empty()
+            || !self.stormy.is_empty()
+            || self.classes.pick().is_some()
+    }
+
+    fn next_due(&mut self) -> Option<u64> {
         let keys = &self.keys;
-        let due = self.timers.first(|alarm| counts(keys, alarm))?.due;
-        Some(self.instant(due))
+        let alarm = self.timers.first(|alarm| counts(keys, alarm))?;
+        Some(alarm.due)
     }
 
     /// Takes back a run. False, and nothing happens, if the token's run has been taken back before.

@@ -77,11 +77,7 @@ impl Core {
         let registered = self.controllers.read().by_id.get(&run.controller).cloned();
         let cluster = self.fleet.cluster(&run.request.cluster);
         let (Some(registered), Some(cluster)) = (registered, cluster) else {
-            self.queue
-                .lock()
-                .done(Instant::now(), run.token, Outcome::Gone);
-            self.wake.notify_one();
-            return;
+            return self.end(run.token, Outcome::Gone);
         };
         let core = self.clone();
         self.attempts.spawn_on(
@@ -147,11 +143,22 @@ impl Core {
         let time = started.elapsed();
         let outcome = outcome(&ended);
         span.in_scope(|| log(&ended, &run, time));
-        registered.metrics.finished(&attempts, end(&ended), time);
+        registered.metrics.finished(&attempts, how(&ended), time);
         self.remember(&run, &ended, time);
-        self.queue.lock().done(Instant::now(), run.token, outcome);
+        self.end(run.token, outcome);
         self.finished.notify_waiters();
-        self.wake.notify_one();
+    }
+
+    /// Takes back a run. It ends on a thread of the reconcilers': the dispatcher's is woken only if it has something to do.
+    fn end(&self, token: Token, outcome: Outcome) {
+        let now = Instant::now();
+        let mut queue = self.queue.lock();
+        queue.done(now, token, outcome);
+        let news = queue.has_news(now);
+        drop(queue);
+        if news {
+            self.wake.notify_one();
+        }
     }
 
     /// Keeps how a run ended, for who asks about its key.
@@ -215,7 +222,7 @@ fn outcome(ended: &Ended) -> Outcome {
 }
 
 /// What metrics are told.
-fn end(ended: &Ended) -> End<'_> {
+fn how(ended: &Ended) -> End<'_> {
     match ended {
         Ended::Action(Action::Done) => End::Success,
         Ended::Action(Action::RequeueAfter(_)) => End::RequeueAfter,

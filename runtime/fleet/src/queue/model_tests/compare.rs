@@ -1,0 +1,94 @@
+//! What the queue says of itself, against what the model knows. Entry point: [`Model::compare`].
+
+use super::{Doing, Key, Model, Why};
+use crate::queue::{ClusterState, Counts, KeyState};
+
+impl Model {
+    /// Every key is where it should be, and all are counted.
+    pub(super) fn compare(&mut self) {
+        let mut counts = Counts::default();
+        for (id, key) in self
+            .keys
+            .iter()
+            .filter(|(id, _)| self.controllers[id.0].alive)
+        {
+            let status = self
+                .queue
+                .key(self.controllers[id.0].id, &id.1)
+                .unwrap_or_else(|| panic!("{id:?} is lost: {key:?}"));
+            let held = self
+                .clusters
+                .get(&id.1.cluster)
+                .is_some_and(|state| *state != ClusterState::Ready);
+            let same = match (key.doing, status.state) {
+                (Doing::Ready, KeyState::Ready(_)) => !held,
+                (Doing::Ready, KeyState::Held(_)) => held,
+                (Doing::Alarm { due, why }, state) => {
+                    state
+                        == match why {
+                            Why::Delayed => KeyState::Delayed(due),
+                            Why::Backoff => KeyState::Backoff(due),
+                            Why::Throttled => KeyState::Throttled(due),
+                        }
+                }
+                (Doing::Running { started, again, .. }, KeyState::Running(since)) => {
+                    started == since && again.is_some() == status.dirty
+                }
+                (Doing::Terminal, KeyState::Terminal(_)) => true,
+                _ => false,
+            };
+            assert!(same, "{id:?}: {key:?} against {status:?}");
+            assert_eq!(
+                (status.priority, status.attempts),
+                (key.priority, key.attempts),
+                "{id:?}: {key:?}"
+            );
+        }
+        for key in self.keys.values() {
+            match key.doing {
+                Doing::Ready => {
+                    counts.ready += 1;
+                    counts.ready_low += usize::from(key.priority < 0);
+                }
+                Doing::Alarm { why, .. } => match why {
+                    Why::Delayed => counts.delayed += 1,
+                    Why::Backoff => counts.backoff += 1,
+                    Why::Throttled => counts.throttled += 1,
+                },
+                Doing::Running { .. } => counts.running += 1,
+                Doing::Terminal => counts.terminal += 1,
+            }
+        }
+        assert_eq!(
+            (self.queue.total_counts(), self.queue.len()),
+            (counts, self.keys.len())
+        );
+        let due = |key: &Key| {
+            if let Doing::Alarm { due, .. } = key.doing {
+                Some(due)
+            } else {
+                None
+            }
+        };
+        self.told = self.queue.next_wake();
+        assert_eq!(self.told, self.keys.values().filter_map(due).min());
+    }
+
+    /// Whoever hands out keys and looks at the queue when it has news, and when it said that they should, misses nothing.
+    pub(super) fn compare_news(&mut self) {
+        let news = self.queue.has_news(self.now);
+        self.promote();
+        let due = |key: &Key| match key.doing {
+            Doing::Alarm { due, .. } => Some(due),
+            _ => None,
+        };
+        let wake = self.keys.values().filter_map(due).min();
+        if !news {
+            let told = self.told;
+            let is_known = |wake| told.is_some_and(|told| told <= wake);
+            assert!(wake.is_none_or(is_known), "{wake:?}, and {told:?} was told");
+        }
+        self.told = wake;
+        assert_eq!(self.queue.next_wake(), wake);
+    }
+}
