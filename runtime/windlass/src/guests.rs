@@ -1,4 +1,4 @@
-//! Documents and components into controllers. Entry points: [`Guests::prepare`] and [`inspect`].
+//! Documents and components into controllers. Entry point: [`Guests::prepare`].
 
 mod revisions;
 
@@ -6,7 +6,6 @@ use crate::engine;
 use crate::kinds::{
     Ceiling, Effective, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
 };
-use crate::output::Tone;
 use crate::roster::Roster;
 use anyhow::Result;
 use revisions::{Coming, Revisions};
@@ -16,19 +15,17 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use windlass_fleet::controller::{Controller, ControllerOptions};
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::ClusterSelection;
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    ControllerParts, CustomResource, Guest, GuestOptions, Inspection, Limits, LoadError, Options,
-    Prepared, Revision, Rights, Sandbox, Source, Tenant,
+    ControllerParts, Guest, GuestOptions, Limits, LoadError, Options, Prepared, Rights, Sandbox,
+    Tenant,
 };
-
-/// How long people wait without a word.
-const MOMENT: Duration = Duration::from_secs(1);
 
 /// The SHA-256 of a component, printed in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,16 +193,19 @@ pub(crate) struct Guests {
     /// Those that serve, and their tenants.
     roster: Arc<Roster>,
     revisions: Revisions,
+    /// Where they compute, which they do as they describe themselves, too.
+    workers: Handle,
 }
 
 impl Guests {
-    /// None yet.
+    /// None yet. They compute on `workers`.
     ///
     /// # Errors
     /// When the engine cannot be made on this machine.
-    pub(crate) fn new(options: &Options, roster: Arc<Roster>) -> Result<Self> {
+    pub(crate) fn new(options: &Options, workers: &Handle, roster: Arc<Roster>) -> Result<Self> {
         let sandbox = engine::start(options)?;
         Ok(Self {
+            workers: workers.clone(),
             sandbox,
             roster,
             revisions: Revisions::default(),
@@ -281,13 +281,21 @@ impl Guests {
             isolation: options.isolation,
         };
         let name = options.name.clone();
-        let (guest, next) = match there {
-            Some(guest) => {
-                let next = guest.prepare(options, revision).await?;
-                (guest, Some(next))
-            }
-            None => (Guest::new(&self.sandbox, options, revision).await?, None),
-        };
+        let sandbox = self.sandbox.clone();
+        let describing = self.workers.spawn(async move {
+            Ok::<_, LoadError>(match there {
+                Some(guest) => {
+                    let next = guest.prepare(options, revision).await?;
+                    (guest, Some(next))
+                }
+                None => (Guest::new(&sandbox, options, revision).await?, None),
+            })
+        });
+        let described = AbortOnDropHandle::new(describing).await;
+        let (guest, next) = described.map_err(|error| Trouble {
+            problem: format!("the host failed while loading: {error}"),
+            may_pass: true,
+        })??;
         let parts = match &next {
             Some(next) => guest.parts_of(next),
             None => guest.controller_parts(),
@@ -403,64 +411,6 @@ fn assemble(
         builder = builder.index(index);
     }
     builder.build(guest).map_err(|error| error.to_string())
-}
-
-/// What a component needs and offers, asked with this `config` (JSON); with custom resources that are known to be served.
-///
-/// # Errors
-/// Why it is no guest, and what to do.
-pub(crate) async fn inspect(
-    sandbox: &Sandbox,
-    path: &Path,
-    config: &str,
-    customs: &[CustomResource],
-) -> Result<Inspection> {
-    let component = load_into(sandbox, path).await?;
-    Ok(component.inspect(sandbox, config, customs).await?)
-}
-
-/// A sandbox for a call at a time.
-///
-/// # Errors
-/// When the engine cannot be made on this machine.
-pub(crate) fn small_sandbox(options: Options) -> Result<Sandbox> {
-    engine::start(&Options {
-        instances: 1,
-        ..options
-    })
-}
-
-/// A component that fits the contract. Nothing of it has run.
-///
-/// # Errors
-/// Why it is no guest, and what to do.
-pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
-    let bytes = tokio::fs::read(path)
-        .await
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => anyhow::anyhow!(
-                "{}: no such file: name a component, or a folder that was built",
-                path.display()
-            ),
-            _ => anyhow::anyhow!("{}: cannot be read: {error}", path.display()),
-        })?;
-    let source = Source::Bytes {
-        name: path.display().to_string(),
-        bytes,
-    };
-    Ok(told_if_slow(sandbox.load(source)).await?)
-}
-
-/// The load, which is told when it takes a moment: a component that brings its language's engine is compiled for seconds.
-async fn told_if_slow<T>(load: impl Future<Output = T>) -> T {
-    tokio::pin!(load);
-    match tokio::time::timeout(MOMENT, &mut load).await {
-        Ok(loaded) => loaded,
-        Err(_) => {
-            anstream::eprintln!("{}", Tone::Dim.paint("compiling the component"));
-            load.await
-        }
-    }
 }
 
 /// The rules of a reconciler under the terms of its tenant.

@@ -26,6 +26,7 @@ mod engine;
 mod guest_build;
 mod scaffold;
 mod guests;
+mod component;
 mod reloads;
 mod reconcilers;
 mod rbac;

@@ -26,7 +26,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::runtime::Handle;
 use tokio::task::{Id, JoinError, JoinSet};
 use windlass_fleet::controller::Controller;
 use windlass_fleet::{ControllerName, TenantName};
@@ -55,8 +54,6 @@ pub(crate) struct Reconcilers {
     slots: BTreeMap<String, Slot>,
     /// What is done aside, by reconciler: a look and a preparation of each at most.
     tasks: JoinSet<(String, Done)>,
-    /// Where guests compute: they do as they are prepared, too.
-    workers: Handle,
     lanes: Lanes,
     /// Tenants that have a document.
     tenants: BTreeSet<String>,
@@ -68,19 +65,13 @@ pub(crate) struct Reconcilers {
 }
 
 impl Reconcilers {
-    /// None yet. Their guests compute on `workers`.
-    pub(crate) fn new(
-        guests: Guests,
-        workers: Handle,
-        board: Arc<Board>,
-        reloads: Reloads,
-    ) -> Self {
+    /// None yet.
+    pub(crate) fn new(guests: Guests, board: Arc<Board>, reloads: Reloads) -> Self {
         Self {
             guests,
             board,
             slots: BTreeMap::new(),
             tasks: JoinSet::new(),
-            workers,
             lanes: Lanes::default(),
             tenants: BTreeSet::new(),
             reloads,
@@ -243,14 +234,13 @@ impl Reconcilers {
         let making = self.guests.order(order);
         let lane = self.lanes.preparing(spec.tenant());
         let (owner, guests) = (name.to_owned(), self.guests.clone());
-        let preparing = async move {
+        let task = self.tasks.spawn(async move {
             let ready = async {
                 let _place = lane.acquire().await;
                 guests.prepare(making?).await.map(Box::new)
             };
             (owner, Done::Prepared(ready.await))
-        };
-        let task = self.tasks.spawn_on(preparing, &self.workers);
+        });
         if let Some(slot) = self.slots.get_mut(name) {
             slot.prepares(plan, Task::new(task));
         }

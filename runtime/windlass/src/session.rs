@@ -107,9 +107,8 @@ impl Prepared {
         }));
         let reloads = Reloads::default();
         reloads.register(&mut registry);
-        let guests = Guests::new(&session.engine, roster.clone())?;
-        let threads = workers.handle().clone();
-        let mut reconcilers = Reconcilers::new(guests, threads, board.clone(), reloads);
+        let guests = Guests::new(&session.engine, workers.handle(), roster.clone())?;
+        let mut reconcilers = Reconcilers::new(guests, board.clone(), reloads);
         for change in begin(&mut reconcilers, &merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);

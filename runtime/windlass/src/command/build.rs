@@ -1,8 +1,8 @@
 //! `windlass build`: a guest's source into a component. Entry point: [`execute`].
 
 use crate::cli::{BuildArgs, Format};
+use crate::component;
 use crate::guest_build::{self, Builds, Built};
-use crate::guests;
 use crate::output::{Tone, size};
 use crate::signals::stop_on_signals;
 use anyhow::{Context, Result, bail};
@@ -19,7 +19,7 @@ use windlass_sandbox::{Options, Sandbox};
 /// When it does not build, is no guest, or is interrupted; when watching, only when that cannot begin.
 pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
-    let sandbox = guests::small_sandbox(engine)?;
+    let sandbox = component::small_sandbox(engine)?;
     if args.watch {
         let followed = stop.run_until_cancelled(follow(&args.folder, format, &sandbox));
         return followed.await.unwrap_or(Ok(super::DONE));
@@ -59,7 +59,7 @@ async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<Exit
 /// Tells of a component, if it is one of our world.
 async fn tell(path: &Path, took: Duration, format: Format, sandbox: &Sandbox) -> Result<()> {
     let seconds = took.as_secs_f64();
-    let component = guests::load_into(sandbox, path).await?;
+    let component = component::load_into(sandbox, path).await?;
     match format {
         Format::Json => {
             let built = json!({

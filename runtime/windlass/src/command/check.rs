@@ -1,8 +1,8 @@
 //! `windlass check`: what a component needs and offers. Entry point: [`execute`].
 
 use crate::cli::{CheckArgs, Format};
+use crate::component;
 use crate::guest_build::built;
-use crate::guests;
 use crate::output::{Tone, printable, size, spent};
 use crate::seed::Layout;
 use anyhow::{Context, Result};
@@ -26,9 +26,9 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         })?,
         false => args.file,
     };
-    let sandbox = guests::small_sandbox(engine)?;
+    let sandbox = component::small_sandbox(engine)?;
     let customs = customs(&path);
-    let told = guests::inspect(&sandbox, &path, &args.config, &customs).await?;
+    let told = component::inspect(&sandbox, &path, &args.config, &customs).await?;
     if args.rules {
         // To be pasted or piped: nothing else is printed.
         anstream::print!("{}", indented("", &told.rules_yaml));

@@ -2,7 +2,7 @@
 
 use crate::cli::{Format, RbacArgs};
 use crate::clusters;
-use crate::guests::{inspect, small_sandbox};
+use crate::component::{inspect, small_sandbox};
 use crate::kinds::Kind;
 use crate::load::{Configuration, Document, load, merge};
 use crate::output::Tone;
