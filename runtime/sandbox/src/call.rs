@@ -40,7 +40,7 @@ pub(crate) struct Around {
 pub(crate) struct Time {
     /// When the guest is interrupted, whatever it did.
     pub(crate) deadline: Instant,
-    /// What it may compute: a machine that is busy with other things does not make a guest slow.
+    /// What it may compute, turn by turn: a machine that is busy with other things does not make a guest slow.
     computing: Duration,
     /// What it has computed, up to its last turn.
     pub(crate) used: Used,
@@ -233,17 +233,20 @@ impl Wasi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::TICK;
 
     #[test]
     fn a_call_ends_when_it_has_computed_enough_or_at_its_deadline() {
         let later = Instant::now() + Duration::from_secs(60);
-        let time = Time::of_computing(Duration::from_millis(3), later);
-        time.used.add(Duration::from_millis(2));
+        let time = Time::of_computing(3 * TICK, later);
+        time.used.add(TICK / 2);
+        time.used.add(TICK / 2);
+        time.used.add(100 * TICK); // others had the processor
         assert!(time.is_left());
-        time.used.add(Duration::from_millis(1));
+        time.used.add(TICK);
         assert!(!time.is_left());
         let time = Time::until(later);
-        time.used.add(Duration::from_secs(3600));
+        (0..1000).for_each(|_| time.used.add(TICK));
         assert!(time.is_left());
         assert!(!Time::until(Instant::now()).is_left());
     }

@@ -165,7 +165,8 @@ impl Ledger {
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+/// A time as it is counted.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

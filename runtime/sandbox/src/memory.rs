@@ -36,7 +36,8 @@ impl Refusal {
     }
 }
 
-/// What one instance has from its tenant's account. Dropped, it is given back: after the instance, whose memory is there until then.
+/// What one instance has from its tenant's account. Dropped, it is given back: after the instance, whose memory is there until then. Only
+/// an idle one that makes way for another gives it back before, as that other waits for it.
 #[derive(Debug)]
 pub(crate) struct Bill {
     identity: Arc<Identity>,

@@ -9,6 +9,7 @@ mod turns;
 mod woken;
 
 use crate::identity::Identity;
+use crate::limit::nanoseconds;
 use crate::tenant::Tenant;
 pub(crate) use aside::Aside;
 use parking_lot::Mutex;
@@ -44,7 +45,9 @@ impl Processors {
     }
 }
 
-/// Time that one call has had the processor. Clones are of the same.
+/// What one call has computed. Clones are of the same.
+///
+/// Of a turn that took longer than a tick, a tick: other programs had the processor then, or what was left of it to this one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Used {
     nanoseconds: Arc<AtomicU64>,
@@ -55,9 +58,10 @@ impl Used {
         Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn add(&self, time: Duration) {
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    /// Counts a turn.
+    pub(crate) fn add(&self, turn: Duration) {
+        let computed = nanoseconds(turn.min(TICK));
+        self.nanoseconds.fetch_add(computed, Ordering::Relaxed);
     }
 }
 
@@ -166,8 +170,10 @@ impl Turn {
     }
 
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
-        let now = Instant::now();
-        Aside::look(now);
+        let mut now = Instant::now();
+        if Aside::look(now) {
+            now = Instant::now(); // the rest is nobody's
+        }
         let since = match self.state {
             State::Waiting { since, .. } => since,
             State::Idle | State::Computing { .. } => now,

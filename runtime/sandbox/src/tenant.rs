@@ -1,5 +1,6 @@
 //! A tenant, as far as guests know it: what all of its guests share. Entry point: [`Tenant`].
 
+use crate::limit::nanoseconds;
 use crate::options::{Rate, TenantLimits};
 use crate::promise::{Promise, Promises};
 use crate::spare::Spares;
@@ -95,8 +96,8 @@ impl Tenant {
     }
 
     pub(crate) fn computed(&self, time: Duration) {
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.computed.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.computed
+            .fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 
     pub(crate) fn spares(&self) -> &Spares {

@@ -10,10 +10,11 @@ use wasmtime::Engine;
 
 /// Time between two ticks while calls run beside each other: one that comes among those that compute waits for the end of a turn, and
 /// again each time that it comes back from a server.
-const CROWDED: Duration = Duration::from_micros(500);
+const CROWDED: Duration = Duration::from_micros(300);
 
-/// Ticks without a call after which the thread sleeps until there is one, so that an idle process is idle.
-const IDLE_TICKS: u32 = 100;
+/// Ticks without a call after which the thread sleeps until there is one, so that an idle process is idle. To wake it costs as much as some
+/// ticks: a guest with many short calls is not to pay for both.
+const IDLE_TICKS: u32 = 4;
 
 /// Owns the thread; it ends when this is dropped.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ thread_local! {
 struct Busy {
     /// When it was looked at last.
     at: Instant,
-    /// Time of a processor that it had had then. `None`: that was not asked for yet.
+    /// Time of a processor that it had had then. `None`: that was not asked for, which takes longer than to rest for nothing.
     had: Option<Duration>,
 }
 
@@ -42,24 +42,28 @@ impl Aside {
     /// machine it takes idle ones for busy), and does not interrupt what computes there before its slice of some milliseconds is over,
     /// whatever its priority. The thread rests for some microseconds then, and does not yield: who yields stands back behind all other
     /// programs for milliseconds.
-    pub(super) fn look(now: Instant) {
+    ///
+    /// Returns whether it did, and time has passed.
+    pub(super) fn look(now: Instant) -> bool {
         let Some(busy) = BUSY.get() else {
             let had = None;
-            return BUSY.set(Some(Busy { at: now, had }));
+            BUSY.set(Some(Busy { at: now, had }));
+            return false;
         };
         if now - busy.at < LONG {
-            return;
+            return false;
         }
         let Some(had) = processor_time() else {
-            return;
+            return false;
         };
         let computed = busy.had.map(|before| had.saturating_sub(before));
         if computed.is_some_and(|computed| computed < LONG) {
-            return; // it waited itself meanwhile, for other programs
+            return false; // it waited itself meanwhile, for other programs
         }
         std::thread::sleep(REST);
         let had = Some(had);
         BUSY.set(Some(Busy { at: now, had }));
+        true
     }
 
     /// The thread waits for something to do.
