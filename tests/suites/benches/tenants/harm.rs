@@ -9,7 +9,7 @@ use crate::latency::spread;
 use crate::rig::Manager;
 use crate::until::until;
 use crate::workload::{Workload, tell};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,7 +25,8 @@ const CONCURRENCY: usize = 16;
 const RATE: f64 = 200.0;
 /// Of one phase.
 const SECONDS: f64 = 3.0;
-/// Phases without the neighbour and beside it, in turns: what else a machine does falls on both. The middle of each is told.
+/// Phases without the neighbour and beside it, in turns: what else a machine does falls on both. The middle of each is told, and the
+/// worst beside it.
 const ROUNDS: usize = 5;
 /// The steady guest may take so many times as long as without its neighbour.
 const BAR: f64 = 2.0;
@@ -44,6 +45,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
         "   p99",
         "beside p50",
         "   p99",
+        "worst",
         "p99 ratio",
         "done/s alone",
         "beside",
@@ -249,6 +251,8 @@ struct Phases {
     tail: Vec<f64>,
     /// Updates that were reconciled.
     done: usize,
+    /// Of the neighbour, while updates came.
+    calls: usize,
 }
 
 /// How it did in one phase.
@@ -256,6 +260,7 @@ struct Phase {
     middle: f64,
     tail: f64,
     done: usize,
+    calls: usize,
 }
 
 impl Phases {
@@ -263,6 +268,7 @@ impl Phases {
         self.middle.push(phase.middle);
         self.tail.push(phase.tail);
         self.done += phase.done;
+        self.calls += phase.calls;
     }
 
     fn per_second(&self) -> f64 {
@@ -291,14 +297,11 @@ impl Scene {
         })
         .await?;
         let disturbing = self.disturbing.clone();
-        let disturbing = tokio::spawn(disturbing.go_on(self.stage.clone(), self.harmful.clone()));
-        let phase = self.phase().await;
-        if disturbing.is_finished() {
-            disturbing.await??;
-        } else {
-            disturbing.abort();
+        let disturbing = disturbing.go_on(self.stage.clone(), self.harmful.clone());
+        tokio::select! {
+            ended = disturbing => Err(ended.err().context("what is done to the neighbour ended")?),
+            phase = self.phase() => phase,
         }
-        phase
     }
 
     async fn phase(&mut self) -> Result<Phase> {
@@ -309,21 +312,24 @@ impl Scene {
             rate: RATE,
             seconds: SECONDS,
         };
+        let before = self.harmful.calls();
         let told = self.server.order(&load).await?;
+        let calls = self.harmful.calls() - before;
         let done = &self.steady.done;
         let all = until("every update to be reconciled", || {
-            done.count() + 5 >= told.updates
+            done.count() >= told.updates
         });
         let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
         Ok(Phase {
             middle: done.at(0.5),
             tail: done.at(0.99),
             done: done.count(),
+            calls,
         })
     }
 
     fn row(&self, name: &str, worst: &Worst, alone: &Phases, beside: &Phases) -> Vec<String> {
-        let calls = self.harmful.calls();
+        let calls = beside.calls;
         let (ends, part) = match self.harmful.guest.status().denials {
             0 => self.harmful.ended_mostly(),
             _ => ("denied", 1.0),
@@ -340,6 +346,7 @@ impl Scene {
             format!("{:.2}", of(&alone.tail)),
             format!("{:.2}", of(&beside.middle)),
             format!("{:.2}", of(&beside.tail)),
+            format!("{:.2}", spread(&beside.tail).2),
             format!("{ratio:.2}"),
             format!("{:.0}", alone.per_second()),
             format!("{:.0}", beside.per_second()),
@@ -382,22 +389,23 @@ impl Disturbing {
         })
     }
 
-    /// Goes on until it is aborted.
+    /// Goes on until it is dropped.
     async fn go_on(self, stage: Stage, harmful: Arc<Loose>) -> Result<()> {
         let mut every = tokio::time::interval(EVERY);
         for round in 0usize.. {
             every.tick().await;
             match &self {
-                Self::Nothing => return Ok(()),
+                Self::Nothing => std::future::pending().await,
                 Self::BadComponents(good) => {
-                    // Cut off anywhere: each is another component, which no cache knows.
                     let kept = good.len() / 2 + round;
                     let refused = stage.made("cut", good[..kept].to_vec()).await;
                     anyhow::ensure!(refused.is_err(), "half a component loads");
                 }
                 Self::Replaced(revisions) => {
-                    let revision = &revisions[round % revisions.len()];
-                    harmful.guest.swap(revision.clone()).await?;
+                    let revision = revisions[round % revisions.len()].clone();
+                    let harmful = harmful.clone();
+                    let swapped = stage.aside(async move { harmful.guest.swap(revision).await });
+                    swapped.await??;
                 }
             }
         }

@@ -63,7 +63,9 @@ pub(crate) async fn measure() -> Result<()> {
                     break;
                 }
                 every.tick().await;
-                guest.swap(revision.clone()).await?;
+                let (guest, revision) = (guest.clone(), revision.clone());
+                let swapped = stage.aside(async move { guest.swap(revision).await });
+                swapped.await??;
                 let controller = controller(&steady, n)?;
                 let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
                 manager.handle.put_controller(controller)?;

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 use windlass_fleet::manager::{Builder, ManagerOptions};
 use windlass_fleet::{
     Action, Context, ControllerName, Failure, Grant, Manager, Reconciler, TenantName,
@@ -37,6 +38,14 @@ impl Stage {
             sandbox: Sandbox::new(Options::default())?,
             runtime: Arc::new(GuestRuntime::new(None)?),
         })
+    }
+
+    /// Does something where guests compute, as the program has them describe themselves.
+    pub(crate) fn aside<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime.handle().spawn(work)
     }
 
     /// A manager whose reconcilers run where guests do, as in the program.
