@@ -1,7 +1,7 @@
 //! What the program takes of memory, whatever guests do with theirs.
 
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, fleet, run_for, start};
+use crate::running::{Http, SOON, create_watched, fleet, start};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::fs;
@@ -47,7 +47,7 @@ async fn what_is_too_much_for_the_host_is_refused_before_it_is_copied() -> Resul
     let before = most_memory(&program)?;
     let alpha = server.cluster("alpha").context("it is served")?;
     for object in ["a", "b", "c"] {
-        run_for(&alpha, object)?;
+        create_watched(&alpha, object)?;
     }
     let item = eventually(SOON, "refused calls", || async {
         let (_, body) = http.get("/api/v1/reconcilers").await?;

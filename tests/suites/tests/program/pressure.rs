@@ -1,7 +1,7 @@
 //! A program that has less than it needs.
 
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, ask, client_of, fleet, run_for};
+use crate::running::{Http, SOON, ask, client_of, create_watched, fleet};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::fs;
@@ -160,7 +160,7 @@ async fn calls_for_which_the_host_has_no_room_are_its_own_fault() -> Result<()> 
     let server = fleet(&project, &["alpha"]).await?;
     let served = server.cluster("alpha").context("it is served")?;
     for number in 0..20 {
-        run_for(&served, &format!("loop{number}"))?;
+        create_watched(&served, &format!("loop{number}"))?;
     }
     // In kibibytes: room for the smallest pool of instances, and not for the next larger one.
     let (mut program, http) = start_after(&project, "ulimit -v 200000000").await?;
@@ -181,7 +181,7 @@ async fn calls_for_which_the_host_has_no_room_are_its_own_fault() -> Result<()> 
     };
     eventually(
         SOON,
-        "the pool to be full of calls that never return",
+        "calls that never return, more than there is room for",
         || async {
             let told = told_of(["first", "second", "hurried"]).await?;
             Ok(Seen::of(told, |[first, second, _]| {
@@ -205,10 +205,8 @@ async fn calls_for_which_the_host_has_no_room_are_its_own_fault() -> Result<()> 
     .await?;
     let [_, patient, _] = eventually(SOON, "calls that had the time to wait", || async {
         let told = told_of(["hurried", "patient", "first"]).await?;
-        Ok(Seen::of(told, |[hurried, patient, _]| {
-            [hurried, patient]
-                .iter()
-                .all(|told| told["succeeded"].as_u64() >= Some(10))
+        Ok(Seen::of(told, |[_, patient, _]| {
+            patient["succeeded"].as_u64() >= Some(10)
         }))
     })
     .await?;

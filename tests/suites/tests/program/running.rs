@@ -57,8 +57,8 @@ pub(crate) async fn start(project: &Project) -> Result<(Program, String)> {
     Ok((program, address))
 }
 
-/// Creates an object that the guests of the tests watch.
-pub(crate) fn run_for(cluster: &Cluster, name: &str) -> Result<()> {
+/// Creates an object that the guests `test-*` watch.
+pub(crate) fn create_watched(cluster: &Cluster, name: &str) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata":
         {"namespace": "default", "name": name, "labels": {"test.windlass.dev/run": "yes"}}});
     let created = cluster.create(object);

@@ -11,6 +11,9 @@ use windlass_fleet::{Grant, Rule};
 use windlass_harness::eventually::Seen;
 use windlass_sandbox::{GuestOptions, Isolation, Limits, Reuse, Rights};
 
+/// How late.
+const LATE: Duration = Duration::from_secs(3);
+
 /// Answers live reads of the ConfigMap `gate` late, and counts them.
 #[derive(Default)]
 struct Gate(AtomicUsize);
@@ -21,7 +24,7 @@ impl Hook for Gate {
             return RequestVerdict::Proceed;
         }
         self.0.fetch_add(1, Ordering::Relaxed);
-        RequestVerdict::Delay(Duration::from_secs(3))
+        RequestVerdict::Delay(LATE)
     }
 }
 
@@ -189,12 +192,12 @@ async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() 
         .await?;
     stage.put("alpha", config_map("a", json!({})))?;
     gate.is_reached().await?;
-    // Less time than the call has taken by now, other rights, another config, other instances.
+    // Less time than the call takes, other rights, another config, other instances.
     let options = GuestOptions {
         grant: rights(maps(&["get", "list", "watch"])).grant,
         config: json!({"steps": [read, create("after")]}).to_string(),
         limits: Limits {
-            timeout: Duration::from_millis(500),
+            timeout: LATE * 2 / 3,
             ..Limits::default()
         },
         isolation: Isolation::Reuse(Reuse::default()),
