@@ -158,7 +158,8 @@ impl Reload {
         }
         self.host.apply_concurrency(&now);
         self.host.manager.set_drain_timeout(now.drain_timeout());
-        let waiting = self.started.fixed_at_start(&now);
+        let waiting = Arc::new(self.started.fixed_at_start(&now));
+        self.host.needs_restart.store(waiting.clone()); // told before it is logged: who reads the line asks
         if waiting.is_empty() {
             tracing::info!("the changed Manager is in effect");
         } else {
@@ -168,7 +169,6 @@ impl Reload {
                 "the Manager changed: restart for these fields to be in effect"
             );
         }
-        self.host.needs_restart.store(Arc::new(waiting));
     }
 
     fn apply_tenants(&self, last: &Configuration, now: &Configuration) {
