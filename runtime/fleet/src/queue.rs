@@ -1,7 +1,7 @@
 //! Holds requests until they run: dedup, delay, backoff, priority, fairness. Entry point: [`Queue`].
 //!
 //! One queue serves the process. It does no I/O and reads no clock: every call that depends on time is told it, and who waits for
-//! [`Queue::get`] sleeps until something is added, something is done, or [`Queue::next_wake`].
+//! [`Queue::get`] sleeps until [`Queue::next_wake`], or until whoever has changed something finds that it [has news](Queue::has_news).
 //!
 //! The classes are tenant → controller → cluster → key. Of those that have a key to run and are at no limit, the class that has
 //! been charged least slot time (from [`Queue::get`] to [`Queue::done`]) is next; tenants count by weight. A run is charged the

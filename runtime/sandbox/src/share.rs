@@ -47,7 +47,8 @@ impl Processors {
 
 /// What one call has computed. Clones are of the same.
 ///
-/// Of a turn that took longer than a tick, a tick: other programs had the processor then, or what was left of it to this one.
+/// Of a turn that took longer than a tick, a tick: other programs had the processor then, or it was in what cannot be interrupted, as a copy
+/// of much memory is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Used {
     nanoseconds: Arc<AtomicU64>,
@@ -127,7 +128,7 @@ impl Turn {
         .await
     }
 
-    /// Time that the call had the processor.
+    /// What the call has computed.
     pub(crate) fn used(&self) -> Duration {
         self.used.get()
     }

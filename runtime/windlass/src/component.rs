@@ -1,4 +1,4 @@
-//! Components that are looked at and run nothing: what `build`, `check` and `rbac` ask of them. Entry point: [`inspect`].
+//! Components that are looked at and serve nobody: what `build`, `check` and `rbac` ask of them. Entry point: [`inspect`].
 
 use crate::engine;
 use crate::output::Tone;

@@ -291,11 +291,17 @@ impl Guests {
                 None => (Guest::new(&sandbox, options, revision).await?, None),
             })
         });
-        let described = AbortOnDropHandle::new(describing).await;
-        let (guest, next) = described.map_err(|error| Trouble {
-            problem: format!("the host failed while loading: {error}"),
-            may_pass: true,
-        })??;
+        let (guest, next) = match AbortOnDropHandle::new(describing).await {
+            Ok(described) => described?,
+            // The guests' threads end, and this with them.
+            Err(error) if error.is_cancelled() => std::future::pending().await,
+            Err(error) => {
+                return Err(Trouble {
+                    problem: format!("the host failed while loading: {error}"),
+                    may_pass: true,
+                });
+            }
+        };
         let parts = match &next {
             Some(next) => guest.parts_of(next),
             None => guest.controller_parts(),

@@ -148,9 +148,11 @@ impl Core {
         let mut queue = self.queue.lock();
         // Looked at under the lock: a cluster that leaves is taken out of the fleet before its keys leave the queue.
         self.fleet.cluster(&request.cluster)?;
-        let added = queue.add(Instant::now(), of.id, request, add);
+        let now = Instant::now();
+        let added = queue.add(now, of.id, request, add);
+        let news = queue.has_news(now); // a key that waited for its time may run now
         drop(queue);
-        if added == Added::New {
+        if news {
             self.wake.notify_one();
         }
         Some(added)

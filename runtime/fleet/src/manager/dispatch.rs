@@ -151,8 +151,8 @@ impl Core {
 
     /// Takes back a run. It ends on a thread of the reconcilers': the dispatcher's is woken only if it has something to do.
     fn end(&self, token: Token, outcome: Outcome) {
-        let now = Instant::now();
         let mut queue = self.queue.lock();
+        let now = Instant::now();
         queue.done(now, token, outcome);
         let news = queue.has_news(now);
         drop(queue);

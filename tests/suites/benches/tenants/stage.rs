@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use windlass_fleet::manager::{Builder, ManagerOptions};
 use windlass_fleet::{
     Action, Context, ControllerName, Failure, Grant, Manager, Reconciler, TenantName,
@@ -44,8 +44,8 @@ impl Stage {
     pub(crate) fn aside<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        self.runtime.handle().spawn(work)
+    ) -> AbortOnDropHandle<T> {
+        AbortOnDropHandle::new(self.runtime.handle().spawn(work))
     }
 
     /// A manager whose reconcilers run where guests do, as in the program.

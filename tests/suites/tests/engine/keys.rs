@@ -1,7 +1,8 @@
 //! Which keys run, how often, and never twice at once.
 
 use super::fixture::{
-    Fleet, Log, bytes, client, config_map, controller, key, object, recording, request, wait,
+    Fleet, Log, bytes, client, config_map, controller, controller_with, key, object, recording,
+    request, wait,
 };
 use anyhow::Result;
 use serde_json::json;
@@ -9,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use windlass_fleet::api::{PatchType, WriteOptions};
-use windlass_fleet::{Action, Failure, Grant};
+use windlass_fleet::backoff::Backoff;
+use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::{Action, Context, Failure, Grant};
 use windlass_harness::eventually::Seen;
 
 #[tokio::test]
@@ -207,7 +210,7 @@ pub(crate) async fn wait_idle(fleet: &Fleet) -> Result<windlass_fleet::manager::
 async fn a_run_that_overruns_its_deadline_fails_and_is_retried() -> Result<()> {
     let log = Arc::new(Log::default());
     let logged = log.clone();
-    let reconcile = move |context: windlass_fleet::Context| {
+    let reconcile = move |context: Context| {
         let log = logged.clone();
         async move {
             log.enter(&context.request);
@@ -217,7 +220,7 @@ async fn a_run_that_overruns_its_deadline_fails_and_is_retried() -> Result<()> {
             Ok(Action::Done)
         }
     };
-    let options = windlass_fleet::controller::ControllerOptions {
+    let options = ControllerOptions {
         timeout: Duration::from_millis(200),
         ..Default::default()
     };
@@ -229,5 +232,38 @@ async fn a_run_that_overruns_its_deadline_fails_and_is_retried() -> Result<()> {
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 2).await?;
     wait_idle(&fleet).await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn an_event_runs_a_key_that_waits_for_its_time() -> Result<()> {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let log = Arc::new(Log::default());
+    let options = ControllerOptions {
+        backoff: Backoff::new(HOUR, HOUR),
+        ..ControllerOptions::default()
+    };
+    let waiting = controller_with(&log, options, |context: Context| async move {
+        match &*context.request.key.name {
+            "later" => Ok(Action::RequeueAfter(HOUR)),
+            "failed" => Err(Failure::retry("not yet")),
+            _ => Err(Failure::terminal("never")),
+        }
+    });
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(waiting)).await?;
+    fleet.engage("alpha").await?;
+    for (at, name) in ["later", "failed", "never"].into_iter().enumerate() {
+        fleet.apply("alpha", object(name, json!({})))?;
+        log.ran(&request("alpha", name), 1).await?;
+        // Nothing else happens that somebody would be woken for.
+        wait("a key that waits", || {
+            let told = &fleet.handle.controllers()[0];
+            let waits = told.delayed + told.backoff + told.terminal;
+            Seen::of((waits, told.running), |now| *now == (at + 1, 0))
+        })
+        .await?;
+        fleet.apply("alpha", object(name, json!({"changed": "yes"})))?;
+        log.ran(&request("alpha", name), 2).await?;
+    }
     fleet.stop().await
 }

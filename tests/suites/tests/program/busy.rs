@@ -276,8 +276,8 @@ async fn what_guests_compute_as_they_are_loaded_keeps_no_thread_of_the_host() ->
     })
     .await?;
     let (computed, _) = threads(program.pid().context("it runs")?)?;
-    // Not all of it: beside other programs a guest has a part of a turn.
-    let least = COUNT as u64 * EACH / 4;
+    // Not all of it: beside other programs a guest has a part of a turn, and it is cut off by the time that it has waited, too.
+    let least = COUNT as u64 * EACH / 10;
     assert!(computed >= least, "{computed} ticks, not {least}");
     Ok(())
 }
