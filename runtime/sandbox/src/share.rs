@@ -47,8 +47,8 @@ impl Processors {
 
 /// What one call has computed. Clones are of the same.
 ///
-/// Of a turn that took longer than a tick, a tick: other programs had the processor then, or it was in what cannot be interrupted, as a copy
-/// of much memory is.
+/// Of a turn that took longer than a tick, a tick: other programs had the processor then, or it was in what cannot be interrupted, as the
+/// host's copy of a long list is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Used {
     nanoseconds: Arc<AtomicU64>,

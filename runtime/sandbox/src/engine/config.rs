@@ -13,6 +13,9 @@ use wasmtime::{
 /// code of a version with a known flaw pass for code of its fix.
 const WASMTIME: &str = "48.0.8";
 
+/// What is made of a component before it is compiled: grows with every change of that, so that no code from before is used.
+const PIECES: u32 = 1;
+
 /// Frames that a trap's backtrace keeps.
 pub(crate) const BACKTRACE_FRAMES: usize = 32;
 
@@ -101,7 +104,7 @@ fn base() -> wasmtime::Result<Config> {
         .wasm_relaxed_simd(false)
         // Multiple memories stay on: adapters between composed components need them.
         .module_version(ModuleVersionStrategy::Custom(format!(
-            "{WASMTIME}+windlass-{}",
+            "{WASMTIME}+windlass-{}+pieces-{PIECES}",
             env!("CARGO_PKG_VERSION")
         )))?;
     Ok(config)

@@ -4,7 +4,7 @@ use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, component, rust};
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::fleet::table::verdict;
-use crate::graft::growing_table;
+use crate::graft::{filling_memory, growing_table};
 use crate::latency::spread;
 use crate::rig::Manager;
 use crate::until::until;
@@ -57,6 +57,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
         &["loop"],
         &["memory"],
         &["table"],
+        &["fill"],
         &["recursion"],
         &["panic"],
         &["log"],
@@ -122,6 +123,7 @@ impl Worst {
             "loop" | "replaced" => ("test-loop", "{}", "timeout"),
             "memory" => ("test-memory", "{}", "memory"),
             "table" => ("test-loop", "{}", "memory"),
+            "fill" => ("test-loop", "{}", "timeout"),
             "recursion" => ("test-recursion", "{}", "stack"),
             "panic" => ("test-panic", "{}", "trap"),
             "log" => ("test-log", r#"{"lines": 100000, "length": 100}"#, "done"),
@@ -170,6 +172,10 @@ impl Worst {
             "table" => {
                 let growing = growing_table(&std::fs::read(file)?)?;
                 stage.made("growing-table", growing).await?
+            }
+            "fill" => {
+                let filling = filling_memory(&std::fs::read(file)?)?;
+                stage.made("filling-memory", filling).await?
             }
             _ => stage.load(file).await?,
         };

@@ -250,3 +250,33 @@ pub(crate) fn growing_table(test_loop: &[u8]) -> Result<Vec<u8>> {
     graft.replace(spin, &body)?;
     Ok(graft.finish())
 }
+
+/// The guest `test-loop` that takes much memory and fills it, again and again, each time in one instruction.
+pub(crate) fn filling_memory(test_loop: &[u8]) -> Result<Vec<u8>> {
+    let mut graft = Graft::of(test_loop)?;
+    let spin = graft.function("test_loop4spin")?;
+    let (from, bytes, pages) = (signed(2 << 20), signed(24 << 20), signed(26 << 4));
+    // memory.grow(26 MiB); loop { memory.fill(2 MiB, 1, 24 MiB) }
+    let body = [
+        &[0x41][..],
+        &pages,
+        &[0x40, 0, 0x1a, 0x03, 0x40, 0x41],
+        &from,
+        &[0x41, 1, 0x41],
+        &bytes,
+        &[0xfc, 0x0b, 0, 0x0c, 0, 0x0b, 0x00],
+    ];
+    graft.replace(spin, &body.concat())?;
+    Ok(graft.finish())
+}
+
+/// A number that is not negative as WebAssembly writes constants.
+fn signed(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x40 {
+        bytes.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}

@@ -2,7 +2,7 @@
 //! do not offer.
 
 use crate::fixture::{DEADLINE, Stage, config_map};
-use crate::graft::{Graft, LOOP, TRAP, growing_table, unsigned};
+use crate::graft::{Graft, LOOP, TRAP, filling_memory, growing_table, unsigned};
 use crate::neighbour::beside_a_neighbour;
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -78,6 +78,22 @@ async fn a_table_grows_to_its_limit_and_no_further() -> Result<()> {
     assert!(
         failure.message.contains("60000 table elements")
             && failure.message.contains(", in test_loop::spin"),
+        "{failure}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_fills_its_memory_again_and_again_is_interrupted() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let filling = filling_memory(&std::fs::read(guest("test-loop"))?)?;
+    let filling = stage
+        .grafted("filling-memory", filling)
+        .limits(|limits| limits.timeout = Duration::from_secs(1));
+    let failure = beside_a_neighbour(&stage, filling).await?;
+    assert_eq!((failure.reason, failure.blame), ("timeout", Blame::Guest));
+    assert!(
+        failure.message.contains(", in test_loop::spin"),
         "{failure}"
     );
     Ok(())

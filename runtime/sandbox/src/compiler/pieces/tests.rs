@@ -1,0 +1,283 @@
+use super::*;
+use wasm_encoder::{
+    CodeSection, ConstExpr, DataCountSection, DataSection, DataSegment, DataSegmentMode,
+    EntityType, ExportKind, ExportSection, Function, FunctionSection, ImportSection,
+    InstructionSink, MemorySection, MemoryType, Module as Built, TypeSection, ValType,
+};
+use wasmtime::{Config, Engine, Instance, Linker, Module, Store, Trap, UpdateDeadline};
+
+/// Of the memory.
+const PAGES: u32 = 6;
+const MEMORY: u32 = PAGES << 16;
+/// Bytes of the segment.
+const SEGMENT: u32 = 3 * PIECE + 100;
+
+type Instruction = fn(&mut InstructionSink<'_>);
+
+/// How much an instruction works on.
+#[derive(Clone, Copy)]
+enum Length {
+    Parameter,
+    Constant(u32),
+}
+
+fn memory() -> MemoryType {
+    MemoryType {
+        minimum: PAGES.into(),
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    }
+}
+
+/// A module with an imported function, whose exports are instructions on three parameters.
+fn module_of(exports: &[(&str, Length, Instruction)], segment: &[u8]) -> Vec<u8> {
+    let (mut types, mut imports) = (TypeSection::new(), ImportSection::new());
+    types.ty().function([ValType::I32; 3], []);
+    types.ty().function([], []);
+    imports.import("host", "nothing", EntityType::Function(1));
+    let (mut functions, mut exported) = (FunctionSection::new(), ExportSection::new());
+    let mut code = CodeSection::new();
+    exported.export("memory", ExportKind::Memory, 0);
+    for (index, (name, length, instruction)) in (1..).zip(exports) {
+        functions.function(0);
+        exported.export(name, ExportKind::Func, index);
+        let mut function = Function::new([(1, ValType::I64)]);
+        let mut sink = function.instructions();
+        sink.call(0).local_get(0).local_get(1);
+        match length {
+            Length::Parameter => sink.local_get(2),
+            Length::Constant(length) => sink.i32_const(length.cast_signed()),
+        };
+        instruction(&mut sink);
+        sink.call(0).end();
+        code.function(&function);
+    }
+    let (mut memories, mut data) = (MemorySection::new(), DataSection::new());
+    memories.memory(memory());
+    data.segment(DataSegment {
+        mode: DataSegmentMode::Passive,
+        data: segment.iter().copied(),
+    });
+    data.active(0, &ConstExpr::i32_const(1000), *b"kept as it is");
+    let mut module = Built::new();
+    module
+        .section(&types)
+        .section(&imports)
+        .section(&functions)
+        .section(&memories)
+        .section(&exported)
+        .section(&DataCountSection { count: 2 })
+        .section(&code)
+        .section(&data);
+    module.finish()
+}
+
+fn bulk() -> Vec<u8> {
+    let segment: Vec<u8> = (0..SEGMENT).map(|at| (at % 251) as u8).collect();
+    module_of(
+        &[
+            ("copy", Length::Parameter, |code| {
+                code.memory_copy(0, 0);
+            }),
+            ("fill", Length::Parameter, |code| {
+                code.memory_fill(0);
+            }),
+            ("init", Length::Parameter, |code| {
+                code.memory_init(0, 0);
+            }),
+        ],
+        &segment,
+    )
+}
+
+/// An instance, and how often it looked for a tick.
+struct Running {
+    store: Store<usize>,
+    instance: Instance,
+}
+
+impl Running {
+    fn of(module: &[u8]) -> Self {
+        let mut config = Config::new();
+        config.epoch_interruption(true);
+        let engine = Engine::new(&config).unwrap();
+        let module = Module::new(&engine, module).unwrap();
+        let mut store = Store::new(&engine, 0);
+        // At each look the next tick is there already.
+        store.set_epoch_deadline(0);
+        store.epoch_deadline_callback(|mut store| {
+            *store.data_mut() += 1;
+            Ok(UpdateDeadline::Continue(0))
+        });
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("host", "nothing", || {}).unwrap();
+        let instance = linker.instantiate(&mut store, &module).unwrap();
+        Self { store, instance }
+    }
+
+    fn call(&mut self, name: &str, [to, from, length]: [u32; 3]) -> Result<(), Trap> {
+        let function = self
+            .instance
+            .get_typed_func::<(u32, u32, u32), ()>(&mut self.store, name)
+            .unwrap();
+        function
+            .call(&mut self.store, (to, from, length))
+            .map_err(|error| error.downcast().unwrap())
+    }
+
+    fn memory(&mut self) -> &mut [u8] {
+        let memory = self.instance.get_memory(&mut self.store, "memory").unwrap();
+        memory.data_mut(&mut self.store)
+    }
+
+    fn looks(&self) -> usize {
+        *self.store.data()
+    }
+}
+
+/// Near the ends of memory, of pieces and of numbers, and anywhere else.
+fn place(random: &mut fastrand::Rng) -> u32 {
+    let near = [0, PIECE, 2 * PIECE, 3 * PIECE, SEGMENT, MEMORY, u32::MAX];
+    match random.choice(near) {
+        Some(near) if random.u8(..4) > 0 => near
+            .wrapping_add(random.u32(..40))
+            .wrapping_sub(random.u32(..40)),
+        _ => random.u32(..MEMORY),
+    }
+}
+
+#[test]
+fn it_does_what_the_instruction_does() {
+    let original = bulk();
+    let pieces = in_pieces(&original).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let fresh = || [&original, &pieces].map(|module| Running::of(module));
+    let mut both = fresh();
+    let (mut trapped, mut done) = (0, 0);
+    for round in 0..3000 {
+        let name = random.choice(["copy", "fill", "init"]).unwrap();
+        let parameters = [(); 3].map(|()| place(&mut random));
+        let [one, other] = both.each_mut().map(|of| of.call(name, parameters));
+        assert_eq!(one, other, "{name} {parameters:?} in round {round}");
+        if one.is_err() {
+            trapped += 1;
+            if name == "init" {
+                both = fresh(); // no instance lives on after a trap
+                continue;
+            }
+        } else {
+            done += 1;
+        }
+        let [one, other] = both.each_mut().map(Running::memory);
+        assert!(one == other, "{name} {parameters:?} in round {round}");
+        one[round % MEMORY as usize] = round as u8;
+        other[round % MEMORY as usize] = round as u8;
+    }
+    assert!(
+        trapped > 300 && done > 300,
+        "{trapped} trapped, {done} did not"
+    );
+}
+
+#[test]
+fn it_can_be_interrupted_in_the_middle() {
+    let original = bulk();
+    let pieces = in_pieces(&original).unwrap();
+    let of = [PAGES - 1, 1].map(|pages| pages << 16);
+    for (name, parameters) in [
+        ("copy", [0, of[1], of[0]]),
+        ("copy", [of[1], 0, of[0]]),
+        ("fill", [of[1], 1, of[0]]),
+        ("init", [0, 0, 3 * PIECE]),
+    ] {
+        let looks = [&original, &pieces].map(|module| {
+            let mut running = Running::of(module);
+            running.call(name, parameters).unwrap();
+            running.looks()
+        });
+        let pieces = (parameters[2] / PIECE) as usize;
+        assert!(
+            looks[0] < 3,
+            "{name} has become one that can be interrupted"
+        );
+        assert!(looks[1] >= looks[0] + pieces, "{name}: {looks:?}");
+    }
+}
+
+#[test]
+fn what_is_short_wherever_it_comes_from_is_left_as_it_is() {
+    let of = |length: u32| {
+        let copy: Instruction = |code| {
+            code.memory_copy(0, 0);
+        };
+        module_of(&[("copy", Length::Constant(length), copy)], &[])
+    };
+    assert_eq!(in_pieces(&of(PIECE)).unwrap(), of(PIECE));
+    assert_ne!(in_pieces(&of(PIECE + 1)).unwrap(), of(PIECE + 1));
+    let negative = of(u32::MAX);
+    assert_ne!(in_pieces(&negative).unwrap(), negative);
+}
+
+/// A component of some sections.
+fn around(sections: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut component = COMPONENT.to_vec();
+    for (id, body) in sections {
+        put(&mut component, *id, body);
+    }
+    component
+}
+
+/// A component with a module that fills a memory, or one that is not there.
+pub(in super::super) fn with_a_fill(is_there: bool) -> Vec<u8> {
+    let fill: Instruction = match is_there {
+        true => |code| {
+            code.memory_fill(0);
+        },
+        false => |code| {
+            code.memory_fill(3);
+        },
+    };
+    let module = module_of(&[("fill", Length::Parameter, fill)], &[]);
+    around(&[(section::MODULE, &module)])
+}
+
+#[test]
+fn modules_inside_components_inside_components_are_found() {
+    let custom: &[u8] = b"\x04nameanything";
+    let nested = |module: &[u8]| {
+        let inner = around(&[(section::MODULE, module), (0, custom)]);
+        around(&[
+            (0, custom),
+            (section::COMPONENT, &inner),
+            (section::MODULE, module),
+        ])
+    };
+    let pieces = in_pieces(&nested(&bulk())).unwrap();
+    assert_eq!(pieces, nested(&in_pieces(&bulk()).unwrap()));
+}
+
+#[test]
+fn components_are_inside_each_other_only_so_deep() {
+    let deep = |levels| (1..levels).fold(around(&[]), |of, _| around(&[(section::COMPONENT, &of)]));
+    assert!(in_pieces(&deep(DEEPEST)).is_ok());
+    assert!(matches!(in_pieces(&deep(2_000)), Err(PieceError::Deep)));
+}
+
+#[test]
+fn bytes_that_are_no_component_are_refused_or_left_to_the_engine() {
+    let whole = around(&[(section::MODULE, &bulk())]);
+    for kept in 0..whole.len() {
+        let _ = in_pieces(&whole[..kept]);
+    }
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..20_000 {
+        let mut changed = whole.clone();
+        for _ in 0..random.usize(1..4) {
+            // The beginning, where all is but data.
+            changed[random.usize(..300)] = random.u8(..);
+        }
+        let _ = in_pieces(&changed);
+    }
+}
