@@ -18,6 +18,7 @@ pub mod path;
 pub mod grant;
 pub mod predicate;
 pub mod backoff;
+pub mod pause;
 pub mod queue;
 pub mod metrics;
 pub mod cluster;

@@ -20,6 +20,7 @@ use crate::api::{
 use crate::grant::{ClusterFacts, Grant, Identity};
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
+use crate::pause::collected;
 use crate::request::ObjectKey;
 use futures::StreamExt;
 use std::sync::Arc;
@@ -250,10 +251,8 @@ impl Client {
 
     /// Runs operations at once, a bounded number at a time. Answers stand in the order of the operations.
     pub async fn batch(&self, operations: Vec<Operation>) -> Vec<Result<Reply, ApiError>> {
-        futures::stream::iter(operations.into_iter().map(|operation| self.run(operation)))
-            .buffered(BATCH_WIDTH)
-            .collect()
-            .await
+        let runs = operations.into_iter().map(|operation| self.run(operation));
+        collected(futures::stream::iter(runs).buffered(BATCH_WIDTH)).await
     }
 
     /// Runs one operation.

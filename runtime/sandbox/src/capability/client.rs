@@ -56,7 +56,7 @@ impl wit::HostCluster for Call {
             return Err(only_cached_reads().into());
         }
         let page = client.list(&kind.into(), &options).await?;
-        Ok(Room::new(&self.identity).page(&page)?)
+        Ok(Room::new(&self.identity).page(&page).await?)
     }
 
     async fn create(
@@ -189,8 +189,7 @@ impl wit::HostCluster for Call {
                 .collect());
         }
         let replies = client.batch(operations).await;
-        let mut room = Room::new(&self.identity);
-        Ok(replies.into_iter().map(|reply| room.reply(reply)).collect())
+        Ok(Room::new(&self.identity).replies(replies).await)
     }
 
     async fn drop(&mut self, cluster: Handle) -> wasmtime::Result<()> {

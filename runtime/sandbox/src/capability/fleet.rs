@@ -12,11 +12,9 @@ use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
 use windlass_fleet::cluster::ClusterState;
 use windlass_fleet::grant::ClusterFacts;
+use windlass_fleet::pause::{Pauses, collected};
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::{ApiCode, Client, Cluster, ClusterName, Context};
-
-/// Clusters that are looked at between two yields.
-const LOOK: usize = 128;
 
 /// Operations of a batch that run at once, over all clusters.
 const BATCH_WIDTH: usize = 16;
@@ -33,14 +31,12 @@ impl wit::Host for Call {
             selector.map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
         let mut room = Room::new(&self.identity);
         let mut infos = Vec::new();
-        for some in around.fleet.clusters().chunks(LOOK) {
-            let granted = some.iter().filter(|cluster| {
-                self.opens(&around.cluster, cluster) && selector.matches(cluster.labels())
-            });
-            for cluster in granted {
-                infos.push(room.cluster(info(cluster))?);
+        let mut pauses = Pauses::begin();
+        for cluster in around.fleet.clusters() {
+            if self.opens(&around.cluster, &cluster) && selector.matches(cluster.labels()) {
+                infos.push(room.cluster(info(&cluster))?);
             }
-            tokio::task::yield_now().await;
+            pauses.look().await;
         }
         Ok(infos)
     }
@@ -65,12 +61,8 @@ impl wit::Host for Call {
             .into_iter()
             .map(|(name, operation)| run(self.other(&name), self.operation(operation)))
             .collect();
-        let replies: Vec<_> = futures::stream::iter(runs)
-            .buffered(BATCH_WIDTH)
-            .collect()
-            .await;
-        let mut room = Room::new(&self.identity);
-        Ok(replies.into_iter().map(|reply| room.reply(reply)).collect())
+        let replies = collected(futures::stream::iter(runs).buffered(BATCH_WIDTH)).await;
+        Ok(Room::new(&self.identity).replies(replies).await)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::memory::Size;
 use std::sync::Arc;
 use windlass_fleet::ApiCode;
 use windlass_fleet::api::{ApiError, Json, ListPage, Reply};
+use windlass_fleet::pause::Pauses;
 
 /// What a text of a cluster costs besides its bytes: where it begins and how long it is, as guests have it in memory.
 const TEXT: usize = 8;
@@ -77,28 +78,45 @@ impl Room {
         Ok(())
     }
 
-    pub(super) fn page(&mut self, page: &ListPage) -> Result<wit::ListPage, ApiError> {
+    /// Pauses now and then, as all that copies much here: a guest is not interrupted while the host works for it.
+    pub(super) async fn page(&mut self, page: &ListPage) -> Result<wit::ListPage, ApiError> {
+        let mut items = Vec::with_capacity(page.items.len());
+        let mut pauses = Pauses::begin();
+        for item in &page.items {
+            items.push(self.object(item)?);
+            pauses.look().await;
+        }
         Ok(wit::ListPage {
-            items: page
-                .items
-                .iter()
-                .map(|item| self.object(item))
-                .collect::<Result<_, _>>()?,
+            items,
             continue_token: page.continue_token.clone(),
             resource_version: page.resource_version.clone(),
         })
     }
 
-    pub(super) fn reply(
+    /// Answers to a batch, which share the room in their order.
+    pub(super) async fn replies(
         &mut self,
-        reply: Result<Reply, ApiError>,
-    ) -> Result<wit::Reply, types::ApiError> {
-        let converted = reply.and_then(|reply| match &reply {
-            Reply::Nothing => Ok(wit::Reply::Nothing),
-            Reply::Object(json) => self.object(json).map(wit::Reply::Object),
-            Reply::Page(page) => self.page(page).map(wit::Reply::Page),
-        });
-        converted.map_err(Into::into)
+        replies: Vec<Result<Reply, ApiError>>,
+    ) -> Vec<Result<wit::Reply, types::ApiError>> {
+        let mut converted = Vec::with_capacity(replies.len());
+        let mut pauses = Pauses::begin();
+        for reply in replies {
+            let reply = match reply {
+                Ok(reply) => self.reply(reply).await,
+                Err(error) => Err(error),
+            };
+            converted.push(reply.map_err(Into::into));
+            pauses.look().await;
+        }
+        converted
+    }
+
+    async fn reply(&mut self, reply: Reply) -> Result<wit::Reply, ApiError> {
+        Ok(match reply {
+            Reply::Nothing => wit::Reply::Nothing,
+            Reply::Object(json) => wit::Reply::Object(self.object(&json)?),
+            Reply::Page(page) => wit::Reply::Page(self.page(&page).await?),
+        })
     }
 }
 
@@ -137,8 +155,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_page_over_the_limit_is_refused_as_a_whole() {
+    #[tokio::test]
+    async fn a_page_over_the_limit_is_refused_as_a_whole() {
         let page = |sizes: &[usize]| ListPage {
             items: sizes
                 .iter()
@@ -146,9 +164,9 @@ mod tests {
                 .collect(),
             ..ListPage::default()
         };
-        assert_eq!(room().page(&page(&[8, 7])).unwrap().items.len(), 2);
+        assert_eq!(room().page(&page(&[8, 7])).await.unwrap().items.len(), 2);
         assert_eq!(
-            room().page(&page(&[8, 8])).unwrap_err().code,
+            room().page(&page(&[8, 8])).await.unwrap_err().code,
             ApiCode::LimitExceeded
         );
     }

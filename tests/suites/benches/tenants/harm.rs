@@ -64,6 +64,9 @@ pub(crate) const WORKLOAD: Workload = Workload {
         &["requeue"],
         &["denied"],
         &["reads"],
+        &["batches"],
+        &["lists"],
+        &["search"],
         &["requests"],
         &["forge"],
         &["leak"],
@@ -117,6 +120,14 @@ const FORBIDDEN: &str = r#"{"steps": [
      "object": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}}}
 ]}"#;
 
+const SEARCH: &str = r#"{"steps": [
+    {"do": "list", "kind": ["v1", "ConfigMap"], "options": {"labels": "set=none"}}
+]}"#;
+const LISTS: &str = r#"{"steps": [
+    {"do": "list", "kind": ["v1", "ConfigMap"]}, {"do": "list", "kind": ["v1", "ConfigMap"]}, {"do": "list", "kind": ["v1", "ConfigMap"]},
+    {"do": "list", "kind": ["v1", "ConfigMap"]}, {"do": "list", "kind": ["v1", "ConfigMap"]}, {"do": "list", "kind": ["v1", "ConfigMap"]}
+]}"#;
+
 impl Worst {
     fn of(name: &str) -> Result<Self> {
         let (guest, config, ends) = match name {
@@ -130,6 +141,9 @@ impl Worst {
             "requeue" => ("test-requeue", r#"{"after": 0}"#, "done"),
             "denied" => ("test-calls", FORBIDDEN, "denied"),
             "reads" => ("test-storm", r#"{"live": false}"#, "error"),
+            "batches" => ("test-storm", r#"{"live": false, "batch": 1000}"#, "error"),
+            "lists" => ("test-calls", LISTS, "error"),
+            "search" => ("test-calls", SEARCH, "error"),
             "requests" => ("test-storm", r#"{"live": true}"#, "timeout"),
             "forge" => ("test-forge", "{}", "trap"),
             "leak" => ("test-leak", "{}", "handle"),
@@ -192,7 +206,14 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
     let disturbing = Disturbing::prepare(worst.disturbance, &stage).await?;
     let layout = Layout {
         clusters: 1,
-        sets: vec![("hot".into(), HOT), ("quiet".into(), QUIET)],
+        sets: match name {
+            "search" => vec![
+                ("hot".into(), HOT),
+                ("quiet".into(), QUIET),
+                ("bulk".into(), 50_000),
+            ],
+            _ => vec![("hot".into(), HOT), ("quiet".into(), QUIET)],
+        },
         filler: 500,
         tls: false,
     };
