@@ -29,7 +29,7 @@ impl Cluster {
             }
             let cluster = self.name().as_str();
             match live(&client, &store).await {
-                Ok(versions) if versions == held(&store) => {}
+                Ok(versions) if versions == held(&store).await => {}
                 Ok(_) => behind.push(format!(
                     "the cache of {} in cluster {cluster:?} is not in step yet",
                     store.key.kind
@@ -43,8 +43,8 @@ impl Cluster {
 
 type Versions = BTreeMap<String, String>;
 
-fn held(store: &Store) -> Versions {
-    let page = store.page(&Query::default(), None, usize::MAX);
+async fn held(store: &Store) -> Versions {
+    let page = store.page(&Query::default(), None, usize::MAX).await;
     page.objects.iter().map(entry).collect()
 }
 

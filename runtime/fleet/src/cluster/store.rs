@@ -9,12 +9,13 @@ mod index;
 mod page;
 mod progress;
 mod sinks;
+mod sorted;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use index::IndexPath;
-pub(crate) use page::{ByIndex, Page, Query};
+pub(crate) use page::{ByIndex, Query};
 pub(crate) use progress::{Problem, Progress};
 
 use crate::api::Projection;
@@ -25,7 +26,6 @@ use futures::FutureExt;
 use index::Index;
 use parking_lot::{Mutex, RwLock};
 use state::State;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -323,7 +323,7 @@ impl Store {
             return;
         }
         let mut index = Index::new(path.clone());
-        for (key, entry) in &state.objects {
+        for (key, entry) in state.objects.iter() {
             index.insert(key, &entry.object);
         }
         state.indexes.insert(name.into(), index);
@@ -396,7 +396,7 @@ impl Store {
 
     /// Calls `f` with key and version of every object.
     pub(crate) fn each_version(&self, mut f: impl FnMut(&ObjectKey, u64)) {
-        for (key, entry) in &self.state.read().objects {
+        for (key, entry) in self.state.read().objects.iter() {
             f(key, entry.version);
         }
     }
@@ -407,55 +407,14 @@ impl Store {
             .read()
             .indexes
             .get(name)
-            .map(|index| index.keys(value).cloned().collect())
+            .map(|index| {
+                index
+                    .keys(value)
+                    .iter()
+                    .map(|(key, ())| key.clone())
+                    .collect()
+            })
             .unwrap_or_default()
-    }
-
-    /// A page of objects in key order, from behind `after`.
-    pub(crate) fn page(&self, query: &Query<'_>, after: Option<&ObjectKey>, limit: usize) -> Page {
-        let state = self.state.read();
-        let mut page = Page {
-            objects: Vec::new(),
-            last: None,
-            more: false,
-            version: state.version.clone(),
-        };
-        let mut take = |key: &ObjectKey, object: &Object| {
-            if !query.matches(key, object) {
-                return true;
-            }
-            if page.objects.len() == limit {
-                page.more = true;
-                return false;
-            }
-            page.objects.push(object.clone());
-            page.last = Some(key.clone());
-            true
-        };
-        let indexed = query
-            .index
-            .and_then(|by| Some((state.indexes.get(by.name)?, by.value)));
-        if let Some((index, value)) = indexed {
-            let keys = index.keys(value);
-            for key in keys.filter(|key| after.is_none_or(|after| *key > after)) {
-                if let Some(entry) = state.objects.get(key)
-                    && !take(key, &entry.object)
-                {
-                    break;
-                }
-            }
-            return page;
-        }
-        let sought = |object: &Object| {
-            let index = query.index;
-            index.is_none_or(|by| by.path.holds(object, by.value))
-        };
-        for (key, entry) in state.objects.range((query.from(after), Bound::Unbounded)) {
-            if query.is_past(key) || (sought(&entry.object) && !take(key, &entry.object)) {
-                break;
-            }
-        }
-        page
     }
 }
 

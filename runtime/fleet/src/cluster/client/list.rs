@@ -133,9 +133,9 @@ impl Client {
                 index,
             };
             let room = plan.limit - page.items.len();
-            let found = store.page(&query, after.as_ref(), room);
+            let found = store.page(&query, after.as_ref(), room).await;
             let (more, last) = (found.more, found.last.clone());
-            let part = found.into_list(options.projection, None);
+            let part = found.into_list(options.projection, None).await;
             page.items.extend(part.items);
             page.resource_version = part.resource_version;
             if more {

@@ -1,5 +1,6 @@
 //! A field index of a store: which objects hold a value at a path. Entry point: [`Index::insert`].
 
+use super::sorted::Sorted;
 use crate::json::Object;
 use crate::path::FieldPath;
 use crate::request::ObjectKey;
@@ -30,7 +31,7 @@ impl fmt::Display for IndexPath {
 pub(crate) struct Index {
     pub(crate) path: IndexPath,
     /// Holds no empty set.
-    keys: HashMap<Box<str>, BTreeSet<ObjectKey>>,
+    keys: HashMap<Box<str>, Sorted<()>>,
 }
 
 impl Index {
@@ -46,7 +47,7 @@ impl Index {
             self.keys
                 .entry(value.into())
                 .or_default()
-                .insert(key.clone());
+                .insert(key.clone(), ());
         }
     }
 
@@ -54,15 +55,16 @@ impl Index {
         for value in self.path.values(object) {
             if let Some(keys) = self.keys.get_mut(&*value) {
                 keys.remove(key);
-                if keys.is_empty() {
+                if keys.len() == 0 {
                     self.keys.remove(&*value);
                 }
             }
         }
     }
 
-    pub(crate) fn keys(&self, value: &str) -> impl Iterator<Item = &ObjectKey> {
-        self.keys.get(value).into_iter().flatten()
+    /// The keys of the objects that have a value, as they are now.
+    pub(super) fn keys(&self, value: &str) -> Sorted<()> {
+        self.keys.get(value).cloned().unwrap_or_default()
     }
 }
 

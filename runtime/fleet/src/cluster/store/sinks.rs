@@ -21,7 +21,7 @@ impl Store {
         let (mut newer, mut gone) = (Vec::new(), Vec::new());
         {
             let state = self.state.read();
-            for (key, entry) in &state.objects {
+            for (key, entry) in state.objects.iter() {
                 if other
                     .version_of(key)
                     .is_none_or(|seen| seen < entry.version)
@@ -30,8 +30,8 @@ impl Store {
                 }
             }
             // What the other one has not heard of yet, or never will.
-            for (key, entry) in &other.state.read().objects {
-                if !state.objects.contains_key(key) {
+            for (key, entry) in other.state.read().objects.iter() {
+                if !state.objects.contains(key) {
                     gone.push(entry.object.clone());
                 }
             }
@@ -61,8 +61,8 @@ impl Store {
             .state
             .read()
             .objects
-            .values()
-            .map(|entry| entry.object.clone())
+            .iter()
+            .map(|(_, entry)| entry.object.clone())
             .collect();
         for object in objects {
             sink.changed(&Change {

@@ -2,6 +2,7 @@
 //! [`State::replace`].
 
 use super::index::Index;
+use super::sorted::Sorted;
 use super::{Change, StaleList, number};
 use crate::json::Object;
 use crate::request::ObjectKey;
@@ -16,7 +17,7 @@ const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) objects: BTreeMap<ObjectKey, Entry>,
+    pub(super) objects: Sorted<Entry>,
     /// Resource version that list and watch have reached; text as the server gave it.
     pub(super) version: String,
     /// `version` as a number; `None` where it is not one, and then time travel is not detected.
@@ -30,6 +31,7 @@ pub(super) struct State {
     pub(super) bytes: usize,
 }
 
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) object: Object,
     /// 0 where versions are not integers.
@@ -61,7 +63,7 @@ impl State {
             (Some(version), Some(reached)) => version <= reached,
             _ => false,
         };
-        if self.awaits_list || (passed && !self.objects.contains_key(&object.key())) {
+        if self.awaits_list || (passed && !self.objects.contains(&object.key())) {
             return None;
         }
         self.apply(object, false, None)
@@ -117,8 +119,8 @@ impl State {
 
     /// The key with its namespace in memory that all keys of the namespace share: they stand side by side.
     fn shared(&self, mut key: ObjectKey) -> ObjectKey {
-        let before = self.objects.range(..&key).next_back();
-        let after = || self.objects.range(&key..).next();
+        let before = self.objects.last_before(&key);
+        let after = || self.objects.first_from(&key);
         let neighbour = before
             .filter(|(there, _)| there.namespace == key.namespace)
             .or_else(after)
@@ -275,7 +277,7 @@ impl State {
     }
 
     pub(super) fn reset(&mut self) -> Vec<Change> {
-        let keys: Vec<ObjectKey> = self.objects.keys().cloned().collect();
+        let keys: Vec<ObjectKey> = self.objects.iter().map(|(key, _)| key.clone()).collect();
         let changes = keys
             .iter()
             .map(|key| Change {

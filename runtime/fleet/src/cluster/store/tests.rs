@@ -3,6 +3,7 @@
 use super::*;
 use crate::selector::LabelSelector;
 use bytes::Bytes;
+use page::Page;
 use std::collections::BTreeMap as Naive;
 
 fn resource() -> Arc<Resource> {
@@ -19,6 +20,13 @@ fn store() -> Store {
         StoreKey::whole(resource.kind.clone(), None, Projection::Full),
         resource,
     )
+}
+
+fn page(store: &Store, query: &Query<'_>, after: Option<&ObjectKey>, limit: usize) -> Page {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(store.page(query, after, limit))
 }
 
 fn object(name: &str, uid: &str, version: u64) -> Object {
@@ -167,9 +175,9 @@ fn pages_follow_one_another_in_key_order() {
         namespace: Some("ns"),
         ..Query::default()
     };
-    let first = store.page(&query, None, 2);
+    let first = page(&store, &query, None, 2);
     assert!(first.more);
-    let second = store.page(&query, first.last.as_ref(), 2);
+    let second = page(&store, &query, first.last.as_ref(), 2);
     let names = |page: &Page| {
         page.objects
             .iter()
@@ -181,7 +189,8 @@ fn pages_follow_one_another_in_key_order() {
         (vec!["a".into(), "b".into()], vec!["c".into()], false)
     );
     let labels: LabelSelector = "app in (b)".parse().unwrap();
-    let labelled = store.page(
+    let labelled = page(
+        &store,
         &Query {
             labels: Some(&labels),
             ..Query::default()
@@ -191,17 +200,17 @@ fn pages_follow_one_another_in_key_order() {
     );
     assert_eq!(names(&labelled), ["b"]);
     assert!(
-        store
-            .page(
-                &Query {
-                    namespace: Some("other"),
-                    ..Query::default()
-                },
-                None,
-                10
-            )
-            .objects
-            .is_empty()
+        page(
+            &store,
+            &Query {
+                namespace: Some("other"),
+                ..Query::default()
+            },
+            None,
+            10
+        )
+        .objects
+        .is_empty()
     );
 }
 
@@ -309,8 +318,8 @@ fn keys_of_one_namespace_share_its_name() {
     let state = store.state.read();
     let mut namespaces = state
         .objects
-        .keys()
-        .map(|key| key.namespace.clone().unwrap());
+        .iter()
+        .map(|(key, _)| key.namespace.clone().unwrap());
     let first = namespaces.next().unwrap();
     assert!(namespaces.all(|other| Arc::ptr_eq(&first, &other)));
 }
@@ -434,8 +443,9 @@ fn without_its_index_a_store_is_looked_through() {
             index: Some(by),
             ..Query::default()
         };
-        let page = store.page(&query, None, 10);
-        page.objects
+        let found = page(store, &query, None, 10);
+        found
+            .objects
             .iter()
             .map(|object| object.name().into_owned())
             .collect::<Vec<_>>()
@@ -532,8 +542,7 @@ fn random_changes_agree_with_a_naive_store() {
                     }
                 }
             }
-            let objects: Naive<String, (String, u64)> = store
-                .page(&Query::default(), None, 100)
+            let objects: Naive<String, (String, u64)> = page(&store, &Query::default(), None, 100)
                 .objects
                 .iter()
                 .map(|o| {
@@ -544,8 +553,7 @@ fn random_changes_agree_with_a_naive_store() {
                 })
                 .collect();
             assert_eq!(objects, naive, "seed {seed}");
-            let bytes: usize = store
-                .page(&Query::default(), None, 100)
+            let bytes: usize = page(&store, &Query::default(), None, 100)
                 .objects
                 .iter()
                 .map(|o| o.json().len())

@@ -45,7 +45,7 @@ impl Task {
                 }
                 self.room(&sink).await;
                 if sink.offer_missed() {
-                    self.offer_page(&sink);
+                    self.offer_page(&sink).await;
                 }
                 tokio::task::yield_now().await;
             }
@@ -69,7 +69,7 @@ impl Task {
     }
 
     /// Offers some of the objects that are owed, until one is refused.
-    fn offer_page(&self, sink: &Arc<SourceSink>) {
+    async fn offer_page(&self, sink: &Arc<SourceSink>) {
         let (Some(user), Some((cause, after))) = (self.user(sink), sink.rescan.next()) else {
             return;
         };
@@ -77,7 +77,7 @@ impl Task {
             namespace: sink.namespace.as_deref(),
             ..Query::default()
         };
-        let page = user.store().page(&query, after.as_ref(), PAGE);
+        let page = user.store().page(&query, after.as_ref(), PAGE).await;
         for object in page.objects {
             let key: ObjectKey = object.key();
             let change = Change {
