@@ -312,21 +312,27 @@ impl Store {
 
     // --- indexes ---
 
-    /// Adds an index; one of the same name and path that is there already serves both.
-    pub(crate) fn add_index(&self, name: &str, path: &IndexPath) {
+    /// Adds an index, to be filled by [`Self::fill_index`]; one of the same name and path that is there already serves both.
+    pub(crate) fn begin_index(&self, name: &str, path: &IndexPath) {
         let mut state = self.state.write();
-        if state
-            .indexes
-            .get(name)
-            .is_some_and(|index| index.path == *path)
-        {
+        let there = state.indexes.get(name);
+        if there.is_some_and(|index| index.path == *path) {
             return;
         }
-        let mut index = Index::new(path.clone());
-        for (key, entry) in state.objects.iter() {
-            index.insert(key, &entry.object);
-        }
-        state.indexes.insert(name.into(), index);
+        let gone = state.indexes.insert(name.into(), Index::new(path.clone()));
+        drop(state);
+        drop(gone);
+    }
+
+    /// Takes some of the objects that were there before into an index, and lets changes and readers come in between. Returns whether there
+    /// are more; until then the index is not used for lists.
+    pub(crate) fn fill_index(&self, name: &str) -> bool {
+        let mut state = self.state.write();
+        let State {
+            indexes, objects, ..
+        } = &mut *state;
+        let index = indexes.get_mut(name);
+        index.is_some_and(|index| index.fill(objects, page::SOME))
     }
 
     /// The indexes, for people.
@@ -337,7 +343,8 @@ impl Store {
     }
 
     pub(crate) fn remove_index(&self, name: &str) {
-        self.state.write().indexes.remove(name);
+        let gone = self.state.write().indexes.remove(name);
+        drop(gone); // no more under the lock
     }
 
     // --- reads ---

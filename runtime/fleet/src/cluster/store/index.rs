@@ -1,6 +1,7 @@
-//! A field index of a store: which objects hold a value at a path. Entry point: [`Index::insert`].
+//! A field index of a store: which objects hold a value at a path. Entry points: [`Index::fill`] and [`Index::insert`].
 
-use super::sorted::Sorted;
+use super::sorted::{Cursor, Sorted};
+use super::state::Entry;
 use crate::json::Object;
 use crate::path::FieldPath;
 use crate::request::ObjectKey;
@@ -32,16 +33,53 @@ pub(crate) struct Index {
     pub(crate) path: IndexPath,
     /// Holds no empty set.
     keys: HashMap<Box<str>, Sorted<()>>,
+    filled: Filled,
+}
+
+/// Which of the objects that were there before it an index has taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Filled {
+    /// Those up to a key. `None`: not even the first.
+    UpTo(Option<ObjectKey>),
+    All,
 }
 
 impl Index {
+    /// One that is still to be [filled](Self::fill).
     pub(crate) fn new(path: IndexPath) -> Self {
         Self {
             path,
             keys: HashMap::new(),
+            filled: Filled::UpTo(None),
         }
     }
 
+    /// Takes in some of the objects that were there before it. Returns whether there are more.
+    pub(super) fn fill(&mut self, objects: &Sorted<Entry>, some: usize) -> bool {
+        let Filled::UpTo(last) = &self.filled else {
+            return false;
+        };
+        let mut cursor = match last {
+            Some(last) => objects.seek(last, true),
+            None => Cursor::default(),
+        };
+        for _ in 0..some {
+            let Some((key, entry)) = objects.read(&mut cursor) else {
+                self.filled = Filled::All;
+                return false;
+            };
+            self.insert(key, &entry.object);
+            self.filled = Filled::UpTo(Some(key.clone()));
+        }
+        true
+    }
+
+    /// Whether it knows of all objects.
+    pub(super) fn is_whole(&self) -> bool {
+        self.filled == Filled::All
+    }
+
+    /// Takes in an object that has come, whether [`Self::fill`] is to come to it or not.
     pub(crate) fn insert(&mut self, key: &ObjectKey, object: &Object) {
         for value in self.path.values(object) {
             self.keys

@@ -11,7 +11,7 @@ use crate::request::ObjectKey;
 use crate::selector::{FieldSelector, LabelSelector};
 
 /// Objects that are looked at between two looks at the clock.
-const SOME: usize = 16;
+pub(super) const SOME: usize = 16;
 
 /// What a page holds.
 pub(crate) struct Page {
@@ -81,11 +81,11 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn begin(state: &State, query: Query<'a>, after: Option<&ObjectKey>, limit: usize) -> Self {
-        let index = query.index.map(|by| (state.indexes.get(by.name), by.value));
-        let indexed = match index {
-            Some((Some(index), value)) => Some(index.keys(value)),
-            _ => None,
+        let whole = |by: ByIndex<'_>| {
+            let index = state.indexes.get(by.name);
+            Some(index.filter(|index| index.is_whole())?.keys(by.value))
         };
+        let indexed = query.index.and_then(whole);
         let objects = state.objects.clone();
         let cursor = query.from(after, |key, behind| match &indexed {
             Some(keys) => keys.seek(key, behind),
@@ -238,6 +238,11 @@ mod tests {
         }
     }
 
+    fn fill(store: &Store, path: &IndexPath) {
+        store.begin_index("colour", path);
+        while store.fill_index("colour") {}
+    }
+
     fn keys(page: &Page) -> Vec<ObjectKey> {
         page.objects.iter().map(Object::key).collect()
     }
@@ -259,7 +264,7 @@ mod tests {
             for number in 0..1000 {
                 store.apply(object("ns", &format!("m{number:04}"), "red", number + 1));
             }
-            store.add_index("colour", &path);
+            fill(&store, &path);
             let query = Query {
                 index,
                 ..Query::default()
@@ -283,6 +288,12 @@ mod tests {
         let mut naive = BTreeMap::new();
         let colours = ["red", "green", "blue"];
         for version in 1..1500 {
+            match version {
+                400 => store.begin_index("colour", &path),
+                // It is filled while objects change, before its place and behind.
+                _ if version % 40 == 0 => drop(store.fill_index("colour")),
+                _ => {}
+            }
             let namespace = random.choice(["a", "b", "c"]).unwrap();
             let colour = random.choice(colours).unwrap();
             let object = object(namespace, &random.u16(..500).to_string(), colour, version);
@@ -294,14 +305,16 @@ mod tests {
                 store.apply(object);
             }
         }
-        for indexed in [false, true] {
-            if indexed {
-                store.add_index("colour", &path);
-            }
+        assert!(
+            store.fill_index("colour"),
+            "objects change while it is filled"
+        );
+        for whole in [false, true] {
+            while whole && store.fill_index("colour") {}
             for round in 0..2000 {
                 let wanted = random.choice(colours).unwrap();
                 let by = ByIndex {
-                    name: "colour",
+                    name: random.choice(["colour", "none"]).unwrap(),
                     path: &path,
                     value: wanted,
                 };

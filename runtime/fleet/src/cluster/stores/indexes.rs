@@ -3,6 +3,7 @@
 use super::Stores;
 use crate::cluster::store::{IndexPath, Store};
 use crate::kind::GroupVersionKind;
+use crate::pause::Pauses;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -23,7 +24,8 @@ impl Indexes {
     /// Gives a store that is being started the indexes of its kind.
     pub(super) fn add_to(&self, store: &Store) {
         for index in self.by_kind.get(&store.key.kind).into_iter().flatten() {
-            store.add_index(&index.name, &index.path);
+            store.begin_index(&index.name, &index.path);
+            while store.fill_index(&index.name) {} // it is empty
         }
     }
 
@@ -81,28 +83,45 @@ impl Drop for IndexUse {
 
 impl Stores {
     /// Makes an index hold for every store of a kind, now and later, until its last user drops it. The name tells the path, so that
-    /// equal declarations are one.
+    /// equal declarations are one. Pauses now and then where there is much to index, and the stores go on meanwhile.
     #[must_use]
-    pub(crate) fn declare_index(
+    pub(crate) async fn declare_index(
         self: &Arc<Self>,
         kind: &GroupVersionKind,
         name: &Arc<str>,
         path: &IndexPath,
     ) -> IndexUse {
-        // A store that is being started reads the indexes and is published under this lock: it is told by one way or the other.
-        let running = self.running.lock();
-        self.indexes.lock().add(kind, name, path);
-        self.with_kind(kind, |stores| {
-            for store in stores {
-                store.add_index(name, path);
-            }
-        });
-        drop(running);
-        IndexUse {
+        let stores = self.begin_index(kind, name, path);
+        let used = IndexUse {
             stores: Arc::downgrade(self),
             kind: kind.clone(),
             name: name.clone(),
+        };
+        let mut pauses = Pauses::begin();
+        for store in stores {
+            while store.fill_index(name) {
+                pauses.look().await;
+            }
         }
+        used
+    }
+
+    /// Returns the stores that are there, in which it may have to be filled.
+    fn begin_index(
+        &self,
+        kind: &GroupVersionKind,
+        name: &Arc<str>,
+        path: &IndexPath,
+    ) -> Vec<Arc<Store>> {
+        // A store that is being started reads the indexes and is published under this lock: it is told by one way or the other.
+        let _running = self.running.lock();
+        self.indexes.lock().add(kind, name, path);
+        self.with_kind(kind, |stores| {
+            for store in stores {
+                store.begin_index(name, path);
+            }
+            stores.to_vec()
+        })
     }
 
     fn release_index(&self, kind: &GroupVersionKind, name: &Arc<str>) {

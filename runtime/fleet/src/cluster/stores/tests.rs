@@ -128,8 +128,8 @@ async fn an_index_holds_for_stores_there_and_to_come_and_goes_with_its_last_user
         .store()
         .replace(vec![object("a", "x")], "1".into())
         .unwrap();
-    let one = stores.declare_index(&kind, &name, &path(false));
-    let two = stores.declare_index(&kind, &name, &path(false));
+    let one = stores.declare_index(&kind, &name, &path(false)).await;
+    let two = stores.declare_index(&kind, &name, &path(false)).await;
     let found = |user: &StoreUse| user.store().by_index("target", "x");
     assert_eq!(found(&before), [ObjectKey::namespaced("ns", "a")]);
     let mut scoped = key();
@@ -145,7 +145,7 @@ async fn an_index_holds_for_stores_there_and_to_come_and_goes_with_its_last_user
     drop(two);
     assert!(found(&before).is_empty() && found(&after).is_empty());
     assert!(stores.indexes.lock().is_empty());
-    let again = stores.declare_index(&kind, &name, &path(false));
+    let again = stores.declare_index(&kind, &name, &path(false)).await;
     assert_eq!(found(&before).len(), 1);
     drop(again);
 }
@@ -158,7 +158,9 @@ async fn an_index_with_a_namespace_finds_what_refers_into_it() {
         .replace(vec![object("a", "x")], "1".into())
         .unwrap();
     let name: Arc<str> = "target".into();
-    let held = stores.declare_index(&resource().kind, &name, &path(true));
+    let held = stores
+        .declare_index(&resource().kind, &name, &path(true))
+        .await;
     assert_eq!(
         user.store().by_index("target", "other/x"),
         [ObjectKey::namespaced("ns", "a")]

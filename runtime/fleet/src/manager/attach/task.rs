@@ -41,7 +41,7 @@ impl Task {
         };
         loop {
             let resource = self.resolve(&backend).await;
-            self.declare_indexes(&backend);
+            self.declare_indexes(&backend).await;
             while self.follow(&backend, &resource).await {}
             self.unsubscribe();
             backend.discovery.forget(&self.what.watch.kind);
@@ -68,7 +68,7 @@ impl Task {
             tokio::select! {
                 () = &mut serve => {}
                 () = self.replaced.notified() => {
-                    self.declare_indexes(backend);
+                    self.declare_indexes(backend).await;
                     self.sinks().iter().for_each(|sink| sink.rescan.wake());
                 }
                 () = self.widen(backend, resource) => {}
@@ -112,18 +112,21 @@ impl Task {
         *known = problem;
     }
 
-    fn declare_indexes(&self, backend: &Backend) {
-        let (Some(registered), Some(source)) = (self.registered.upgrade(), self.source.upgrade())
-        else {
+    async fn declare_indexes(&self, backend: &Backend) {
+        let Some(registered) = self.registered.upgrade() else {
             return;
         };
         let controller = registered.controller();
-        let declared = controller
-            .indexes
-            .iter()
-            .map(|((kind, _), index)| backend.stores.declare_index(kind, &index.id, &index.path));
-        // Those that stay are declared once more before they are let go, and so are not filled anew.
-        let uses: Vec<IndexUse> = declared.collect();
+        drop(registered);
+        let mut uses: Vec<IndexUse> = Vec::new();
+        for ((kind, _), index) in controller.indexes.iter() {
+            let used = backend.stores.declare_index(kind, &index.id, &index.path);
+            uses.push(used.await);
+        }
+        let Some(source) = self.source.upgrade() else {
+            return;
+        };
+        // Those that stay have been declared once more before they are let go, and so are not filled anew.
         let before = std::mem::replace(&mut *source.indexes.lock(), uses);
         drop(before);
     }
