@@ -293,14 +293,12 @@ impl Guests {
         });
         let (guest, next) = match AbortOnDropHandle::new(describing).await {
             Ok(described) => described?,
-            // The guests' threads end, and this with them.
-            Err(error) if error.is_cancelled() => std::future::pending().await,
-            Err(error) => {
-                return Err(Trouble {
-                    problem: format!("the host failed while loading: {error}"),
-                    may_pass: true,
-                });
-            }
+            Err(error) => match error.try_into_panic() {
+                // Told by who waits for this, as of all that it has done aside.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The guests' threads end, and this with them.
+                Err(_) => std::future::pending().await,
+            },
         };
         let parts = match &next {
             Some(next) => guest.parts_of(next),

@@ -1,3 +1,5 @@
+//! That a module in pieces does what it did, and can be interrupted.
+
 use super::*;
 use wasm_encoder::{
     CodeSection, ConstExpr, DataCountSection, DataSection, DataSegment, DataSegmentMode,
