@@ -145,7 +145,7 @@ impl Worst {
             "denied" => ("test-calls", FORBIDDEN, "denied"),
             "reads" => ("test-storm", r#"{"live": false}"#, "error"),
             "batches" => ("test-storm", r#"{"live": false, "batch": 1000}"#, "error"),
-            "lists" => ("test-calls", LISTS, "error"),
+            "lists" => ("test-calls", LISTS, "timeout"),
             "search" => ("test-calls", SEARCH, "error"),
             "requests" => ("test-storm", r#"{"live": true}"#, "timeout"),
             "forge" => ("test-forge", "{}", "trap"),
