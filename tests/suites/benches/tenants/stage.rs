@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_fleet::manager::{Builder, ManagerOptions};
@@ -136,6 +136,8 @@ pub(crate) struct Watched {
     guest: Arc<Guest>,
     /// From when an update was due to the end of the reconcile that saw it.
     pub(crate) done: Latency,
+    /// Updates from before are none of what is measured, though a run may see them.
+    since: AtomicU64,
     /// Updates that were seen, by object and time.
     pub(crate) seen: Mutex<HashSet<(String, u64)>>,
     /// Runs that failed.
@@ -157,6 +159,7 @@ impl Watched {
         Arc::new(Self {
             guest,
             done: Latency::default(),
+            since: AtomicU64::new(0),
             seen: Mutex::default(),
             failed: AtomicUsize::new(0),
             doubled: AtomicUsize::new(0),
@@ -169,6 +172,7 @@ impl Watched {
     }
 
     pub(crate) fn clear(&self) {
+        self.since.store(now(), Ordering::Relaxed);
         self.done.clear();
         self.seen.lock().clear();
         *self.pace.lock() = Pace {
@@ -196,7 +200,10 @@ impl Watched {
         self.running.lock().remove(&name);
         if outcome.is_err() {
             self.failed.fetch_add(1, Ordering::Relaxed);
-        } else if sent > 0 && self.seen.lock().insert((name, sent)) {
+        } else if sent > 0
+            && self.seen.lock().insert((name, sent))
+            && sent > self.since.load(Ordering::Relaxed)
+        {
             let took = Duration::from_nanos(now().saturating_sub(sent));
             self.done.record(took);
         }
