@@ -3,14 +3,16 @@
 //! The engine looks for a tick before `memory.copy`, `memory.fill` and `memory.init`, and not while one of them runs: a guest that fills
 //! all of its memory in one computes for tens of milliseconds, most of them in page faults, and whoever comes next on its thread waits
 //! for the end of it. So each of them becomes a call of a function that does the same in a loop, at whose head the engine looks; one that is
-//! short wherever it comes from stays. All else of a component is left as it is, byte by byte.
+//! short wherever it comes from stays. So do the segments of data that a module begins with become shorter ones. All else of a component is left as it is, byte by byte.
 
+mod data;
 mod function;
 
+use data::Data;
 use function::{Bulk, PIECE, TYPE};
 use std::collections::HashMap;
 use std::ops::Range;
-use wasm_encoder::Encode;
+use wasm_encoder::{Encode, InstructionSink};
 use wasmparser::{
     BinaryReader, BinaryReaderError, CodeSectionReader, FunctionBody, FunctionSectionReader,
     ImportSectionReader, Operator, TypeRef, TypeSectionReader,
@@ -34,6 +36,8 @@ mod section {
     pub(super) const IMPORT: u8 = 2;
     pub(super) const FUNCTION: u8 = 3;
     pub(super) const CODE: u8 = 10;
+    pub(super) const DATA: u8 = 11;
+    pub(super) const DATA_COUNT: u8 = 12;
 }
 
 /// A component that cannot be taken apart. The engine does not take it either, and says more about it.
@@ -85,6 +89,8 @@ fn component(binary: &[u8], depth: usize) -> Result<Vec<u8>, PieceError> {
 
 fn module(binary: &[u8]) -> Result<Vec<u8>, PieceError> {
     let sections = sections(binary)?;
+    let data = sections.iter().find(|section| section.id == section::DATA);
+    let data = data.map(|data| Data::of(data.body)).transpose()?.flatten();
     let mut types = 0;
     let mut functions = 0;
     let mut code = None;
@@ -94,19 +100,21 @@ fn module(binary: &[u8]) -> Result<Vec<u8>, PieceError> {
             section::TYPE => types += count_types(reader)?,
             section::IMPORT => functions += count_imported(reader)?,
             section::FUNCTION => functions += FunctionSectionReader::new(reader)?.count(),
-            section::CODE => code = Some(Code::of(section.body, functions)?),
+            section::CODE => code = Some(Code::of(section.body, functions, data.as_ref())?),
             _ => {}
         }
     }
-    let Some(code) = code.filter(|code| !code.added.is_empty()) else {
-        return Ok(binary.to_vec());
-    };
+    let added = code.as_ref().map_or(0, |code| code.added.len());
     let mut changed = MODULE.to_vec();
     for section in &sections {
-        let body = match section.id {
-            section::TYPE => longer(section.body, &[TYPE])?,
-            section::FUNCTION => longer(section.body, &vec![encoded(types); code.added.len()])?,
-            section::CODE => code.encoded()?,
+        let body = match (section.id, &code, &data) {
+            (section::TYPE, ..) if added > 0 => longer(section.body, &[TYPE])?,
+            (section::FUNCTION, ..) if added > 0 => {
+                longer(section.body, &vec![encoded(types); added])?
+            }
+            (section::CODE, Some(code), _) if code.is_changed() => code.encoded(),
+            (section::DATA_COUNT, _, Some(data)) => encoded(data.count),
+            (section::DATA, _, Some(data)) => data.section.clone(),
             _ => {
                 changed.extend_from_slice(section.whole);
                 continue;
@@ -193,50 +201,65 @@ struct Code<'a> {
 /// A function, and what is changed in it.
 struct Changed<'a> {
     body: FunctionBody<'a>,
-    /// Places in the section, and the number of the function that is called there.
-    calls: Vec<(Range<usize>, u32)>,
+    edits: Vec<Edit>,
 }
 
+/// A place in the section, and what stands there instead.
+type Edit = (Range<usize>, Vec<u8>);
+
 impl<'a> Code<'a> {
-    /// `functions`: those that the module has.
-    fn of(section: &'a [u8], functions: u32) -> Result<Self, PieceError> {
+    /// `functions`: those that the module has. `data`: its segments, where they have others' numbers.
+    fn of(section: &'a [u8], functions: u32, data: Option<&Data>) -> Result<Self, PieceError> {
         let mut code = Self {
             functions: Vec::new(),
             added: HashMap::new(),
         };
         for body in CodeSectionReader::new(BinaryReader::new(section, 0))? {
             let body = body?;
-            let calls = code.calls(&body, functions)?;
-            code.functions.push(Changed { body, calls });
+            let edits = code.edits(&body, functions, data)?;
+            code.functions.push(Changed { body, edits });
         }
         Ok(code)
     }
 
-    fn calls(
+    fn edits(
         &mut self,
         body: &FunctionBody<'_>,
         functions: u32,
-    ) -> Result<Vec<(Range<usize>, u32)>, PieceError> {
-        let mut calls = Vec::new();
+        data: Option<&Data>,
+    ) -> Result<Vec<Edit>, PieceError> {
+        let moved = |segment| data.map_or(segment, |data| data.number(segment));
+        let mut edits = Vec::new();
         let mut reader = body.get_operators_reader()?;
         let mut is_short = false;
         while !reader.eof() {
             let begin = reader.original_position();
             let operator = reader.read()?;
-            if let Some(bulk) = Bulk::of(&operator).filter(|_| !is_short) {
-                let next = u32::try_from(self.added.len()).unwrap_or(u32::MAX);
-                let number = *self.added.entry(bulk).or_insert(next);
-                let end = reader.original_position();
-                calls.push((begin..end, functions.saturating_add(number)));
+            let place = begin..reader.original_position();
+            if let Some(bulk) = Bulk::of(&operator, moved) {
+                let is_moved = data.is_some() && matches!(bulk, Bulk::Init { .. });
+                if !is_short || is_moved {
+                    let next = u32::try_from(self.added.len()).unwrap_or(u32::MAX);
+                    let number = *self.added.entry(bulk).or_insert(next);
+                    edits.push((place, call(functions.saturating_add(number))));
+                }
+            } else if let (Operator::DataDrop { data_index }, Some(data)) = (&operator, data) {
+                edits.push((place, data_drop(data.number(*data_index))));
             }
             // The last that is pushed is how much.
             is_short =
                 matches!(operator, Operator::I32Const { value } if value.cast_unsigned() <= PIECE);
         }
-        Ok(calls)
+        Ok(edits)
     }
 
-    fn encoded(&self) -> Result<Vec<u8>, PieceError> {
+    fn is_changed(&self) -> bool {
+        self.functions
+            .iter()
+            .any(|function| !function.edits.is_empty())
+    }
+
+    fn encoded(&self) -> Vec<u8> {
         let mut section = Vec::new();
         (self.functions.len() + self.added.len()).encode(&mut section);
         for function in &self.functions {
@@ -247,7 +270,7 @@ impl<'a> Code<'a> {
         for (bulk, _) in added {
             bulk.function().encode(&mut section);
         }
-        Ok(section)
+        section
     }
 }
 
@@ -256,10 +279,9 @@ impl Changed<'_> {
         let (body, first) = (self.body.as_bytes(), self.body.range().start);
         let mut changed = Vec::with_capacity(body.len());
         let mut from = 0;
-        for (range, function) in &self.calls {
+        for (range, instead) in &self.edits {
             changed.extend_from_slice(&body[from..range.start - first]);
-            changed.push(CALL);
-            function.encode(&mut changed);
+            changed.extend_from_slice(instead);
             from = range.end - first;
         }
         changed.extend_from_slice(&body[from..]);
@@ -267,8 +289,17 @@ impl Changed<'_> {
     }
 }
 
-/// Calls a function of the number that follows.
-const CALL: u8 = 0x10;
+fn call(function: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    InstructionSink::new(&mut bytes).call(function);
+    bytes
+}
+
+fn data_drop(segment: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    InstructionSink::new(&mut bytes).data_drop(segment);
+    bytes
+}
 
 #[cfg(test)]
 mod tests;

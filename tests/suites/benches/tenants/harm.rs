@@ -4,7 +4,7 @@ use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, component, rust};
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::fleet::table::verdict;
-use crate::graft::{filling_memory, growing_table};
+use crate::graft::{filling_memory, growing_table, sparse};
 use crate::latency::spread;
 use crate::rig::Manager;
 use crate::until::until;
@@ -58,6 +58,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
         &["memory"],
         &["table"],
         &["fill"],
+        &["sparse"],
         &["recursion"],
         &["panic"],
         &["log"],
@@ -138,6 +139,7 @@ impl Worst {
             "memory" => ("test-memory", "{}", "memory"),
             "table" => ("test-loop", "{}", "memory"),
             "fill" => ("test-loop", "{}", "timeout"),
+            "sparse" => ("test-requeue", r#"{"after": 0}"#, "done"),
             "recursion" => ("test-recursion", "{}", "stack"),
             "panic" => ("test-panic", "{}", "trap"),
             "log" => ("test-log", r#"{"lines": 100000, "length": 100}"#, "done"),
@@ -189,6 +191,10 @@ impl Worst {
             "table" => {
                 let growing = growing_table(&std::fs::read(file)?)?;
                 stage.made("growing-table", growing).await?
+            }
+            "sparse" => {
+                let sparse = sparse(&std::fs::read(file)?)?;
+                stage.made("sparse", sparse).await?
             }
             "fill" => {
                 let filling = filling_memory(&std::fs::read(file)?)?;

@@ -17,10 +17,13 @@ mod section {
     pub(super) const IMPORT: u8 = 2;
     pub(super) const FUNCTION: u8 = 3;
     pub(super) const TABLE: u8 = 4;
+    pub(super) const MEMORY: u8 = 5;
     pub(super) const EXPORT: u8 = 7;
     pub(super) const START: u8 = 8;
     pub(super) const ELEMENT: u8 = 9;
     pub(super) const CODE: u8 = 10;
+    pub(super) const DATA: u8 = 11;
+    pub(super) const DATA_COUNT: u8 = 12;
 }
 
 /// A component whose main module is taken apart.
@@ -101,6 +104,29 @@ impl Graft {
             section::TABLE,
             &[&[0x70, 0][..], &unsigned(elements)].concat(),
         )
+    }
+
+    /// Has its only memory begin with so many pages.
+    fn set_memory(&mut self, pages: usize) -> Result<()> {
+        let memories = self.body(section::MEMORY)?;
+        ensure!(
+            memories[..2] == [1, 0],
+            "the module has one memory that may grow"
+        );
+        let rest = number(memories, 2)?.1;
+        memories.splice(2..rest, unsigned(pages));
+        Ok(())
+    }
+
+    /// Adds data that are there from the beginning.
+    fn add_data(&mut self, at: usize, data: &[u8]) -> Result<()> {
+        let place = [&[0, 0x41][..], &signed(at), &[0x0b]].concat();
+        let segment = [&place[..], &unsigned(data.len()), data].concat();
+        let count = self.append(section::DATA, &segment)? + 1;
+        if let Ok(counted) = self.body(section::DATA_COUNT) {
+            *counted = unsigned(count);
+        }
+        Ok(())
     }
 
     /// Has a function called whenever the module is instantiated.
@@ -279,4 +305,15 @@ fn signed(mut number: usize) -> Vec<u8> {
     }
     bytes.push(number as u8);
     bytes
+}
+
+/// A guest with so much data, and so much room in it, that the engine would copy it into each instance were it not told otherwise.
+pub(crate) fn sparse(guest: &[u8]) -> Result<Vec<u8>> {
+    let mut graft = Graft::of(guest)?;
+    graft.set_memory(32 << 4)?;
+    let data = vec![b'x'; 7 << 20];
+    for at in [2, 24] {
+        graft.add_data(at << 20, &data)?;
+    }
+    Ok(graft.finish())
 }

@@ -2,11 +2,12 @@
 //! do not offer.
 
 use crate::fixture::{DEADLINE, Stage, config_map};
-use crate::graft::{Graft, LOOP, TRAP, filling_memory, growing_table, unsigned};
-use crate::neighbour::beside_a_neighbour;
+use crate::graft::{Graft, LOOP, TRAP, filling_memory, growing_table, sparse, unsigned};
+use crate::neighbour::{beside_a_neighbour, well_beside_a_neighbour};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::{Duration, Instant};
+use windlass_fleet::Action;
 use windlass_fleet::outcome::Blame;
 use windlass_harness::guests::guest;
 
@@ -96,6 +97,18 @@ async fn a_guest_that_fills_its_memory_again_and_again_is_interrupted() -> Resul
         failure.message.contains(", in test_loop::spin"),
         "{failure}"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_begins_with_much_data_is_like_any_other() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let sparse = sparse(&std::fs::read(guest("test-requeue"))?)?;
+    let sparse = stage
+        .grafted("sparse", sparse)
+        .config(json!({"after": 60_000}));
+    let action = well_beside_a_neighbour(&stage, sparse).await?;
+    assert_eq!(action, Action::RequeueAfter(Duration::from_secs(60)));
     Ok(())
 }
 

@@ -28,7 +28,8 @@ pub(super) enum Bulk {
 }
 
 impl Bulk {
-    pub(super) fn of(operator: &Operator<'_>) -> Option<Self> {
+    /// `moved`: the number that a segment has now.
+    pub(super) fn of(operator: &Operator<'_>, moved: impl Fn(u32) -> u32) -> Option<Self> {
         match *operator {
             Operator::MemoryCopy { dst_mem, src_mem } => Some(Self::Copy {
                 to: dst_mem,
@@ -37,7 +38,7 @@ impl Bulk {
             Operator::MemoryFill { mem } => Some(Self::Fill { memory: mem }),
             Operator::MemoryInit { data_index, mem } => Some(Self::Init {
                 memory: mem,
-                segment: data_index,
+                segment: moved(data_index),
             }),
             _ => None,
         }

@@ -3,10 +3,14 @@
 use super::*;
 use wasm_encoder::{
     CodeSection, ConstExpr, DataCountSection, DataSection, DataSegment, DataSegmentMode,
-    EntityType, ExportKind, ExportSection, Function, FunctionSection, ImportSection,
-    InstructionSink, MemorySection, MemoryType, Module as Built, TypeSection, ValType,
+    EntityType, ExportKind, ExportSection, Function, FunctionSection, GlobalType as Constant,
+    ImportSection, InstructionSink, MemorySection, MemoryType, Module as Built, TypeSection,
+    ValType,
 };
-use wasmtime::{Config, Engine, Instance, Linker, Module, Store, Trap, UpdateDeadline};
+use wasmtime::{
+    Config, Engine, Global, GlobalType, Instance, Linker, Module, Mutability, Store, Trap,
+    UpdateDeadline,
+};
 
 /// Of the memory.
 const PAGES: u32 = 6;
@@ -115,6 +119,12 @@ impl Running {
         });
         let mut linker = Linker::new(&engine);
         linker.func_wrap("host", "nothing", || {}).unwrap();
+        let pages = wasmtime::MemoryType::new(PAGES, None);
+        let memory = wasmtime::Memory::new(&mut store, pages).unwrap();
+        linker.define(&store, "host", "memory", memory).unwrap();
+        let constant = GlobalType::new(wasmtime::ValType::I32, Mutability::Const);
+        let global = Global::new(&mut store, constant, 120_000.into()).unwrap();
+        linker.define(&store, "host", "global", global).unwrap();
         let instance = linker.instantiate(&mut store, &module).unwrap();
         Self { store, instance }
     }
@@ -206,6 +216,107 @@ fn it_can_be_interrupted_in_the_middle() {
         );
         assert!(looks[1] >= looks[0] + pieces, "{name}: {looks:?}");
     }
+}
+
+/// A module that begins with much data in a memory of its host's, some of them over others, and takes and drops segments behind them.
+fn beginning(segments: &[(ConstExpr, Vec<u8>)]) -> Vec<u8> {
+    let (mut types, mut imports) = (TypeSection::new(), ImportSection::new());
+    types.ty().function([ValType::I32; 3], []);
+    imports.import("host", "memory", memory());
+    let global = Constant {
+        val_type: ValType::I32,
+        mutable: false,
+        shared: false,
+    };
+    imports.import("host", "global", global);
+    let (mut functions, mut exports) = (FunctionSection::new(), ExportSection::new());
+    let (mut code, mut data) = (CodeSection::new(), DataSection::new());
+    exports.export("memory", ExportKind::Memory, 0);
+    for (offset, bytes) in segments {
+        data.active(0, offset, bytes.iter().copied());
+    }
+    let passive = segments.len() as u32;
+    for byte in [1, 2] {
+        data.passive([byte; 100]);
+    }
+    let take: Instruction = |code| {
+        code.memory_init(0, 3);
+    };
+    let instructions: [(&str, Instruction); 2] = [
+        ("first", take),
+        ("second", |code| {
+            code.memory_init(0, 4).data_drop(4);
+        }),
+    ];
+    assert_eq!(passive, 3);
+    for (index, (name, instruction)) in (0..).zip(instructions) {
+        functions.function(0);
+        exports.export(name, ExportKind::Func, index);
+        let mut function = Function::new([]);
+        let mut sink = function.instructions();
+        sink.local_get(0).local_get(1).i32_const(50);
+        instruction(&mut sink);
+        sink.end();
+        code.function(&function);
+    }
+    let mut module = Built::new();
+    module
+        .section(&types)
+        .section(&imports)
+        .section(&functions)
+        .section(&exports)
+        .section(&DataCountSection { count: passive + 2 })
+        .section(&code)
+        .section(&data);
+    module.finish()
+}
+
+#[test]
+fn what_a_memory_begins_with_is_the_same_and_comes_in_pieces() {
+    let long = |byte: u8| (0..200_000).map(|at| (at % 241) as u8 ^ byte).collect();
+    let original = beginning(&[
+        (ConstExpr::i32_const(100), long(1)),
+        (ConstExpr::global_get(0), long(2)),
+        (ConstExpr::i32_const(150_000), vec![7; 90]),
+    ]);
+    let pieces = in_pieces(&original).unwrap();
+    let [mut one, mut other] = [&original, &pieces].map(|module| Running::of(module));
+    assert!(one.memory() == other.memory());
+    let looks = [one.looks(), other.looks()];
+    assert_eq!(looks[1], looks[0] + 6, "each has become four");
+    for name in ["first", "second", "first", "second"] {
+        let parameters = [MEMORY - 60, 10, 0];
+        let [one, other] = [&mut one, &mut other].map(|of| of.call(name, parameters));
+        assert_eq!(one, other, "{name}");
+    }
+    assert!(one.memory() == other.memory());
+}
+
+#[test]
+fn what_an_image_is_made_of_stays_such() {
+    let long = vec![1; 3 * PIECE as usize];
+    let module = with_data(&ConstExpr::i32_const(1000), &long);
+    let pieces = in_pieces(&module).unwrap();
+    assert_ne!(pieces, module);
+    // None of it is copied, so that nothing is looked for: as before.
+    let [mut one, mut other] = [&module, &pieces].map(|module| Running::of(module));
+    assert_eq!((one.looks(), other.looks()), (0, 0));
+    assert!(one.memory() == other.memory());
+    // One that ends beyond all memory is left for the engine to find.
+    let beyond = with_data(&ConstExpr::i32_const(-1000), &long);
+    assert_eq!(in_pieces(&beyond).unwrap(), beyond);
+}
+
+/// A module with a memory of its own that begins with data.
+fn with_data(offset: &ConstExpr, bytes: &[u8]) -> Vec<u8> {
+    let (mut memories, mut exports) = (MemorySection::new(), ExportSection::new());
+    let mut data = DataSection::new();
+    memories.memory(memory());
+    exports.export("memory", ExportKind::Memory, 0);
+    data.active(0, offset, bytes.iter().copied());
+    let mut module = Built::new();
+    module.section(&memories).section(&exports).section(&data);
+    module.finish()
 }
 
 #[test]
