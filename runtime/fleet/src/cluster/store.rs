@@ -324,15 +324,15 @@ impl Store {
         drop(gone);
     }
 
-    /// Takes some of the objects that were there before into an index, and lets changes and readers come in between. Returns whether there
-    /// are more; until then the index is not used for lists.
+    /// Takes one of the objects that were there before into an index, and lets changes and readers come in between. Returns whether there
+    /// may be more; until then the index is not used for lists.
     pub(crate) fn fill_index(&self, name: &str) -> bool {
         let mut state = self.state.write();
         let State {
             indexes, objects, ..
         } = &mut *state;
         let index = indexes.get_mut(name);
-        index.is_some_and(|index| index.fill(objects, page::SOME))
+        index.is_some_and(|index| index.fill_one(objects))
     }
 
     /// The indexes, for people.

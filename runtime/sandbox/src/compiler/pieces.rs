@@ -2,8 +2,8 @@
 //!
 //! The engine looks for a tick before `memory.copy`, `memory.fill` and `memory.init`, and not while one of them runs: a guest that fills
 //! all of its memory in one computes for tens of milliseconds, most of them in page faults, and whoever comes next on its thread waits
-//! for the end of it. So each of them becomes a call of a function that does the same in a loop, at whose head the engine looks; one that is
-//! short wherever it comes from stays. So do the segments of data that a module begins with become shorter ones. All else of a component is left as it is, byte by byte.
+//! for the end of it. Nor does it look anywhere in a row of instructions that is neither a loop nor calls anything. So each of them becomes a call of a function that does the same in a loop, at whose head the engine looks; one that is
+//! short wherever it comes from stays. So do the segments of data that a module begins with become shorter ones, and in long rows it is had look now and then. All else of a component is left as it is, byte by byte.
 
 mod data;
 mod function;
@@ -17,6 +17,20 @@ use wasmparser::{
     BinaryReader, BinaryReaderError, CodeSectionReader, FunctionBody, FunctionSectionReader,
     ImportSectionReader, Operator, TypeRef, TypeSectionReader,
 };
+
+/// Instructions in a row without a loop among them, after which the engine is had look for a tick: each may touch a page that is not there
+/// yet, and a function may have millions.
+const ROW: usize = 256;
+
+/// Where the engine looks for a tick: a loop that does nothing, once.
+const LOOK: [u8; 3] = [0x03, 0x40, 0x0b];
+
+/// Most sections of a component or module. A guest's has some hundreds.
+const MOST_SECTIONS: usize = 100_000;
+
+/// Most functions and segments of a module, as the engine has it.
+const MOST_FUNCTIONS: u32 = 1_000_000;
+const MOST_SEGMENTS: u32 = 100_000;
 
 /// How deep components may be inside each other; a guest's language puts some two or three.
 const DEEPEST: usize = 64;
@@ -47,6 +61,8 @@ pub(super) enum PieceError {
     Unknown,
     #[error("components are inside each other more than {DEEPEST} deep")]
     Deep,
+    #[error("it has more than {most} {what}")]
+    Many { what: &'static str, most: usize },
     #[error(transparent)]
     Syntax(#[from] BinaryReaderError),
 }
@@ -97,9 +113,11 @@ fn module(binary: &[u8]) -> Result<Vec<u8>, PieceError> {
     for section in &sections {
         let reader = BinaryReader::new(section.body, 0);
         match section.id {
-            section::TYPE => types += count_types(reader)?,
-            section::IMPORT => functions += count_imported(reader)?,
-            section::FUNCTION => functions += FunctionSectionReader::new(reader)?.count(),
+            section::TYPE => types = count_types(reader)?,
+            section::IMPORT => functions = more(functions, count_imported(reader)?)?,
+            section::FUNCTION => {
+                functions = more(functions, FunctionSectionReader::new(reader)?.count())?;
+            }
             section::CODE => code = Some(Code::of(section.body, functions, data.as_ref())?),
             _ => {}
         }
@@ -144,8 +162,28 @@ fn sections(binary: &[u8]) -> Result<Vec<Section<'_>>, PieceError> {
         let body = reader.read_bytes(size)?;
         let whole = &binary[begin..reader.current_position()];
         sections.push(Section { id, body, whole });
+        if sections.len() > MOST_SECTIONS {
+            return Err(PieceError::Many {
+                what: "sections",
+                most: MOST_SECTIONS,
+            });
+        }
     }
     Ok(sections)
+}
+
+/// So many functions more.
+fn more(functions: u32, added: u32) -> Result<u32, PieceError> {
+    let sum = functions.saturating_add(added);
+    at_most(MOST_FUNCTIONS, "functions", sum)
+}
+
+fn at_most(most: u32, what: &'static str, count: u32) -> Result<u32, PieceError> {
+    if count > most {
+        let most = most as usize;
+        return Err(PieceError::Many { what, most });
+    }
+    Ok(count)
 }
 
 fn put(binary: &mut Vec<u8>, id: u8, body: &[u8]) {
@@ -214,7 +252,9 @@ impl<'a> Code<'a> {
             functions: Vec::new(),
             added: HashMap::new(),
         };
-        for body in CodeSectionReader::new(BinaryReader::new(section, 0))? {
+        let bodies = CodeSectionReader::new(BinaryReader::new(section, 0))?;
+        at_most(MOST_FUNCTIONS, "functions", bodies.count())?;
+        for body in bodies {
             let body = body?;
             let edits = code.edits(&body, functions, data)?;
             code.functions.push(Changed { body, edits });
@@ -232,10 +272,19 @@ impl<'a> Code<'a> {
         let mut edits = Vec::new();
         let mut reader = body.get_operators_reader()?;
         let mut is_short = false;
+        let mut row = 0;
         while !reader.eof() {
             let begin = reader.original_position();
             let operator = reader.read()?;
             let place = begin..reader.original_position();
+            row = match operator {
+                Operator::Loop { .. } => 0,
+                _ => row + 1,
+            };
+            if row > ROW {
+                edits.push((begin..begin, LOOK.to_vec()));
+                row = 1;
+            }
             if let Some(bulk) = Bulk::of(&operator, moved) {
                 let is_moved = data.is_some() && matches!(bulk, Bulk::Init { .. });
                 if !is_short || is_moved {

@@ -1,4 +1,4 @@
-//! A field index of a store: which objects hold a value at a path. Entry points: [`Index::fill`] and [`Index::insert`].
+//! A field index of a store: which objects hold a value at a path. Entry points: [`Index::fill_one`] and [`Index::insert`].
 
 use super::sorted::{Cursor, Sorted};
 use super::state::Entry;
@@ -45,7 +45,7 @@ enum Filled {
 }
 
 impl Index {
-    /// One that is still to be [filled](Self::fill).
+    /// One that is still to be [filled](Self::fill_one).
     pub(crate) fn new(path: IndexPath) -> Self {
         Self {
             path,
@@ -54,8 +54,8 @@ impl Index {
         }
     }
 
-    /// Takes in some of the objects that were there before it. Returns whether there are more.
-    pub(super) fn fill(&mut self, objects: &Sorted<Entry>, some: usize) -> bool {
+    /// Takes in one of the objects that were there before it, and no more at once, as one may be large. Returns whether there may be more.
+    pub(super) fn fill_one(&mut self, objects: &Sorted<Entry>) -> bool {
         let Filled::UpTo(last) = &self.filled else {
             return false;
         };
@@ -63,14 +63,12 @@ impl Index {
             Some(last) => objects.seek(last, true),
             None => Cursor::default(),
         };
-        for _ in 0..some {
-            let Some((key, entry)) = objects.read(&mut cursor) else {
-                self.filled = Filled::All;
-                return false;
-            };
-            self.insert(key, &entry.object);
-            self.filled = Filled::UpTo(Some(key.clone()));
-        }
+        let Some((key, entry)) = objects.read(&mut cursor) else {
+            self.filled = Filled::All;
+            return false;
+        };
+        self.insert(key, &entry.object);
+        self.filled = Filled::UpTo(Some(key.clone()));
         true
     }
 
@@ -79,7 +77,7 @@ impl Index {
         self.filled == Filled::All
     }
 
-    /// Takes in an object that has come, whether [`Self::fill`] is to come to it or not.
+    /// Takes in an object that has come, whether [`Self::fill_one`] is to come to it or not.
     pub(crate) fn insert(&mut self, key: &ObjectKey, object: &Object) {
         for value in self.path.values(object) {
             self.keys

@@ -78,6 +78,9 @@ impl Task {
             ..Query::default()
         };
         let page = user.store().page(&query, after.as_ref(), PAGE).await;
+        if sink.rescan.next() != Some((cause, after)) {
+            return; // something else was asked for meanwhile
+        }
         for object in page.objects {
             let key: ObjectKey = object.key();
             let change = Change {

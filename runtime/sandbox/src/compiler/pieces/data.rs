@@ -3,8 +3,8 @@
 //! Where the engine cannot make an image of it, as for a memory of another module, it copies it into each instance, and looks for a tick
 //! before each segment: so none is longer than a piece. An image is the same with or without.
 
-use super::PieceError;
 use super::function::PIECE;
+use super::{MOST_SEGMENTS, PieceError, at_most};
 use wasm_encoder::{ConstExpr, Encode};
 use wasmparser::{BinaryReader, DataKind, DataSectionReader, Operator};
 
@@ -25,7 +25,9 @@ impl Data {
     /// `None` if all are short.
     pub(super) fn of(section: &[u8]) -> Result<Option<Self>, PieceError> {
         let (mut segments, mut count, mut moved) = (Vec::new(), 0_u32, Vec::new());
-        for segment in DataSectionReader::new(BinaryReader::new(section, 0))? {
+        let before = DataSectionReader::new(BinaryReader::new(section, 0))?;
+        at_most(MOST_SEGMENTS, "segments of data", before.count())?;
+        for segment in before {
             let segment = segment?;
             moved.push(count);
             let pieces = match &segment.kind {

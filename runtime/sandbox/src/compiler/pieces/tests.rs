@@ -4,8 +4,8 @@ use super::*;
 use wasm_encoder::{
     CodeSection, ConstExpr, DataCountSection, DataSection, DataSegment, DataSegmentMode,
     EntityType, ExportKind, ExportSection, Function, FunctionSection, GlobalType as Constant,
-    ImportSection, InstructionSink, MemorySection, MemoryType, Module as Built, TypeSection,
-    ValType,
+    ImportSection, InstructionSink, MemArg, MemorySection, MemoryType, Module as Built,
+    TypeSection, ValType,
 };
 use wasmtime::{
     Config, Engine, Global, GlobalType, Instance, Linker, Module, Mutability, Store, Trap,
@@ -331,6 +331,45 @@ fn what_is_short_wherever_it_comes_from_is_left_as_it_is() {
     assert_ne!(in_pieces(&of(PIECE + 1)).unwrap(), of(PIECE + 1));
     let negative = of(u32::MAX);
     assert_ne!(in_pieces(&negative).unwrap(), negative);
+}
+
+#[test]
+fn a_long_row_of_instructions_can_be_interrupted() {
+    let instruction: Instruction = |code| {
+        code.drop().drop().drop();
+        for at in 0..1000 {
+            code.i32_const(at * 64).i32_const(at).i32_store(MemArg {
+                offset: 0,
+                align: 0,
+                memory_index: 0,
+            });
+        }
+    };
+    let original = module_of(&[("row", Length::Parameter, instruction)], &[]);
+    let pieces = in_pieces(&original).unwrap();
+    let [mut one, mut other] = [&original, &pieces].map(|module| {
+        let mut running = Running::of(module);
+        running.call("row", [0; 3]).unwrap();
+        running
+    });
+    assert!(one.memory() == other.memory());
+    assert_eq!(other.looks(), one.looks() + 3000 / ROW);
+}
+
+#[test]
+fn what_is_more_than_an_engine_takes_is_refused_before_it_is_kept() {
+    let many = |binary: &[u8]| matches!(in_pieces(binary), Err(PieceError::Many { .. }));
+    let sections = [&COMPONENT[..], &[0, 0].repeat(MOST_SECTIONS + 1)].concat();
+    assert!(many(&sections));
+    // A section that says how many elements it has, and has none.
+    let section = |id: u8, count: u32| {
+        let mut module = MODULE.to_vec();
+        put(&mut module, id, &encoded(count));
+        module
+    };
+    assert!(many(&section(section::FUNCTION, u32::MAX)));
+    assert!(many(&section(section::CODE, u32::MAX)));
+    assert!(many(&section(section::DATA, u32::MAX)));
 }
 
 /// A component of some sections.
