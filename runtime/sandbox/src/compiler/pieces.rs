@@ -20,7 +20,7 @@ use wasmparser::{
 
 /// Instructions in a row without a loop among them, after which the engine is had look for a tick: each may touch a page that is not there
 /// yet, and a function may have millions.
-const ROW: usize = 256;
+const ROW: usize = 512;
 
 /// Where the engine looks for a tick: a loop that does nothing, once.
 const LOOK: [u8; 3] = [0x03, 0x40, 0x0b];
