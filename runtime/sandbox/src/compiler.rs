@@ -71,7 +71,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Machine code of a component that can be interrupted wherever it computes for long.
+/// Machine code of a component [in pieces](pieces::in_pieces).
 fn machine_code(engine: &Engine, component: &[u8]) -> wasmtime::Result<Vec<u8>> {
     let compiled = pieces::in_pieces(component)
         .map_err(wasmtime::Error::from)

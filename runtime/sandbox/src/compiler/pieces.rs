@@ -2,8 +2,10 @@
 //!
 //! The engine looks for a tick before `memory.copy`, `memory.fill` and `memory.init`, and not while one of them runs: a guest that fills
 //! all of its memory in one computes for tens of milliseconds, most of them in page faults, and whoever comes next on its thread waits
-//! for the end of it. Nor does it look anywhere in a row of instructions that is neither a loop nor calls anything. So each of them becomes a call of a function that does the same in a loop, at whose head the engine looks; one that is
-//! short wherever it comes from stays. So do the segments of data that a module begins with become shorter ones, and in long rows it is had look now and then. All else of a component is left as it is, byte by byte.
+//! for the end of it. So each of them becomes a call of a function that does the same in a loop, at whose head the engine looks; one that
+//! is short wherever it comes from stays. Nor does it look in a row of instructions that neither loops nor calls anything: in long ones it
+//! is had look now and then. And long segments of the data that a module begins with become several. All else of a component is left as it
+//! is, byte by byte.
 
 mod data;
 mod function;
@@ -19,7 +21,8 @@ use wasmparser::{
 };
 
 /// Instructions in a row without a loop among them, after which the engine is had look for a tick: each may touch a page that is not there
-/// yet, and a function may have millions.
+/// yet, and a function may have millions. They are counted as they stand: code that was made to branch around the looks has none until it
+/// loops, calls or returns.
 const ROW: usize = 512;
 
 /// Where the engine looks for a tick: a loop that does nothing, once.
@@ -67,7 +70,7 @@ pub(super) enum PieceError {
     Syntax(#[from] BinaryReaderError),
 }
 
-/// A component, or a module, that does the same and can be interrupted wherever it computes for long.
+/// A component, or a module, that does the same and can be interrupted in the middle of what works on much memory.
 ///
 /// # Errors
 /// [`PieceError`] for bytes that are neither. Any others that the engine would not take are not looked for.
