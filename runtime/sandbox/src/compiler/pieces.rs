@@ -9,9 +9,11 @@
 
 mod data;
 mod function;
+mod row;
 
 use data::Data;
 use function::{Bulk, PIECE, TYPE};
+use row::Rows;
 use std::collections::HashMap;
 use std::ops::Range;
 use wasm_encoder::{Encode, InstructionSink};
@@ -20,10 +22,13 @@ use wasmparser::{
     ImportSectionReader, Operator, TypeRef, TypeSectionReader,
 };
 
-/// Instructions in a row without a loop among them, after which the engine is had look for a tick: each may touch a page that is not there
-/// yet, and a function may have millions. They are counted as they stand: code that was made to branch around the looks has none until it
-/// loops, calls or returns.
+/// Instructions in a row, whichever way a function takes, after which the engine is had look for a tick: each may touch a page that is not
+/// there yet, and a function may have millions.
 const ROW: usize = 512;
+
+/// The same behind a call: there may be ten thousand calls inside each other, and one such row after the other as all of them return. Less
+/// makes the code of most guests a tenth larger or more.
+const ROW_AFTER_CALL: usize = 64;
 
 /// Where the engine looks for a tick: a loop that does nothing, once.
 const LOOK: [u8; 3] = [0x03, 0x40, 0x0b];
@@ -275,18 +280,13 @@ impl<'a> Code<'a> {
         let mut edits = Vec::new();
         let mut reader = body.get_operators_reader()?;
         let mut is_short = false;
-        let mut row = 0;
+        let mut rows = Rows::new(ROW, ROW_AFTER_CALL);
         while !reader.eof() {
             let begin = reader.original_position();
             let operator = reader.read()?;
             let place = begin..reader.original_position();
-            row = match operator {
-                Operator::Loop { .. } => 0,
-                _ => row + 1,
-            };
-            if row > ROW {
+            if rows.look_before(&operator) {
                 edits.push((begin..begin, LOOK.to_vec()));
-                row = 1;
             }
             if let Some(bulk) = Bulk::of(&operator, moved) {
                 let is_moved = data.is_some() && matches!(bulk, Bulk::Init { .. });
