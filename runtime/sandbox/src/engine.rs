@@ -11,12 +11,13 @@ use crate::cache::{Cache, CacheError};
 use crate::call::Call;
 use crate::options::Options;
 use crate::pool::{Place, Pool};
-use crate::runtime::all_but_one;
+use crate::runtime::sideline;
 use crate::session::Session;
-use crate::share::Processors;
+use crate::share::{Processors, Seat};
 use crate::spare::Spares;
 use crate::teardown::Teardown;
 use crate::tenant::Tenant;
+use crate::thread::all_but_one;
 use crate::workshop::{Bench, Workshop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -64,6 +65,8 @@ struct Inner {
     /// Places for the instances that the engine has room for: a call beyond waits here instead of failing.
     pool: Arc<Pool>,
     processors: Arc<Processors>,
+    /// Those of guests that are on the sideline.
+    sideline: Arc<Processors>,
     teardown: Arc<Teardown>,
     /// Idle instances of all guests.
     spares: Spares,
@@ -95,9 +98,11 @@ impl Sandbox {
         let cache = options.cache.as_ref().map(open).transpose()?;
         let plain = link(&engine, false).map_err(SandboxError::Link)?;
         let with_fleet = link(&engine, true).map_err(SandboxError::Link)?;
-        let processors = Processors::new(options.processors.unwrap_or_else(all_but_one));
-        let processors = Arc::new(processors);
-        let ticker = Ticker::start(&engine, processors.clone()).map_err(SandboxError::Thread)?;
+        let count = options.processors.unwrap_or_else(all_but_one);
+        let [processors, sideline] =
+            [count, sideline(count)].map(|count| Arc::new(Processors::new(count)));
+        let ticked = [processors.clone(), sideline.clone()];
+        let ticker = Ticker::start(&engine, ticked).map_err(SandboxError::Thread)?;
         let teardown = Teardown::start(instances as usize).map_err(SandboxError::Thread)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -108,6 +113,7 @@ impl Sandbox {
                 ticker,
                 pool: Pool::new(instances as usize),
                 processors,
+                sideline,
                 teardown: Arc::new(teardown),
                 spares: Spares::default(),
                 sweeping: AtomicBool::new(false),
@@ -144,8 +150,12 @@ impl Sandbox {
         }
     }
 
+    /// Those that the thread that calls it belongs to.
     pub(crate) fn processors(&self) -> &Arc<Processors> {
-        &self.inner.processors
+        match Seat::is_on_the_sideline() {
+            true => &self.inner.sideline,
+            false => &self.inner.processors,
+        }
     }
 
     /// Keeps the ticker awake until what it returns is dropped.

@@ -14,6 +14,7 @@ use crate::identity::{History, Identity};
 use crate::instance::Code;
 use crate::options::{Isolation, Limits};
 use crate::revision::{LoadError, Revision};
+use crate::share::in_its_place;
 use crate::tenant::Tenant;
 use arc_swap::ArcSwap;
 use futures::FutureExt;
@@ -381,8 +382,14 @@ impl Reconciler for Guest {
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
         async move {
             let current = self.current.load_full();
-            let call = current.code.reconcile(current.identity.clone(), context);
-            let outcome = call.await;
+            let identity = current.identity.clone();
+            let call = async move {
+                current
+                    .code
+                    .reconcile(current.identity.clone(), context)
+                    .await
+            };
+            let outcome = in_its_place(&identity, call).await;
             self.counters.called(&outcome);
             outcome
         }
@@ -405,16 +412,18 @@ impl Mapper for Guest {
                 cluster: cluster.clone(),
                 fleet: fleet.clone(),
             };
-            let Some(outcome) = current
-                .code
-                .map(current.identity.clone(), client, around, &kind, &objects)
-                .await
-            else {
+            let identity = current.identity.clone();
+            let call = async move {
+                let identity = current.identity.clone();
+                let mapped = current.code.map(identity, client, around, &kind, &objects);
+                mapped.await
+            };
+            let Some(outcome) = in_its_place(&identity, call).await else {
                 return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
             };
             let mut requests = outcome?;
             let asked = requests.len();
-            let grant = current.identity.grant();
+            let grant = identity.grant();
             requests.retain(|request| may_ask_for(&grant, &cluster, &fleet, request));
             self.counters.requests_dropped(asked - requests.len());
             Ok(requests)

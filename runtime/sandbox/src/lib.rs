@@ -34,6 +34,7 @@
 //! * A revision serves only after it was compiled, linked, described and checked against the grant.
 
 mod options;
+mod overtime;
 mod digest;
 mod cache;
 mod kinds;
@@ -47,6 +48,7 @@ mod pool;
 mod promise;
 mod workshop;
 mod tenant;
+mod thread;
 mod identity;
 mod memory;
 mod share;

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) enum Limit {
     /// The call's time.
     Timeout,
+    /// Computing without an interruption.
+    Turn,
     /// Memory of an instance.
     Memory,
     /// Memory of all instances of the tenant.
@@ -42,8 +44,9 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Timeout,
+        Self::Turn,
         Self::Memory,
         Self::TenantMemory,
         Self::Tables,
@@ -65,6 +68,7 @@ impl Limit {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
+            Self::Turn => "turn",
             Self::Memory => "memory",
             Self::TenantMemory => "tenant.memory",
             Self::Tables => "tableElements",
@@ -183,6 +187,6 @@ mod tests {
         }
         let hits = ledger.hits();
         assert_eq!(hits.len(), Limit::ALL.len(), "no word is used twice");
-        assert_eq!((hits["timeout"], hits["tenant.requestsInFlight"]), (1, 16));
+        assert_eq!((hits["timeout"], hits["tenant.requestsInFlight"]), (1, 17));
     }
 }

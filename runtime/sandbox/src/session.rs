@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::memory::Bill;
 use crate::options::Reuse;
 use crate::pool::Place;
+use crate::share::Seat;
 use crate::spare::Spare;
 use crate::teardown::Teardown;
 use parking_lot::Mutex;
@@ -107,9 +108,10 @@ impl Drop for Body {
 }
 
 impl Body {
-    /// Whether it takes so long to give its memory back that it is not done where guests compute.
+    /// Whether it takes so long to give its memory back that it is not done where guests compute. On the sideline nobody waits for it, and
+    /// nobody is to wait for two threads there that hold up each other.
     fn is_large(&self) -> bool {
-        self.store.data().meter.memory() > SMALL
+        self.store.data().meter.memory() > SMALL && !Seat::is_on_the_sideline()
     }
 
     fn is_old(&self, bounds: &Reuse, now: Instant) -> bool {

@@ -3,8 +3,14 @@
 //! A guest computes in turns, each of which ends at the next tick of the engine at the latest. There are as many turns at once as
 //! guests have threads, so that a tenant with many calls has no more of them in the runtime's queue than one with few: who comes
 //! next is decided here, by what each tenant has used beside its weight.
+//!
+//! Few things that a guest has done cannot be interrupted, as what the engine itself copies. A turn that does not end for one of them is
+//! overtaken: another thread goes on in its stead, and its tenant has no other turn until it ends. Whose turns take so long computes on the
+//! sideline for a while, on threads that nobody else's calls wait for.
 
 mod aside;
+mod reserve;
+mod sideline;
 mod turns;
 mod woken;
 
@@ -13,22 +19,65 @@ use crate::limit::nanoseconds;
 use crate::tenant::Tenant;
 pub(crate) use aside::Aside;
 use parking_lot::Mutex;
+pub(crate) use reserve::{Reserve, Seat};
+pub(crate) use sideline::in_its_place;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use turns::{Claim, Ticket, Turns};
+use turns::{Asked, Claim, Ticket, Turns};
 use woken::Woken;
 
 /// Longest time that a guest computes between two yields.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
+
+/// The tick in a turn from which on it is looked at what it computes: it should have ended at the one before.
+const LATE: u32 = 2;
+
+/// Time of a processor that a turn takes from then on, after which it is overtaken. One whose thread only had no processor ends as soon as
+/// it gets one.
+const STUCK: Duration = Duration::from_micros(200);
 
 /// How often one who might compute lets others ask first, for each turn: some may come while others ask.
 const COURTESY: u8 = 3;
 
 /// The threads that guests compute on.
 pub(crate) struct Processors {
-    turns: Mutex<Turns<Waker>>,
+    turns: Mutex<Turns<Caller>>,
+}
+
+/// Who asks for a turn.
+#[derive(Clone)]
+struct Caller {
+    waker: Waker,
+    /// The thread that it would compute on.
+    seat: Option<Arc<Seat>>,
+}
+
+impl Caller {
+    /// On this thread.
+    fn here(waker: &Waker) -> Self {
+        Self {
+            waker: waker.clone(),
+            seat: Seat::here(),
+        }
+    }
+
+    fn wake(self) {
+        self.waker.wake();
+    }
+
+    /// Whether another thread goes on in its stead, which has not ended its turn at so many ticks.
+    fn is_replaced(&self, ticks: u32) -> bool {
+        let Some(seat) = self.seat.as_ref().filter(|_| ticks >= LATE) else {
+            return false;
+        };
+        if ticks == LATE {
+            seat.look();
+            return false;
+        }
+        seat.computed() >= STUCK && seat.replace()
+    }
 }
 
 impl Processors {
@@ -38,10 +87,15 @@ impl Processors {
         }
     }
 
-    /// Lets time pass for tenants that have used up what they may for now. Called every tick while calls run.
+    /// Lets time pass for tenants that have used up what they may for now, and has turns overtaken that do not end. Called every tick
+    /// while calls run.
     pub(crate) fn tick(&self) {
-        let next = self.turns.lock().next(Instant::now());
-        next.into_iter().for_each(Waker::wake);
+        let now = Instant::now();
+        let mut turns = self.turns.lock();
+        turns.overtake(now, Caller::is_replaced);
+        let next = turns.next(now);
+        drop(turns);
+        next.into_iter().for_each(Caller::wake);
     }
 }
 
@@ -87,6 +141,7 @@ enum State {
         courtesy: u8,
     },
     Computing {
+        ticket: Ticket,
         since: Instant,
     },
 }
@@ -167,7 +222,7 @@ impl Turn {
         let mut turns = self.processors.turns.lock();
         let next = turns.leave(self.identity.tenant.name(), ticket, Instant::now());
         drop(turns);
-        next.into_iter().for_each(Waker::wake);
+        next.into_iter().for_each(Caller::wake);
     }
 
     fn begin(&mut self, context: &Context<'_>) -> Poll<()> {
@@ -179,23 +234,24 @@ impl Turn {
             State::Waiting { since, .. } => since,
             State::Idle | State::Computing { .. } => now,
         };
-        if !self.is_given(context, now) {
+        let Some(ticket) = self.given(context, now) else {
             return Poll::Pending;
-        }
+        };
         if now > since {
             self.waited += now - since;
             self.identity.ledger().waited_for(now - since);
         }
-        self.state = State::Computing { since: now };
+        self.state = State::Computing { ticket, since: now };
         Poll::Ready(())
     }
 
-    /// Whether the turn has come; otherwise the call waits, and is woken.
+    /// The turn, if it has come; otherwise the call waits, and is woken.
     ///
     /// The runtime looks at calls in the order in which they came. Were the first one that is looked at to compute at once, a tenant
     /// with many calls would be before one that came after them: so all that have come ask before any of them computes.
-    fn is_given(&mut self, context: &Context<'_>, now: Instant) -> bool {
+    fn given(&mut self, context: &Context<'_>, now: Instant) -> Option<Ticket> {
         let (tenant, waker) = (&self.identity.tenant, context.waker());
+        let caller = Caller::here(waker);
         let wait = others_came();
         let mut turns = self.processors.turns.lock();
         if let State::Waiting {
@@ -207,20 +263,21 @@ impl Turn {
             if wait && *courtesy > 0 && turns.has_free() {
                 *courtesy -= 1;
                 waker.wake_by_ref();
-                return false;
+                return None;
             }
-            let (given, other) = turns.take(tenant.name(), ticket, waker, now);
+            let (given, other) = turns.take(tenant.name(), ticket, caller, now);
             drop(turns);
-            other.into_iter().for_each(Waker::wake);
-            return given;
+            other.into_iter().for_each(Caller::wake);
+            return given.then_some(ticket);
         }
         let claim = claim(tenant, self.first);
         let ticket = if wait {
-            turns.enlist(&claim, waker, now)
-        } else if let Some(ticket) = turns.ask(&claim, waker, now) {
-            ticket
+            turns.enlist(&claim, caller, now)
         } else {
-            return true;
+            match turns.ask(&claim, caller, now) {
+                Asked::Begun(ticket) => return Some(ticket),
+                Asked::Waits(ticket) => ticket,
+            }
         };
         self.state = State::Waiting {
             ticket,
@@ -230,12 +287,12 @@ impl Turn {
         if wait && turns.has_free() {
             waker.wake_by_ref();
         }
-        false
+        None
     }
 
     /// Ends the turn. `again`: it asks for another, and this is woken for it.
     fn end(&mut self, again: Option<&Waker>) {
-        let State::Computing { since } = self.state else {
+        let State::Computing { ticket, since } = self.state else {
             return;
         };
         let now = Instant::now();
@@ -246,14 +303,29 @@ impl Turn {
         let mut turns = self.processors.turns.lock();
         if let Some(waker) = again {
             self.state = State::Waiting {
-                ticket: turns.enlist(&claim(tenant, self.first), waker, now),
+                ticket: turns.enlist(&claim(tenant, self.first), Caller::here(waker), now),
                 since: now,
                 courtesy: COURTESY,
             };
         }
-        let next = turns.end(tenant.name(), used, now);
+        let ended = turns.end(ticket, used, now);
         drop(turns);
-        next.into_iter().for_each(Waker::wake);
+        ended.next.into_iter().for_each(Caller::wake);
+        if ended.was_overtaken {
+            self.was_overtaken(used);
+        }
+    }
+
+    /// Another thread went on in this one's stead.
+    fn was_overtaken(&self, used: Duration) {
+        let Some(seat) = Seat::here() else {
+            return;
+        };
+        let computed = seat.computed();
+        seat.is_back();
+        let identity = &self.identity;
+        let sidelined = identity.was_overtaken(computed);
+        tracing::debug!(tenant = %identity.tenant.name(), reconciler = %identity.name, took = ?used, sidelined, "a guest could not be interrupted for long");
     }
 
     fn count(&mut self, used: Duration) {

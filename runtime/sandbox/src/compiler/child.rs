@@ -2,7 +2,7 @@
 
 use super::{chain, machine_code};
 use crate::engine;
-use crate::runtime::{Standing, stand_back};
+use crate::thread::{Standing, stand_back};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

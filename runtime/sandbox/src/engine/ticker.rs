@@ -33,7 +33,10 @@ struct Shared {
 }
 
 impl Ticker {
-    pub(super) fn start(engine: &Engine, processors: Arc<Processors>) -> std::io::Result<Self> {
+    pub(super) fn start(
+        engine: &Engine,
+        processors: [Arc<Processors>; 2],
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (of_thread, engine) = (shared.clone(), engine.clone());
         let handle = thread::Builder::new()
@@ -67,12 +70,12 @@ impl Drop for Ticker {
 }
 
 impl Shared {
-    fn tick(&self, engine: &Engine, processors: &Processors) {
+    fn tick(&self, engine: &Engine, processors: &[Arc<Processors>]) {
         let mut idle = 0;
         while !self.stopped.load(Ordering::SeqCst) {
             thread::sleep(self.pace());
             engine.increment_epoch();
-            processors.tick();
+            processors.iter().for_each(|some| some.tick());
             idle = if self.running.load(Ordering::SeqCst) == 0 {
                 idle + 1
             } else {
@@ -131,9 +134,14 @@ mod tests {
         }
     }
 
+    fn ticker() -> Ticker {
+        let processors = [(); 2].map(|()| Arc::new(Processors::new(1)));
+        Ticker::start(&Engine::default(), processors).unwrap()
+    }
+
     #[test]
     fn ticks_come_sooner_for_calls_beside_each_other() {
-        let ticker = Ticker::start(&Engine::default(), Arc::new(Processors::new(1))).unwrap();
+        let ticker = ticker();
         let _one = ticker.running();
         assert_eq!(ticker.shared.pace(), TICK);
         let other = ticker.running();
@@ -144,7 +152,7 @@ mod tests {
 
     #[test]
     fn it_parks_when_idle_and_wakes_for_a_call() {
-        let ticker = Ticker::start(&Engine::default(), Arc::new(Processors::new(1))).unwrap();
+        let ticker = ticker();
         let parked = || ticker.shared.parked.load(Ordering::SeqCst);
         eventually("an idle ticker parks", parked);
         let running = ticker.running();

@@ -6,6 +6,9 @@
 //! there is some in it.
 //!
 //! Who is woken has no turn yet: it comes for it, and whoever has asked meanwhile and comes before it has it instead.
+//!
+//! A turn that does not end can be overtaken: it is none of those that there may be at once from then on, and its tenant has no other
+//! until it ends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -41,6 +44,35 @@ pub(super) struct Claim<'a> {
     pub(super) first: bool,
 }
 
+/// What comes of asking.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The turn has begun.
+    Begun(Ticket),
+    Waits(Ticket),
+}
+
+/// What comes of a turn's end.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Ended<W> {
+    /// Who is to be woken.
+    pub(super) next: Option<W>,
+    /// Another went on in its stead.
+    pub(super) was_overtaken: bool,
+}
+
+/// A turn that has begun and not ended.
+#[derive(Debug)]
+struct Begun<W> {
+    ticket: Ticket,
+    tenant: TenantName,
+    /// That it has not ended at.
+    ticks: u32,
+    overtaken: bool,
+    caller: W,
+}
+
 /// The turns of all tenants. `W` wakes who waits.
 #[derive(Debug)]
 pub(super) struct Turns<W> {
@@ -48,7 +80,9 @@ pub(super) struct Turns<W> {
     width: usize,
     /// What a turn is charged until it is known how long it was.
     quantum: Duration,
-    /// Turns begun and not ended; at most `width`.
+    /// Turns begun and not ended, those that are overtaken among them.
+    begun: Vec<Begun<W>>,
+    /// Of these, how many are not overtaken; at most `width`.
     given: usize,
     /// Virtual time at which the last turn began. Never goes back.
     floor: u128,
@@ -71,6 +105,8 @@ struct Tenant<W> {
     bucket: Option<Bucket>,
     /// Turns begun and not ended.
     given: usize,
+    /// Of these, how many are overtaken.
+    overtaken: usize,
     line: BTreeMap<Ticket, W>,
     stand: Stand,
 }
@@ -84,6 +120,8 @@ enum Stand {
     Ready(u128, u64),
     /// In [`Turns::paused`].
     Paused(Instant),
+    /// A turn of it is overtaken.
+    Held,
 }
 
 /// Time that a capped tenant may use, in nanoseconds of a processor.
@@ -139,6 +177,7 @@ impl<W> Tenant<W> {
             virtual_time: 0,
             bucket: cap.map(|cap| Bucket::full(cap, now)),
             given: 0,
+            overtaken: 0,
             line: BTreeMap::new(),
             stand: Stand::Nowhere,
         }
@@ -154,8 +193,12 @@ impl<W> Tenant<W> {
         }
     }
 
-    /// Whether its cap lets it compute now.
+    /// Whether it may begin a turn now.
     fn may(&mut self, now: Instant) -> bool {
+        self.overtaken == 0 && self.may_by_cap(now)
+    }
+
+    fn may_by_cap(&mut self, now: Instant) -> bool {
         match &mut self.bucket {
             None => true,
             Some(bucket) => {
@@ -198,6 +241,7 @@ impl<W: Clone> Turns<W> {
         Self {
             width: width.max(1),
             quantum,
+            begun: Vec::new(),
             given: 0,
             floor: 0,
             horizon: 0,
@@ -209,29 +253,24 @@ impl<W: Clone> Turns<W> {
         }
     }
 
-    /// Asks for a turn. `None`: it has begun, and ends with [`Self::end`]. Otherwise it waits, and `waker` is handed out once
+    /// Asks for a turn. One that has begun ends with [`Self::end`]. Otherwise who asks waits, and `caller` is handed out once
     /// [`Self::take`] may give it.
-    pub(super) fn ask(&mut self, claim: &Claim<'_>, waker: &W, now: Instant) -> Option<Ticket> {
-        if self.begin_alone(claim, now) {
-            return None;
+    pub(super) fn ask(&mut self, claim: &Claim<'_>, caller: W, now: Instant) -> Asked {
+        if self.may_begin_alone(claim, now) {
+            let ticket = self.ticket(claim);
+            self.began(claim.tenant, ticket, caller);
+            return Asked::Begun(ticket);
         }
-        let ticket = self.enlist(claim, waker, now);
-        (!self.begin(claim.tenant, ticket, now)).then_some(ticket)
+        let ticket = self.enlist(claim, caller, now);
+        match self.begin(claim.tenant, ticket, now) {
+            true => Asked::Begun(ticket),
+            false => Asked::Waits(ticket),
+        }
     }
 
-    /// Begins a turn where nobody waits, as mostly: without a place in any line.
-    fn begin_alone(&mut self, claim: &Claim<'_>, now: Instant) -> bool {
-        if !self.has_free() || self.is_wanted() {
-            return false;
-        }
-        let (floor, quantum) = (self.floor, self.quantum);
-        let tenant = self.tenant(claim, now);
-        if !tenant.may(now) {
-            return false;
-        }
-        let start = tenant.start(floor, quantum);
-        self.began(start);
-        true
+    /// Whether a turn may begin without a place in any line, as mostly: nobody waits.
+    fn may_begin_alone(&mut self, claim: &Claim<'_>, now: Instant) -> bool {
+        self.has_free() && !self.is_wanted() && self.tenant(claim, now).may(now)
     }
 
     /// Whether somebody waits.
@@ -241,20 +280,24 @@ impl<W: Clone> Turns<W> {
 
     /// Waits for a turn even if there is one, for others that have come as well and could not ask yet. Once they could, ask again
     /// with [`Self::take`]: of itself nobody is woken for a turn that was there before.
-    pub(super) fn enlist(&mut self, claim: &Claim<'_>, waker: &W, now: Instant) -> Ticket {
-        self.last_ticket += 1;
-        let ticket = Ticket {
-            ordinary: !claim.first,
-            number: self.last_ticket,
-        };
+    pub(super) fn enlist(&mut self, claim: &Claim<'_>, caller: W, now: Instant) -> Ticket {
+        let ticket = self.ticket(claim);
         let floor = self.floor;
         let tenant = self.tenant(claim, now);
         if tenant.wants_nothing() {
             tenant.virtual_time = tenant.virtual_time.max(floor);
         }
-        tenant.line.insert(ticket, waker.clone());
+        tenant.line.insert(ticket, caller);
         self.stand(claim.tenant, now);
         ticket
+    }
+
+    fn ticket(&mut self, claim: &Claim<'_>) -> Ticket {
+        self.last_ticket += 1;
+        Ticket {
+            ordinary: !claim.first,
+            number: self.last_ticket,
+        }
     }
 
     /// Whether a turn more may begin.
@@ -262,40 +305,66 @@ impl<W: Clone> Turns<W> {
         self.given < self.width
     }
 
-    /// Asks again. True: the turn has begun. Otherwise `waker` is the one to hand out. And whoever else is to be woken: who waits may
+    /// Asks again. True: the turn has begun. Otherwise `caller` is the one to hand out. And whoever else is to be woken: who waits may
     /// have been woken in its stead, and there may be more turns than one.
     #[must_use]
     pub(super) fn take(
         &mut self,
         name: &TenantName,
         ticket: Ticket,
-        waker: &W,
+        caller: W,
         now: Instant,
     ) -> (bool, Option<W>) {
-        let begun = self.begin(name, ticket, now);
         let tenant = self.tenants.get_mut(name);
         if let Some(place) = tenant.and_then(|tenant| tenant.line.get_mut(&ticket)) {
-            *place = waker.clone();
+            *place = caller;
         }
+        let begun = self.begin(name, ticket, now);
         (begun, self.next(now))
     }
 
-    /// Ends a turn that used so much. Returns who is to be woken.
-    #[must_use]
-    pub(super) fn end(&mut self, tenant: &TenantName, used: Duration, now: Instant) -> Option<W> {
-        let quantum = self.quantum;
-        if let Some(tenant) = self.tenants.get_mut(tenant) {
-            tenant.stop(used, quantum, now);
-            self.horizon = self.horizon.max(tenant.virtual_time);
-            self.given -= 1;
+    /// Ends a turn that used so much.
+    pub(super) fn end(&mut self, ticket: Ticket, used: Duration, now: Instant) -> Ended<W> {
+        let begun = self.begun.iter().position(|begun| begun.ticket == ticket);
+        let begun = begun.map(|at| self.begun.swap_remove(at));
+        let was_overtaken = begun.as_ref().is_some_and(|begun| begun.overtaken);
+        if let Some(Begun { tenant: name, .. }) = begun {
+            if let Some(tenant) = self.tenants.get_mut(&name) {
+                tenant.stop(used, self.quantum, now);
+                tenant.overtaken -= usize::from(was_overtaken);
+                self.horizon = self.horizon.max(tenant.virtual_time);
+            }
+            self.given -= usize::from(!was_overtaken);
+            self.stand(&name, now);
         }
-        self.stand(tenant, now);
         let next = self.next(now);
-        if self.given == 0 && next.is_none() {
+        if self.begun.is_empty() && next.is_none() {
             // Nobody computes: whoever comes next begins beside the others, whatever they used.
             self.floor = self.horizon;
         }
-        next
+        Ended {
+            next,
+            was_overtaken,
+        }
+    }
+
+    /// A tick: overtakes the turns in whose callers' stead somebody goes on; they are told how many ticks it has not ended at. Who comes next
+    /// is [`Self::next`]'s to tell.
+    pub(super) fn overtake(&mut self, now: Instant, is_replaced: impl Fn(&W, u32) -> bool) {
+        for at in 0..self.begun.len() {
+            let begun = &mut self.begun[at];
+            begun.ticks = begun.ticks.saturating_add(1);
+            if begun.overtaken || !is_replaced(&begun.caller, begun.ticks) {
+                continue;
+            }
+            begun.overtaken = true;
+            let name = begun.tenant.clone();
+            self.given -= 1;
+            if let Some(tenant) = self.tenants.get_mut(&name) {
+                tenant.overtaken += 1;
+            }
+            self.stand(&name, now);
+        }
     }
 
     /// Charges a tenant for time that it used without a turn.
@@ -336,23 +405,32 @@ impl<W: Clone> Turns<W> {
         if self.ready.first().map(|(.., next)| next) != Some(name) {
             return false;
         }
-        let (floor, quantum) = (self.floor, self.quantum);
         let Some(tenant) = self.tenants.get_mut(name) else {
             return false;
         };
-        if tenant.line.keys().next() != Some(&ticket) {
+        let first = tenant.line.first_entry();
+        let Some(first) = first.filter(|first| *first.key() == ticket) else {
             return false;
-        }
-        tenant.line.pop_first();
-        let start = tenant.start(floor, quantum);
-        self.began(start);
+        };
+        let caller = first.remove();
+        self.began(name, ticket, caller);
         self.stand(name, now);
         true
     }
 
-    fn began(&mut self, start: u128) {
+    fn began(&mut self, name: &TenantName, ticket: Ticket, caller: W) {
+        let (floor, quantum) = (self.floor, self.quantum);
+        if let Some(tenant) = self.tenants.get_mut(name) {
+            self.floor = floor.max(tenant.start(floor, quantum));
+        }
         self.given += 1;
-        self.floor = self.floor.max(start);
+        self.begun.push(Begun {
+            ticket,
+            tenant: name.clone(),
+            ticks: 0,
+            overtaken: false,
+            caller,
+        });
     }
 
     /// Puts a tenant where it stands after a change of it, so that who comes next is found without looking at all.
@@ -365,6 +443,7 @@ impl<W: Clone> Turns<W> {
         let may = tenant.may(now);
         tenant.stand = match (tenant.line.keys().next(), &tenant.bucket) {
             (None, _) => Stand::Nowhere,
+            (Some(_), _) if tenant.overtaken > 0 => Stand::Held,
             (Some(first), None) => Stand::Ready(tenant.virtual_time, first.number),
             // A cap's pause earns nothing beside the others: its virtual time counts from the floor on.
             (Some(first), Some(_)) if may => {
@@ -377,7 +456,7 @@ impl<W: Clone> Turns<W> {
         }
         let after = tenant.stand;
         match before {
-            Stand::Nowhere => {}
+            Stand::Nowhere | Stand::Held => {}
             Stand::Ready(time, first) => {
                 self.ready.remove(&(time, first, name.clone()));
             }
@@ -386,7 +465,7 @@ impl<W: Clone> Turns<W> {
             }
         }
         match after {
-            Stand::Nowhere => {}
+            Stand::Nowhere | Stand::Held => {}
             Stand::Ready(time, first) => {
                 self.ready.insert((time, first, name.clone()));
             }

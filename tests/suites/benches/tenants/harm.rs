@@ -4,7 +4,7 @@ use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, component, rust};
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::fleet::table::verdict;
-use crate::graft::{filling_memory, growing_table, sparse};
+use crate::graft::{filling_memory, growing_table, sparse, texts, unwinding};
 use crate::latency::spread;
 use crate::rig::Manager;
 use crate::until::until;
@@ -51,6 +51,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
         "beside",
         "failed",
         "its calls/s",
+        "overtaken",
         "bar       ",
     ],
     runs: &[
@@ -59,6 +60,8 @@ pub(crate) const WORKLOAD: Workload = Workload {
         &["table"],
         &["fill"],
         &["sparse"],
+        &["texts"],
+        &["unwinding"],
         &["recursion"],
         &["panic"],
         &["log"],
@@ -138,8 +141,8 @@ impl Worst {
             "loop" | "replaced" => ("test-loop", "{}", "timeout"),
             "memory" => ("test-memory", "{}", "memory"),
             "table" => ("test-loop", "{}", "memory"),
-            "fill" => ("test-loop", "{}", "timeout"),
-            "sparse" => ("test-requeue", r#"{"after": 0}"#, "done"),
+            "fill" | "unwinding" => ("test-loop", "{}", "timeout"),
+            "sparse" | "texts" => ("test-requeue", r#"{"after": 0}"#, "done"),
             "recursion" => ("test-recursion", "{}", "stack"),
             "panic" => ("test-panic", "{}", "trap"),
             "log" => ("test-log", r#"{"lines": 100000, "length": 100}"#, "done"),
@@ -195,6 +198,14 @@ impl Worst {
             "sparse" => {
                 let sparse = sparse(&std::fs::read(file)?)?;
                 stage.made("sparse", sparse).await?
+            }
+            "texts" => {
+                let texts = texts(&std::fs::read(file)?)?;
+                stage.made("texts", texts).await?
+            }
+            "unwinding" => {
+                let unwinding = unwinding(&std::fs::read(file)?)?;
+                stage.made("unwinding", unwinding).await?
             }
             "fill" => {
                 let filling = filling_memory(&std::fs::read(file)?)?;
@@ -367,7 +378,9 @@ impl Scene {
 
     fn row(&self, name: &str, worst: &Worst, alone: &Phases, beside: &Phases) -> Vec<String> {
         let calls = beside.calls;
-        let (ends, part) = match self.harmful.guest.status().denials {
+        let status = self.harmful.guest.status();
+        let overtaken = status.limit_hits.get("turn").copied().unwrap_or_default();
+        let (ends, part) = match status.denials {
             0 => self.harmful.ended_mostly(),
             _ => ("denied", 1.0),
         };
@@ -389,6 +402,7 @@ impl Scene {
             format!("{:.0}", beside.per_second()),
             failed.to_string(),
             format!("{:.0}", calls as f64 / (SECONDS * ROUNDS as f64)),
+            overtaken.to_string(),
             match as_meant {
                 true => verdict("2.0", ratio <= BAR && kept && failed == 0),
                 false => format!(

@@ -98,6 +98,12 @@ impl Graft {
         Ok(self.imported_functions()? + defined)
     }
 
+    /// The number of the function that is added next.
+    fn next_function(&mut self) -> Result<usize> {
+        let defined = number(self.body(section::FUNCTION)?, 0)?.0;
+        Ok(self.imported_functions()? + defined)
+    }
+
     /// Adds a table that may grow without end.
     pub(crate) fn add_table(&mut self, elements: usize) -> Result<usize> {
         self.append(
@@ -294,6 +300,85 @@ pub(crate) fn filling_memory(test_loop: &[u8]) -> Result<Vec<u8>> {
     ];
     graft.replace(spin, &body.concat())?;
     Ok(graft.finish())
+}
+
+/// The guest `test-loop` that calls a function 5000 deep, again and again, which computes much on its way back from each.
+pub(crate) fn unwinding(test_loop: &[u8]) -> Result<Vec<u8>> {
+    let mut graft = Graft::of(test_loop)?;
+    let spin = graft.function("test_loop4spin")?;
+    let deep = graft.next_function()?;
+    let rest = [0x20, 0, 0x70].repeat(200);
+    let (one, depth) = (signed(1), signed(5_000));
+    // if n { deep(n - 1); -1 % n % n …; drop }
+    let body = [
+        &[0x20, 0, 0x04, 0x40, 0x20, 0, 0x41][..],
+        &one,
+        &[0x6b, 0x10],
+        &unsigned(deep),
+        &[0x41, 0x7f],
+        &rest,
+        &[0x1a, 0x0b],
+    ];
+    graft.add(&[0x60, 1, 0x7f, 0], &body.concat())?;
+    // loop { deep(5000) }
+    let body = [
+        &[0x03, 0x40, 0x41][..],
+        &depth,
+        &[0x10],
+        &unsigned(deep),
+        &[0x0c, 0, 0x0b, 0x00],
+    ];
+    graft.replace(spin, &body.concat())?;
+    Ok(graft.finish())
+}
+
+/// Two components, one of which hands the other a text of 12 MiB three times as it is made.
+const TEXTS: &str = r#"
+(component
+  (component $to
+    (core module $m
+      (memory (export "memory") 208)
+      (func (export "allocate") (param i32 i32 i32 i32) (result i32) i32.const 65536)
+      (func (export "take") (param i32 i32)))
+    (core instance $m (instantiate $m))
+    (func (export "take") (param "text" string)
+      (canon lift (core func $m "take") (memory $m "memory") (realloc (func $m "allocate")))))
+  (component $from
+    (import "take" (func $take (param "text" string)))
+    (core module $memory (memory (export "memory") 208))
+    (core instance $memory (instantiate $memory))
+    (core func $take (canon lower (func $take) (memory $memory "memory")))
+    (core module $m
+      (import "to" "take" (func $take (param i32 i32)))
+      (func $three
+        (call $take (i32.const 0) (i32.const 12582912))
+        (call $take (i32.const 0) (i32.const 12582912))
+        (call $take (i32.const 0) (i32.const 12582912)))
+      (start $three))
+    (core instance (instantiate $m (with "to" (instance (export "take" (func $take)))))))
+  (instance $to (instantiate $to))
+  (instance (instantiate $from (with "take" (func $to "take")))))
+"#;
+
+/// A guest with two components inside that hand each other long texts as they are made. What they hand each other is copied by the engine.
+pub(crate) fn texts(guest: &[u8]) -> Result<Vec<u8>> {
+    const COMPONENT: u8 = 4;
+    const INSTANCE: u8 = 5;
+    let mut before = 0;
+    let mut at = HEADER;
+    while at < guest.len() {
+        before += usize::from(guest[at] == COMPONENT);
+        let (size, body) = number(guest, at + 1)?;
+        at = body + size;
+    }
+    // One instance, of that component, without arguments.
+    let instance = [&[1, 0][..], &unsigned(before), &[0]].concat();
+    let made = [
+        guest,
+        &section(COMPONENT, &wat::parse_str(TEXTS)?),
+        &section(INSTANCE, &instance),
+    ];
+    Ok(made.concat())
 }
 
 /// A number that is not negative as WebAssembly writes constants.

@@ -1,14 +1,17 @@
 //! Guests that no compiler makes: what they do as they start, in the middle of a host call, and with instructions that languages
 //! do not offer.
 
-use crate::fixture::{DEADLINE, Stage, config_map};
-use crate::graft::{Graft, LOOP, TRAP, filling_memory, growing_table, sparse, unsigned};
+use crate::fixture::{DEADLINE, Stage, config_map, wait};
+use crate::graft::{
+    Graft, LOOP, TRAP, filling_memory, growing_table, sparse, texts, unsigned, unwinding,
+};
 use crate::neighbour::{beside_a_neighbour, well_beside_a_neighbour};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use windlass_fleet::Action;
 use windlass_fleet::outcome::Blame;
+use windlass_harness::eventually::Seen;
 use windlass_harness::guests::guest;
 
 /// Type of a function without parameters and results.
@@ -109,6 +112,56 @@ async fn a_guest_that_begins_with_much_data_is_like_any_other() -> Result<()> {
         .config(json!({"after": 60_000}));
     let action = well_beside_a_neighbour(&stage, sparse).await?;
     assert_eq!(action, Action::RequeueAfter(Duration::from_secs(60)));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_computes_on_its_way_back_from_many_calls_is_interrupted() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let unwinding = unwinding(&std::fs::read(guest("test-loop"))?)?;
+    let unwinding = stage
+        .grafted("unwinding", unwinding)
+        .limits(|limits| limits.timeout = Duration::from_secs(1));
+    let failure = beside_a_neighbour(&stage, unwinding).await?;
+    assert_eq!((failure.reason, failure.blame), ("timeout", Blame::Guest));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_whose_components_hand_each_other_long_texts_is_like_any_other() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let texts = texts(&std::fs::read(guest("test-requeue"))?)?;
+    let texts = stage
+        .grafted("texts", texts)
+        .config(json!({"after": 60_000}));
+    let action = well_beside_a_neighbour(&stage, texts).await?;
+    assert_eq!(action, Action::RequeueAfter(Duration::from_secs(60)));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_cannot_be_interrupted_is_overtaken_and_goes_on_where_nobody_waits_for_it()
+-> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let texts = texts(&std::fs::read(guest("test-requeue"))?)?;
+    let actor = stage
+        .grafted("overtaken", texts)
+        .config(json!({"after": 0}))
+        .run()
+        .await?;
+    stage.put("alpha", config_map("a", json!({})))?;
+    // How long such a copy takes is the machine's to say: often enough it is too long.
+    wait("it to be overtaken", || {
+        let hits = actor.guest.status().limit_hits;
+        Seen::of(hits.get("turn").copied(), |turns| *turns > Some(3))
+    })
+    .await?;
+    let runs = actor.runs();
+    wait("it to go on", || {
+        Seen::of(actor.runs(), |now| *now > runs + 5)
+    })
+    .await?;
+    assert_eq!(actor.failures(), Vec::<String>::new());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Shares as they come out over time, and what holds after every operation of random ones.
 
 use super::*;
+use std::collections::HashSet;
 
 const TURN: Duration = Duration::from_millis(1);
 
@@ -25,7 +26,13 @@ enum State {
     /// Wants nothing.
     Idle,
     Waiting(Ticket),
-    Computing,
+    Computing(Ticket),
+}
+
+impl State {
+    fn is_computing(self) -> bool {
+        matches!(self, Self::Computing(_))
+    }
 }
 
 /// Calls that are woken by their index.
@@ -67,9 +74,9 @@ impl Machine {
             cap: call.cap,
             first: false,
         };
-        call.state = match self.turns.ask(&claim, &at, self.now) {
-            None => State::Computing,
-            Some(ticket) => State::Waiting(ticket),
+        call.state = match self.turns.ask(&claim, at, self.now) {
+            Asked::Begun(ticket) => State::Computing(ticket),
+            Asked::Waits(ticket) => State::Waiting(ticket),
         };
     }
 
@@ -79,9 +86,9 @@ impl Machine {
             let State::Waiting(ticket) = call.state else {
                 panic!("call {at} was woken and does not wait");
             };
-            let (begun, other) = self.turns.take(&call.tenant, ticket, &at, self.now);
+            let (begun, other) = self.turns.take(&call.tenant, ticket, at, self.now);
             if begun {
-                call.state = State::Computing;
+                call.state = State::Computing(ticket);
             }
             assert!(begun || other != Some(at), "who is woken may begin");
             next = other;
@@ -89,12 +96,25 @@ impl Machine {
     }
 
     fn end(&mut self, at: usize, used: Duration) {
-        let call = &mut self.calls[at];
-        call.state = State::Idle;
-        let tenant = call.tenant.clone();
-        *self.used.entry(tenant.clone()).or_default() += used;
-        let due = self.turns.end(&tenant, used, self.now);
+        let due = self.ended(at, used).next;
         self.wake(due);
+    }
+
+    /// As [`Self::end`], and nobody is woken.
+    fn ended(&mut self, at: usize, used: Duration) -> Ended<usize> {
+        let call = &mut self.calls[at];
+        let State::Computing(ticket) = call.state else {
+            panic!("call {at} does not compute");
+        };
+        call.state = State::Idle;
+        *self.used.entry(call.tenant.clone()).or_default() += used;
+        self.turns.end(ticket, used, self.now)
+    }
+
+    /// Overtakes what has not ended at so many ticks. Returns who is to be woken.
+    fn overtake(&mut self, after: u32) -> Option<usize> {
+        self.turns.overtake(self.now, |_, ticks| ticks >= after);
+        self.turns.next(self.now)
     }
 
     fn in_state(&self, wanted: impl Fn(&Call) -> bool) -> Vec<usize> {
@@ -111,7 +131,7 @@ impl Machine {
             self.ask(at);
         }
         self.now += TURN;
-        for at in self.in_state(|call| call.state == State::Computing) {
+        for at in self.in_state(|call| call.state.is_computing()) {
             let turn = self.calls[at].turn;
             self.end(at, turn);
         }
@@ -208,14 +228,14 @@ fn a_short_turn_beside_loops_waits_for_one_of_theirs_at_most() {
     let quiet = machine.calls.len() - 1;
     machine.calls[quiet].turn = Duration::from_micros(50);
     machine.ask(quiet);
-    for at in machine.in_state(|call| call.state == State::Computing) {
+    for at in machine.in_state(|call| call.state.is_computing()) {
         if at != quiet {
             machine.now += TURN;
             machine.end(at, TURN);
             break;
         }
     }
-    assert!(machine.calls[quiet].state == State::Computing);
+    assert!(machine.calls[quiet].state.is_computing());
 }
 
 #[test]
@@ -259,7 +279,10 @@ fn who_comes_first_of_its_tenant_does_not_pass_another_tenant() {
         cap: None,
         first: true,
     };
-    let ticket = machine.turns.ask(&claim, &99, machine.now).unwrap();
+    let asked = machine.turns.ask(&claim, 99, machine.now);
+    let Asked::Waits(ticket) = asked else {
+        panic!("another computes");
+    };
     let line = &machine.turns.tenants[&name("a")].line;
     assert_eq!(line.keys().next(), Some(&ticket));
     assert_eq!(machine.turns.given, 1);
@@ -286,14 +309,21 @@ fn check(machine: &mut Machine) {
     machine.turns.look_at_paused(machine.now);
     let next = machine.turns.ready.first().map(|(.., name)| name.clone());
     assert_eq!(next, next_of_all(&mut machine.turns, machine.now));
-    let computing = machine.in_state(|call| call.state == State::Computing);
-    assert_eq!(machine.turns.given, computing.len());
+    let computing = machine.in_state(|call| call.state.is_computing());
+    assert_eq!(machine.turns.begun.len(), computing.len());
+    let overtaken = machine.turns.begun.iter().filter(|begun| begun.overtaken);
+    let held: HashSet<_> = overtaken
+        .clone()
+        .map(|begun| begun.tenant.clone())
+        .collect();
+    assert_eq!(machine.turns.given + overtaken.count(), computing.len());
     assert!(machine.turns.given <= machine.turns.width);
     let waiting = machine.in_state(|call| matches!(call.state, State::Waiting(_)));
     let in_lines: usize = machine.turns.tenants.values().map(|t| t.line.len()).sum();
     assert_eq!(in_lines, waiting.len());
-    let uncapped = waiting.iter().any(|at| machine.calls[*at].cap.is_none());
-    if uncapped {
+    let calls = waiting.iter().map(|at| &machine.calls[*at]);
+    let may = calls.filter(|call| call.cap.is_none() && !held.contains(&call.tenant));
+    if may.count() > 0 {
         assert_eq!(machine.turns.given, machine.turns.width);
     }
 }
@@ -316,7 +346,11 @@ fn whatever_happens_no_turn_is_lost_or_given_twice() {
                     let due = machine.turns.next(machine.now);
                     machine.wake(due);
                 }
-                State::Computing => {
+                State::Computing(_) if random.u8(..8) == 0 => {
+                    let due = machine.overtake(2);
+                    machine.wake(due);
+                }
+                State::Computing(_) => {
                     let used = Duration::from_micros(random.u64(..1500));
                     machine.end(at, used);
                 }
@@ -343,8 +377,7 @@ fn a_turn_that_somebody_was_woken_for_and_left_goes_to_the_next() {
     for at in 0..3 {
         machine.ask(at);
     }
-    let due = machine.turns.end(&name("a"), TURN, machine.now);
-    assert_eq!(due, Some(1));
+    assert_eq!(machine.ended(0, TURN).next, Some(1));
     let State::Waiting(ticket) = machine.calls[1].state else {
         panic!("it waited");
     };
@@ -360,14 +393,14 @@ fn who_was_woken_lets_one_begin_that_asked_meanwhile_and_comes_before_it() {
     machine.ask(0);
     machine.ask(1);
     machine.now += TURN;
-    let woken = machine.turns.end(&name("loops"), TURN, machine.now);
+    let woken = machine.ended(0, TURN).next;
     assert_eq!(woken, Some(1));
     machine.ask(2);
-    assert!(machine.calls[2].state == State::Computing);
+    assert!(machine.calls[2].state.is_computing());
     machine.wake(woken);
     assert!(matches!(machine.calls[1].state, State::Waiting(_)));
     machine.end(2, TURN / 10);
-    assert!(machine.calls[1].state == State::Computing);
+    assert!(machine.calls[1].state.is_computing());
 }
 
 #[test]
@@ -381,15 +414,59 @@ fn of_those_that_came_together_the_one_that_used_least_begins() {
         first: false,
     };
     let now = Instant::now();
-    assert_eq!(turns.ask(&claim(&names[0]), &0, now), None);
-    let second = turns.ask(&claim(&names[0]), &1, now).unwrap();
-    assert_eq!(turns.end(&names[0], TURN, now + TURN), Some(1));
-    let quiet = turns.enlist(&claim(&names[1]), &2, now + TURN);
+    let Asked::Begun(first) = turns.ask(&claim(&names[0]), 0, now) else {
+        panic!("nobody computes");
+    };
+    let Asked::Waits(second) = turns.ask(&claim(&names[0]), 1, now) else {
+        panic!("the first computes");
+    };
+    assert_eq!(turns.end(first, TURN, now + TURN).next, Some(1));
+    let quiet = turns.enlist(&claim(&names[1]), 2, now + TURN);
     assert_eq!(
-        turns.take(&names[0], second, &1, now + TURN),
+        turns.take(&names[0], second, 1, now + TURN),
         (false, Some(2))
     );
-    assert_eq!(turns.take(&names[1], quiet, &2, now + TURN), (true, None));
+    assert_eq!(turns.take(&names[1], quiet, 2, now + TURN), (true, None));
+}
+
+#[test]
+fn a_turn_that_does_not_end_is_overtaken_and_its_tenant_has_no_other() {
+    let mut machine = Machine::new(1);
+    machine.calls("stuck", 1, None, 3);
+    machine.calls("other", 1, None, 2);
+    for at in 0..5 {
+        machine.ask(at);
+    }
+    assert_eq!(machine.overtake(2), None, "not yet");
+    let due = machine.overtake(2);
+    assert_eq!(due, Some(3), "the other tenant's, though it asked last");
+    machine.wake(due);
+    machine.end(3, TURN);
+    machine.end(4, TURN);
+    assert_eq!(machine.turns.given, 0);
+    assert_eq!(machine.turns.next(machine.now), None, "the rest is held");
+    machine.ask(3);
+    let ended = machine.ended(0, 50 * TURN);
+    assert!(ended.was_overtaken);
+    assert_eq!(ended.next, None, "the other computes");
+    machine.used.clear();
+    machine.run(40);
+    assert_eq!(machine.used("stuck"), 0, "it pays for all of it");
+    machine.run(30);
+    assert!(machine.used("stuck") > 5);
+}
+
+#[test]
+fn a_turn_is_not_overtaken_where_nobody_goes_on_in_its_stead() {
+    let mut machine = Machine::new(1);
+    machine.calls("stuck", 1, None, 1);
+    machine.calls("other", 1, None, 1);
+    machine.ask(0);
+    machine.ask(1);
+    machine.now += 9 * TURN;
+    machine.turns.overtake(machine.now, |_, _| false);
+    assert_eq!(machine.turns.next(machine.now), None);
+    assert!(!machine.ended(0, 9 * TURN).was_overtaken);
 }
 
 #[test]
@@ -417,9 +494,7 @@ fn a_crowd_of_tenants_that_wait_makes_no_turn_slow() {
     let mut at = 0;
     for _ in 0..3 * crowd {
         machine.now += TURN;
-        let tenant = machine.calls[at].tenant.clone();
-        machine.calls[at].state = State::Idle;
-        let due = machine.turns.end(&tenant, TURN, machine.now);
+        let due = machine.ended(at, TURN).next;
         machine.wake(due);
         machine.ask(at);
         at = due.unwrap();
