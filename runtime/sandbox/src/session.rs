@@ -59,7 +59,9 @@ impl Session {
     /// comes back, to be dropped here and now.
     pub(crate) fn take_down(mut self) -> Result<impl Future<Output = ()> + use<>, Option<Body>> {
         match self.body.take() {
-            Some(body) if body.is_large() => Ok(self.teardown.take_down(Box::new(body))),
+            Some(body) if body.is_taken_down_elsewhere() => {
+                Ok(self.teardown.take_down(Box::new(body)))
+            }
             small => Err(small),
         }
     }
@@ -79,7 +81,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(body) = self.body.take_if(|body| body.is_large()) {
+        if let Some(body) = self.body.take_if(|body| body.is_taken_down_elsewhere()) {
             drop(self.teardown.take_down(Box::new(body)));
         }
     }
@@ -108,10 +110,15 @@ impl Drop for Body {
 }
 
 impl Body {
-    /// Whether it takes so long to give its memory back that it is not done where guests compute. On the sideline nobody waits for it, and
-    /// nobody is to wait for two threads there that hold up each other.
+    /// Whether it takes so long to give its memory back that it is not done where guests compute.
     fn is_large(&self) -> bool {
-        self.store.data().meter.memory() > SMALL && !Seat::is_on_the_sideline()
+        self.store.data().meter.memory() > SMALL
+    }
+
+    /// Whether that is done elsewhere. On the sideline nobody waits for it, and nobody is to wait for two threads there that hold up each
+    /// other.
+    fn is_taken_down_elsewhere(&self) -> bool {
+        self.is_large() && !Seat::is_on_the_sideline()
     }
 
     fn is_old(&self, bounds: &Reuse, now: Instant) -> bool {

@@ -91,7 +91,10 @@ impl Processors {
     /// while calls run.
     pub(crate) fn tick(&self) {
         let now = Instant::now();
-        let mut turns = self.turns.lock();
+        // All guests wait for ticks: none waits for a thread that holds this and has no processor.
+        let Some(mut turns) = self.turns.try_lock() else {
+            return;
+        };
         turns.overtake(now, Caller::is_replaced);
         let next = turns.next(now);
         drop(turns);
@@ -267,7 +270,10 @@ impl Turn {
             }
             let (given, other) = turns.take(tenant.name(), ticket, caller, now);
             drop(turns);
-            other.into_iter().for_each(Caller::wake);
+            let is_other = other.map(Caller::wake).is_some();
+            if given && is_other {
+                give_away_what_is_next();
+            }
             return given.then_some(ticket);
         }
         let claim = claim(tenant, self.first);
@@ -323,6 +329,9 @@ impl Turn {
         };
         let computed = seat.computed();
         seat.is_back();
+        if self.first {
+            return; // a guest that is loaded: the engine prepares for all of its calls
+        }
         let identity = &self.identity;
         let sidelined = identity.was_overtaken(computed);
         tracing::debug!(tenant = %identity.tenant.name(), reconciler = %identity.name, took = ?used, sidelined, "a guest could not be interrupted for long");
@@ -342,6 +351,14 @@ fn claim(tenant: &Tenant, first: bool) -> Claim<'_> {
         weight: tenant.weight(),
         cap: tenant.processors(),
         first,
+    }
+}
+
+/// Lets other threads of the runtime take who was woken last on this one: it comes next here, and no other thread may take it, until
+/// another is woken. Were this one stuck meanwhile, that one would be too, and all who come after it in the line.
+fn give_away_what_is_next() {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async {});
     }
 }
 

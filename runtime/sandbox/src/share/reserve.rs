@@ -18,7 +18,8 @@ thread_local! {
 /// more, can be replaced at once.
 ///
 /// They wait in tasks of the runtime, each of which keeps its thread, so that no more threads poll guests than are to. What the runtime has
-/// put into the queue of a thread is taken from there by those that do.
+/// put into the queue of a thread is taken from there by those that do; all but what comes next on it, which is to be nothing while a guest
+/// computes.
 #[derive(Debug, Default)]
 pub(crate) struct Reserve {
     threads: Mutex<Threads>,

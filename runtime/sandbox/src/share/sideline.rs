@@ -8,7 +8,8 @@ use tracing::Instrument;
 /// Runs a guest's call where it is to compute: here, or on the sideline.
 ///
 /// # Cancellation
-/// Dropping the future abandons the call. On the sideline, one that computes just then does so until it can be interrupted.
+/// Dropping the future abandons the call. On the sideline, one that computes just then does so until it can be interrupted. A manager drops
+/// no run before its end.
 pub(crate) async fn in_its_place<F>(identity: &Identity, call: F) -> F::Output
 where
     F: Future<Output: Send> + Send + 'static,

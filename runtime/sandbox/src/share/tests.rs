@@ -3,8 +3,10 @@
 use super::*;
 use crate::identity::History;
 use crate::options::{Limits, TenantLimits};
+use crate::runtime::GuestRuntime;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use windlass_fleet::{ControllerName, Grant, TenantName};
 
 /// How long a turn of the tenant with many calls is.
@@ -107,4 +109,71 @@ async fn a_call_that_is_dropped_in_a_pause_leaves_its_place_to_others() {
     while turns.get() < 2 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Lets time pass until something has happened.
+fn tick_until(processors: &Processors, what: &str, mut happened: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !happened() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        processors.tick();
+        std::thread::park_timeout(TICK);
+    }
+}
+
+/// Spawns a call that computes without a pause until `ends`, and says when it has begun.
+fn stuck(
+    runtime: &GuestRuntime,
+    processors: &Arc<Processors>,
+    identity: &Arc<Identity>,
+    ends: Arc<AtomicBool>,
+) -> tokio::task::JoinHandle<()> {
+    let mut turn = Turn::new(processors.clone(), identity.clone(), Used::default(), false);
+    runtime.handle().spawn(async move {
+        let compute = async {
+            while !ends.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        turn.of(compute).await
+    })
+}
+
+#[test]
+fn who_does_not_end_is_overtaken_as_often_as_need_be_and_goes_to_the_sideline() {
+    if !cfg!(target_os = "linux") {
+        return; // which tells what another thread has computed
+    }
+    let runtime = GuestRuntime::new(Some(1)).unwrap();
+    let processors = Arc::new(Processors::new(1));
+    let (bad, good) = (identity("stuck"), identity("other"));
+    for _ in 0..10 {
+        let ends = Arc::new(AtomicBool::new(false));
+        let never = stuck(&runtime, &processors, &bad, ends.clone());
+        tick_until(&processors, "it computes", || {
+            !processors.turns.lock().has_free() || never.is_finished()
+        });
+        // There is one thread, and it is taken.
+        let mut turn = Turn::new(processors.clone(), good.clone(), Used::default(), false);
+        let other = runtime
+            .handle()
+            .spawn(async move { turn.of(async {}).await });
+        tick_until(&processors, "another goes on", || other.is_finished());
+        assert!(!never.is_finished());
+        ends.store(true, Ordering::Relaxed);
+        tick_until(&processors, "it ends", || never.is_finished());
+    }
+    assert!(bad.is_sidelined());
+    assert!(!good.is_sidelined());
+    let place = |identity: &Arc<Identity>| {
+        let identity = identity.clone();
+        let call = async { std::thread::current().name().map(str::to_owned) };
+        let call = runtime
+            .handle()
+            .spawn(async move { in_its_place(&identity, call).await });
+        tick_until(&processors, "a call ends", || call.is_finished());
+        runtime.handle().block_on(call).unwrap().unwrap()
+    };
+    assert_eq!(place(&bad), "windlass-sideline");
+    assert_eq!(place(&good), "windlass-guest");
 }

@@ -348,21 +348,23 @@ impl<W: Clone> Turns<W> {
         }
     }
 
-    /// A tick: overtakes the turns in whose callers' stead somebody goes on; they are told how many ticks it has not ended at. Who comes next
-    /// is [`Self::next`]'s to tell.
+    /// A tick: overtakes the turns in whose callers' stead somebody goes on; they are told how many ticks it has not ended at. Of
+    /// one tenant at most half of those that there may be, so that somebody is left for others. Who comes next is [`Self::next`]'s to tell.
     pub(super) fn overtake(&mut self, now: Instant, is_replaced: impl Fn(&W, u32) -> bool) {
         for at in 0..self.begun.len() {
             let begun = &mut self.begun[at];
             begun.ticks = begun.ticks.saturating_add(1);
-            if begun.overtaken || !is_replaced(&begun.caller, begun.ticks) {
+            let Some(tenant) = self.tenants.get_mut(&begun.tenant) else {
+                continue;
+            };
+            let is_too_much = tenant.overtaken >= (self.width / 2).max(1);
+            if begun.overtaken || is_too_much || !is_replaced(&begun.caller, begun.ticks) {
                 continue;
             }
             begun.overtaken = true;
-            let name = begun.tenant.clone();
+            tenant.overtaken += 1;
             self.given -= 1;
-            if let Some(tenant) = self.tenants.get_mut(&name) {
-                tenant.overtaken += 1;
-            }
+            let name = begun.tenant.clone();
             self.stand(&name, now);
         }
     }
