@@ -14,7 +14,7 @@ use crate::identity::{History, Identity};
 use crate::instance::Code;
 use crate::options::{Isolation, Limits};
 use crate::revision::{LoadError, Revision};
-use crate::share::in_its_place;
+use crate::share::Sideline;
 use crate::tenant::Tenant;
 use arc_swap::ArcSwap;
 use futures::FutureExt;
@@ -383,13 +383,14 @@ impl Reconciler for Guest {
         async move {
             let current = self.current.load_full();
             let identity = current.identity.clone();
-            let call = async move {
-                current
-                    .code
-                    .reconcile(current.identity.clone(), context)
-                    .await
+            // Not one future for both: it would be there twice, and is moved about for each call.
+            let outcome = match Sideline::of(&identity) {
+                None => current.code.reconcile(identity, context).await,
+                Some(sideline) => {
+                    let call = async move { current.code.reconcile(identity, context).await };
+                    sideline.run(call).await
+                }
             };
-            let outcome = in_its_place(&identity, call).await;
             self.counters.called(&outcome);
             outcome
         }
@@ -413,12 +414,18 @@ impl Mapper for Guest {
                 fleet: fleet.clone(),
             };
             let identity = current.identity.clone();
-            let call = async move {
-                let identity = current.identity.clone();
-                let mapped = current.code.map(identity, client, around, &kind, &objects);
-                mapped.await
+            let own = identity.clone();
+            let answer = match Sideline::of(&identity) {
+                None => current.code.map(own, client, around, &kind, &objects).await,
+                Some(sideline) => {
+                    let call = async move {
+                        let mapped = current.code.map(own, client, around, &kind, &objects);
+                        mapped.await
+                    };
+                    sideline.run(call).await
+                }
             };
-            let Some(outcome) = in_its_place(&identity, call).await else {
+            let Some(outcome) = answer else {
                 return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
             };
             let mut requests = outcome?;

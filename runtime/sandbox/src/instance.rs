@@ -21,6 +21,7 @@ use crate::session::{Body, Session, Shelf};
 use crate::share::Turn;
 use crate::spare::Spare;
 use crate::tenant::Tenant;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -339,19 +340,21 @@ impl Code {
         let _running = self.sandbox.running();
         let processors = self.sandbox.processors().clone();
         let mut turn = Turn::new(processors, identity.clone(), time.used, loading);
-        let work = turn.of(async {
-            let Body {
-                store, instance, ..
-            } = &mut *session;
-            store.set_epoch_deadline(1);
-            let instance = match *instance {
-                Some(instance) => instance,
-                None => *instance.insert(self.pre.instantiate_async(&mut *store).await?),
-            };
-            call(store, &instance).await
-        });
-        let outcome =
-            tokio::time::timeout_at(deadline + waiting(identity.limits.timeout), work).await;
+        let cut_off = deadline + waiting(identity.limits.timeout);
+        let outcome = {
+            let work = pin!(async {
+                let Body {
+                    store, instance, ..
+                } = &mut *session;
+                store.set_epoch_deadline(1);
+                let instance = match *instance {
+                    Some(instance) => instance,
+                    None => *instance.insert(self.pre.instantiate_async(&mut *store).await?),
+                };
+                call(store, &instance).await
+            });
+            tokio::time::timeout_at(cut_off, turn.of(work)).await
+        };
         let last_words = session.store.data_mut().end();
         let failure = match outcome {
             Ok(Ok(value)) => return Ok((value, session)),

@@ -20,7 +20,8 @@ use crate::tenant::Tenant;
 pub(crate) use aside::Aside;
 use parking_lot::Mutex;
 pub(crate) use reserve::{Reserve, Seat};
-pub(crate) use sideline::in_its_place;
+pub(crate) use sideline::Sideline;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -171,11 +172,13 @@ impl Turn {
     ///
     /// One that only paused asks for its next turn as this one ends, and not when the runtime looks at it again: others that have used
     /// more, and are looked at before, would compute meanwhile.
-    pub(crate) async fn of<F: Future>(&mut self, future: F) -> F::Output {
-        let mut future = std::pin::pin!(future);
+    pub(crate) fn of<F: Future>(
+        &mut self,
+        mut future: Pin<&mut F>,
+    ) -> impl Future<Output = F::Output> {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
-        std::future::poll_fn(|context| {
+        std::future::poll_fn(move |context| {
             std::task::ready!(self.begin(context));
             woken.begin(context.waker());
             let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
@@ -183,7 +186,6 @@ impl Turn {
             self.end(paused.then(|| context.waker()));
             polled
         })
-        .await
     }
 
     /// What the call has computed.

@@ -189,12 +189,13 @@ impl CallScope {
     }
 
     /// Makes a call. What the server says about when to try again is noted; a run that has to wait for it leaves its slot to others.
-    pub(crate) async fn call<T>(
+    pub(crate) fn call<T>(
         &self,
-        work: impl Future<Output = Result<T, ApiError>>,
-    ) -> Result<T, ApiError> {
-        // In memory of its own: as a part of the caller it would be there twice.
-        self.note(self.aside(Box::pin(work)).await)
+        work: impl Future<Output = Result<T, ApiError>> + Send,
+    ) -> impl Future<Output = Result<T, ApiError>> + Send {
+        // In memory of its own, before there is a future that would have room for it: who calls for a cached object moves that about.
+        let work = Box::pin(work);
+        async move { self.note(self.aside(work).await) }
     }
 
     /// Waits for something that an API server decides about, and leaves the slot to others if that takes long.

@@ -5,6 +5,7 @@ use crate::identity::History;
 use crate::options::{Limits, TenantLimits};
 use crate::runtime::GuestRuntime;
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use windlass_fleet::{ControllerName, Grant, TenantName};
@@ -53,14 +54,14 @@ fn busy(processors: &Arc<Processors>, calls: usize) -> Rc<Cell<usize>> {
         let mut turn = Turn::new(processors.clone(), identity.clone(), Used::default(), false);
         let turns = turns.clone();
         tokio::task::spawn_local(async move {
-            turn.of(async {
+            let work = pin!(async {
                 loop {
                     turns.set(turns.get() + 1);
                     compute(LONG);
                     pause().await;
                 }
-            })
-            .await
+            });
+            turn.of(work).await
         });
     }
     turns
@@ -78,14 +79,12 @@ async fn a_call_that_paused_goes_on_before_calls_that_have_used_more() {
             tokio::task::yield_now().await;
         }
         let mut turn = Turn::new(processors.clone(), identity.clone(), Used::default(), false);
-        overtaken += turn
-            .of(async {
-                let before = turns.get();
-                pause().await;
-                turns.get() - before
-            })
-            .await
-            .min(1);
+        let work = pin!(async {
+            let before = turns.get();
+            pause().await;
+            turns.get() - before
+        });
+        overtaken += turn.of(work).await.min(1);
     }
     // Not all of them: the system may take the processor away from a light call, which uses up its lead.
     assert!(
@@ -99,7 +98,8 @@ async fn a_call_that_is_dropped_in_a_pause_leaves_its_place_to_others() {
     let processors = Arc::new(Processors::new(1));
     let mut paused = Turn::new(processors.clone(), identity("gone"), Used::default(), false);
     {
-        let mut work = std::pin::pin!(paused.of(pause()));
+        let pause = pin!(pause());
+        let mut work = pin!(paused.of(pause));
         let mut context = Context::from_waker(Waker::noop());
         assert!(work.as_mut().poll(&mut context).is_pending());
     }
@@ -130,11 +130,11 @@ fn stuck(
 ) -> tokio::task::JoinHandle<()> {
     let mut turn = Turn::new(processors.clone(), identity.clone(), Used::default(), false);
     runtime.handle().spawn(async move {
-        let compute = async {
+        let compute = pin!(async {
             while !ends.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
-        };
+        });
         turn.of(compute).await
     })
 }
@@ -157,7 +157,7 @@ fn who_does_not_end_is_overtaken_as_often_as_need_be_and_goes_to_the_sideline() 
         let mut turn = Turn::new(processors.clone(), good.clone(), Used::default(), false);
         let other = runtime
             .handle()
-            .spawn(async move { turn.of(async {}).await });
+            .spawn(async move { turn.of(pin!(async {})).await });
         tick_until(&processors, "another goes on", || other.is_finished());
         assert!(!never.is_finished());
         ends.store(true, Ordering::Relaxed);
@@ -168,9 +168,12 @@ fn who_does_not_end_is_overtaken_as_often_as_need_be_and_goes_to_the_sideline() 
     let place = |identity: &Arc<Identity>| {
         let identity = identity.clone();
         let call = async { std::thread::current().name().map(str::to_owned) };
-        let call = runtime
-            .handle()
-            .spawn(async move { in_its_place(&identity, call).await });
+        let call = runtime.handle().spawn(async move {
+            match Sideline::of(&identity) {
+                None => call.await,
+                Some(sideline) => sideline.run(call).await,
+            }
+        });
         tick_until(&processors, "a call ends", || call.is_finished());
         runtime.handle().block_on(call).unwrap().unwrap()
     };
