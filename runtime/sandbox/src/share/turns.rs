@@ -10,19 +10,16 @@
 //! A turn that does not end can be overtaken: it is none of those that there may be at once from then on, and its tenant has no other
 //! until it ends.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod bucket;
+mod tenant;
+
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
+use tenant::{Stand, Tenant};
 use windlass_fleet::TenantName;
 
-/// What a cap is kept over: a tenant may use its part of this at once after a pause, as under Linux' control groups.
-const PERIOD: Duration = Duration::from_millis(100);
-/// Virtual time of a nanosecond at weight 1, so that division by a weight keeps its digits.
-const SCALE: u128 = 1000;
 /// Tenants that are remembered while they want nothing; beyond, those that nothing has to be remembered of are forgotten.
 const REMEMBERED: usize = 64;
-/// Longest time after which a pause for a cap is looked at again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-
 /// A place in a tenant's line; the least comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
@@ -96,144 +93,6 @@ pub(super) struct Turns<W> {
     ready: BTreeSet<(u128, u64, TenantName)>,
     /// Those that wait for their cap, by when it lets them.
     paused: BTreeSet<(Instant, TenantName)>,
-}
-
-#[derive(Debug)]
-struct Tenant<W> {
-    weight: u32,
-    virtual_time: u128,
-    bucket: Option<Bucket>,
-    /// Turns begun and not ended.
-    given: usize,
-    /// Of these, how many are overtaken.
-    overtaken: usize,
-    line: BTreeMap<Ticket, W>,
-    stand: Stand,
-}
-
-/// Where a tenant stands among those that wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
-    /// Nobody of it waits.
-    Nowhere,
-    /// In [`Turns::ready`], by its virtual time and the number of its first ticket.
-    Ready(u128, u64),
-    /// In [`Turns::paused`].
-    Paused(Instant),
-    /// A turn of it is overtaken.
-    Held,
-}
-
-/// Time that a capped tenant may use, in nanoseconds of a processor.
-#[derive(Debug)]
-struct Bucket {
-    /// Thousandths of a processor.
-    cap: u32,
-    /// Below zero when the last turns were longer than what was left.
-    left: i128,
-    /// When `left` was right.
-    at: Instant,
-}
-
-impl Bucket {
-    fn full(cap: u32, now: Instant) -> Self {
-        let mut bucket = Self {
-            cap,
-            left: 0,
-            at: now,
-        };
-        bucket.left = bucket.most();
-        bucket
-    }
-
-    fn earns(&self, time: Duration) -> i128 {
-        i128::try_from(time.as_nanos()).unwrap_or(i128::MAX / 1_000_000) * i128::from(self.cap)
-            / 1000
-    }
-
-    fn most(&self) -> i128 {
-        self.earns(PERIOD).max(1)
-    }
-
-    fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.at);
-        self.left = (self.left + self.earns(passed)).min(self.most());
-        self.at = self.at.max(now);
-    }
-
-    /// When there will be some in it, if nothing is taken meanwhile.
-    fn due(&self) -> Instant {
-        let missing = u128::try_from(1 - self.left).unwrap_or(0);
-        let time = (missing * 1000).div_ceil(u128::from(self.cap.max(1)));
-        let time = u64::try_from(time).map_or(LONGEST_PAUSE, Duration::from_nanos);
-        self.at + time.min(LONGEST_PAUSE)
-    }
-}
-
-impl<W> Tenant<W> {
-    fn new(now: Instant, cap: Option<u32>) -> Self {
-        Self {
-            weight: 1,
-            virtual_time: 0,
-            bucket: cap.map(|cap| Bucket::full(cap, now)),
-            given: 0,
-            overtaken: 0,
-            line: BTreeMap::new(),
-            stand: Stand::Nowhere,
-        }
-    }
-
-    fn wants_nothing(&self) -> bool {
-        self.given == 0 && self.line.is_empty()
-    }
-
-    fn set_cap(&mut self, cap: Option<u32>, now: Instant) {
-        if self.bucket.as_ref().map(|bucket| bucket.cap) != cap {
-            self.bucket = cap.map(|cap| Bucket::full(cap, now));
-        }
-    }
-
-    /// Whether it may begin a turn now.
-    fn may(&mut self, now: Instant) -> bool {
-        self.overtaken == 0 && self.may_by_cap(now)
-    }
-
-    fn may_by_cap(&mut self, now: Instant) -> bool {
-        match &mut self.bucket {
-            None => true,
-            Some(bucket) => {
-                bucket.refill(now);
-                bucket.left > 0
-            }
-        }
-    }
-
-    fn cost(&self, used: Duration) -> u128 {
-        used.as_nanos() * SCALE / u128::from(self.weight)
-    }
-
-    /// Begins a turn, and charges it as a whole quantum for the time being. Returns the virtual time that it begins at.
-    fn start(&mut self, floor: u128, quantum: Duration) -> u128 {
-        let start = self.virtual_time.max(floor);
-        self.virtual_time = start + self.cost(quantum);
-        self.given += 1;
-        start
-    }
-
-    /// Ends a turn, and charges what it was.
-    fn stop(&mut self, used: Duration, quantum: Duration, now: Instant) {
-        self.given -= 1;
-        self.virtual_time = self.virtual_time.saturating_sub(self.cost(quantum));
-        self.pay(used, now);
-    }
-
-    fn pay(&mut self, used: Duration, now: Instant) {
-        self.virtual_time += self.cost(used);
-        if let Some(bucket) = &mut self.bucket {
-            bucket.refill(now);
-            bucket.left -= i128::try_from(used.as_nanos()).unwrap_or(i128::MAX / 2);
-        }
-    }
 }
 
 impl<W: Clone> Turns<W> {
@@ -510,10 +369,10 @@ impl<W: Clone> Turns<W> {
         let floor = self.floor;
         self.tenants.retain(|_, tenant| {
             let owes = tenant.virtual_time > floor;
-            let short = tenant.bucket.as_mut().is_some_and(|bucket| {
-                bucket.refill(now);
-                bucket.left < bucket.most()
-            });
+            let short = tenant
+                .bucket
+                .as_mut()
+                .is_some_and(|bucket| !bucket.is_full(now));
             !tenant.wants_nothing() || owes || short
         });
         self.crowd = (2 * self.tenants.len()).max(REMEMBERED);

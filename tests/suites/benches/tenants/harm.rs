@@ -190,29 +190,15 @@ impl Worst {
         let Some(file) = component(self.guest)? else {
             return Ok(None);
         };
-        let revision = match name {
-            "table" => {
-                let growing = growing_table(&std::fs::read(file)?)?;
-                stage.made("growing-table", growing).await?
-            }
-            "sparse" => {
-                let sparse = sparse(&std::fs::read(file)?)?;
-                stage.made("sparse", sparse).await?
-            }
-            "texts" => {
-                let texts = texts(&std::fs::read(file)?)?;
-                stage.made("texts", texts).await?
-            }
-            "unwinding" => {
-                let unwinding = unwinding(&std::fs::read(file)?)?;
-                stage.made("unwinding", unwinding).await?
-            }
-            "fill" => {
-                let filling = filling_memory(&std::fs::read(file)?)?;
-                stage.made("filling-memory", filling).await?
-            }
-            _ => stage.load(file).await?,
+        let graft: fn(&[u8]) -> Result<Vec<u8>> = match name {
+            "table" => growing_table,
+            "sparse" => sparse,
+            "texts" => texts,
+            "unwinding" => unwinding,
+            "fill" => filling_memory,
+            _ => return Ok(Some(stage.load(file).await?)),
         };
+        let revision = stage.made(name, graft(&std::fs::read(file)?)?).await?;
         Ok(Some(revision))
     }
 }

@@ -1,5 +1,6 @@
 //! Shares as they come out over time, and what holds after every operation of random ones.
 
+use super::bucket::PERIOD;
 use super::*;
 use std::collections::HashSet;
 
