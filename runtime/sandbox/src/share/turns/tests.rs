@@ -319,6 +319,9 @@ fn check(machine: &mut Machine) {
         .collect();
     assert_eq!(machine.turns.given + overtaken.count(), computing.len());
     assert!(machine.turns.given <= machine.turns.width);
+    let most = (machine.turns.width / 2).max(1);
+    let mut tenants = machine.turns.tenants.values();
+    assert!(tenants.all(|tenant| tenant.overtaken <= most));
     let waiting = machine.in_state(|call| matches!(call.state, State::Waiting(_)));
     let in_lines: usize = machine.turns.tenants.values().map(|t| t.line.len()).sum();
     assert_eq!(in_lines, waiting.len());
@@ -468,6 +471,25 @@ fn a_turn_is_not_overtaken_where_nobody_goes_on_in_its_stead() {
     machine.turns.overtake(machine.now, |_, _| false);
     assert_eq!(machine.turns.next(machine.now), None);
     assert!(!machine.ended(0, 9 * TURN).was_overtaken);
+}
+
+#[test]
+fn of_one_tenant_half_of_what_there_is_can_be_overtaken_and_others_are_still() {
+    let mut machine = Machine::new(4);
+    machine.calls("worst", 1, None, 3);
+    machine.calls("bad", 1, None, 1);
+    for at in 0..4 {
+        machine.ask(at);
+    }
+    let overtaken = |machine: &Machine| {
+        let tenants = &machine.turns.tenants;
+        ["worst", "bad"].map(|of| tenants[&name(of)].overtaken)
+    };
+    machine.overtake(1);
+    assert_eq!(overtaken(&machine), [2, 1]);
+    machine.end(0, TURN);
+    machine.overtake(1);
+    assert_eq!(overtaken(&machine), [2, 1], "the third, as one has ended");
 }
 
 #[test]
