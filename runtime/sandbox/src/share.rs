@@ -170,6 +170,8 @@ impl Turn {
 
     /// Polls a future while it is the call's turn, and has it wait when it is not.
     ///
+    /// It is pinned where it is made: owned, it would be there twice.
+    ///
     /// One that only paused asks for its next turn as this one ends, and not when the runtime looks at it again: others that have used
     /// more, and are looked at before, would compute meanwhile.
     pub(crate) fn of<F: Future>(

@@ -229,9 +229,10 @@ impl Timed {
                 .collect();
             beyond.sort_by(f64::total_cmp);
             let (native, guest, median) = (best(|b| b.0), best(|b| b.1), percentile(&beyond, 0.5));
+            // Not the best of the differences: a batch without the guest that was disturbed would make it look cheap.
+            let least = guest - native;
             println!(
-                "fresh reconcile, {what}   native {native:6.2} µs   guest {guest:6.2} µs   beyond: best {:6.2} µs, median {median:6.2} µs{bar}",
-                beyond[0]
+                "fresh reconcile, {what}   native {native:6.2} µs   guest {guest:6.2} µs   beyond: best {least:6.2} µs, median {median:6.2} µs{bar}"
             );
         }
     }

@@ -132,7 +132,7 @@ fn pooled(options: &Options, instances: u32) -> wasmtime::Result<Config> {
         .max_core_instance_size(4 << 20)
         .linear_memory_keep_resident(256 << 10)
         .table_keep_resident(64 << 10)
-        // Zeroed after every call: what most calls use. More costs all of them, less those that have to fault it in.
+        // Zeroed after every call: what small guests use. More costs all of them, less those that have to fault it in.
         .async_stack_keep_resident(32 << 10)
         .max_unused_warm_slots(instances.min(WARM))
         .pagemap_scan(Enabled::Auto)

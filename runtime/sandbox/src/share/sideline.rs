@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// Where the calls of such a guest compute.
+/// Where the calls of a guest compute that is sidelined.
 pub(crate) struct Sideline(Handle);
 
 impl Sideline {
@@ -20,7 +20,7 @@ impl Sideline {
         Seat::sideline().map(Self)
     }
 
-    /// Runs a call there.
+    /// Runs a call there. It begins at once, and not when it is awaited.
     ///
     /// # Cancellation
     /// Dropping the future abandons the call. One that computes just then does so until it can be interrupted. A manager drops no run

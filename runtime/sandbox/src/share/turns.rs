@@ -20,6 +20,7 @@ use windlass_fleet::TenantName;
 
 /// Tenants that are remembered while they want nothing; beyond, those that nothing has to be remembered of are forgotten.
 const REMEMBERED: usize = 64;
+
 /// A place in a tenant's line; the least comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Virtual time of a nanosecond at weight 1, so that division by a weight keeps its digits.
 const SCALE: u128 = 1000;
 
-/// One tenant.
+/// Its line, its turns and what it paid for them.
 #[derive(Debug)]
 pub(super) struct Tenant<W> {
     pub(super) weight: u32,

@@ -474,7 +474,7 @@ fn a_turn_is_not_overtaken_where_nobody_goes_on_in_its_stead() {
 }
 
 #[test]
-fn of_one_tenant_half_of_what_there_is_can_be_overtaken_and_others_are_still() {
+fn at_most_half_of_the_turns_are_overtaken_of_one_tenant_and_those_of_others_still() {
     let mut machine = Machine::new(4);
     machine.calls("worst", 1, None, 3);
     machine.calls("bad", 1, None, 1);
