@@ -109,6 +109,8 @@ enum Way {
     Look,
     /// Waits for an hour.
     Sleep,
+    /// Waits for two seconds, and logs that it is rested.
+    Nap,
     /// Asks for 100 MB of random at once.
     Gamble,
 }
@@ -134,6 +136,11 @@ impl Reconciler for Wasi {
             Way::Look => Err(Error::terminal(look())),
             Way::Sleep => {
                 monotonic_clock::subscribe_duration(3_600_000_000_000).block();
+                Ok(Action::Done)
+            }
+            Way::Nap => {
+                monotonic_clock::subscribe_duration(2_000_000_000).block();
+                info!("rested");
                 Ok(Action::Done)
             }
             Way::Gamble => {

@@ -33,12 +33,14 @@ mod leadership;
 mod observe;
 mod providers;
 mod recent;
+mod storms;
 
 pub use controllers::ControllerStatus;
 pub use explain::Explanation;
 pub use handle::{KeyFilter, KeyPage, KeyStatus, ManagerHandle};
 pub use idle::Idle;
 pub use providers::ProviderStatus;
+pub use storms::{Storm, Storms};
 
 use self::core::Core;
 use crate::cluster::{CacheOptions, TransportOptions};

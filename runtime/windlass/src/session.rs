@@ -2,9 +2,11 @@
 
 mod changes;
 mod notices;
+mod own_events;
 mod providers;
 mod reload;
 mod shed;
+mod storms;
 
 use crate::accounts::Accounts;
 use crate::admin;
@@ -166,6 +168,7 @@ impl Prepared {
             .context("watch the configuration")?;
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let shed = tokio::spawn(shed::follow(host.clone()));
+        let storms = tokio::spawn(storms::follow(host.manager.storms(), host.clone()));
         // In-memory clusters are served to the end of the drain.
         let simulated = session.simulated.clone();
         let watched = tokio::spawn(end_when_idle(session, host, stop.clone()));
@@ -176,6 +179,7 @@ impl Prepared {
         reload.await.context("the reload ended early")?;
         let report = watched.await.context("the wait to be idle ended early")?;
         shed.abort();
+        storms.abort();
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
         Ok(report)

@@ -1,4 +1,5 @@
-//! Components built from the sources under `guests/`. Entry points: [`guest`], [`javascript`], [`conformance`], [`pinned`] and [`names`].
+//! Components built from the sources under `guests/`. Entry points: [`guest`], [`javascript`], [`conformance`], [`pinned`], [`names`]
+//! and [`renamed`].
 
 use std::fs::File;
 use std::io::Write;
@@ -32,6 +33,23 @@ pub fn guest(name: &str) -> PathBuf {
         path.display()
     );
     path
+}
+
+/// A component with a text replaced by one of the same length, wherever it stands.
+///
+/// # Panics
+/// When the texts differ in length, or the first is nowhere in the component.
+#[must_use]
+pub fn renamed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len(), "{from:?} and {to:?}");
+    let mut bytes = component.to_vec();
+    for at in 0..=bytes.len().saturating_sub(from.len()) {
+        if bytes[at..].starts_with(from.as_bytes()) {
+            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+    }
+    assert_ne!(bytes, component, "{from:?} is not in it");
+    bytes
 }
 
 /// The component built from `guests/js/<name>`, for instance `javascript("hello")`. On a machine without npm it says that `test`

@@ -46,6 +46,8 @@ mod real;
 mod reloading;
 #[path = "program/reloading_beside.rs"]
 mod reloading_beside;
+#[path = "program/reloading_midway.rs"]
+mod reloading_midway;
 #[path = "program/rights.rs"]
 mod rights;
 #[path = "program/roles.rs"]

@@ -99,8 +99,9 @@ struct SeriesKey {
     text: String,
 }
 
-/// Who records, and about what: nobody uses up what another may record.
-type BudgetKey = (Arc<str>, GroupVersionKind, ObjectKey);
+/// Who records, and about what: nobody uses up what another may record. The program's own reasons are few, and each has a budget:
+/// storms, which guests bring about, leave room for what is refused.
+type BudgetKey = (Arc<str>, GroupVersionKind, ObjectKey, Option<String>);
 
 struct Series {
     name: String,
@@ -151,7 +152,7 @@ impl Writer {
             kind.is_some_and(|kind| client.may(&kind, Verb::Get, &event.key))
         };
         if !(own.is_some() || readable())
-            || !self.afford(budget_key(&caller, &event), Instant::now())
+            || !self.afford(budget_key(&caller, &event, own.is_some()), Instant::now())
         {
             tracing::debug!(tenant = %caller.tenant, cluster = %cluster.name(), reason = event.reason, "event not recorded");
             return false;
@@ -274,9 +275,10 @@ impl Writer {
     }
 }
 
-fn budget_key(caller: &Caller, event: &Event) -> BudgetKey {
+fn budget_key(caller: &Caller, event: &Event, own: bool) -> BudgetKey {
     let manager = caller.field_manager.clone();
-    (manager, event.kind.clone(), event.key.clone())
+    let reason = own.then(|| event.reason.clone());
+    (manager, event.kind.clone(), event.key.clone(), reason)
 }
 
 /// The uid of the object that an event is about, without bringing up a cache for it; empty when it is absent.

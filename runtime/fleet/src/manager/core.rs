@@ -5,6 +5,7 @@ use super::controllers::Registered;
 use super::leadership::Leadership;
 use super::providers::Providers;
 use super::recent::Recent;
+use super::storms::StormTeller;
 use super::{Concurrency, ManagerOptions};
 use crate::cluster::{CacheOptions, Fleet, Transports};
 use crate::controller::{Controller, ControllerOptions};
@@ -60,6 +61,7 @@ pub(crate) struct Core {
     pub(super) cut_off: CancellationToken,
     /// How keys' last runs ended.
     pub(super) recent: Recent,
+    pub(super) storms: StormTeller,
     /// Attempts that run.
     pub(super) attempts: TaskTracker,
     /// Providers, and clusters that are ending.
@@ -113,6 +115,7 @@ impl Core {
             draining: CancellationToken::new(),
             cut_off: CancellationToken::new(),
             recent: Recent::default(),
+            storms: StormTeller::default(),
             attempts: TaskTracker::new(),
             tasks: TaskTracker::new(),
         });

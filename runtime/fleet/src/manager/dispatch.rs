@@ -8,8 +8,7 @@ use crate::cluster::scope::{CallScope, Slot};
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
 use crate::metrics::End;
 use crate::outcome::{Action, Blame, Disposition};
-use crate::queue::{ControllerId, Outcome, Run, Token};
-use crate::request::Request;
+use crate::queue::{Outcome, Run, Token};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -52,25 +51,9 @@ impl Core {
             }
         }
         for (controller, request) in storms {
-            self.tell_storm(controller, &request);
+            self.tell_storm(controller, request);
         }
         (runs, next)
-    }
-
-    /// One line per storm, however long it lasts.
-    fn tell_storm(&self, controller: ControllerId, request: &Request) {
-        let Some(registered) = self.controllers.read().by_id.get(&controller).cloned() else {
-            return;
-        };
-        let controller = registered.controller();
-        tracing::warn!(
-            tenant = %controller.tenant,
-            reconciler = %controller.name,
-            cluster = %request.cluster,
-            namespace = request.key.namespace.as_deref().unwrap_or(""),
-            name = &*request.key.name,
-            "storm: a key asks to run without end and is held back; look for a reconciler that changes what it watches in every run"
-        );
     }
 
     fn start(self: &Arc<Self>, run: Run) {

@@ -1,7 +1,9 @@
 //! Changes and asks a manager while it runs. Entry point: [`ManagerHandle`].
 
 use super::core::Core;
-use super::{Concurrency, ControllerStatus, Explanation, Idle, ManagerError, ProviderStatus};
+use super::{
+    Concurrency, ControllerStatus, Explanation, Idle, ManagerError, ProviderStatus, Storms,
+};
 use crate::cluster::{ClusterStatus, Fleet, SocketUse};
 use crate::controller::Controller;
 use crate::election::ElectionStatus;
@@ -120,6 +122,12 @@ impl ManagerHandle {
     /// Changes how long a drain, and the removal of a controller, waits for what runs before it is cancelled.
     pub fn set_drain_timeout(&self, timeout: Duration) {
         self.core.set_drain_timeout(timeout);
+    }
+
+    /// The keys that begin to be held back from now on because they ask to run without end.
+    #[must_use]
+    pub fn storms(&self) -> Storms {
+        self.core.storms.follow()
     }
 
     /// How many sockets to API servers there are, where [`TransportOptions::max_sockets`](crate::cluster::TransportOptions) sets a cap.

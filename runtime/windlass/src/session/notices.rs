@@ -1,16 +1,14 @@
-//! Events in the local cluster about changes that are refused, and about those that are in effect after that. Entry point: [`Notices::tell`].
+//! Events about changes that are refused, and about those that are in effect after that. Entry point: [`Notices::tell`].
 //!
-//! An Event is about the document, as it would be about the object of a controller, so that `kubectl get events` names the
-//! reconciler. The cluster need not have such an object. It is recorded by every process, whether it leads or not: each reads its
-//! own files, loads by itself, and may be the only one that refuses. `reportingInstance` tells them apart.
+//! They are recorded by every process, whether it leads or not: each reads its own files, loads by itself, and may be the only one
+//! that refuses.
 
-use super::machine;
+use super::own_events::{self, Said};
 use crate::document::Problem;
 use crate::host::Host;
-use crate::kinds::{API_VERSION, Identity, Kind};
+use crate::kinds::{Identity, Kind};
 use std::collections::BTreeMap;
-use windlass_fleet::api::{Event, EventType};
-use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey};
+use windlass_fleet::api::EventType;
 
 /// Documents that are not in effect as they are now while something before them is, and why.
 type Refused = BTreeMap<Identity, String>;
@@ -46,19 +44,8 @@ impl Notices {
         let configuration = host.configuration.load();
         let news = news(&self.told, &refused, |of| configuration.get(of).is_some());
         self.told = refused;
-        let Some(local) = host.manager.fleet().cluster(&ClusterName::local()) else {
-            return;
-        };
-        if news.is_empty() {
-            return;
-        }
-        // With an election, in the name and beside the Lease by which others know this process.
-        let (process, namespace) = match host.manager.election() {
-            Some(election) => (election.identity, election.namespace),
-            None => (machine(), local.config().namespace().to_owned()),
-        };
         for (identity, news) in news {
-            local.record_own_event(event(&identity, &namespace, news), &process);
+            own_events::record(host, &identity, said(news));
         }
     }
 
@@ -92,7 +79,7 @@ fn news(
     refused.chain(in_effect).collect()
 }
 
-fn event(identity: &Identity, namespace: &str, news: News) -> Event {
+fn said(news: News) -> Said {
     let (event_type, reason, note) = match news {
         News::Refused(why) => (
             EventType::Warning,
@@ -105,13 +92,10 @@ fn event(identity: &Identity, namespace: &str, news: News) -> Event {
             "what was refused is in effect, or taken back".to_owned(),
         ),
     };
-    let (group, version) = API_VERSION.split_once('/').unwrap_or(("", API_VERSION));
-    Event {
-        kind: GroupVersionKind::new(group, version, identity.kind.as_str()),
-        key: ObjectKey::namespaced(namespace, &identity.name),
+    Said {
         event_type,
-        reason: reason.to_owned(),
-        action: "Reload".to_owned(),
+        reason,
+        action: "Reload",
         note,
     }
 }

@@ -4,7 +4,7 @@ use crate::project::Project;
 use anyhow::Result;
 use serde_json::Value as Json;
 use std::time::Duration;
-use windlass_harness::guests::guest;
+use windlass_harness::guests::{guest, renamed};
 use windlass_harness::program::Program;
 
 /// Builds wait for each other.
@@ -214,20 +214,6 @@ async fn what_is_no_guest_is_refused_with_the_reason_and_what_to_do() -> Result<
         );
     }
     Ok(())
-}
-
-/// The component with one text in place of another of the same length: names of the contract stand in it as they are.
-fn renamed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
-    assert_eq!(from.len(), to.len());
-    let mut bytes = component.to_vec();
-    let places = 0..=bytes.len() - from.len();
-    for at in places {
-        if bytes[at..].starts_with(from.as_bytes()) {
-            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
-        }
-    }
-    assert_ne!(bytes, component, "{from:?} is not in it");
-    bytes
 }
 
 #[tokio::test]

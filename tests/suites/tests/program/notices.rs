@@ -1,17 +1,19 @@
-//! Changes that are refused, as Events in the local cluster. Those on real servers stand with the lease and the examples.
+//! What the program records itself, as Events in the local cluster: changes that are refused, and keys that ask to run without end.
+//! Those on real servers stand with the lease and the examples.
 
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
 use crate::reloading::{replace, saying};
-use crate::running::{SOON, client_of, fleet, start};
+use crate::running::{Http, SOON, client_of, fleet, named, start};
 use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use windlass_apiserver::{Cluster, Server};
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
-use windlass_harness::program::Program;
+use windlass_harness::program::{Output, Program};
 
 const MANAGER: &str = "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {name: manager}\nspec:\n  \
                        local: {kubeconfig: ./hub.kubeconfig, context: hub}\n";
@@ -54,8 +56,9 @@ struct Scene {
     project: Project,
     program: Program,
     alpha: ConfigMaps,
+    http: Http,
     hub: Cluster,
-    _server: Server,
+    server: Server,
 }
 
 impl Scene {
@@ -69,14 +72,15 @@ impl Scene {
         let hub = server.cluster("hub").context("the hub")?;
         hub.down(down);
         project.write_config(&[MANAGER.to_owned(), hello()])?;
-        let (program, _) = start(&project).await?;
+        let (program, address) = start(&project).await?;
         let alpha = client_of(&project, "alpha").await?;
         let scene = Self {
             project,
             program,
             alpha,
+            http: Http { address },
             hub,
-            _server: server,
+            server,
         };
         scene.serves("a", "from").await?;
         Ok(scene)
@@ -203,5 +207,91 @@ async fn a_local_cluster_that_is_down_delays_no_reload_and_is_told_once_it_is_th
     )
     .await?;
     told(&scene.hub, "Normal", "in effect", "", 1).await?;
+    Ok(())
+}
+
+/// As many objects as a reconciler sets itself off for, which is more than it may record Events of.
+const HOT: usize = 30;
+/// Events of one reason that are recorded of a document at once.
+const AT_ONCE: usize = 25;
+
+#[tokio::test]
+async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() -> Result<()> {
+    let scene = Scene::start(false).await?;
+    // Its watch sees nothing of what the other one does.
+    let rules = r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, patch], namespaces: [hot]}]"#;
+    let stormy = format!(
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: stormy}}\nspec:\n  tenant: team-a\n  \
+         guest: {{path: ./stormy.wasm}}\n  config: {{counts: true}}\n  rules: {rules}\n"
+    );
+    let component = fs::read(guest("test-requeue"))?;
+    scene.project.write("stormy.wasm", &component)?;
+    scene.configure(&format!("{}{stormy}", hello()))?;
+    let alpha = scene.server.cluster("alpha").context("alpha")?;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "hot"}});
+    let created = alpha.create(namespace);
+    created.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    // Few at a time: they have to run often for it to be a storm, also where the machine has other things to do.
+    for at in (0..HOT).step_by(3) {
+        let names: Vec<String> = (at..at + 3).map(|at| format!("m{at}")).collect();
+        for name in &names {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "hot"}});
+            let created = alpha.create(object);
+            created.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        }
+        eventually(SOON, "all of them to be told of", || async {
+            let written = scene.program.written(Output::Stderr);
+            let told = written.matches("storm: a key asks to run without end");
+            Ok(Seen::of(told.count(), |told| *told == at + names.len()))
+        })
+        .await?;
+        for name in &names {
+            let deleted = alpha.delete("v1", "ConfigMap", "hot", name);
+            deleted.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        }
+    }
+    scene.serves("b", "from").await?;
+    let storms = eventually(SOON, "as many as there may be", || async {
+        let all = events(&scene.hub)?.into_iter();
+        let storms = all.filter(|event| event["reason"] == "StormHeldBack");
+        let dropped = scene
+            .http
+            .series("windlass_events_dropped_total{cluster=\"\"}");
+        let seen = (storms.collect::<Vec<_>>(), dropped.await?);
+        let (told, rest) = (AT_ONCE, vec![(String::new(), (HOT - AT_ONCE) as f64)]);
+        Ok(Seen::of(seen, |(storms, dropped)| {
+            storms.len() == told && *dropped == rest
+        }))
+    })
+    .await?
+    .0;
+    let mut keys = BTreeSet::new();
+    for event in &storms {
+        assert_eq!(
+            (&event["type"], &event["action"], &event["count"]),
+            (&json!("Warning"), &json!("Reconcile"), &json!(1))
+        );
+        assert_eq!(
+            event["involvedObject"],
+            json!({"apiVersion": "windlass.dev/v1alpha1", "kind": "Reconciler", "name": "stormy", "namespace": "default", "uid": ""})
+        );
+        let message = event["message"].as_str().unwrap_or_default();
+        let (key, said) = message.split_once(' ').context("a key")?;
+        assert!(
+            said.starts_with("asks to run without end and is held back"),
+            "{message}"
+        );
+        keys.insert(key.to_owned());
+    }
+    let hot = |at| format!("cluster://{}/hot/m{at}", named("alpha").replace('/', "%2F"));
+    assert_eq!(keys.len(), AT_ONCE, "each once: {keys:?}");
+    assert!(keys.is_subset(&(0..HOT).map(hot).collect()), "{keys:?}");
+
+    // There is room for what is refused of the same document.
+    let file = scene.project.path().join("stormy.wasm");
+    replace(&file, &component[..component.len() / 2])?;
+    let why = "stormy.wasm ends in the middle";
+    let event = told(&scene.hub, "Warning", why, "", 1).await?;
+    assert_eq!(event["reason"], "ReloadRefused");
     Ok(())
 }

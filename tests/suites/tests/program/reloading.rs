@@ -10,18 +10,13 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 use windlass_harness::eventually::{Seen, eventually};
-use windlass_harness::guests::guest;
+use windlass_harness::guests::{guest, renamed};
 use windlass_harness::program::Program;
 
 /// The hello guest with another word for `from` in its greetings, which must be as long: another revision.
 pub(crate) fn saying(word: &str) -> Result<Vec<u8>> {
-    let mut component = fs::read(guest("hello"))?;
-    let (from, to) = (b", from ", format!(", {word} "));
-    ensure!(to.len() == from.len(), "{word:?} has another length");
-    let found = component.windows(from.len()).position(|part| part == from);
-    let at = found.context("the guest says `from`")?;
-    component[at..at + to.len()].copy_from_slice(to.as_bytes());
-    Ok(component)
+    let component = fs::read(guest("hello"))?;
+    Ok(renamed(&component, ", from ", &format!(", {word} ")))
 }
 
 /// Puts a component in a file's place at once.
@@ -211,9 +206,17 @@ async fn what_is_refused_is_told_alike_everywhere_until_it_is_gone() -> Result<(
     let scene = Scene::start().await?;
     let served = fs::read(guest("hello"))?;
     let noise: Vec<u8> = (0..20_000_u32).map(|at| ((at * at) >> 7) as u8).collect();
+    let config = "windlass:runtime/config@0.1.0";
+    let unheard_of = renamed(&served, config, "windmill:runtime/config@0.1.0");
+    let lacking = renamed(&served, "record-event", "recall-event");
+    let newer = renamed(&served, "@0.1.0", "@0.2.0");
     let refused = [
         (&served[..served.len() / 2], "ends in the middle"),
         (&noise, "hello.wasm"),
+        // It is a component, and cannot be linked: what it imports, or its contract as a whole, is not there.
+        (&unheard_of, "imports windmill:runtime/config@0.1.0"),
+        (&lacking, "recall-event"),
+        (&newer, "another version of the contract"),
         // It is compiled and linked, and cannot describe itself with this configuration.
         (
             &fs::read(guest("test-describe"))?,
@@ -229,7 +232,7 @@ async fn what_is_refused_is_told_alike_everywhere_until_it_is_gone() -> Result<(
         replace(&scene.file(), &served)?;
         scene.told(true).await?;
     }
-    assert_eq!(scene.reloads("refused").await?, 3);
+    assert_eq!(scene.reloads("refused").await?, refused.len() as u64);
     assert_eq!(scene.reloads("taken").await?, 0);
 
     // One that is not taken, and then another that is.

@@ -4,7 +4,7 @@ use crate::fixture::{Stage, revision, sandbox};
 use crate::graft::{component, section};
 use anyhow::Result;
 use serde_json::json;
-use windlass_harness::guests::{guest, names};
+use windlass_harness::guests::{guest, names, renamed};
 use windlass_sandbox::{LoadError, Source};
 
 async fn load(bytes: Vec<u8>) -> Result<(), LoadError> {
@@ -23,20 +23,6 @@ async fn refusal(bytes: Vec<u8>) -> String {
 
 fn hello() -> Result<Vec<u8>> {
     Ok(std::fs::read(guest("hello"))?)
-}
-
-/// The component with a text replaced by one of the same length, wherever it stands.
-fn renamed(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
-    assert_eq!(from.len(), to.len());
-    let mut found = 0;
-    for at in 0..bytes.len().saturating_sub(from.len()) {
-        if bytes[at..].starts_with(from.as_bytes()) {
-            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
-            found += 1;
-        }
-    }
-    assert!(found > 0, "{from} is in the component");
-    bytes
 }
 
 #[test]
@@ -117,7 +103,7 @@ async fn a_component_of_another_world_is_not_a_guest() {
 
 #[tokio::test]
 async fn a_component_of_a_newer_version_says_which() -> Result<()> {
-    let newer = renamed(hello()?, "@0.1.0", "@0.2.0");
+    let newer = renamed(&hello()?, "@0.1.0", "@0.2.0");
     let error = refusal(newer).await;
     assert!(
         error.contains("another version of the contract")
@@ -130,7 +116,7 @@ async fn a_component_of_a_newer_version_says_which() -> Result<()> {
 #[tokio::test]
 async fn an_import_that_no_guest_is_given_is_named() -> Result<()> {
     let asking = renamed(
-        hello()?,
+        &hello()?,
         "windlass:runtime/config@0.1.0",
         "windmill:runtime/config@0.1.0",
     );
@@ -146,7 +132,7 @@ async fn an_import_that_no_guest_is_given_is_named() -> Result<()> {
 
 #[tokio::test]
 async fn a_function_that_this_host_does_not_have_is_named() -> Result<()> {
-    let asking = renamed(hello()?, "record-event", "recall-event");
+    let asking = renamed(&hello()?, "record-event", "recall-event");
     let error = refusal(asking).await;
     assert!(
         error.contains("calls functions that this host does not have")

@@ -201,6 +201,11 @@ async fn calls_that_log_more_per_second_than_their_reconciler_may_are_cut_and_no
         let greeting = format!("greeting=default/m{at}-greeting");
         assert!(!lines("logs-beside", &greeting).is_empty(), "{greeting}");
     }
-    assert!(hello.guest.status().limit_hits.is_empty());
+    // On a busy machine a call may be interrupted, which is counted as well; its lines are what nobody else may use up.
+    let hits = hello.guest.status().limit_hits;
+    assert!(
+        !hits.keys().any(|limit| limit.starts_with("logBytes")),
+        "{hits:?}"
+    );
     Ok(())
 }

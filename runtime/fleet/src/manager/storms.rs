@@ -1,0 +1,115 @@
+//! Keys that ask to run without end, told of once for each time: a line in the log, and whoever follows them. Entry point: [`Storms`].
+
+use super::core::Core;
+use crate::name::{ControllerName, TenantName};
+use crate::queue::ControllerId;
+use crate::request::Request;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+/// Most that wait for one who follows them; beyond that he misses the oldest.
+const WAITING: usize = 64;
+
+/// A key that has run too often and is held back from now on, until it is calm: its reconciler's own write runs it again, two undo
+/// each other's work, or its object is never left alone. See [`StormLimit`](crate::queue::StormLimit).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Storm {
+    /// Whose controller it is.
+    pub tenant: TenantName,
+    /// Which controller.
+    pub controller: ControllerName,
+    /// The key.
+    pub request: Request,
+}
+
+/// The storms that begin from now on. However long one lasts, it is told of once.
+#[derive(Debug)]
+pub struct Storms(broadcast::Receiver<Storm>);
+
+impl Storms {
+    /// The next one; `None` once the manager is gone. One who asks too seldom misses the oldest: each is in the log and the
+    /// metrics all the same. Nothing is lost by dropping the future.
+    pub async fn next(&mut self) -> Option<Storm> {
+        loop {
+            match self.0.recv().await {
+                Ok(storm) => return Some(storm),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+/// Where storms are told of.
+#[derive(Debug)]
+pub(super) struct StormTeller(broadcast::Sender<Storm>);
+
+impl Default for StormTeller {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(WAITING))
+    }
+}
+
+impl StormTeller {
+    pub(super) fn follow(&self) -> Storms {
+        Storms(self.0.subscribe())
+    }
+}
+
+impl Core {
+    /// Tells of a storm that has begun.
+    pub(super) fn tell_storm(&self, controller: ControllerId, request: Request) {
+        let Some(registered) = self.controllers.read().by_id.get(&controller).cloned() else {
+            return;
+        };
+        let controller = registered.controller();
+        tracing::warn!(
+            tenant = %controller.tenant,
+            reconciler = %controller.name,
+            cluster = %request.cluster,
+            namespace = request.key.namespace.as_deref().unwrap_or(""),
+            name = &*request.key.name,
+            "storm: a key asks to run without end and is held back; look for a reconciler that changes what it watches in every run"
+        );
+        // That nobody follows is no error.
+        let _ = self.storms.0.send(Storm {
+            tenant: controller.tenant.clone(),
+            controller: controller.name.clone(),
+            request,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::ClusterName;
+    use crate::request::ObjectKey;
+
+    fn storm(name: usize) -> Storm {
+        Storm {
+            tenant: TenantName::default(),
+            controller: ControllerName::new("c").unwrap(),
+            request: Request::new(
+                ClusterName::local(),
+                ObjectKey::namespaced("default", &name.to_string()),
+            ),
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_slow_misses_the_oldest_and_who_is_gone_holds_nobody_up() {
+        let teller = StormTeller::default();
+        drop(teller.follow());
+        let mut storms = teller.follow();
+        for name in 0..WAITING + 3 {
+            teller.0.send(storm(name)).unwrap();
+        }
+        for name in 3..WAITING + 3 {
+            assert_eq!(storms.next().await, Some(storm(name)));
+        }
+        drop(teller);
+        assert_eq!(storms.next().await, None);
+    }
+}
