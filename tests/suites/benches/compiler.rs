@@ -22,13 +22,13 @@ pub(crate) fn compile_if_asked() -> bool {
     true
 }
 
-/// An engine that keeps what it compiled in a folder.
-pub(crate) fn engine(cache: &Path) -> Result<Sandbox> {
+/// An engine that keeps what it compiled in a folder, if there is one.
+pub(crate) fn engine(cache: Option<&Path>) -> Result<Sandbox> {
     let program = std::env::current_exe()?;
     let compiler = CompilerProcess::new(program, vec![COMPILE.into()]);
     Ok(Sandbox::new(Options {
         compiler: Compiler::Process(compiler),
-        cache: Some(CacheOptions::new(cache)),
+        cache: cache.map(CacheOptions::new),
         ..Options::default()
     })?)
 }

@@ -96,7 +96,7 @@ async fn measure(language: &str) -> Result<()> {
 
     let cache = tempfile::tempdir()?;
     let load = async || {
-        let sandbox = compiler::engine(&cache.path().join("cache"))?;
+        let sandbox = compiler::engine(Some(&cache.path().join("cache")))?;
         let began = Instant::now();
         let revision = sandbox.load(component.as_path()).await?;
         anyhow::Ok((millis(began), sandbox, revision))

@@ -1,4 +1,4 @@
-//! Guests of several tenants: the way through the sandbox's border, misbehaving neighbours, memory, reload under load, compilation.
+//! Guests of several tenants: the way through the sandbox's border, misbehaving neighbours, what they cost the host, memory, reload under load, compilation.
 //! Entry point: `main`.
 //!
 //! ```text
@@ -33,19 +33,22 @@ mod tenants {
     pub(crate) mod boundary;
     pub(crate) mod compiling;
     pub(crate) mod harm;
+    pub(crate) mod host;
     pub(crate) mod memory;
     pub(crate) mod reload;
     pub(crate) mod stage;
+    pub(crate) mod worst;
 }
 
 use anyhow::{Result, bail};
 use fleet::served;
-use tenants::{boundary, compiling, harm, memory, reload};
+use tenants::{boundary, compiling, harm, host, memory, reload};
 use workload::Workload;
 
-const WORKLOADS: [Workload; 5] = [
+const WORKLOADS: [Workload; 6] = [
     boundary::WORKLOAD,
     harm::WORKLOAD,
+    host::WORKLOAD,
     memory::WORKLOAD,
     reload::WORKLOAD,
     compiling::WORKLOAD,
@@ -67,6 +70,7 @@ async fn measure(run: &[String]) -> Result<()> {
     match run.as_slice() {
         ["boundary"] => boundary::measure().await,
         ["harm", guest] => harm::measure(guest).await,
+        ["host"] => host::measure().await,
         ["memory"] => memory::measure().await,
         ["reload"] => reload::measure().await,
         ["compiling", guest] => compiling::measure(guest).await,

@@ -26,7 +26,7 @@ pub(crate) async fn measure(guest: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut times = Vec::new();
     for _ in 0..2 {
-        let sandbox = engine(&folder.path().join("cache"))?;
+        let sandbox = engine(Some(&folder.path().join("cache")))?;
         let began = Instant::now();
         sandbox.load(path.as_path()).await?;
         times.push(format!("{:.1}", began.elapsed().as_secs_f64() * 1e3));

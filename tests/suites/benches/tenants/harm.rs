@@ -1,10 +1,10 @@
 //! A guest that works steadily beside one of another tenant that does its worst. Entry point: [`measure`].
 
-use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, component, rust};
+use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, rust};
+use super::worst::{Disturbance, Worst, spoilt};
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
 use crate::fleet::table::verdict;
-use crate::graft::{filling_memory, growing_table, sparse, texts, unwinding};
 use crate::latency::spread;
 use crate::rig::Manager;
 use crate::until::until;
@@ -13,9 +13,8 @@ use anyhow::{Context as _, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use windlass_fleet::grant::Rule;
-use windlass_fleet::{Grant, TenantName};
-use windlass_sandbox::{Limits, Revision};
+use windlass_fleet::TenantName;
+use windlass_sandbox::Revision;
 
 const HOT: usize = 100;
 const QUIET: usize = 200;
@@ -66,7 +65,9 @@ pub(crate) const WORKLOAD: Workload = Workload {
         &["panic"],
         &["log"],
         &["requeue"],
+        &["writes"],
         &["denied"],
+        &["foreign"],
         &["reads"],
         &["batches"],
         &["lists"],
@@ -75,133 +76,13 @@ pub(crate) const WORKLOAD: Workload = Workload {
         &["forge"],
         &["leak"],
         &["huge"],
+        &["page"],
         &["js-loop"],
         &["js-memory"],
         &["bad-component"],
         &["replaced"],
     ],
 };
-
-/// A neighbour that does its worst.
-struct Worst {
-    guest: &'static str,
-    config: &'static str,
-    /// What its calls end in: a failure's reason, or `done`; or that they were `denied` something.
-    ends: &'static str,
-    grant: Grant,
-    timeout: Duration,
-    disturbance: Disturbance,
-}
-
-/// What is done to the neighbour besides.
-#[derive(Clone, Copy)]
-enum Disturbance {
-    Nothing,
-    /// Components that do not load are loaded for it.
-    BadComponents,
-    /// It is replaced while its calls run.
-    Replaced,
-}
-
-/// What a guest needs to be loaded that watches ConfigMaps.
-fn watching_only() -> Rule {
-    let all = |values: &[&str]| values.iter().map(|value| (*value).into()).collect();
-    Rule {
-        api_groups: all(&[""]),
-        resources: all(&["configmaps"]),
-        verbs: all(&["list", "watch"]),
-        namespaces: all(&["*"]),
-        ..Rule::default()
-    }
-}
-
-/// Steps that are denied, of each kind.
-const FORBIDDEN: &str = r#"{"steps": [
-    {"do": "get", "kind": ["v1", "Secret"], "key": ["kube-system", "a"]},
-    {"do": "list", "kind": ["v1", "Secret"]},
-    {"do": "delete", "kind": ["v1", "ConfigMap"], "key": ["default", "a"]},
-    {"do": "create", "kind": ["rbac.authorization.k8s.io/v1", "ClusterRole"],
-     "object": {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a"}}}
-]}"#;
-
-/// The largest page that there is, of objects in the thousands.
-const LISTS: &str = r#"{"steps": [
-    {"do": "list", "kind": ["v1", "ConfigMap"], "options": {"limit": 5000}, "show": []}
-]}"#;
-/// Looks at all of many objects, and finds none.
-const SEARCH: &str = r#"{"steps": [
-    {"do": "list", "kind": ["v1", "ConfigMap"], "options": {"labels": "set=none"}}
-]}"#;
-/// Objects that these two are about.
-const MANY: usize = 50_000;
-
-impl Worst {
-    fn of(name: &str) -> Result<Self> {
-        let (guest, config, ends) = match name {
-            "loop" | "replaced" => ("test-loop", "{}", "timeout"),
-            "memory" => ("test-memory", "{}", "memory"),
-            "table" => ("test-loop", "{}", "memory"),
-            "fill" | "unwinding" => ("test-loop", "{}", "timeout"),
-            "sparse" | "texts" => ("test-requeue", r#"{"after": 0}"#, "done"),
-            "recursion" => ("test-recursion", "{}", "stack"),
-            "panic" => ("test-panic", "{}", "trap"),
-            "log" => ("test-log", r#"{"lines": 100000, "length": 100}"#, "done"),
-            "requeue" => ("test-requeue", r#"{"after": 0}"#, "done"),
-            "denied" => ("test-calls", FORBIDDEN, "denied"),
-            "reads" => ("test-storm", r#"{"live": false}"#, "error"),
-            "batches" => ("test-storm", r#"{"live": false, "batch": 1000}"#, "error"),
-            "lists" => ("test-calls", LISTS, "timeout"),
-            "search" => ("test-calls", SEARCH, "error"),
-            "requests" => ("test-storm", r#"{"live": true}"#, "timeout"),
-            "forge" => ("test-forge", "{}", "trap"),
-            "leak" => ("test-leak", "{}", "handle"),
-            "huge" => (
-                "test-huge",
-                r#"{"what": "object", "size": 6000000}"#,
-                "host-call",
-            ),
-            "js-loop" => ("js/test-runaway", r#"{"way": "loop"}"#, "timeout"),
-            "js-memory" => ("js/test-runaway", r#"{"way": "allocate"}"#, "memory"),
-            "bad-component" => ("test-panic", "{}", "trap"),
-            other => anyhow::bail!("nothing to measure in {other:?}"),
-        };
-        Ok(Self {
-            guest,
-            config,
-            ends,
-            grant: match name {
-                "denied" => Grant::new([watching_only()]),
-                _ => Grant::all(),
-            },
-            timeout: match name {
-                // With so many at once, it takes a while until each has as much as it may.
-                "js-memory" => Duration::from_secs(20),
-                _ => Duration::from_secs(1),
-            },
-            disturbance: match name {
-                "bad-component" => Disturbance::BadComponents,
-                "replaced" => Disturbance::Replaced,
-                _ => Disturbance::Nothing,
-            },
-        })
-    }
-
-    async fn load(&self, stage: &Stage, name: &str) -> Result<Option<Revision>> {
-        let Some(file) = component(self.guest)? else {
-            return Ok(None);
-        };
-        let graft: fn(&[u8]) -> Result<Vec<u8>> = match name {
-            "table" => growing_table,
-            "sparse" => sparse,
-            "texts" => texts,
-            "unwinding" => unwinding,
-            "fill" => filling_memory,
-            _ => return Ok(Some(stage.load(file).await?)),
-        };
-        let revision = stage.made(name, graft(&std::fs::read(file)?)?).await?;
-        Ok(Some(revision))
-    }
-}
 
 pub(crate) async fn measure(name: &str) -> Result<()> {
     let worst = Worst::of(name)?;
@@ -210,16 +91,12 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
         return tell(vec![name.to_owned(), NO_NPM.to_owned()]);
     };
     let disturbing = Disturbing::prepare(worst.disturbance, &stage).await?;
-    let many = match name {
-        "lists" | "search" => MANY,
-        _ => 0,
-    };
     let layout = Layout {
-        clusters: 1,
+        clusters: worst.clusters,
         sets: vec![
             ("hot".into(), HOT),
             ("quiet".into(), QUIET),
-            ("many".into(), many),
+            ("many".into(), worst.many),
         ],
         filler: 500,
         tls: false,
@@ -230,10 +107,7 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
     let setup = Setup {
         tenant: "noisy",
         config: worst.config,
-        limits: Limits {
-            timeout: worst.timeout,
-            ..Limits::default()
-        },
+        limits: worst.limits.clone(),
         ..Setup::default()
     };
     let harmful = stage.granted(worst.grant.clone(), revision, setup).await?;
@@ -253,6 +127,7 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
         manager,
         steady,
         harmful,
+        first: worst.first.max(CONCURRENCY),
         disturbing,
     };
     let (mut alone, mut beside) = (Phases::default(), Phases::default());
@@ -273,6 +148,8 @@ struct Scene {
     manager: Manager,
     steady: Arc<Watched>,
     harmful: Arc<Loose>,
+    /// Calls of the neighbour after which it is at it.
+    first: usize,
     disturbing: Disturbing,
 }
 
@@ -327,7 +204,7 @@ impl Scene {
         };
         self.server.order(&wake).await?;
         until("the neighbour to be at it", || {
-            self.harmful.calls() >= before + CONCURRENCY
+            self.harmful.calls() >= before + self.first
         })
         .await?;
         let disturbing = self.disturbing.clone();
@@ -405,7 +282,7 @@ impl Scene {
 #[derive(Clone)]
 enum Disturbing {
     Nothing,
-    /// A component of which parts are loaded.
+    /// A component of which parts are loaded, or which does not match the host.
     BadComponents(Vec<u8>),
     /// What it is replaced by.
     Replaced([Revision; 2]),
@@ -434,9 +311,8 @@ impl Disturbing {
             match &self {
                 Self::Nothing => std::future::pending().await,
                 Self::BadComponents(good) => {
-                    let kept = good.len() / 2 + round;
-                    let refused = stage.made("cut", good[..kept].to_vec()).await;
-                    anyhow::ensure!(refused.is_err(), "half a component loads");
+                    let refused = stage.made("bad", spoilt(good, round)).await;
+                    anyhow::ensure!(refused.is_err(), "a bad component loads");
                 }
                 Self::Replaced(revisions) => {
                     let revision = revisions[round % revisions.len()].clone();

@@ -1,5 +1,6 @@
 //! Guests, and reconcilers that watch over them. Entry points: [`Stage::new`] and [`Watched`].
 
+use crate::compiler::engine;
 use crate::fleet::simulated::now;
 use crate::fleet::subject::{Sent, read};
 use crate::latency::Latency;
@@ -18,14 +19,14 @@ use windlass_fleet::{
     Action, Context, ControllerName, Failure, Grant, Manager, Reconciler, TenantName,
 };
 use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Options, Revision, Sandbox, Source,
-    Tenant, TenantLimits,
+    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Revision, Sandbox, Source, Tenant,
+    TenantLimits,
 };
 
 /// Told beside what is not measured.
 pub(crate) const NO_NPM: &str = "not run: it needs npm";
 
-/// An engine, and the threads that its guests run on.
+/// An engine that compiles as the program's does, and the threads that its guests run on.
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) sandbox: Sandbox,
@@ -35,7 +36,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            sandbox: Sandbox::new(Options::default())?,
+            sandbox: engine(None)?,
             runtime: Arc::new(GuestRuntime::new(None)?),
         })
     }
