@@ -17,7 +17,7 @@ use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::{Action, Context, Failure, Grant, Reconciler};
 use windlass_sandbox::{Isolation, Reuse};
 
-const BATCHES: usize = 25;
+const BATCHES: usize = 100;
 const PER_BATCH: usize = 200;
 const OBJECTS: usize = 50;
 /// What a fresh guest in Rust with one cached get may take beyond native code, in µs.
@@ -25,7 +25,7 @@ const BAR: f64 = 20.0;
 
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "boundary",
-    title: "a reconcile that reads objects of about 1 KB from the cache and is done; best of 25 batches, µs",
+    title: "a reconcile that reads objects of about 1 KB from the cache and is done; best of 100 batches, µs",
     heads: &[
         "what                 ",
         "guest   ",
