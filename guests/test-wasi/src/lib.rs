@@ -109,7 +109,7 @@ enum Way {
     Look,
     /// Waits for an hour.
     Sleep,
-    /// Waits for two seconds, and logs that it is rested.
+    /// Waits for five seconds, and logs that it is rested.
     Nap,
     /// Asks for 100 MB of random at once.
     Gamble,
@@ -139,7 +139,7 @@ impl Reconciler for Wasi {
                 Ok(Action::Done)
             }
             Way::Nap => {
-                monotonic_clock::subscribe_duration(2_000_000_000).block();
+                monotonic_clock::subscribe_duration(5_000_000_000).block();
                 info!("rested");
                 Ok(Action::Done)
             }

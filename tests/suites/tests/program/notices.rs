@@ -215,6 +215,16 @@ const HOT: usize = 30;
 /// Events of one reason that are recorded of a document at once.
 const AT_ONCE: usize = 25;
 
+/// Names of the objects that the log tells of storms of.
+fn hot_keys(written: &str) -> BTreeSet<String> {
+    let lines = written
+        .lines()
+        .filter(|line| line.contains("storm: a key asks to run without end"));
+    let read = lines.filter_map(|line| serde_json::from_str::<Json>(line).ok());
+    read.filter_map(|line| Some(line["name"].as_str()?.to_owned()))
+        .collect()
+}
+
 #[tokio::test]
 async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() -> Result<()> {
     let scene = Scene::start(false).await?;
@@ -240,9 +250,8 @@ async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() 
             created.map_err(|error| anyhow::anyhow!("{error:?}"))?;
         }
         eventually(SOON, "all of them to be told of", || async {
-            let written = scene.program.written(Output::Stderr);
-            let told = written.matches("storm: a key asks to run without end");
-            Ok(Seen::of(told.count(), |told| *told == at + names.len()))
+            let told = hot_keys(&scene.program.written(Output::Stderr));
+            Ok(Seen::of(told, |told| told.len() == at + names.len()))
         })
         .await?;
         for name in &names {
@@ -258,9 +267,10 @@ async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() 
             .http
             .series("windlass_events_dropped_total{cluster=\"\"}");
         let seen = (storms.collect::<Vec<_>>(), dropped.await?);
-        let (told, rest) = (AT_ONCE, vec![(String::new(), (HOT - AT_ONCE) as f64)]);
+        // Beyond that where the machine stood still for so long that a key was calm in between.
         Ok(Seen::of(seen, |(storms, dropped)| {
-            storms.len() == told && *dropped == rest
+            let dropped: f64 = dropped.iter().map(|(_, count)| count).sum();
+            storms.len() == AT_ONCE && dropped >= (HOT - AT_ONCE) as f64
         }))
     })
     .await?
@@ -268,8 +278,8 @@ async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() 
     let mut keys = BTreeSet::new();
     for event in &storms {
         assert_eq!(
-            (&event["type"], &event["action"], &event["count"]),
-            (&json!("Warning"), &json!("Reconcile"), &json!(1))
+            (&event["type"], &event["action"]),
+            (&json!("Warning"), &json!("Reconcile"))
         );
         assert_eq!(
             event["involvedObject"],

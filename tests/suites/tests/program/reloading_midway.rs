@@ -13,7 +13,7 @@ use windlass_harness::guests::{guest, renamed};
 use windlass_harness::program::{Output, Program};
 
 const KEYS: usize = 8;
-/// What the guest logs at the end of a run, which takes two seconds; and what the other revision of it does.
+/// What the guest logs at the end of a run, which takes five seconds; and what the other revision of it does.
 const OLD: &str = "rested";
 const NEW: &str = "RESTED";
 
@@ -32,7 +32,9 @@ impl Scene {
         project.write("naps.wasm", component)?;
         let document = reconciler("naps", "naps.wasm".as_ref());
         let document = document.replace("{greeting: hello}", "{way: nap}");
-        project.write_config(&[format!("{document}  limits: {{concurrency: {KEYS}}}\n")])?;
+        project.write_config(&[format!(
+            "{document}  limits: {{concurrency: {KEYS}, timeout: 60s}}\n"
+        )])?;
         let server = fleet(&project, &["alpha"]).await?;
         let alpha = server.cluster("alpha").context("alpha")?;
         for at in 0..KEYS {
@@ -135,7 +137,7 @@ fn name(at: usize) -> String {
 async fn what_runs_ends_on_the_old_revision_and_each_key_runs_once_on_the_new_one() -> Result<()> {
     let old = fs::read(guest("test-wasi"))?;
     let new = renamed(&old, OLD, NEW);
-    // Both are compiled by then, so that a reload takes far less than a run.
+    // Both are compiled by then, so that a reload takes far less than a run, on a busy machine too.
     let scene = Scene::start(&new).await?;
     scene.rests(KEYS).await?;
     scene.replace(&old).await?;
