@@ -30,17 +30,18 @@ impl Reconciler for Requeue {
 
     fn reconcile(request: &Request, cluster: &Cluster) -> Result<Action> {
         let config = config::<Config>()?;
-        if config.counts {
-            count(request, cluster)?;
+        if config.counts && !count(request, cluster)? {
+            return Ok(Action::Done);
         }
         Ok(config.after.map_or(Action::Done, Action::RequeueAfterMs))
     }
 }
 
-fn count(request: &Request, cluster: &Cluster) -> Result<()> {
+/// Whether the object is there.
+fn count(request: &Request, cluster: &Cluster) -> Result<bool> {
     let kind = GroupVersionKind::new("v1", "ConfigMap");
     let Some(object) = cluster.of(kind.clone()).get(&request.key)? else {
-        return Ok(());
+        return Ok(false);
     };
     let before = object.annotation(RUNS).and_then(|runs| runs.parse().ok());
     let runs = before.unwrap_or(0_u32) + 1;
@@ -48,5 +49,5 @@ fn count(request: &Request, cluster: &Cluster) -> Result<()> {
     let options = WriteOptions::default();
     let raw = cluster.raw();
     raw.patch(&kind, &request.key, PatchType::Merge, &patch, &options)?;
-    Ok(())
+    Ok(true)
 }

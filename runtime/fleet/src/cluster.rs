@@ -27,6 +27,7 @@ mod watch;
 
 pub use client::Client;
 pub use config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
+pub use events::EventRoom;
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;
@@ -241,9 +242,9 @@ impl Cluster {
     /// Records an event of the program itself in the background, reported by `process`, which tells it from others that run the same.
     /// It may be about something that this server does not have, such as a document: nothing is looked up. Never fails: what is
     /// refused or too much is counted and logged, as with [`Client::record_event`].
-    pub fn record_own_event(self: &Arc<Self>, event: Event, process: &str) {
+    pub fn record_own_event(self: &Arc<Self>, event: Event, process: &str, room: EventRoom) {
         let client = self.client(Grant::all());
-        self.recorder.record(&client, event, Some(process));
+        self.recorder.record(&client, event, Some(process), room);
     }
 
     /// State, reason, since, and what its caches hold.

@@ -53,7 +53,7 @@ use key::{Entry, Keys, State};
 use registry::Classes;
 use run::{Running, Runs};
 use std::time::{Duration, Instant};
-use storm::Storms;
+use storm::RunCounts;
 use timer::Timers;
 use wait::counts;
 
@@ -77,7 +77,7 @@ pub struct Queue {
     failures: AHashMap<u32, LastFailure>,
     /// Controllers that have refused a request and have room again.
     drained: Vec<ControllerId>,
-    storms: Storms,
+    storms: RunCounts,
     /// Keys of which a storm began and has not been told yet.
     stormy: Vec<(ControllerId, Request)>,
     tally: Tally,
@@ -114,7 +114,7 @@ impl Queue {
             runs: Runs::default(),
             failures: AHashMap::default(),
             drained: Vec::new(),
-            storms: Storms::new(limits.storm),
+            storms: RunCounts::new(limits.storm),
             stormy: Vec::new(),
             tally: Tally::default(),
             hasher: RandomState::new(),

@@ -48,7 +48,7 @@ pub fn renamed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
             bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
         }
     }
-    assert_ne!(bytes, component, "{from:?} is not in it");
+    assert!(bytes != component, "{from:?} is not in it");
     bytes
 }
 

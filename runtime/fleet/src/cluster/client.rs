@@ -10,6 +10,7 @@ mod target;
 mod write;
 
 use super::Cluster;
+use super::events::EventRoom;
 use super::fence::Fence;
 use super::scope::{CallScope, Caller};
 use super::warden::{Admission, Warden};
@@ -246,7 +247,9 @@ impl Client {
     /// Records an event in the background. Never fails: it is allowed about objects that the caller may get, and what is
     /// refused or too much is counted and logged.
     pub fn record_event(&self, event: Event) {
-        self.cluster.events().record(self, event, None);
+        self.cluster
+            .events()
+            .record(self, event, None, EventRoom::Shared);
     }
 
     /// Runs operations at once, a bounded number at a time. Answers stand in the order of the operations.

@@ -29,10 +29,21 @@ const REFILL: Duration = Duration::from_secs(300);
 const MAX_SERIES: usize = 4096;
 /// Most events that wait to be written per cluster.
 const MAX_WAITING: usize = 1024;
+/// Room among these that stays free for events in [`EventRoom::Reserved`].
+const RESERVED: usize = 128;
 /// Bytes of an object's name that the names of its events take over: 253 are allowed in all.
 const MAX_NAME: usize = 200;
 const MAX_REASON: usize = 128;
 const MAX_NOTE: usize = 1024;
+
+/// What room an event of the program has where many wait to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventRoom {
+    /// The same as the events of controllers, which may fill it: for what their reconcilers bring about.
+    Shared,
+    /// Some more, which those cannot fill: for what has to be told whatever they do.
+    Reserved,
+}
 
 /// Records the events of one cluster.
 pub(crate) struct Recorder {
@@ -64,7 +75,13 @@ impl Recorder {
 
     /// Queues an event; one too many is dropped and counted. With `own`, the name of this process, it is reported by that, and is
     /// about something that the server need not have: nothing is looked up.
-    pub(crate) fn record(&self, client: &Client, mut event: Event, own: Option<&str>) {
+    pub(crate) fn record(
+        &self,
+        client: &Client,
+        mut event: Event,
+        own: Option<&str>,
+        room: EventRoom,
+    ) {
         // Cut before it waits: what waits is bounded in number and so must be each.
         for (text, limit) in [
             (&mut event.reason, MAX_REASON),
@@ -80,7 +97,11 @@ impl Recorder {
             event,
             own: own.map(|process| cut(process, MAX_REASON).into()),
         };
-        if self.queue.try_send(waiting).is_err() {
+        let kept_free = match room {
+            EventRoom::Shared => RESERVED,
+            EventRoom::Reserved => 0,
+        };
+        if self.queue.capacity() <= kept_free || self.queue.try_send(waiting).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

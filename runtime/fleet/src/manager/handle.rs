@@ -127,7 +127,7 @@ impl ManagerHandle {
     /// The keys that begin to be held back from now on because they ask to run without end.
     #[must_use]
     pub fn storms(&self) -> Storms {
-        self.core.storms.follow()
+        self.core.storms.follow(self.core.draining.clone())
     }
 
     /// How many sockets to API servers there are, where [`TransportOptions::max_sockets`](crate::cluster::TransportOptions) sets a cap.

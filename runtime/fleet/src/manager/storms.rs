@@ -6,9 +6,10 @@ use crate::queue::ControllerId;
 use crate::request::Request;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 
 /// Most that wait for one who follows them; beyond that he misses the oldest.
-const WAITING: usize = 64;
+const WAITING: usize = 512;
 
 /// A key that has run too often and is held back from now on, until it is calm: its reconciler's own write runs it again, two undo
 /// each other's work, or its object is never left alone. See [`StormLimit`](crate::queue::StormLimit).
@@ -25,17 +26,21 @@ pub struct Storm {
 
 /// The storms that begin from now on. However long one lasts, it is told of once.
 #[derive(Debug)]
-pub struct Storms(broadcast::Receiver<Storm>);
+pub struct Storms {
+    begun: broadcast::Receiver<Storm>,
+    /// Ends when the manager drains.
+    draining: CancellationToken,
+}
 
 impl Storms {
-    /// The next one; `None` once the manager is gone. One who asks too seldom misses the oldest: each is in the log and the
+    /// The next one; `None` once the manager drains, even if there is one. One who asks too seldom misses the oldest: each is in the log and the
     /// metrics all the same. Nothing is lost by dropping the future.
     pub async fn next(&mut self) -> Option<Storm> {
         loop {
-            match self.0.recv().await {
-                Ok(storm) => return Some(storm),
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return None,
+            match self.draining.run_until_cancelled(self.begun.recv()).await {
+                Some(Ok(storm)) => return Some(storm),
+                Some(Err(RecvError::Lagged(_))) => {}
+                Some(Err(RecvError::Closed)) | None => return None,
             }
         }
     }
@@ -52,8 +57,9 @@ impl Default for StormTeller {
 }
 
 impl StormTeller {
-    pub(super) fn follow(&self) -> Storms {
-        Storms(self.0.subscribe())
+    pub(super) fn follow(&self, draining: CancellationToken) -> Storms {
+        let begun = self.0.subscribe();
+        Storms { begun, draining }
     }
 }
 
@@ -101,15 +107,16 @@ mod tests {
     #[tokio::test]
     async fn who_is_slow_misses_the_oldest_and_who_is_gone_holds_nobody_up() {
         let teller = StormTeller::default();
-        drop(teller.follow());
-        let mut storms = teller.follow();
+        let draining = CancellationToken::new();
+        drop(teller.follow(draining.clone()));
+        let mut storms = teller.follow(draining.clone());
         for name in 0..WAITING + 3 {
             teller.0.send(storm(name)).unwrap();
         }
         for name in 3..WAITING + 3 {
             assert_eq!(storms.next().await, Some(storm(name)));
         }
-        drop(teller);
+        draining.cancel();
         assert_eq!(storms.next().await, None);
     }
 }

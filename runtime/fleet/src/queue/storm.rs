@@ -1,4 +1,4 @@
-//! How often one key may run: at a rate, which a burst may exceed. Entry point: [`Storms`].
+//! How often one key may run: at a rate, which a burst may exceed. Entry point: [`RunCounts`].
 //!
 //! Nothing is kept of a key that is not in the queue, and a key leaves it between two runs. So runs are counted by the keys' hashes
 //! in a table of fixed size, of which every run touches one cache line. What is counted there fades at the rate that is allowed;
@@ -34,7 +34,7 @@ struct Set([Slot; 4]);
 
 /// The keys that have run lately.
 #[derive(Debug)]
-pub(super) struct Storms {
+pub(super) struct RunCounts {
     sets: Box<[Set]>,
     /// How long a run counts, in nanoseconds.
     interval: u64,
@@ -44,7 +44,7 @@ pub(super) struct Storms {
     held_until: u64,
 }
 
-impl Storms {
+impl RunCounts {
     pub(super) fn new(limit: StormLimit) -> Self {
         let mut storms = Self {
             sets: vec![Set::default(); SETS].into(),
@@ -117,8 +117,8 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    fn storms() -> Storms {
-        Storms::new(StormLimit {
+    fn storms() -> RunCounts {
+        RunCounts::new(StormLimit {
             per_second: 100,
             burst: 10,
         })

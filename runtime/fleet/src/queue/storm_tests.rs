@@ -3,6 +3,7 @@
 use super::tests::{Bench, request};
 use super::*;
 use crate::outcome::Failure;
+use std::collections::BTreeSet;
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -61,6 +62,27 @@ fn a_key_that_asks_to_run_at_once_for_ever_slows_down_and_is_told_of() {
     let told = bench.queue.storm();
     assert_eq!(told, Some((bench.controller, request("alpha", "hot"))));
     assert_eq!(bench.queue.storm(), None, "once, however long it lasts");
+}
+
+#[test]
+fn each_of_more_storms_than_wait_to_be_told_of_is_told_of() {
+    let mut bench = Bench::new(Limits::default(), 1);
+    let keys: Vec<String> = (0..wait::MOST_TOLD + 3)
+        .map(|at| format!("hot-{at}"))
+        .collect();
+    for key in &keys {
+        let _ = bench.add(key);
+    }
+    let at_once = |_: &mut Bench| Outcome::RequeueAfter(Duration::ZERO);
+    run_for(&mut bench, Duration::from_secs(30), at_once);
+    let mut told = BTreeSet::new();
+    for wanted in [wait::MOST_TOLD, keys.len()] {
+        while let Some((_, request)) = bench.queue.storm() {
+            assert!(told.insert(request.key.name.to_string()), "once each");
+        }
+        assert_eq!(told.len(), wanted);
+        run_for(&mut bench, Duration::from_secs(30), at_once);
+    }
 }
 
 #[test]

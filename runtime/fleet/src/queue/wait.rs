@@ -9,8 +9,8 @@ use super::{ControllerId, Queue};
 /// Most alarms that one call turns into ready keys, so that a flood of them does not hold up whoever waits for the queue.
 const PROMOTIONS: usize = 1024;
 
-/// Most storms that wait to be told of; further ones are only counted.
-const MOST_TOLD: usize = 64;
+/// Most storms that wait to be told of; a further one waits until its key is put off again.
+pub(super) const MOST_TOLD: usize = 64;
 
 impl Queue {
     /// Adds a request to the key that it is equal to.
@@ -87,8 +87,9 @@ impl Queue {
         let Entry { lane, hash, .. } = *self.keys.entry(key);
         let controller = self.classes.lanes[lane as usize].controller;
         self.classes.controllers[controller as usize].totals.storms += 1;
-        if self.storms.tell(hash)
-            && self.stormy.len() < MOST_TOLD
+        // One that there is no room for now is told of when it is put off again.
+        if self.stormy.len() < MOST_TOLD
+            && self.storms.tell(hash)
             && let Some(request) = self.request(key)
         {
             self.stormy.push((self.id(controller), request));

@@ -7,18 +7,20 @@ use super::machine;
 use crate::host::Host;
 use crate::kinds::{API_VERSION, Identity};
 use windlass_fleet::api::{Event, EventType};
+use windlass_fleet::cluster::EventRoom;
 use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey};
 
-/// What an Event says. Reasons are few: of each, a document has a number of Events of its own.
+/// What an Event says. There are few reasons: each has a budget of its own for each document.
 pub(super) struct Said {
     pub(super) event_type: EventType,
     pub(super) reason: &'static str,
     pub(super) action: &'static str,
     pub(super) note: String,
+    pub(super) room: EventRoom,
 }
 
-/// Records an Event about a document where there is a local cluster. Never waits: what that does not take is in the log and the
-/// metrics all the same.
+/// Records an Event about a document where there is a local cluster. Never waits: an Event that there is no room for is counted as
+/// dropped, and what it would have said is in the log.
 pub(super) fn record(host: &Host, about: &Identity, said: Said) {
     let Some(local) = host.manager.fleet().cluster(&ClusterName::local()) else {
         return;
@@ -28,7 +30,8 @@ pub(super) fn record(host: &Host, about: &Identity, said: Said) {
         Some(election) => (election.identity, election.namespace),
         None => (machine(), local.config().namespace().to_owned()),
     };
-    local.record_own_event(event(about, &namespace, said), &process);
+    let room = said.room;
+    local.record_own_event(event(about, &namespace, said), &process, room);
 }
 
 fn event(about: &Identity, namespace: &str, said: Said) -> Event {

@@ -9,9 +9,10 @@ use crate::kinds::{Identity, Kind};
 use std::sync::Arc;
 use windlass_fleet::Request;
 use windlass_fleet::api::EventType;
+use windlass_fleet::cluster::EventRoom;
 use windlass_fleet::manager::Storms;
 
-/// Records one for each storm, as long as the manager runs.
+/// Records one for each storm, until the manager drains.
 pub(super) async fn follow(mut storms: Storms, host: Arc<Host>) {
     while let Some(storm) = storms.next().await {
         let about = Identity {
@@ -23,6 +24,7 @@ pub(super) async fn follow(mut storms: Storms, host: Arc<Host>) {
             reason: "StormHeldBack",
             action: "Reconcile",
             note: note(&storm.request),
+            room: EventRoom::Shared,
         };
         own_events::record(&host, &about, said);
     }

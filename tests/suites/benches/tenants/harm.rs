@@ -31,7 +31,7 @@ const ROUNDS: usize = 5;
 const BAR: f64 = 2.0;
 /// Part of the neighbour's calls that have to end as they should, for the row to be about what it says.
 const MOST: f64 = 0.95;
-/// Between two revisions that the neighbour is given.
+/// Between two revisions that the neighbour is given, or two components that do not load.
 const EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) const WORKLOAD: Workload = Workload {
@@ -131,9 +131,9 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
         disturbing,
     };
     let (mut alone, mut beside) = (Phases::default(), Phases::default());
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         alone.add(scene.steady_alone().await?);
-        beside.add(scene.steady_beside().await?);
+        beside.add(scene.steady_beside(round).await?);
     }
     tell(scene.row(name, &worst, &alone, &beside))?;
     // The neighbour never ends: the manager ends with the process.
@@ -194,7 +194,7 @@ impl Scene {
         self.phase().await
     }
 
-    async fn steady_beside(&mut self) -> Result<Phase> {
+    async fn steady_beside(&mut self, round: usize) -> Result<Phase> {
         let before = self.harmful.calls();
         self.harmful.on.store(true, Ordering::Relaxed);
         let wake = Order::Burst {
@@ -208,7 +208,7 @@ impl Scene {
         })
         .await?;
         let disturbing = self.disturbing.clone();
-        let disturbing = disturbing.go_on(self.stage.clone(), self.harmful.clone());
+        let disturbing = disturbing.go_on(round, self.stage.clone(), self.harmful.clone());
         tokio::select! {
             ended = disturbing => Err(ended.err().context("what is done to the neighbour ended")?),
             phase = self.phase() => phase,
@@ -243,9 +243,12 @@ impl Scene {
         let calls = beside.calls;
         let status = self.harmful.guest.status();
         let overtaken = status.limit_hits.get("turn").copied().unwrap_or_default();
-        let (ends, part) = match status.denials {
-            0 => self.harmful.ended_mostly(),
-            _ => ("denied", 1.0),
+        let (mostly, part) = self.harmful.ended_mostly();
+        // The guests that are denied something answer what came of it as an error, each call once and more.
+        let denied = status.denials >= self.harmful.calls() as u64;
+        let ends = match mostly {
+            "error" if denied => "denied",
+            other => other,
         };
         let failed = self.steady.failed.load(Ordering::Relaxed);
         let of = |values: &[f64]| spread(values).0;
@@ -282,7 +285,7 @@ impl Scene {
 #[derive(Clone)]
 enum Disturbing {
     Nothing,
-    /// A component of which parts are loaded, or which does not match the host.
+    /// A good component, of which ones are made that do not load.
     BadComponents(Vec<u8>),
     /// What it is replaced by.
     Replaced([Revision; 2]),
@@ -304,18 +307,19 @@ impl Disturbing {
     }
 
     /// Goes on until it is dropped.
-    async fn go_on(self, stage: Stage, harmful: Arc<Loose>) -> Result<()> {
+    async fn go_on(self, round: usize, stage: Stage, harmful: Arc<Loose>) -> Result<()> {
         let mut every = tokio::time::interval(EVERY);
-        for round in 0usize.. {
+        // Others than in any round before.
+        for at in round * 1000.. {
             every.tick().await;
             match &self {
                 Self::Nothing => std::future::pending().await,
                 Self::BadComponents(good) => {
-                    let refused = stage.made("bad", spoilt(good, round)).await;
+                    let refused = stage.made("bad", spoilt(good, at)).await;
                     anyhow::ensure!(refused.is_err(), "a bad component loads");
                 }
                 Self::Replaced(revisions) => {
-                    let revision = revisions[round % revisions.len()].clone();
+                    let revision = revisions[at % revisions.len()].clone();
                     let harmful = harmful.clone();
                     let swapped = stage.aside(async move { harmful.guest.swap(revision).await });
                     swapped.await??;

@@ -22,13 +22,17 @@ const ROUNDS: usize = 5;
 const PHASE: Duration = Duration::from_secs(4);
 /// Between two probes.
 const EVERY: Duration = Duration::from_millis(10);
-/// Between two renewals of the lease.
-const RENEWAL: Duration = Duration::from_millis(100);
-/// Keys whose runs never end: more than there are threads for guests.
+/// Least time between two renewals of the lease, and most: what there is between is chance, with busy guests and without.
+const RENEWAL: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(120)];
+/// Calls that do not end while it is measured: more than there are threads for guests, on machines of up to
+/// sixteen processors.
 const LOOPS: usize = 16;
-/// What busy guests may add to the p99, in milliseconds. It is less than the turn that a guest may compute for before another has one,
-/// and far less than a guest computes that is not interrupted: nothing waits for either.
+/// What busy guests may add to the p99, in milliseconds: less than it takes until each of them has had a turn, for which nothing of
+/// this waits.
 const BAR: f64 = 5.0;
+/// What they may add to the longest time of a phase, in milliseconds: where few are late, the p99 does not show it. A machine with other
+/// things to do adds half of that now and then.
+const WORST: f64 = 20.0;
 const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) const WORKLOAD: Workload = Workload {
@@ -38,11 +42,13 @@ pub(crate) const WORKLOAD: Workload = Workload {
         "what                       ",
         "alone p50",
         "   p99",
+        "worst",
         "beside p50",
         "   p99",
         "worst",
         "p99 beyond",
-        "bar        ",
+        "worst beyond",
+        "bar             ",
     ],
     runs: &[&[]],
 };
@@ -51,7 +57,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
 const ROWS: [&str; 3] = [
     "a probe of /livez",
     "a change until it is cached",
-    "a renewal after its time",
+    "a renewal after its latest time",
 ];
 
 /// When a lease was renewed.
@@ -67,7 +73,8 @@ impl Hook for Renewals {
     }
 }
 
-/// A program that leads, and the clusters that it works on.
+/// A program that leads, and the clusters that it works on. They are simulated in the process that measures: what that is delayed by counts
+/// as well.
 struct Scene {
     folder: TempDir,
     address: String,
@@ -75,7 +82,9 @@ struct Scene {
     /// What is changed here is cached, and nothing loops on it.
     beta: Cluster,
     changes: usize,
-    _program: Program,
+    /// Guests compute.
+    looping: bool,
+    program: Program,
     _server: Server,
 }
 
@@ -94,35 +103,31 @@ pub(crate) async fn measure() -> Result<()> {
     for (at, what) in ROWS.iter().enumerate() {
         let of = |phases: &[Phase], share| {
             let each: Vec<f64> = phases.iter().map(|phase| phase[at].at(share)).collect();
-            spread(&each)
+            spread(&each).0
         };
-        let tails = [of(&alone, 0.99).0, of(&beside, 0.99).0];
-        let beyond = tails[1] - tails[0];
-        tell(vec![
-            (*what).to_owned(),
-            format!("{:.2}", of(&alone, 0.5).0),
-            format!("{:.2}", tails[0]),
-            format!("{:.2}", of(&beside, 0.5).0),
-            format!("{:.2}", tails[1]),
-            format!("{:.2}", of(&beside, 1.0).2),
-            format!("{beyond:.2}"),
-            verdict("5 ms", beyond <= BAR),
-        ])?;
+        let figures =
+            [&alone, &beside].map(|phases| [0.5, 0.99, 1.0].map(|share| of(phases, share)));
+        let [_, tail, worst] = [0, 1, 2].map(|at| figures[1][at] - figures[0][at]);
+        let mut row = vec![(*what).to_owned()];
+        row.extend(figures.concat().iter().map(|time| format!("{time:.2}")));
+        row.extend([tail, worst].map(|beyond| format!("{beyond:.2}")));
+        row.push(verdict("5 ms, 20 ms", tail <= BAR && worst <= WORST));
+        tell(row)?;
     }
     Ok(())
 }
 
 /// The documents: a manager that leads, a reconciler that has a cache of beta, and one that loops in alpha if that is asked for.
 fn documents(loops: bool) -> Result<String> {
-    let reconciler = |name: &str, guest: &str, cluster: &str, config: &str| -> Result<String> {
+    let reconciler = |name: &str, guest: &str, cluster: &str, more: &str| -> Result<String> {
         let rules = r#"[{apiGroups: [""], resources: [configmaps], verbs: [list, watch], namespaces: ["*"]}]"#;
         let guest = rust(guest)?;
         Ok(format!(
             "---\napiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: {name}}}\nspec:\n  tenant: bench\n  \
-             guest: {{path: {guest:?}}}\n  clusters: {{names: [\"*{cluster}\"]}}\n  config: {config}\n  rules: {rules}\n"
+             guest: {{path: {guest:?}}}\n  clusters: {{names: [\"*{cluster}\"]}}\n  rules: {rules}\n  {more}\n"
         ))
     };
-    let retry = RENEWAL.as_millis();
+    let retry = RENEWAL[0].as_millis();
     let mut all = format!(
         "apiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {{name: manager}}\nspec:\n  \
          local: {{kubeconfig: ./hub.kubeconfig, context: hub}}\n  drainTimeout: 1s\n  \
@@ -131,9 +136,10 @@ fn documents(loops: bool) -> Result<String> {
          kubeconfigFiles: {{paths: [./fleet.kubeconfig]}}\n\
          ---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: bench}}\n"
     );
-    all += &reconciler("caches", "reader", "beta", "{gets: 0, lists: 0}")?;
+    all += &reconciler("caches", "reader", "beta", "config: {gets: 0, lists: 0}")?;
     if loops {
-        all += &reconciler("loops", "test-loop", "alpha", "{}")?;
+        let limits = format!("limits: {{concurrency: {LOOPS}, timeout: 60s}}");
+        all += &reconciler("loops", "test-loop", "alpha", &limits)?;
     }
     Ok(all)
 }
@@ -163,7 +169,8 @@ impl Scene {
             renewals,
             beta: beta.context("beta")?,
             changes: 0,
-            _program: program,
+            looping: false,
+            program,
             _server: server,
         };
         let ready = |beta: &Value| beta["state"] == "Ready";
@@ -171,19 +178,9 @@ impl Scene {
         Ok(scene)
     }
 
-    async fn get(&self, path: &str) -> Result<String> {
-        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-        ensure!(head.contains(" 200 "), "{path}: {answer}");
-        Ok(body.to_owned())
-    }
-
     async fn item(&self, of: &str, name: &str) -> Result<Value> {
-        let all: Value = serde_json::from_str(&self.get(&format!("/api/v1/{of}")).await?)?;
+        let all: Value =
+            serde_json::from_str(&get(&self.address, &format!("/api/v1/{of}")).await?)?;
         let items = all["items"].as_array().cloned().unwrap_or_default();
         let named = |item: &Value| item["name"].as_str().is_some_and(|of| of.ends_with(name));
         Ok(items.into_iter().find(named).unwrap_or_default())
@@ -198,37 +195,53 @@ impl Scene {
         .map(drop)
     }
 
-    /// Has guests loop, or no longer.
-    async fn loops(&self, on: bool) -> Result<()> {
+    /// Has guests loop, or no longer: what ran is over then.
+    async fn loops(&mut self, on: bool) -> Result<()> {
+        let mark = self.program.line_count();
         fs::write(self.folder.path().join("windlass.yaml"), documents(on)?)?;
-        let computed = |loops: &Value| loops["usage"]["cpuSeconds"].as_f64();
-        let so = |loops: &Value| match on {
-            true => computed(loops) > Some(0.5),
-            false => loops.is_null(),
-        };
-        self.sees("reconcilers", "loops", so).await
+        if on {
+            let so = |loops: &Value| {
+                loops["running"] == LOOPS && loops["usage"]["cpuSeconds"].as_f64() > Some(0.5)
+            };
+            self.sees("reconcilers", "loops", so).await?;
+        } else if self.looping {
+            let removed = self
+                .program
+                .line_with_from(mark, "reconciler removed", SOON);
+            removed.await?;
+        }
+        self.looping = on;
+        Ok(())
     }
 
     async fn phase(&mut self) -> Result<Phase> {
         let phase = Phase::default();
         let [probes, changes, renewals] = &phase;
         self.renewals.0.lock().clear();
-        let began = Instant::now();
-        let mut every = tokio::time::interval(EVERY);
-        while began.elapsed() < PHASE {
-            every.tick().await;
-            let probed = Instant::now();
-            self.get("/livez").await?;
-            probes.record(probed.elapsed());
-            changes.record(self.change().await?);
-        }
-        for two in self.renewals.0.lock().windows(2) {
-            renewals.record((two[1] - two[0]).saturating_sub(RENEWAL));
+        let address = self.address.clone();
+        let (probed, changed) = tokio::join!(probe(&address, probes), self.change_on(changes));
+        probed.and(changed)?;
+        let mut renewed = self.renewals.0.lock().clone();
+        // One that does not come is late as well.
+        renewed.push(Instant::now().max(*renewed.last().context("a renewal")? + RENEWAL[1]));
+        for two in renewed.windows(2) {
+            renewals.record((two[1] - two[0]).saturating_sub(RENEWAL[1]));
         }
         Ok(phase)
     }
 
-    /// How long it takes until an object that is made is in the program's cache.
+    /// Makes one object after the other.
+    async fn change_on(&mut self, took: &Latency) -> Result<()> {
+        let began = Instant::now();
+        let mut every = tokio::time::interval(EVERY);
+        while began.elapsed() < PHASE {
+            every.tick().await;
+            took.record(self.change().await?);
+        }
+        Ok(())
+    }
+
+    /// How long it takes until an object that is made is in the program's cache, as the program tells who asks again and again.
     async fn change(&mut self) -> Result<Duration> {
         let cached = async || {
             Ok::<_, anyhow::Error>(self.item("clusters", "beta").await?["objects"].as_u64())
@@ -242,6 +255,29 @@ impl Scene {
         self.changes += 1;
         Ok(made.elapsed())
     }
+}
+
+/// Probes when it is time for it, from when on the answer is waited for: one that is late delays those that follow it.
+async fn probe(address: &str, took: &Latency) -> Result<()> {
+    let began = Instant::now();
+    let mut every = tokio::time::interval(EVERY);
+    while began.elapsed() < PHASE {
+        let due = every.tick().await;
+        get(address, "/livez").await?;
+        took.record(due.elapsed());
+    }
+    Ok(())
+}
+
+async fn get(address: &str, path: &str) -> Result<String> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+    ensure!(head.contains(" 200 "), "{path}: {answer}");
+    Ok(body.to_owned())
 }
 
 fn create(cluster: &Cluster, name: &str) -> Result<()> {

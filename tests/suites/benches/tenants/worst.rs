@@ -13,6 +13,7 @@ use windlass_sandbox::{Limits, Rate, Revision};
 /// Writes per second that are allowed where the neighbour would write without end: more would keep the simulated server busy, which does
 /// them on the machine that is measured.
 const WRITES: u32 = 500;
+
 /// A neighbour that does its worst.
 pub(super) struct Worst {
     pub(super) guest: &'static str,
@@ -204,7 +205,7 @@ impl Worst {
     }
 }
 
-/// A component that does not load, other bytes each time: what was refused once is not looked at again.
+/// A component that does not load, of four sorts in turn, and other bytes each time.
 pub(super) fn spoilt(good: &[u8], round: usize) -> Vec<u8> {
     let numbered = |mut bytes: Vec<u8>| {
         // A custom section that means nothing.
@@ -214,10 +215,12 @@ pub(super) fn spoilt(good: &[u8], round: usize) -> Vec<u8> {
         bytes
     };
     match round % 4 {
-        0 => good[..good.len() / 2 + round].to_vec(),
+        0 => good[..good.len() / 2 + round % 1000].to_vec(),
         1 => {
             let mut random = fastrand::Rng::with_seed(round as u64);
-            (0..good.len()).map(|_| random.u8(..)).collect()
+            // The head of a component, for more than a look at that.
+            let rest = (8..good.len()).map(|_| random.u8(..));
+            good[..8].iter().copied().chain(rest).collect()
         }
         2 => numbered(renamed(good, "record-event", "recall-event")),
         _ => numbered(renamed(good, "@0.1.0", "@0.2.0")),
