@@ -205,7 +205,7 @@ impl Worst {
     }
 }
 
-/// A component that does not load, of four sorts in turn, and other bytes each time.
+/// A component that does not load, and other bytes each time: of four sorts in turn, of which all but random bytes reach the compiler.
 pub(super) fn spoilt(good: &[u8], round: usize) -> Vec<u8> {
     let numbered = |mut bytes: Vec<u8>| {
         // A custom section that means nothing.
@@ -218,9 +218,7 @@ pub(super) fn spoilt(good: &[u8], round: usize) -> Vec<u8> {
         0 => good[..good.len() / 2 + round % 1000].to_vec(),
         1 => {
             let mut random = fastrand::Rng::with_seed(round as u64);
-            // The head of a component, for more than a look at that.
-            let rest = (8..good.len()).map(|_| random.u8(..));
-            good[..8].iter().copied().chain(rest).collect()
+            (0..good.len()).map(|_| random.u8(..)).collect()
         }
         2 => numbered(renamed(good, "record-event", "recall-event")),
         _ => numbered(renamed(good, "@0.1.0", "@0.2.0")),
