@@ -1,7 +1,7 @@
 //! What every test suite stands on: real servers, an in-memory fleet, built guests, the running program, waiting.
 //!
 //! * [`testenv`] starts real `kube-apiserver`s.
-//! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary.
+//! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary, and [`http`] asks it.
 //! * [`eventually()`] is the one way to wait in a test: for a condition, with a deadline.
 //! * [`footprint`] tells which tasks, sockets and memory a test holds.
 //! * [`proxy`] is a network that fails.
@@ -10,6 +10,7 @@
 pub mod eventually;
 pub mod footprint;
 pub mod guests;
+pub mod http;
 pub mod logs;
 pub mod program;
 pub mod proxy;

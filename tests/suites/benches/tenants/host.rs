@@ -11,10 +11,10 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use windlass_apiserver::{Call, Cluster, Hook, RequestVerdict, Server, Verb};
 use windlass_harness::eventually;
 use windlass_harness::eventually::Seen;
+use windlass_harness::http::Http;
 use windlass_harness::program::Program;
 
 /// Phases without busy guests and with them, in turns; of each figure the middle is told.
@@ -77,7 +77,7 @@ impl Hook for Renewals {
 /// as well.
 struct Scene {
     folder: TempDir,
-    address: String,
+    http: Http,
     renewals: Arc<Renewals>,
     /// What is changed here is cached, and nothing loops on it.
     beta: Cluster,
@@ -165,7 +165,9 @@ impl Scene {
         let line: Value = serde_json::from_str(&line)?;
         let scene = Self {
             folder,
-            address: line["address"].as_str().context("an address")?.to_owned(),
+            http: Http {
+                address: line["address"].as_str().context("an address")?.to_owned(),
+            },
             renewals,
             beta: beta.context("beta")?,
             changes: 0,
@@ -179,8 +181,8 @@ impl Scene {
     }
 
     async fn item(&self, of: &str, name: &str) -> Result<Value> {
-        let all: Value =
-            serde_json::from_str(&get(&self.address, &format!("/api/v1/{of}")).await?)?;
+        let (_, all) = self.http.get(&format!("/api/v1/{of}")).await?;
+        let all: Value = serde_json::from_str(&all)?;
         let items = all["items"].as_array().cloned().unwrap_or_default();
         let named = |item: &Value| item["name"].as_str().is_some_and(|of| of.ends_with(name));
         Ok(items.into_iter().find(named).unwrap_or_default())
@@ -218,8 +220,8 @@ impl Scene {
         let phase = Phase::default();
         let [probes, changes, renewals] = &phase;
         self.renewals.0.lock().clear();
-        let address = self.address.clone();
-        let (probed, changed) = tokio::join!(probe(&address, probes), self.change_on(changes));
+        let http = self.http.clone();
+        let (probed, changed) = tokio::join!(probe(&http, probes), self.change_on(changes));
         probed.and(changed)?;
         let mut renewed = self.renewals.0.lock().clone();
         // One that does not come is late as well.
@@ -258,26 +260,16 @@ impl Scene {
 }
 
 /// Probes when it is time for it, from when on the answer is waited for: one that is late delays those that follow it.
-async fn probe(address: &str, took: &Latency) -> Result<()> {
+async fn probe(http: &Http, took: &Latency) -> Result<()> {
     let began = Instant::now();
     let mut every = tokio::time::interval(EVERY);
     while began.elapsed() < PHASE {
         let due = every.tick().await;
-        get(address, "/livez").await?;
+        let (status, told) = http.get("/livez").await?;
+        ensure!(status == 200, "{told}");
         took.record(due.elapsed());
     }
     Ok(())
-}
-
-async fn get(address: &str, path: &str) -> Result<String> {
-    let mut stream = tokio::net::TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-    ensure!(head.contains(" 200 "), "{path}: {answer}");
-    Ok(body.to_owned())
 }
 
 fn create(cluster: &Cluster, name: &str) -> Result<()> {

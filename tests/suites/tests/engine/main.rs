@@ -12,6 +12,7 @@ mod clients;
 mod connections;
 mod election;
 mod endings;
+mod events;
 mod faults;
 mod engagement;
 mod fixture;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_apiserver::{Cluster, Faults, Server};
 use windlass_fleet::{ClusterName, ObjectKey, Request};
+pub(crate) use windlass_harness::http::Http;
 use windlass_harness::program::Program;
 
 /// More than anything here takes.
@@ -114,36 +115,4 @@ pub(crate) async fn table(
     let headings = cells(lines.next().context("headings")?);
     let rows = lines.map(|line| headings.iter().cloned().zip(cells(line)).collect());
     Ok(rows.collect())
-}
-
-/// The admin endpoints without the program's own client.
-pub(crate) struct Http {
-    pub(crate) address: String,
-}
-
-impl Http {
-    /// The status and body of an answer.
-    pub(crate) async fn get(&self, path: &str) -> Result<(u16, String)> {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let mut stream = tokio::net::TcpStream::connect(&self.address).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-        let status = head.split(' ').nth(1).context("a status")?.parse()?;
-        Ok((status, body.to_owned()))
-    }
-
-    /// The metrics whose line begins so: what follows, up to the value, and the value.
-    pub(crate) async fn series(&self, beginning: &str) -> Result<Vec<(String, f64)>> {
-        let (_, metrics) = self.get("/metrics").await?;
-        let lines = metrics.lines();
-        let rests = lines.filter_map(|line| line.strip_prefix(beginning));
-        let parts = rests.map(|rest| {
-            let (labels, value) = rest.rsplit_once(' ').context("a value")?;
-            Ok((labels.to_owned(), value.parse()?))
-        });
-        parts.collect()
-    }
 }

@@ -1,0 +1,44 @@
+//! The program's admin endpoints, asked without the program's own client. Entry point: [`Http::get`].
+
+use anyhow::{Context as _, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The admin endpoints without the program's own client.
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// Where they are served: `host:port`.
+    pub address: String,
+}
+
+impl Http {
+    /// The status and body of an answer.
+    ///
+    /// # Errors
+    /// When nobody answers, or not in HTTP.
+    pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        let mut stream = TcpStream::connect(&self.address).await?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+        let status = head.split(' ').nth(1).context("a status")?.parse()?;
+        Ok((status, body.to_owned()))
+    }
+
+    /// The metrics whose line begins so: what follows, up to the value, and the value.
+    ///
+    /// # Errors
+    /// As [`Http::get`], and when a value is no number.
+    pub async fn series(&self, beginning: &str) -> Result<Vec<(String, f64)>> {
+        let (_, metrics) = self.get("/metrics").await?;
+        let lines = metrics.lines();
+        let rests = lines.filter_map(|line| line.strip_prefix(beginning));
+        let parts = rests.map(|rest| {
+            let (labels, value) = rest.rsplit_once(' ').context("a value")?;
+            Ok((labels.to_owned(), value.parse()?))
+        });
+        parts.collect()
+    }
+}
