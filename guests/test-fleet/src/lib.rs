@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 use windlass_sdk::prelude::*;
-use windlass_sdk::{ClusterInfo, DeleteOptions, GetOptions, GroupVersionKind, Operation, fleet};
+use windlass_sdk::{
+    ClusterInfo, DeleteOptions, GetOptions, GroupVersionKind, ListOptions, Operation, fleet,
+};
 
 /// The guest. Its answer is the message of a terminal failure. In its config `open` names clusters to open, each of which is read
-/// and written, and `describe` makes `describe` do all of this.
+/// and written, and `describe` makes `describe` do all of this. With
+/// `lists`, it has so many lists of what is labelled as large in each in one batch, and does nothing else.
 struct Fleet;
 windlass_sdk::guest!(Fleet);
 
@@ -25,6 +28,9 @@ impl Reconciler for Fleet {
 
 fn reach() -> Result<Value> {
     let config = config::<Value>()?;
+    if let Some(lists) = config["lists"].as_u64() {
+        return Ok(script::replies(fleet::batch(&large(&config, lists))));
+    }
     let clusters = match config["selector"].as_str() {
         Some(selector) => fleet::clusters_labelled(selector),
         None => fleet::clusters(),
@@ -55,6 +61,20 @@ fn reach() -> Result<Value> {
         ("opened", opened.into()),
         ("batch", script::replies(fleet::batch(&reads))),
     ]))
+}
+
+/// So many live lists in each of the clusters that are to be opened.
+fn large(config: &Value, lists: u64) -> Vec<(String, Operation)> {
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    let options = ListOptions::default()
+        .live()
+        .labels("test.windlass.dev/large");
+    let list = Operation::List((kind, options));
+    let names = script::items(&config["open"]).iter();
+    let names = names.filter_map(Value::as_str);
+    names
+        .flat_map(|name| (0..lists).map(|_| (name.to_owned(), list.clone())))
+        .collect()
 }
 
 /// What comes of its name, of a live read and of a delete.

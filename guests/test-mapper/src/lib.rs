@@ -2,7 +2,7 @@
 //! [`Mapped`].
 
 use windlass_sdk::prelude::*;
-use windlass_sdk::{GroupVersionKind, Mapper};
+use windlass_sdk::{GetOptions, GroupVersionKind, ListOptions, Mapper};
 
 /// `cluster/name`, of a ConfigMap in the Secret's namespace.
 const ASKS_FOR: &str = "test.windlass.dev/asks-for";
@@ -14,7 +14,16 @@ windlass_sdk::guest!(Mapped, mapper);
 impl Reconciler for Mapped {
     fn describe() -> Result<Description> {
         let watch = |kind| Watch::of(GroupVersionKind::new("v1", kind));
-        Ok(Description::new("maps events").watch(watch("Secret").enqueue(Enqueue::Mapped)))
+        let mut description =
+            Description::new("maps events").watch(watch("Secret").enqueue(Enqueue::Mapped));
+        description.indexes.push(windlass_sdk::Index {
+            kind: GroupVersionKind::new("v1", "ConfigMap"),
+            name: "color".to_owned(),
+            path: "data.color".to_owned(),
+            namespace_path: None,
+            options: Vec::new(),
+        });
+        Ok(description)
     }
 
     fn reconcile(request: &Request, _: &Cluster) -> Result<Action> {
@@ -37,14 +46,15 @@ fn asked_for(cluster: &Cluster, object: &Object) -> Result<Request> {
     let (name, object_name) = asked
         .split_once('/')
         .ok_or_else(|| Error::retry(format!("{asked:?} is not cluster/name")))?;
-    let object_name = if object_name == "written" {
-        write(cluster, object)
-    } else {
-        object_name
+    let object_name = match object_name {
+        "written" => write(cluster, object).to_owned(),
+        "red" => red(cluster),
+        "got" => got(cluster, object).to_owned(),
+        name => name.to_owned(),
     };
     Ok(Request {
         cluster: name.to_owned(),
-        key: object.key().sibling(object_name),
+        key: object.key().sibling(&object_name),
     })
 }
 
@@ -52,6 +62,27 @@ fn asked_for(cluster: &Cluster, object: &Object) -> Result<Request> {
 fn write(cluster: &Cluster, object: &Object) -> &'static str {
     let map = Object::new(&GroupVersionKind::new("v1", "ConfigMap"), &object.key());
     match cluster.create(&map) {
+        Ok(_) => "allowed",
+        Err(error) => error.code.as_str(),
+    }
+}
+
+/// The ConfigMap that the guest's own index tells of.
+fn red(cluster: &Cluster) -> String {
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    let red = ListOptions::default().index("color", "red");
+    let mut found = cluster.iterate_with::<Object>(kind, red);
+    match found.next() {
+        Some(Ok(object)) => object.key().name,
+        Some(Err(error)) => error.code.as_str().to_owned(),
+        None => "none".to_owned(),
+    }
+}
+
+/// What a read says that no cache answers.
+fn got(cluster: &Cluster, object: &Object) -> &'static str {
+    let kind = GroupVersionKind::new("v1", "ConfigMap");
+    match cluster.get_with::<Object>(&kind, &object.key(), &GetOptions::default()) {
         Ok(_) => "allowed",
         Err(error) => error.code.as_str(),
     }

@@ -14,6 +14,8 @@ enum Way {
     Flood,
     /// Requests of clusters that are none.
     Forge,
+    /// A request whose name is longer than any.
+    Huge,
 }
 
 /// What the operator may configure.
@@ -44,12 +46,17 @@ impl Mapper for Mapping {
             cluster,
             key: objects[0].key(),
         };
+        let named = |name: String| Request {
+            cluster: cluster.name(),
+            key: objects[0].key().sibling(&name),
+        };
         Ok(match config::<Config>()?.way {
             Way::Loop => loop {
                 std::hint::black_box(());
             },
             Way::Trap => panic!("no way to map this"),
             Way::Flood => vec![request(cluster.name()); 200_000],
+            Way::Huge => vec![named("x".repeat(1 << 20))],
             Way::Forge => ["", "..", "gamma/../alpha", "gamma"]
                 .map(|name| request(name.to_owned()))
                 .into(),

@@ -145,9 +145,12 @@ impl Call {
         )
     }
 
-    /// Whether it asks for all there is: a list, each page of one, or a watch that begins with one.
+    /// Whether it asks for all there is: a list, each page of one, or a watch that begins with one. Not a list of a single object,
+    /// which clients make to learn the server's version.
     pub fn asks_for_all(&self) -> bool {
-        self.verb == Verb::List || (self.verb == Verb::Watch && self.flag("sendInitialEvents"))
+        let version_only = self.parameter("limit").as_deref() == Some("1");
+        (self.verb == Verb::List && !version_only)
+            || (self.verb == Verb::Watch && self.flag("sendInitialEvents"))
     }
 
     fn asks_to_watch(&self) -> bool {

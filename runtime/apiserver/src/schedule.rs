@@ -4,7 +4,12 @@
 //! use std::time::Duration;
 //! use windlass_apiserver::{Schedule, Shape};
 //!
-//! let shape = Shape { clusters: vec!["alpha".into(), "beta".into()], length: Duration::from_secs(10), steps: 20 };
+//! let shape = Shape {
+//!     clusters: vec!["alpha".into(), "beta".into()],
+//!     resources: vec!["configmaps".into()],
+//!     length: Duration::from_secs(10),
+//!     steps: 20,
+//! };
 //! assert_eq!(Schedule::random(7, &shape), Schedule::random(7, &shape));
 //! ```
 
@@ -25,6 +30,8 @@ use crate::server::Server;
 pub struct Shape {
     /// Clusters that it disturbs.
     pub clusters: Vec<String>,
+    /// Plurals of the resources that it forbids to list and to watch, one at a time.
+    pub resources: Vec<String>,
     /// From its begin until its last fault has ended.
     pub length: Duration,
     /// How many things go wrong.
@@ -62,8 +69,10 @@ pub enum Disturbance {
     /// It is restarted: its watches break and its past is forgotten.
     Restart,
     /// Its data are lost and restored ([`Cluster::restore`](crate::Cluster::restore)) as they were at the begin, or at the last
-    /// time that this happened.
+    /// time that this or a [`Disturbance::RollBack`] happened.
     Restore,
+    /// The same, with versions that go back too ([`Cluster::roll_back`](crate::Cluster::roll_back)).
+    RollBack,
 }
 
 impl fmt::Display for Step {
@@ -93,7 +102,12 @@ impl Schedule {
     pub async fn play(&self, server: &Server, faults: &Faults) {
         let began = Instant::now();
         let mut backups: BTreeMap<&str, Backup> = BTreeMap::new();
-        let restored = |step: &&Step| step.disturbance == Disturbance::Restore;
+        let restored = |step: &&Step| {
+            matches!(
+                step.disturbance,
+                Disturbance::Restore | Disturbance::RollBack
+            )
+        };
         for step in self.steps.iter().filter(restored) {
             if let Some(cluster) = server.cluster(&step.cluster) {
                 backups.insert(&step.cluster, cluster.backup());
@@ -123,9 +137,13 @@ impl Schedule {
                     cluster.compact();
                     cluster.cut_watches();
                 }
-                Disturbance::Restore => {
-                    if let Some(backup) = backups.get(step.cluster.as_str()) {
-                        cluster.restore(backup);
+                Disturbance::Restore | Disturbance::RollBack => {
+                    match backups.get(step.cluster.as_str()) {
+                        Some(backup) if step.disturbance == Disturbance::Restore => {
+                            cluster.restore(backup);
+                        }
+                        Some(backup) => cluster.roll_back(backup),
+                        None => {}
                     }
                     backups.insert(&step.cluster, cluster.backup());
                 }
@@ -161,7 +179,8 @@ fn step(rng: &mut Rng, shape: &Shape) -> Option<Step> {
         2 => Disturbance::Restart,
         3 => Disturbance::Down(lasting),
         4 if rng.bool() => Disturbance::Restore,
-        5..=9 => Disturbance::Fault(of_requests(rng).cluster(&cluster).lasting(lasting)),
+        4 => Disturbance::RollBack,
+        5..=9 => Disturbance::Fault(of_requests(rng, shape).cluster(&cluster).lasting(lasting)),
         10..=13 => Disturbance::Fault(of_answers(rng).cluster(&cluster).lasting(lasting)),
         _ => Disturbance::Fault(of_events(rng).cluster(&cluster).lasting(lasting)),
     };
@@ -176,14 +195,14 @@ fn with_luck(rng: &mut Rng, fault: impl Into<Fault>) -> Rule {
     Rule::new(fault).chance(rng.choice([0.05, 0.2, 0.5, 1.0]).unwrap_or(1.0))
 }
 
-fn of_requests(rng: &mut Rng) -> Rule {
+fn of_requests(rng: &mut Rng, shape: &Shape) -> Rule {
     const WRITES: [Verb; 2] = [Verb::Patch, Verb::Create];
     let retry_after = [None, Some("1"), Some("0"), Some("-5"), Some("soon")];
     let refused = |rng: &mut Rng, codes: &[u16]| RequestFault::Status {
         code: rng.choice(codes).copied().unwrap_or(503),
         retry_after: rng.choice(retry_after).flatten().map(str::to_owned),
     };
-    match rng.u8(0..8) {
+    match rng.u8(0..9) {
         0 => with_luck(rng, RequestFault::Delay(Duration::from_millis(300))),
         1 => {
             let fault = refused(rng, &[429, 500, 503, 504]);
@@ -203,6 +222,14 @@ fn of_requests(rng: &mut Rng) -> Rule {
         }
         5 => with_luck(rng, RequestFault::Cut),
         6 => with_luck(rng, RequestFault::Silence),
+        7 => {
+            let fault = refused(rng, &[403]);
+            let rule = Rule::new(fault).verb(Verb::List).verb(Verb::Watch);
+            match rng.choice(&shape.resources) {
+                Some(resource) => rule.resource(resource),
+                None => rule,
+            }
+        }
         _ => {
             let changes = rng.u64(1..50);
             with_luck(rng, RequestFault::Stale { changes })
@@ -259,6 +286,7 @@ mod tests {
     fn shape() -> Shape {
         Shape {
             clusters: vec!["alpha".into(), "beta".into()],
+            resources: vec!["configmaps".into()],
             length: Duration::from_secs(10),
             steps: 400,
         }
@@ -293,7 +321,7 @@ mod tests {
         kinds.dedup_by(|a, b| a == b);
         let distinct = kinds.iter().enumerate();
         let distinct = distinct.filter(|(at, kind)| !kinds[..*at].contains(kind));
-        assert_eq!(distinct.count(), 6);
+        assert_eq!(distinct.count(), 7);
     }
 
     #[tokio::test(start_paused = true)]

@@ -104,6 +104,28 @@ async fn after_a_compaction_the_past_is_gone_and_running_watches_go_on() -> Resu
 }
 
 #[tokio::test]
+async fn a_watch_from_a_version_to_come_is_silent_until_the_cluster_reaches_it()
+-> Result<(), Failure> {
+    let (_server, alpha, maps) = served().await?;
+    let backup = alpha.backup();
+    for n in 0..3 {
+        alpha.create(map(&format!("lost-{n}")))?;
+    }
+    let seen = alpha.version();
+    alpha.roll_back(&backup);
+    let bookmarks = "watch=1&timeoutSeconds=3&allowWatchBookmarks=true";
+    let mut silent = get(format!("{maps}?{bookmarks}&resourceVersion={seen}")).await?;
+    let mut watch = get(format!("{maps}?watch=1&resourceVersion={seen}")).await?;
+    assert_eq!(line(&mut silent).await?, None, "not even a bookmark");
+    for n in 0..4 {
+        alpha.create(map(&format!("new-{n}")))?;
+    }
+    let first = line(&mut watch).await?.ok_or("ended")?;
+    assert_eq!(first["object"]["metadata"]["name"], "new-3");
+    Ok(())
+}
+
+#[tokio::test]
 async fn cut_watches_break_and_new_ones_resume() -> Result<(), Failure> {
     let (_server, alpha, maps) = served().await?;
     let mut watch = get(format!(

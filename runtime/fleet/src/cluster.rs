@@ -11,6 +11,7 @@ mod client;
 pub(crate) mod clock;
 mod compare;
 mod config;
+mod continuity;
 mod discovery;
 mod events;
 pub(crate) mod fence;
@@ -27,27 +28,27 @@ mod watch;
 
 pub use client::Client;
 pub use config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
-pub use events::EventRoom;
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;
 pub use transport::{
-    Bucket, ConnectionCount, ConnectionCounts, RateLimit, SocketUse, TransportError,
-    TransportOptions,
+    AnswerAccount, AnswerUse, Bucket, ConnectionCount, ConnectionCounts, RateLimit, SocketUse,
+    TransportError, TransportOptions,
 };
 pub use warden::{Admission, Warden};
 pub use watch::CacheOptions;
 
 pub(crate) use arrivals::Arrivals;
 pub(crate) use backend::Backend;
-pub(crate) use lifecycle::Pending;
+pub(crate) use lifecycle::{Pending, Reach};
 pub(crate) use stores::{IndexUse, StoreUse, TooManyStores};
 pub(crate) use transport::Transports;
+pub(crate) use watch::SharedOptions;
 
 use crate::api::{ApiCode, ApiError, Event};
 use crate::grant::{ClusterFacts, Grant};
 use crate::metrics::ClusterMetrics;
-use crate::name::ClusterName;
+use crate::name::{ClusterName, TenantName};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use events::Recorder;
 use lifecycle::Lifecycle;
@@ -70,7 +71,7 @@ pub struct Cluster {
     reconfigured: Notify,
     /// The cluster that takes this one's name once its caches are filled.
     replacement: ArcSwapOption<Self>,
-    caches: Arc<CacheOptions>,
+    caches: SharedOptions,
     /// Empty until the first connection stands.
     backend: ArcSwapOption<Backend>,
     lifecycle: Lifecycle,
@@ -90,7 +91,7 @@ pub(crate) struct Parts {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) properties: BTreeMap<String, String>,
     pub(crate) metrics: Arc<ClusterMetrics>,
-    pub(crate) caches: Arc<CacheOptions>,
+    pub(crate) caches: SharedOptions,
 }
 
 /// A cluster as status pages show it.
@@ -102,8 +103,13 @@ pub struct ClusterStatus {
     pub state: ClusterState,
     /// Why it is in that state, for people.
     pub reason: String,
+    /// Whether it can be worked with: it was filled once, and its server is reached. A watch that is refused or fails, which is the
+    /// matter of those that use it, changes nothing of that.
+    pub usable: bool,
     /// Since when, in seconds since the epoch.
     pub since: u64,
+    /// When a connection, list or watch that failed is tried again, in seconds since the epoch: the earliest of all.
+    pub next_attempt: Option<u64>,
     /// The server's URL.
     pub server: String,
     /// Objects in its caches.
@@ -156,6 +162,8 @@ pub struct StoreStatus {
     pub repairs: u64,
     /// Why the watch does not run, while it does not.
     pub problem: Option<String>,
+    /// When the list or watch that failed is tried again, in seconds since the epoch.
+    pub next_attempt: Option<u64>,
 }
 
 impl Cluster {
@@ -166,34 +174,23 @@ impl Cluster {
         host: &Handle,
         token: CancellationToken,
     ) -> Arc<Self> {
-        let mut writer = None;
-        let cluster = Arc::new_cyclic(|this| {
-            let (recorder, task) = Recorder::new(this.clone());
-            writer = Some(task);
-            Self {
-                name: parts.name,
-                labels: parts.labels,
-                properties: parts.properties,
-                config: ArcSwap::from_pointee(parts.config),
-                reconfigured: Notify::new(),
-                replacement: ArcSwapOption::empty(),
-                caches: parts.caches,
-                backend: ArcSwapOption::empty(),
-                lifecycle: Lifecycle::new(),
-                recorder,
-                metrics: parts.metrics,
-                token,
-                tasks: TaskTracker::new(),
-                changed: Arc::new(Notify::new()),
-            }
+        let cluster = Arc::new(Self {
+            name: parts.name,
+            labels: parts.labels,
+            properties: parts.properties,
+            config: ArcSwap::from_pointee(parts.config),
+            reconfigured: Notify::new(),
+            replacement: ArcSwapOption::empty(),
+            caches: parts.caches,
+            backend: ArcSwapOption::empty(),
+            lifecycle: Lifecycle::new(),
+            recorder: Recorder::new(host.clone()),
+            metrics: parts.metrics,
+            token,
+            tasks: TaskTracker::new(),
+            changed: Arc::new(Notify::new()),
         });
         let token = cluster.token.clone();
-        if let Some(task) = writer {
-            let stop = token.clone();
-            cluster
-                .tasks
-                .spawn_on(async move { stop.run_until_cancelled(task).await }, host);
-        }
         let this = cluster.clone();
         cluster.tasks.spawn_on(
             async move { token.run_until_cancelled(this.live(transports)).await },
@@ -232,19 +229,40 @@ impl Cluster {
         self.lifecycle.now().state
     }
 
+    /// Whether it can be worked with, as [`ClusterStatus::usable`].
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.lifecycle.now().is_usable()
+    }
+
+    pub(crate) fn reach(&self) -> Reach {
+        self.lifecycle.now().reach
+    }
+
     /// A client for code outside controllers. What it may touch is the grant's; native code takes [`Grant::all`].
     #[must_use]
     pub fn client(self: &Arc<Self>, grant: Grant) -> Client {
-        let scope = scope::CallScope::new(Caller::program(), self.token.child_token(), None);
-        Client::new(self.clone(), Arc::new(grant), scope, true)
+        self.client_for(Caller::program(), Arc::new(grant))
+    }
+
+    /// A client of somebody for calls outside runs.
+    pub(crate) fn client_for(self: &Arc<Self>, caller: Caller, grant: Arc<Grant>) -> Client {
+        let scope = scope::CallScope::new(caller, self.token.child_token(), None);
+        Client::new(self.clone(), grant, scope, true)
     }
 
     /// Records an event of the program itself in the background, reported by `process`, which tells it from others that run the same.
-    /// It may be about something that this server does not have, such as a document: nothing is looked up. Never fails: what is
-    /// refused or too much is counted and logged, as with [`Client::record_event`].
-    pub fn record_own_event(self: &Arc<Self>, event: Event, process: &str, room: EventRoom) {
+    /// It may be about something that this server does not have, such as a document: nothing is looked up. With a `tenant`, whose
+    /// reconcilers bring it about, it takes none of the room of the program's other events. Never fails: what is refused or too much is
+    /// counted, as with [`Client::record_event`].
+    pub fn record_own_event(
+        self: &Arc<Self>,
+        event: Event,
+        process: &str,
+        tenant: Option<&TenantName>,
+    ) {
         let client = self.client(Grant::all());
-        self.recorder.record(&client, event, Some(process), room);
+        self.recorder.record_own(&client, event, process, tenant);
     }
 
     /// State, reason, since, and what its caches hold.
@@ -265,8 +283,14 @@ impl Cluster {
         ClusterStatus {
             name: self.name.to_string(),
             state: now.state,
+            usable: now.is_usable(),
             reason: now.reason,
             since: seconds(now.since),
+            next_attempt: stores
+                .iter()
+                .filter_map(|store| store.next_attempt)
+                .chain(now.next_attempt.map(seconds))
+                .min(),
             server: self.config().server(),
             objects,
             bytes,
@@ -367,6 +391,7 @@ fn store_status(store: &store::Store) -> StoreStatus {
         version: store.version(),
         monotonic: store.is_monotonic(),
         repairs: store.repairs(),
+        next_attempt: progress.next_attempt.map(seconds),
         problem: progress.problem.map(|problem| problem.message),
     }
 }

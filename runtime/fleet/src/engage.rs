@@ -2,6 +2,7 @@
 
 use crate::cluster::ClusterConfig;
 use crate::name::ClusterName;
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 
 /// A cluster as its provider knows it.
@@ -15,10 +16,22 @@ pub struct ClusterSpec {
     pub labels: BTreeMap<String, String>,
     /// Properties, for reconcilers.
     pub properties: BTreeMap<String, String>,
+    /// What happens to the server before, if this names another one.
+    pub on_server_change: ServerChange,
+}
+
+/// What happens to an engaged cluster when its name gets the address of another server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServerChange {
+    /// Work on the server before goes on until the caches of the new one are filled.
+    #[default]
+    Keep,
+    /// Work on the server before ends at once. Nothing is reconciled until the new one answers.
+    Stop,
 }
 
 impl ClusterSpec {
-    /// A cluster without labels and properties.
+    /// A cluster without labels and properties, whose server before is kept until the next one answers.
     #[must_use]
     pub fn new(name: ClusterName, config: ClusterConfig) -> Self {
         Self {
@@ -26,6 +39,7 @@ impl ClusterSpec {
             config,
             labels: BTreeMap::new(),
             properties: BTreeMap::new(),
+            on_server_change: ServerChange::default(),
         }
     }
 
@@ -46,6 +60,11 @@ impl ClusterSpec {
             && self.labels == other.labels
             && self.properties == other.properties
     }
+
+    /// Whether work on `before` ends at once when this takes its place.
+    pub(crate) fn stops(&self, before: &Self) -> bool {
+        self.on_server_change == ServerChange::Stop && !self.config.same_server(&before.config)
+    }
 }
 
 /// Why a cluster was not engaged.
@@ -53,7 +72,7 @@ impl ClusterSpec {
 pub enum EngageError {
     /// Another provider's cluster has this name.
     #[error(
-        "cluster {name:?} is provided by {by} already: rename one, or give a provider a prefix"
+        "cluster {name:?} is provided by {by} already: rename one of the two; this one is engaged as soon as the name is free"
     )]
     Duplicate {
         /// The name.
@@ -74,10 +93,12 @@ pub enum EngageError {
 /// # Contract
 /// * Idempotent: engaging what is engaged already, with the same configuration, does nothing. Other credentials for the same
 ///   address are exchanged in place: caches and keys stay. Another address, other labels or other properties under the same
-///   name make another cluster, which takes over once its caches are filled; until then the one before goes on.
+///   name make another cluster, which takes over once its caches are filled; until then the one before goes on, unless
+///   [`ServerChange::Stop`] is asked for.
 /// * Never blocks: connecting, syncing and ending go on in the background, and one dead cluster costs the others nothing. A
 ///   cluster that cannot be reached joins by itself once it can.
-/// * Names belong to the provider that engaged them first; a duplicate is refused and never renamed.
+/// * Names belong to the provider that engaged them first; a duplicate is refused and never renamed. Who was refused engages again
+///   once [`Engage::freed`] says so.
 pub trait Engage: Send + Sync {
     /// Begins work on a cluster.
     ///
@@ -91,4 +112,10 @@ pub trait Engage: Send + Sync {
     /// Says that every cluster known has been engaged by now. Clusters of the provider that an earlier run, or another provider of its
     /// name, had engaged and this run has not are disengaged. Only the first call of a run counts.
     fn listed(&self);
+
+    /// Ends once a name has become free that some provider was refused as an [`EngageError::Duplicate`], since this ended last. Waits
+    /// without end where no name is ever refused.
+    fn freed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
 }

@@ -19,6 +19,7 @@ pub mod grant;
 pub mod predicate;
 pub mod backoff;
 pub mod pause;
+pub mod file;
 pub mod queue;
 pub mod metrics;
 pub mod cluster;

@@ -16,11 +16,11 @@ pub(crate) use controller::{ControllerMetrics, End};
 
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::queue::{Counts, Totals};
+use controller::Room;
 use exposition::Exposition;
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -45,6 +45,43 @@ impl Default for MetricLimits {
     }
 }
 
+/// Attempts that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct AttemptCounts {
+    /// That ended well.
+    pub succeeded: u64,
+    /// That failed, for now or for good.
+    pub failed: u64,
+}
+
+impl AttemptCounts {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.succeeded + self.failed
+    }
+}
+
+impl std::iter::Sum for AttemptCounts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, one| Self {
+            succeeded: sum.succeeded + one.succeeded,
+            failed: sum.failed + one.failed,
+        })
+    }
+}
+
+/// Failed attempts by whose fault they were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct FailedBy {
+    /// The reconciler's.
+    pub guest: u64,
+    /// This process's.
+    pub host: u64,
+    /// An API server's.
+    pub api: u64,
+}
+
 /// Handle to every metric. Cheap to clone. The default is one that nobody reads.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -55,8 +92,7 @@ pub struct Metrics {
 struct Inner {
     controllers: RwLock<BTreeMap<(TenantName, ControllerName), Arc<ControllerMetrics>>>,
     clusters: Mutex<Clusters>,
-    /// How many more pairs of a controller and a cluster may have series of their own.
-    room: Arc<AtomicUsize>,
+    room: Arc<Room>,
     /// Managers that are read when somebody asks.
     observed: Mutex<Vec<Weak<dyn Observe>>>,
 }
@@ -84,8 +120,20 @@ pub(crate) trait Observe: Send + Sync + std::fmt::Debug {
 pub(crate) struct Snapshot {
     pub(crate) controllers: Vec<ControllerNow>,
     pub(crate) clusters: Vec<ClusterNow>,
+    pub(crate) providers: Vec<ProviderNow>,
     /// One at most for each manager.
     pub(crate) leases: Vec<LeaseNow>,
+    /// Of each manager.
+    pub(crate) answers: Vec<AnswersNow>,
+}
+
+/// The bytes of answers that a manager holds, at one time.
+#[derive(Debug)]
+pub(crate) struct AnswersNow {
+    pub(crate) held: usize,
+    pub(crate) peak: usize,
+    pub(crate) limit: usize,
+    pub(crate) rejected: u64,
 }
 
 /// A lease that a manager stands for, at one time.
@@ -102,9 +150,15 @@ pub(crate) struct ControllerNow {
     pub(crate) metrics: Arc<ControllerMetrics>,
     pub(crate) concurrency: usize,
     pub(crate) counts: Counts,
+    /// Watches that are refused, or fail, though their server can be reached.
+    pub(crate) failing_watches: usize,
     /// Of its runs, those that have stepped aside.
     pub(crate) aside: usize,
     pub(crate) totals: Totals,
+    /// Events that wait for its mapper.
+    pub(crate) unmapped: usize,
+    /// Requests of what is gone that wait for room.
+    pub(crate) missed: usize,
     /// How long each run that has not ended lasts already.
     pub(crate) running: Vec<Duration>,
 }
@@ -121,6 +175,16 @@ pub(crate) struct ClusterNow {
     pub(crate) objects: usize,
     pub(crate) bytes: usize,
     pub(crate) events_dropped: u64,
+    /// Whether another server waits to take over.
+    pub(crate) replacement_pending: bool,
+}
+
+/// A provider at one time.
+#[derive(Debug)]
+pub(crate) struct ProviderNow {
+    pub(crate) name: String,
+    /// Files, contexts and clusters that it cannot use.
+    pub(crate) problems: usize,
 }
 
 impl Default for Metrics {
@@ -154,10 +218,32 @@ impl Metrics {
             inner: Arc::new(Inner {
                 controllers: RwLock::default(),
                 clusters: Mutex::new(clusters),
-                room: Arc::new(AtomicUsize::new(limits.pairs)),
+                room: Arc::new(Room::new(limits.pairs)),
                 observed: Mutex::default(),
             }),
         }
+    }
+
+    /// Changes the bounds. What has series of its own keeps them; a cluster that has none gets some when it is engaged again, and a pair
+    /// with its next attempt.
+    pub(crate) fn set_limits(&self, limits: MetricLimits) {
+        self.inner.clusters.lock().limit = limits.clusters;
+        self.inner.room.set_limit(limits.pairs);
+    }
+
+    /// Attempts of all controllers by cluster, those in clusters without series of their own as [`OTHER`]. Linear in pairs of a
+    /// controller and a cluster.
+    pub(crate) fn attempts_by_cluster(&self) -> BTreeMap<Arc<str>, AttemptCounts> {
+        let controllers: Vec<_> = self.inner.controllers.read().values().cloned().collect();
+        let mut by_cluster: BTreeMap<Arc<str>, AttemptCounts> = BTreeMap::new();
+        for attempts in controllers
+            .iter()
+            .flat_map(|controller| controller.by_cluster())
+        {
+            let sum = by_cluster.entry(attempts.cluster.clone()).or_default();
+            *sum = [*sum, attempts.counts()].into_iter().sum();
+        }
+        by_cluster
     }
 
     /// Has a manager read whenever somebody asks, until it is dropped.

@@ -22,7 +22,7 @@ pub enum Disposition {
 }
 
 /// Whose fault a failure is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Blame {
     /// The reconciler: it returned a failure, trapped, or hit a limit.
     Guest,

@@ -87,6 +87,9 @@ pub struct Queue {
     epoch: Instant,
     /// What [`Queue::next_wake`] told last.
     told: Option<u64>,
+    /// Keys of which a status was put together.
+    #[cfg(test)]
+    shown: std::cell::Cell<u64>,
 }
 
 /// What a request is found by.
@@ -121,6 +124,8 @@ impl Queue {
             rng,
             epoch: now,
             told: None,
+            #[cfg(test)]
+            shown: std::cell::Cell::default(),
         }
     }
 
@@ -192,6 +197,16 @@ impl Queue {
         }
     }
 
+    /// Holds a controller's keys of one cluster, or lets them go, as [`Queue::hold_controller`] does with all. A cluster that is
+    /// removed takes its holds along.
+    pub fn hold_in_cluster(&mut self, controller: ControllerId, cluster: &ClusterName, held: bool) {
+        if self.controller(controller).is_some() {
+            let hash = self.lane_hash(controller, cluster);
+            self.classes
+                .hold_lane(hash as u32, controller.place, cluster, held);
+        }
+    }
+
     fn controller(&self, id: ControllerId) -> Option<&Controller> {
         self.classes
             .controllers
@@ -242,6 +257,7 @@ impl Queue {
             self.runs.abandon(*token);
         }
         self.classes.set_cluster(name, ClusterState::Ready);
+        self.classes.release_cluster(cluster);
         self.classes.clusters[cluster as usize].leaving = true;
         for lane in lanes {
             if self.classes.lanes[lane as usize].keys == 0 {
@@ -449,12 +465,16 @@ impl Queue {
     }
 
     fn hash(&self, controller: ControllerId, request: &Request) -> Hashes {
-        let lane = self.hasher.hash_one((controller, &request.cluster));
+        let lane = self.lane_hash(controller, &request.cluster);
         let key = self.hasher.hash_one((lane, &request.key));
         Hashes {
             lane: lane as u32,
             key: key as u32,
         }
+    }
+
+    fn lane_hash(&self, controller: ControllerId, cluster: &ClusterName) -> u64 {
+        self.hasher.hash_one((controller, cluster))
     }
 
     fn is_full(&self, controller: ControllerId) -> bool {

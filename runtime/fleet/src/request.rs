@@ -34,6 +34,37 @@ impl ObjectKey {
     }
 }
 
+impl ObjectKey {
+    /// Checks that the key can stand in a URL and takes no more room than a name may: of the namespace, if there is one, and of the name.
+    ///
+    /// # Errors
+    /// [`NameError`] with the part that is none.
+    pub fn check(&self) -> Result<(), NameError> {
+        self.namespace.as_deref().map_or(Ok(()), check_name)?;
+        check_name(&self.name)
+    }
+}
+
+/// Most bytes of a name. Servers take 253 of nearly everything, and no request with a path without end.
+const LONGEST: usize = 1024;
+
+/// A text is no name of an object or a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no name: it may not be empty, \".\" or \"..\", nor hold \"/\" or \"%\" or a control character, nor be longer than {LONGEST} bytes"
+)]
+pub struct NameError(String);
+
+/// Checks that a name is one segment of a URL's path. kube-apiserver splits the path after decoding it, so that a slash reaches another
+/// resource, however it is written: the grant would be asked about one URL, and the server about another.
+pub(crate) fn check_name(name: &str) -> Result<(), NameError> {
+    let says_more = matches!(name, "" | "." | "..") || name.contains(['/', '%']);
+    if !says_more && name.len() <= LONGEST && !name.contains(char::is_control) {
+        return Ok(());
+    }
+    Err(NameError(name.chars().take(80).collect()))
+}
+
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
@@ -118,6 +149,18 @@ impl std::str::FromStr for Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_refused_for_what_no_server_takes_for_a_name() {
+        let long = "x".repeat(LONGEST + 1);
+        for name in ["", ".", "..", "a/b", "a%2fb", "a\n", &long] {
+            assert!(ObjectKey::cluster_scoped(name).check().is_err(), "{name:?}");
+            assert!(ObjectKey::namespaced(name, "a").check().is_err());
+        }
+        assert!(ObjectKey::namespaced("default", "a.b").check().is_ok());
+        let error = ObjectKey::cluster_scoped(&long).check().unwrap_err();
+        assert!(error.to_string().len() < 300, "{error}");
+    }
 
     #[test]
     fn printed_form_round_trips() {

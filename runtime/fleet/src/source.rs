@@ -2,13 +2,15 @@
 
 mod enqueue;
 pub(crate) mod mapped;
+mod missed;
 pub(crate) mod rescan;
 mod sink;
 
 pub(crate) use sink::{Offer, SourceSink};
 
 use crate::api::{Json, Projection};
-use crate::cluster::{Cluster, Fleet};
+use crate::cluster::{Caller, Client, Cluster, Fleet};
+use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
 use crate::name::NamePattern;
 use crate::path::FieldPath;
@@ -27,6 +29,8 @@ pub struct Watch {
     pub enqueue: Enqueue,
     /// Which clusters it engages. Default: as the controller is configured.
     pub clusters: WatchClusters,
+    /// Of these, only some of the provider's clusters. Default: all.
+    pub only: ClusterFilter,
     /// Filters events; an object that stops matching counts as deleted. Default: none.
     pub label_selector: Option<LabelSelector>,
     /// Filters events at the server. Default: none.
@@ -45,6 +49,7 @@ impl Watch {
             kind,
             enqueue,
             clusters: WatchClusters::AsConfigured,
+            only: ClusterFilter::default(),
             label_selector: None,
             field_selector: None,
             predicate: Predicate::always(),
@@ -54,7 +59,8 @@ impl Watch {
 }
 
 impl PartialEq for Watch {
-    /// Whether one can stand in for the other without being started anew. Mappers are compared by identity.
+    /// Whether one can stand in for the other, in a cluster that both engage, without being started anew. Mappers are compared by
+    /// identity.
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.enqueue == other.enqueue
@@ -115,11 +121,30 @@ pub trait Mapper: Send + Sync {
     /// failure is retried with backoff: an event is never lost to it.
     fn map(
         &self,
-        cluster: Arc<Cluster>,
-        fleet: Fleet,
+        context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>>;
+}
+
+/// Where mapped objects changed, and for whom they are mapped. Cheap to clone.
+#[derive(Clone)]
+pub struct MapContext {
+    /// The cluster of the objects.
+    pub cluster: Arc<Cluster>,
+    /// All engaged clusters.
+    pub fleet: Fleet,
+    pub(crate) caller: Caller,
+}
+
+impl MapContext {
+    /// A client for the cluster of the objects, within a grant. It knows the controller's indexes, and its reads are answered by
+    /// caches alone: a mapper runs for every event.
+    #[must_use]
+    pub fn client(&self, grant: &Arc<Grant>) -> Client {
+        let client = self.cluster.client_for(self.caller.clone(), grant.clone());
+        client.cached_only()
+    }
 }
 
 /// Which clusters a watch engages.
@@ -136,39 +161,63 @@ pub enum WatchClusters {
     All,
 }
 
-/// Which clusters a controller engages.
+/// Some of the provider's clusters.
 #[derive(Debug, Clone, PartialEq)]
+pub struct ClusterFilter {
+    /// Patterns over their names, of which one must match. Default: `*`.
+    pub names: Vec<NamePattern>,
+    /// Labels that they must have. Default: none.
+    pub selector: Option<LabelSelector>,
+}
+
+impl Default for ClusterFilter {
+    fn default() -> Self {
+        Self {
+            names: vec![NamePattern::any()],
+            selector: None,
+        }
+    }
+}
+
+impl ClusterFilter {
+    /// Whether a cluster is one of them. The local cluster always is: [`WatchClusters`] and [`ClusterSelection::local`] decide on it.
+    #[must_use]
+    pub fn admits(&self, cluster: &Cluster) -> bool {
+        let name = cluster.name();
+        let labels = cluster.labels();
+        name.is_local()
+            || self
+                .names
+                .iter()
+                .any(|pattern| pattern.matches(name.as_str()))
+                && self
+                    .selector
+                    .as_ref()
+                    .is_none_or(|selector| selector.matches(labels))
+    }
+}
+
+/// Which clusters a controller engages.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClusterSelection {
     /// Whether the local cluster is one. Default: exactly if there is no provider.
     pub local: Option<bool>,
     /// Whether the provider's clusters are. Default: exactly if there is a provider.
     pub provider: Option<bool>,
-    /// Patterns over the names of the provider's clusters. Default: `*`.
-    pub names: Vec<NamePattern>,
-    /// Labels that the provider's clusters must have. Default: none.
-    pub selector: Option<LabelSelector>,
+    /// Which of the provider's clusters. Default: all.
+    pub only: ClusterFilter,
     /// A further selection that must engage a cluster as well. Default: none.
     pub within: Option<Box<ClusterSelection>>,
 }
 
-impl Default for ClusterSelection {
-    fn default() -> Self {
-        Self {
-            local: None,
-            provider: None,
-            names: vec![NamePattern::any()],
-            selector: None,
-            within: None,
-        }
-    }
-}
-
 impl ClusterSelection {
-    /// Whether a watch engages a cluster. The filters are about the provider's clusters; the local one ignores them.
+    /// Whether a watch engages a cluster.
     #[must_use]
-    pub fn engages(&self, watch: WatchClusters, cluster: &Cluster, has_provider: bool) -> bool {
+    pub fn engages(&self, watch: &Watch, cluster: &Cluster, has_provider: bool) -> bool {
         let within = |more: &Self| more.engages(watch, cluster, has_provider);
-        self.selects(watch, cluster, has_provider) && self.within.as_deref().is_none_or(within)
+        self.selects(watch.clusters, cluster, has_provider)
+            && watch.only.admits(cluster)
+            && self.within.as_deref().is_none_or(within)
     }
 
     fn selects(&self, watch: WatchClusters, cluster: &Cluster, has_provider: bool) -> bool {
@@ -184,15 +233,7 @@ impl ClusterSelection {
         if cluster.name().is_local() {
             return local;
         }
-        provider
-            && self
-                .names
-                .iter()
-                .any(|pattern| pattern.matches(cluster.name().as_str()))
-            && self
-                .selector
-                .as_ref()
-                .is_none_or(|selector| selector.matches(cluster.labels()))
+        provider && self.only.admits(cluster)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::journal::{Journal, Stdio};
 use crate::limit::Limit;
 use crate::memory::Meter;
 use crate::promise::Promise;
+use crate::room::Room;
 use crate::share::Used;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +76,8 @@ pub(crate) struct Call {
     pub(crate) table: ResourceTable,
     pub(crate) meter: Meter,
     pub(crate) journal: Journal,
+    /// Of the last host call, whose answer the host may hold still.
+    room: Option<Arc<Room>>,
     /// Calls of cluster functions that it may still make.
     host_calls: u32,
     /// Handles given out by this call. Each is revoked when the call ends, and deleted only when the guest drops it: the table
@@ -110,6 +113,7 @@ impl Call {
             table,
             meter: Meter::new(identity.clone(), promise),
             journal,
+            room: None,
             host_calls: limits.host_calls,
             given: Vec::new(),
             kept: Vec::new(),
@@ -152,6 +156,7 @@ impl Call {
     /// error that it wrote there.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.revoke();
+        self.room = None;
         self.purpose = Purpose::Nothing;
         if let Some(wasi) = &self.wasi {
             wasi.streams.iter().for_each(Stdio::flush_rest);
@@ -183,6 +188,12 @@ impl Call {
     pub(crate) fn forget(&mut self, rep: u32) {
         self.given.retain(|given| *given != rep);
         self.kept.retain(|kept| *kept != rep);
+    }
+
+    /// Room for the answers of a host call that begins. The guest has taken over those of the last one.
+    pub(crate) fn room(&mut self) -> Arc<Room> {
+        self.room = None;
+        self.room.insert(Room::new(&self.identity)).clone()
     }
 
     /// Takes so many calls of cluster functions from the call's budget.

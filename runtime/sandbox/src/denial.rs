@@ -1,12 +1,13 @@
 //! What a guest was denied, for whoever sets its rules: counted, and each missing rule told once. Entry point: [`Denials`].
 
+use crate::clean::clean;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Missing rules that are told apart; a guest can ask for as many as it likes.
 const RULES: usize = 32;
-/// Longest rule that is kept, in characters; names in it are the guest's.
+/// Longest rule that is kept, in bytes; names in it are the guest's.
 const LENGTH: usize = 512;
 
 /// Denials of one guest, over all of its revisions.
@@ -21,7 +22,7 @@ impl Denials {
     /// Counts a denial, and logs a missing rule that was not missed before. The span around it says whose it is.
     pub(crate) fn add(&self, rule: &str) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        let rule: String = rule.chars().take(LENGTH).collect();
+        let rule = clean(rule, LENGTH);
         let mut rules = self.rules.lock();
         if rules.len() >= RULES || !rules.insert(rule.clone()) {
             return;
@@ -58,6 +59,10 @@ mod tests {
         (0..1000).for_each(|at| denials.add(&format!("- {at} {}", "x".repeat(1 << 16))));
         let rules = denials.rules();
         assert_eq!((denials.count(), rules.len()), (1003, RULES));
-        assert!(rules.iter().all(|rule| rule.len() <= LENGTH));
+        assert!(
+            rules
+                .iter()
+                .all(|rule| rule.len() <= LENGTH + '…'.len_utf8())
+        );
     }
 }

@@ -6,20 +6,26 @@ mod rules;
 pub(crate) use rules::needed_rules;
 
 use crate::bindings::exports::windlass::runtime::reconciler as wit;
+use crate::clean::clean;
 use std::sync::Arc;
 use windlass_fleet::GroupVersionKind;
 use windlass_fleet::api::Projection;
+use windlass_fleet::name::NamePattern;
 use windlass_fleet::path::{FieldPath, PathError};
 use windlass_fleet::predicate::Predicate;
 use windlass_fleet::selector::{FieldSelector, LabelSelector, SelectorError};
-use windlass_fleet::source::{Enqueue, Index, Mapper, Watch, WatchClusters};
+use windlass_fleet::source::{ClusterFilter, Enqueue, Index, Mapper, Watch, WatchClusters};
 
 /// Most watches, and most indexes.
 const MOST: usize = 64;
-/// Longest title, in characters; the rest is cut.
+/// Longest title, in bytes; the rest is cut.
 const TITLE: usize = 200;
 /// Longest group, version, kind or index name, in bytes.
 const NAME: usize = 253;
+
+/// Options of a watch: the provider's clusters that it engages, of those that its reconciler does.
+const CLUSTER_NAMES: &str = "cluster-names";
+const CLUSTER_SELECTOR: &str = "cluster-selector";
 
 /// Why what a guest asks for cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +50,22 @@ pub enum DescriptionError {
         place: String,
         /// Its key.
         key: String,
+    },
+    /// One option with two values.
+    #[error("{place} has the option {key:?} twice: leave one out")]
+    OptionTwice {
+        /// Where it stands.
+        place: String,
+        /// Its key.
+        key: String,
+    },
+    /// Names of clusters that are none.
+    #[error(
+        "{place} has the option {CLUSTER_NAMES:?} with a name that is empty or too long, or with more than {MOST}: write names with commas between them, * matches any characters"
+    )]
+    ClusterNames {
+        /// The watch.
+        place: String,
     },
     /// A kind without version or kind, or with characters that none has.
     #[error(
@@ -164,6 +186,7 @@ pub(crate) struct WatchSpec {
     pub(crate) kind: GroupVersionKind,
     pub(crate) enqueue: EnqueueSpec,
     pub(crate) clusters: WatchClusters,
+    pub(crate) only: ClusterFilter,
     pub(crate) label_selector: Option<LabelSelector>,
     pub(crate) field_selector: Option<FieldSelector>,
     pub(crate) predicate: Predicate,
@@ -213,6 +236,7 @@ impl WatchSpec {
         };
         Watch {
             clusters: self.clusters,
+            only: self.only.clone(),
             label_selector: self.label_selector.clone(),
             field_selector: self.field_selector.clone(),
             predicate: self.predicate.clone(),
@@ -248,7 +272,7 @@ impl Description {
             .map(watch)
             .collect::<Result<Vec<_>, _>>()?;
         let description = Self {
-            title: shown(&raw.title, TITLE),
+            title: clean(&raw.title, TITLE),
             primary,
             watches,
             indexes,
@@ -345,23 +369,55 @@ fn bounded(what: &'static str, count: usize) -> Result<(), DescriptionError> {
     }
 }
 
-/// So much of a guest's text as is shown, without what would drive a terminal.
-fn shown(text: &str, most: usize) -> String {
-    let plain = |character: char| match character.is_control() {
-        true => '\u{fffd}',
-        false => character,
-    };
-    text.chars().take(most).map(plain).collect()
-}
-
 fn no_options(place: &str, options: &[(String, String)]) -> Result<(), DescriptionError> {
     match options.first() {
         Some((key, _)) => Err(DescriptionError::UnknownOption {
             place: place.to_owned(),
-            key: shown(key, NAME),
+            key: clean(key, NAME),
         }),
         None => Ok(()),
     }
+}
+
+/// The clusters that the options of a watch name.
+fn cluster_filter(
+    place: &str,
+    options: &[(String, String)],
+) -> Result<ClusterFilter, DescriptionError> {
+    let mut only = ClusterFilter::default();
+    for (at, (key, value)) in options.iter().enumerate() {
+        if options[..at].iter().any(|(before, _)| before == key) {
+            return Err(DescriptionError::OptionTwice {
+                place: place.to_owned(),
+                key: clean(key, NAME),
+            });
+        }
+        match key.as_str() {
+            CLUSTER_NAMES => only.names = patterns(place, value)?,
+            CLUSTER_SELECTOR => {
+                let selector = LabelSelector::parse(value);
+                let selector = selector.map_err(|source| DescriptionError::Selector {
+                    place: place.to_owned(),
+                    source,
+                })?;
+                only.selector = Some(selector);
+            }
+            _ => no_options(place, &options[at..])?,
+        }
+    }
+    Ok(only)
+}
+
+/// Patterns over names of clusters, between commas.
+fn patterns(place: &str, value: &str) -> Result<Vec<NamePattern>, DescriptionError> {
+    let patterns: Vec<&str> = value.split(',').map(str::trim).collect();
+    let fits = |pattern: &&str| (1..=NAME).contains(&pattern.len());
+    if patterns.len() > MOST || !patterns.iter().all(fits) {
+        return Err(DescriptionError::ClusterNames {
+            place: place.to_owned(),
+        });
+    }
+    Ok(patterns.into_iter().map(NamePattern::new).collect())
 }
 
 fn checked_kind(
@@ -393,7 +449,7 @@ fn checked_kind(
 fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, DescriptionError> {
     let kind = checked_kind(&format!("watch {}", at + 1), raw.kind)?;
     let place = watch_place(at, &kind);
-    no_options(&place, &raw.options)?;
+    let only = cluster_filter(&place, &raw.options)?;
     let selector = |source| DescriptionError::Selector {
         place: place.clone(),
         source,
@@ -438,6 +494,7 @@ fn watch((at, raw): (usize, wit::Watch)) -> Result<WatchSpec, DescriptionError> 
             wit::ClusterScope::Provider => WatchClusters::Provider,
             wit::ClusterScope::All => WatchClusters::All,
         },
+        only,
         label_selector,
         field_selector,
         predicate: predicate(&raw.changes),
@@ -465,7 +522,7 @@ fn predicate(changes: &[wit::Change]) -> Predicate {
 
 fn index((at, raw): (usize, wit::Index)) -> Result<Index, DescriptionError> {
     let kind = checked_kind(&format!("index {}", at + 1), raw.kind)?;
-    let name = shown(&raw.name, NAME);
+    let name = clean(&raw.name, NAME);
     let place = format!("index {name:?} of {kind}");
     no_options(&place, &raw.options)?;
     let parse = |path: &str| {

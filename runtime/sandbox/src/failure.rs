@@ -1,6 +1,7 @@
 //! Why a call did not come back, in words for whoever wrote the guest. Entry point: [`explain`].
 
 use crate::call::Call;
+use crate::clean::clean;
 use crate::handle::StaleHandle;
 use crate::limit::Limit;
 use crate::memory::Size;
@@ -13,8 +14,10 @@ use windlass_fleet::outcome::Blame;
 
 /// Frames shown; the innermost come first.
 const FRAMES: usize = 8;
-/// Longest function name shown, in characters.
+/// Longest function name shown, in bytes.
 const NAME: usize = 100;
+/// Longest cause shown, in bytes.
+const CAUSE: usize = 300;
 
 /// What the epoch callback ends a guest with when its time is up.
 #[derive(Debug, thiserror::Error)]
@@ -145,11 +148,7 @@ fn cause(error: &wasmtime::Error) -> String {
         None => error.root_cause().to_string(),
     };
     let first = text.lines().next().unwrap_or_default();
-    first
-        .trim_start_matches("wasm trap: ")
-        .chars()
-        .take(300)
-        .collect()
+    clean(first.trim_start_matches("wasm trap: "), CAUSE)
 }
 
 /// Where in the guest it happened: ` in a < b < c`, or nothing.
@@ -193,11 +192,7 @@ impl fmt::Display for Said<'_> {
 
 /// A function's name as its author wrote it.
 fn readable(symbol: &str) -> String {
-    let name = format!("{:#}", rustc_demangle::demangle(symbol));
-    if name.chars().count() <= NAME {
-        return name;
-    }
-    name.chars().take(NAME).chain(['…']).collect()
+    clean(&format!("{:#}", rustc_demangle::demangle(symbol)), NAME)
 }
 
 fn is_panic_machinery(name: &str) -> bool {
@@ -234,6 +229,7 @@ mod tests {
             "windlass:runtime/reconciler@0.1.0#reconcile"
         );
         assert_eq!(readable(&"x".repeat(200)).chars().count(), NAME + 1);
+        assert_eq!(readable("a\u{1b}[2J\nb\u{202e}"), "a\\u{1b}[2J b\\u{202e}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use windlass_fleet::api::Json;
 use windlass_fleet::cluster::Fleet;
 use windlass_fleet::grant::ClusterFacts;
-use windlass_fleet::source::{Index, Mapper, Watch};
+use windlass_fleet::source::{Index, MapContext, Mapper, Watch};
 use windlass_fleet::{
     Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler,
     Request, TenantName,
@@ -401,14 +401,14 @@ impl Reconciler for Guest {
 impl Mapper for Guest {
     fn map(
         &self,
-        cluster: Arc<Cluster>,
-        fleet: Fleet,
+        context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
         async move {
             let current = self.current.load_full();
-            let client = cluster.client((*current.identity.given).clone());
+            let client = context.client(&current.identity.given);
+            let MapContext { cluster, fleet, .. } = context;
             let around = Around {
                 cluster: cluster.clone(),
                 fleet: fleet.clone(),

@@ -210,6 +210,33 @@ impl Warden for Identity {
     fn denied(&self, missing: &Denied) {
         self.history.denials.add(&missing.missing_rule_yaml());
     }
+
+    fn charge(&self, bytes: usize) -> Result<Admission, ApiError> {
+        if !self.tenant.charge(bytes) {
+            self.hit(Limit::TenantMemory);
+            let message =
+                "the tenant's limits.memory leaves no room for what the host keeps for it";
+            return Err(ApiError::host(ApiCode::LimitExceeded, message));
+        }
+        let tenant = self.tenant.clone();
+        Ok(Box::new(Charged { tenant, bytes }))
+    }
+
+    fn event_refused(&self) {
+        self.hit(Limit::Events);
+    }
+}
+
+/// Memory that the host keeps for a tenant. Dropped, the tenant has it back.
+struct Charged {
+    tenant: Arc<Tenant>,
+    bytes: usize,
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        self.tenant.release(self.bytes);
+    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@
 use crate::bindings::exports::windlass::runtime::{mapper, reconciler};
 use crate::bindings::windlass::runtime::types;
 use crate::call::{Around, Call, Purpose, Time};
+use crate::clean::clean;
 use crate::description::Description;
 use crate::engine::Sandbox;
 use crate::failure::{self, OutOfTime};
 use crate::handle::{ClusterHandle, Reach};
 use crate::identity::{History, Identity};
-use crate::journal::clean;
 use crate::limit::Limit;
 use crate::options::{Isolation, Limits, TenantLimits};
 use crate::pool::Place;
@@ -318,7 +318,7 @@ impl Code {
         let answer = match run.await {
             Ok((answer, session)) => {
                 self.sandbox.discard(session, deadline).await;
-                answer
+                answer.map_err(|problem| clean(&problem, Failure::MAX_MESSAGE))
             }
             Err(failure) => Err(failure.message),
         };
@@ -444,7 +444,10 @@ fn after(message: &str, phrase: &str) -> String {
 fn request(raw: types::Request) -> Result<Request, String> {
     let cluster = ClusterName::new(&raw.cluster)
         .map_err(|error| format!("the mapper answered a request of no cluster: {error}"))?;
-    Ok(Request::new(cluster, ObjectKey::from(raw.key)))
+    let key = ObjectKey::from(raw.key);
+    key.check()
+        .map_err(|error| format!("the mapper answered a request of no object: {error}"))?;
+    Ok(Request::new(cluster, key))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub(crate) use rate::LogRate;
 pub(crate) use stdio::Stdio;
 
 use crate::bindings::windlass::runtime::log::Level;
+use crate::clean::clean;
 use parking_lot::Mutex;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -156,46 +157,27 @@ fn join(fields: &[(String, String)]) -> String {
         if !joined.is_empty() {
             joined.push(' ');
         }
-        joined.push_str(&clean(name, FIELD_NAME));
+        push_word(&mut joined, &clean(name, FIELD_NAME));
         joined.push('=');
-        let value = clean(value, FIELD_VALUE);
-        let plain = !value.is_empty() && !value.contains([' ', '"', '=']);
-        let written = if plain {
-            joined.write_str(&value)
-        } else {
-            write!(joined, "{value:?}")
-        };
-        debug_assert!(written.is_ok(), "writing to a string does not fail");
+        push_word(&mut joined, &clean(value, FIELD_VALUE));
     }
     joined
 }
 
-/// Bounded, and without the control characters that would let a guest forge lines or drive a terminal.
-pub(crate) fn clean(text: &str, limit: usize) -> String {
-    let mut cleaned = String::with_capacity(text.len().min(limit));
-    for character in text.chars() {
-        if cleaned.len() + character.len_utf8() > limit {
-            cleaned.push('…');
-            break;
-        }
-        match character {
-            '\n' | '\t' => cleaned.push(' '),
-            character if character.is_control() => cleaned.push('\u{fffd}'),
-            character => cleaned.push(character),
-        }
+/// Adds a word, in quotation marks where it would look like more than one.
+fn push_word(joined: &mut String, word: &str) {
+    let separates = |character: char| character.is_whitespace() || matches!(character, '"' | '=');
+    if !word.is_empty() && !word.contains(separates) {
+        joined.push_str(word);
+        return;
     }
-    cleaned
+    let written = write!(joined, "{word:?}");
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_guest_can_neither_forge_a_line_nor_drive_a_terminal() {
-        assert_eq!(clean("a\nERROR b\u{1b}[2J", 100), "a ERROR b\u{fffd}[2J");
-        assert_eq!(clean(&"é".repeat(10), 5), "éé…");
-    }
 
     #[test]
     fn fields_are_bounded_and_quoted_where_needed() {
@@ -204,6 +186,8 @@ mod tests {
             ("text".to_owned(), "two words".to_owned()),
         ];
         assert_eq!(join(&fields), "who=world text=\"two words\"");
+        let forged = [("x tenant=good y".to_owned(), "z".to_owned())];
+        assert_eq!(join(&forged), "\"x tenant=good y\"=z");
         let many: Vec<_> = (0..100).map(|n| (format!("f{n}"), String::new())).collect();
         assert_eq!(join(&many).matches('=').count(), FIELDS);
     }

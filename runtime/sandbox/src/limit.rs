@@ -41,10 +41,12 @@ pub(crate) enum Limit {
     TenantRequestRate,
     /// API calls of the tenant under way.
     TenantRequests,
+    /// Events that are recorded.
+    Events,
 }
 
 impl Limit {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Timeout,
         Self::Turn,
         Self::Memory,
@@ -62,6 +64,7 @@ impl Limit {
         Self::RequestRate,
         Self::TenantRequestRate,
         Self::TenantRequests,
+        Self::Events,
     ];
 
     /// The word in metrics and status: the field that sets it, where there is one; `tenant.` before a tenant's.
@@ -84,6 +87,7 @@ impl Limit {
             Self::RequestRate => "requestsPerSecond",
             Self::TenantRequestRate => "tenant.requestsPerSecond",
             Self::TenantRequests => "tenant.requestsInFlight",
+            Self::Events => "events",
         }
     }
 }

@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
+/// The part of a tenant's memory that answers always find, whatever its instances are promised: one in so many. Without it a tenant whose
+/// instances have all of it could not read anything. It may exceed its limit by as much.
+const RESERVE: usize = 8;
+
 /// What a tenant's instances are promised.
 #[derive(Debug)]
 pub(crate) struct Promises {
@@ -64,6 +68,36 @@ impl Promises {
                 return promise;
             }
         }
+    }
+
+    /// Charges an answer, before those who wait for instances. `false`: there is no room.
+    pub(crate) fn charge_answer(&self, bytes: usize) -> bool {
+        self.line.lock().charge_answer(bytes)
+    }
+
+    /// Gives back what answers were charged.
+    pub(crate) fn release_answer(self: &Arc<Self>, bytes: usize) {
+        if bytes > 0 {
+            let mut line = self.line.lock();
+            line.answers -= bytes;
+            line.give_back(bytes);
+            let waits = !line.waiting.is_empty();
+            drop(line);
+            if waits {
+                self.serve();
+            }
+        }
+    }
+
+    /// Bytes of answers.
+    pub(crate) fn answers(&self) -> usize {
+        self.line.lock().answers
+    }
+
+    /// Of these, those that instances cannot have.
+    pub(crate) fn answers_beyond_reserve(&self) -> usize {
+        let line = self.line.lock();
+        line.answers.saturating_sub(line.limit / RESERVE)
     }
 
     /// Whether somebody waits: then nothing is kept for later.
@@ -152,8 +186,10 @@ struct Ticket {
 struct Line<W> {
     /// In bytes. It may have been lowered below what is promised.
     limit: usize,
-    /// Sum over all live instances, in bytes.
+    /// Sum over all live instances, in bytes, and what answers are charged.
     promised: usize,
+    /// Of that, answers.
+    answers: usize,
     waiting: BTreeMap<Ticket, (usize, W)>,
     last: u64,
 }
@@ -163,6 +199,7 @@ impl<W> Line<W> {
         Self {
             limit,
             promised: 0,
+            answers: 0,
             waiting: BTreeMap::new(),
             last: 0,
         }
@@ -184,6 +221,18 @@ impl<W> Line<W> {
         let bytes = self.fits(bytes)?;
         self.promised += bytes;
         Some(bytes)
+    }
+
+    fn charge_answer(&mut self, bytes: usize) -> bool {
+        let Some(promised) = self.promised.checked_add(bytes) else {
+            return false;
+        };
+        let answers = self.answers.saturating_add(bytes);
+        if promised > self.limit && answers > self.limit / RESERVE {
+            return false;
+        }
+        (self.promised, self.answers) = (promised, answers);
+        true
     }
 
     fn wait(&mut self, bytes: usize, loading: bool, waiter: W) -> Ticket {
@@ -249,6 +298,27 @@ mod tests {
         line.limit = 10;
         line.give_back(100);
         assert_eq!(line.next(), Some(("other", 1)));
+    }
+
+    #[test]
+    fn answers_take_what_instances_leave_and_always_find_their_reserve() {
+        let promises = Promises::new(80);
+        assert!(promises.charge_answer(30));
+        let instance = promises.try_promise(50, false);
+        assert!(instance.is_some() && !promises.charge_answer(1));
+        assert_eq!(promises.answers_beyond_reserve(), 20);
+        assert!(promises.try_promise(1, false).is_none());
+        promises.release_answer(21);
+        assert!(promises.charge_answer(1), "ten are reserved");
+        let other = promises.try_promise(20, false);
+        assert!(other.is_some() && !promises.charge_answer(1));
+        promises.release_answer(10);
+        let full = promises.try_promise(10, false);
+        assert!(full.is_some() && promises.charge_answer(10));
+        assert!(!promises.charge_answer(1), "beyond the reserve");
+        promises.release_answer(10);
+        drop((instance, other, full));
+        assert_eq!(promised(&promises), 0);
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 use windlass_fleet::TenantName;
+use windlass_fleet::file::{self, FileError};
 
 /// Bytes of a page of a guest's memory.
 const PAGE: u64 = 64 << 10;
@@ -163,15 +164,13 @@ impl Sandbox {
         let code = compiler::run(&self.options().compiler, self.engine(), bytes)
             .await
             .map_err(|error| not_compiled(name, error))?;
-        let (sandbox, took) = (self.clone(), start.elapsed());
+        let (sandbox, took, name) = (self.clone(), start.elapsed(), name.to_owned());
         aside(move || {
+            let component = compiler::load(sandbox.engine(), &code);
+            let component = component.map_err(|error| link::not_loaded(&name, &error))?;
             if let Some(cache) = sandbox.cache() {
                 cache.put(&digest, &code);
             }
-            let component = compiler::load(sandbox.engine(), &code);
-            let component = component.map_err(|error| LoadError::Host {
-                problem: format!("the compiler's answer is of no use: {error:#}"),
-            })?;
             Ok((component, Some(took)))
         })
         .await
@@ -334,20 +333,13 @@ fn read(source: &Source, held: Option<Bytes>, most: usize) -> Result<(String, By
         }
         (Source::File(path), _) => {
             let name = path.display().to_string();
-            let size = std::fs::metadata(path)
-                .map_err(|source| LoadError::Read {
-                    name: name.clone(),
-                    source,
-                })?
-                .len();
-            if size > most as u64 {
-                return Err(LoadError::TooLarge { name, size, most });
+            match file::read(path, most as u64) {
+                Ok(bytes) => (name, Bytes::from(bytes)),
+                Err(FileError::TooLarge { size, .. }) => {
+                    return Err(LoadError::TooLarge { name, size, most });
+                }
+                Err(source) => return Err(LoadError::Read { name, source }),
             }
-            let bytes = std::fs::read(path).map_err(|source| LoadError::Read {
-                name: name.clone(),
-                source,
-            })?;
-            (name, Bytes::from(bytes))
         }
     };
     if bytes.len() > most {

@@ -53,10 +53,10 @@ impl Tenant {
         &self.name
     }
 
-    /// Memory of its live instances, in bytes.
+    /// Memory of its live instances, and of answers that are held for them, in bytes.
     #[must_use]
     pub fn memory_used(&self) -> usize {
-        self.memory.load(Ordering::Relaxed)
+        self.memory.load(Ordering::Relaxed) + self.promises.answers()
     }
 
     /// Time that its guests had a processor.
@@ -136,6 +136,7 @@ impl Tenant {
 
     fn try_charge(&self, bytes: usize) -> bool {
         let limit = self.limits.load().memory;
+        let limit = limit.saturating_sub(self.promises.answers_beyond_reserve());
         let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.memory
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
@@ -144,6 +145,20 @@ impl Tenant {
 
     pub(crate) fn release(&self, bytes: usize) {
         self.memory.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes memory for an answer; idle instances are given up for it. `false`: there is not so much now.
+    pub(crate) fn charge_answer(&self, bytes: usize) -> bool {
+        while !self.promises.charge_answer(bytes) {
+            if !self.spares.give_up_one() {
+                return false;
+            }
+        }
+        true
+    }
+
+    pub(crate) fn release_answer(&self, bytes: usize) {
+        self.promises.release_answer(bytes);
     }
 
     /// Takes the turn of one API call: how long it has to wait; `None` when that is longer than `patience`.

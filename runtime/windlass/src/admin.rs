@@ -2,7 +2,7 @@
 //!
 //! | path | answers |
 //! |---|---|
-//! | `/livez`, `/healthz` | 200 while the host's and the guests' threads turn their wheels |
+//! | `/livez`, `/healthz` | 200 while the host's and the guests' threads make progress |
 //! | `/readyz`, `/readyz/NAME` | named conditions, 200 when all hold, else 503; `?verbose` lists them, `?exclude=NAME` leaves one out |
 //! | `/metrics` | OpenMetrics for who asks for it, else Prometheus text |
 //! | `/api/v1/explain?key=KEY` | why a key is not reconciled |
@@ -11,50 +11,91 @@
 //! | `/api/v1/election` | who leads |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/rollback` | has a reconciler serve a revision that is kept |
+//!
+//! The probes are served at an address of their own as well, where the Manager names one.
 
+mod addresses;
+mod callers;
 mod conditions;
 mod election;
 mod exposition;
 mod listener;
 pub(crate) mod state;
 
+pub(crate) use addresses::{Addresses, Sockets, bind};
+
 use crate::host::Host;
 use crate::rollback::Refusal;
-use anyhow::{Context, Result};
+use addresses::{AGAIN, Served};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Json, Router, middleware};
 use conditions::{Asked, answer, conditions};
-use listener::Listener;
 use state::{ExplainQuery, KeyQuery};
-use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Largest body of a request, in bytes.
-const MAX_BODY: usize = 64 << 10;
-
-/// Takes the address.
-///
-/// # Errors
-/// When it is taken or not of this machine, with what to change.
-pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot serve the admin endpoints at {address}: choose another address with --admin or the Manager's spec.admin.address")
-    })
+/// Answers until `stop`, at the addresses that are wanted: where one cannot be had, the host's problems say so, and it is tried again.
+pub(crate) async fn serve(
+    sockets: Sockets,
+    host: Arc<Host>,
+    mut wanted: watch::Receiver<Addresses>,
+    stop: CancellationToken,
+) {
+    let [mut admin, mut probes] =
+        Served::both(sockets, all(host.clone()), only_probes(host.clone()));
+    let mut failed = false;
+    loop {
+        tokio::select! {
+            () = admin.take() => {}
+            () = probes.take() => {}
+            Ok(()) = wanted.changed() => {}
+            () = sleep(AGAIN), if failed => {}
+            () = stop.cancelled() => break,
+        }
+        let addresses = *wanted.borrow_and_update();
+        let outcomes = [
+            admin.follow(Some(addresses.admin)),
+            probes.follow(addresses.probes),
+        ];
+        let problems: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
+        failed = !problems.is_empty();
+        host.tell_admin_problems(problems);
+    }
+    tokio::join!(admin.close(), probes.close());
 }
 
-/// Answers until `stop`.
-pub(crate) async fn serve(listener: TcpListener, host: Arc<Host>, stop: CancellationToken) {
-    let router = Router::new()
+/// Whether what is asked for is a probe.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/livez" | "/healthz" | "/readyz") || path.starts_with("/readyz/")
+}
+
+fn probes() -> Router<Arc<Host>> {
+    Router::new()
         .route("/livez", get(live))
         .route("/healthz", get(live))
         .route("/readyz", get(ready))
         .route("/readyz/{name}", get(ready_by))
+}
+
+fn only_probes(host: Arc<Host>) -> Router {
+    let router = probes().fallback(|| async {
+        Refused(
+            StatusCode::NOT_FOUND,
+            "no such path: there are only /livez and /readyz here, the rest is served at spec.admin.address"
+                .to_owned(),
+        )
+    });
+    checked(router, host)
+}
+
+fn all(host: Arc<Host>) -> Router {
+    let router = probes()
         .route(
             "/api/v1/configuration",
             get(|State(host): State<Arc<Host>>| async move { Json(state::configuration(&host)) }),
@@ -85,15 +126,15 @@ pub(crate) async fn serve(listener: TcpListener, host: Arc<Host>, stop: Cancella
                 StatusCode::NOT_FOUND,
                 "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, reconcilers, tenants, keys, explain, configuration".to_owned(),
             )
-        })
-        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
-        .with_state(host);
-    let served = axum::serve(Listener::new(listener), router)
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the admin endpoints ended");
-    }
+        });
+    checked(router, host)
+}
+
+/// Whatever is asked for, whoever asks is looked at first.
+fn checked(router: Router<Arc<Host>>, host: Arc<Host>) -> Router {
+    router
+        .layer(middleware::from_fn_with_state(host.clone(), callers::check))
+        .with_state(host)
 }
 
 /// An answer that is an error, as JSON.

@@ -247,7 +247,7 @@ pub(crate) struct RbacArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
     /// The manager's admin address
-    #[arg(long, value_name = "ADDRESS", default_value = crate::kinds::ManagerSpec::DEFAULT_ADMIN)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = crate::kinds::ManagerSpec::DEFAULT_ADMIN.to_string())]
     pub(crate) admin: String,
 }
 

@@ -11,7 +11,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, Provenance};
 use windlass_fleet::engage::{ClusterSpec, Engage};
-use windlass_fleet::provider::kubeconfig_files::{KubeconfigFiles, KubeconfigFilesOptions};
+use windlass_fleet::file;
+use windlass_fleet::provider::kubeconfig_files::{
+    KubeconfigFiles, KubeconfigFilesOptions, LARGEST,
+};
 use windlass_fleet::provider::single::Single;
 use windlass_fleet::provider::{Provider, ProviderError};
 
@@ -61,6 +64,7 @@ pub(crate) fn provider(
                     None => files_of_kubectl(std::env::var_os("KUBECONFIG"), std::env::home_dir()),
                 },
                 globs: files.globs.clone(),
+                on_server_change: spec.on_server_change.engine(),
             };
             Ok(Named::wrap(
                 document,
@@ -71,10 +75,11 @@ pub(crate) fn provider(
             let config = read_kubeconfig(document, &single.kubeconfig, single.context.as_deref())?;
             let name = ClusterName::new(&document.identity.name)
                 .map_err(|error| document.problem(error))?;
-            Ok(Named::wrap(
-                document,
-                Arc::new(Single::new(ClusterSpec::new(name, config))),
-            ))
+            let cluster = ClusterSpec {
+                on_server_change: spec.on_server_change.engine(),
+                ..ClusterSpec::new(name, config)
+            };
+            Ok(Named::wrap(document, Arc::new(Single::new(cluster))))
         }
     }
 }
@@ -132,12 +137,12 @@ fn read_kubeconfig(
 ) -> Result<ClusterConfig, Problem> {
     let path = document.resolve(path);
     let problem = |message: String| document.problem(format!("{}: {message}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            problem("no such file: check the path of the kubeconfig".to_owned())
-        }
-        _ => problem(format!("the kubeconfig cannot be read: {error}")),
+    let bytes = file::read(&path, LARGEST).map_err(|error| match error.is_not_found() {
+        true => problem("no such file: check the path of the kubeconfig".to_owned()),
+        false => problem(format!("the kubeconfig cannot be read: {error}")),
     })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| problem("the kubeconfig is not UTF-8 text: save it as such".to_owned()))?;
     ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), Provenance::File)
         .map_err(|error| problem(error.to_string()))
 }

@@ -5,7 +5,7 @@ use crate::output::Tone;
 use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
-use windlass_sandbox::{CustomResource, Inspection, Options, Revision, Sandbox, Source};
+use windlass_sandbox::{CustomResource, Inspection, LoadError, Options, Revision, Sandbox};
 
 /// How long people wait without a word.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -40,20 +40,14 @@ pub(crate) fn small_sandbox(options: Options) -> Result<Sandbox> {
 /// # Errors
 /// Why it is no guest, and what to do.
 pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
-    let bytes = tokio::fs::read(path)
-        .await
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => anyhow::anyhow!(
-                "{}: no such file: name a component, or a folder that was built",
-                path.display()
-            ),
-            _ => anyhow::anyhow!("{}: cannot be read: {error}", path.display()),
-        })?;
-    let source = Source::Bytes {
-        name: path.display().to_string(),
-        bytes,
-    };
-    Ok(told_if_slow(sandbox.load(source)).await?)
+    let loaded = told_if_slow(sandbox.load(path)).await;
+    loaded.map_err(|error| match error {
+        LoadError::Read { source, .. } if source.is_not_found() => anyhow::anyhow!(
+            "{}: no such file: name a component, or a folder that was built",
+            path.display()
+        ),
+        error => error.into(),
+    })
 }
 
 /// The load, which is told when it takes a moment: a component that brings its language's engine is compiled for seconds.

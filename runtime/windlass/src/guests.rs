@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_fleet::controller::{Controller, ControllerOptions};
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
-use windlass_fleet::source::ClusterSelection;
+use windlass_fleet::source::{ClusterFilter, ClusterSelection};
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
     ControllerParts, Guest, GuestOptions, Limits, LoadError, Options, Prepared, Rights, Sandbox,
@@ -444,16 +444,18 @@ pub(crate) fn selection(spec: &ReconcilerSpec) -> Result<ClusterSelection, Strin
     Ok(ClusterSelection {
         local: clusters.local,
         provider: clusters.provider,
-        names: clusters.names.as_ref().map_or_else(
-            || vec![NamePattern::any()],
-            |names| names.iter().map(NamePattern::new).collect(),
-        ),
-        selector: clusters
-            .selector
-            .as_deref()
-            .map(LabelSelector::parse)
-            .transpose()
-            .map_err(|error| error.to_string())?,
+        only: ClusterFilter {
+            names: clusters.names.as_ref().map_or_else(
+                || vec![NamePattern::any()],
+                |names| names.iter().map(NamePattern::new).collect(),
+            ),
+            selector: clusters
+                .selector
+                .as_deref()
+                .map(LabelSelector::parse)
+                .transpose()
+                .map_err(|error| error.to_string())?,
+        },
         within: None,
     })
 }

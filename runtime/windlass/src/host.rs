@@ -8,8 +8,8 @@ use crate::load::Configuration;
 use crate::pressure::Pressure;
 use crate::rollback::Rollbacks;
 use crate::roster::Roster;
-use crate::tally::Tally;
 use arc_swap::ArcSwap;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
@@ -44,7 +44,11 @@ pub(crate) struct Host {
     pub(crate) heartbeats: Vec<Heartbeat>,
     /// Where roll backs are asked for.
     pub(crate) rollbacks: Rollbacks,
+    /// Addresses of the admin endpoints that cannot be had.
+    admin_problems: ArcSwap<Vec<String>>,
     problem_count: Gauge,
+    /// By what of the process's is nearly used up.
+    short: Family<[(&'static str, &'static str); 1], Gauge>,
     registry: Registry,
 }
 
@@ -65,6 +69,12 @@ impl Host {
             "Documents, and what they name, that are not in effect as they are now",
             problem_count.clone(),
         );
+        let short = Family::default();
+        registry.register(
+            "windlass_process_short_of",
+            "Whether the process has nearly used up what the label names: as the readiness condition of that name",
+            short.clone(),
+        );
         Arc::new(Self {
             manager,
             board,
@@ -78,7 +88,9 @@ impl Host {
             started: Instant::now(),
             heartbeats,
             rollbacks,
+            admin_problems: ArcSwap::default(),
             problem_count,
+            short,
             registry,
         })
     }
@@ -95,6 +107,15 @@ impl Host {
         }
     }
 
+    /// Takes note of which addresses of the admin endpoints cannot be had, and logs what was not so before.
+    pub(crate) fn tell_admin_problems(&self, problems: Vec<String>) {
+        let problems = Arc::new(problems);
+        let known = self.admin_problems.swap(problems.clone());
+        for problem in problems.iter().filter(|problem| !known.contains(problem)) {
+            tracing::error!(problem, "the admin endpoints stay where they are");
+        }
+    }
+
     /// Has as much run at once as a Manager asks for, or less of it while memory is short.
     pub(crate) fn apply_concurrency(&self, spec: &ManagerSpec) {
         let bound = self.pressure.load().bound(spec.concurrency());
@@ -108,9 +129,11 @@ impl Host {
             .entries()
             .into_values()
             .filter_map(|entry| entry.problem);
+        let admin = self.admin_problems.load_full();
         self.problems
             .load()
             .iter()
+            .chain(admin.iter())
             .cloned()
             .chain(reconcilers)
             .collect()
@@ -124,13 +147,16 @@ impl Host {
         let problems = self.all_problems().len();
         self.problem_count
             .set(i64::try_from(problems).unwrap_or(i64::MAX));
+        let pressure = self.pressure.load();
+        for (resource, short) in [
+            ("descriptors", pressure.descriptors),
+            ("memory", pressure.memory),
+        ] {
+            let series = self.short.get_or_create(&[("resource", resource)]);
+            series.set(i64::from(short));
+        }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
-    }
-
-    /// What was done so far.
-    pub(crate) fn tally(&self) -> Tally {
-        Tally::of(&self.metrics().unwrap_or_default())
     }
 }

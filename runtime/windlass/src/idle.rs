@@ -111,11 +111,12 @@ async fn look(host: &Host, expected: &BTreeSet<String>) -> Look {
 }
 
 fn report(host: &Host, simulated: Option<&Simulated>, elapsed: Duration, look: Look) -> Report {
-    let tally = host.tally();
+    let attempts = host.manager.attempts_by_cluster();
     let clusters = state::clusters(host).items.into_iter().map(|cluster| {
-        let counts = tally.in_cluster(&cluster.name);
+        let counts = attempts.get(cluster.name.as_str()).copied();
+        let counts = counts.unwrap_or_default();
         ClusterReport {
-            attempts: counts.attempts(),
+            attempts: counts.all(),
             succeeded: counts.succeeded,
             failed: counts.failed,
             changes: simulated.and_then(|simulated| simulated.changes(&cluster.name)),

@@ -1,6 +1,7 @@
 //! Log lines: text on a terminal, JSON otherwise, always on standard error. Entry point: [`start`].
 
 mod json;
+mod text;
 
 use std::io::IsTerminal;
 use tracing_subscriber::layer::SubscriberExt;
@@ -24,7 +25,12 @@ pub(crate) fn start(text: &str) -> anyhow::Result<()> {
     if std::io::stderr().is_terminal() {
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         registry
-            .with(fmt::layer().with_ansi(colours).with_writer(std::io::stderr))
+            .with(
+                fmt::layer()
+                    .with_ansi(colours)
+                    .fmt_fields(text::Quoted)
+                    .with_writer(std::io::stderr),
+            )
             .init();
     } else {
         let lines = fmt::layer()

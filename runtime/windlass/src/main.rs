@@ -1,6 +1,7 @@
 //! Windlass: WebAssembly reconcilers across many Kubernetes clusters. Flags → command → exit code.
 
 mod output;
+mod allocator;
 mod embedded;
 mod document;
 mod kinds;
@@ -12,7 +13,6 @@ mod watch;
 mod view;
 mod tables;
 mod client;
-mod tally;
 mod board;
 mod rollback;
 mod process;
@@ -47,6 +47,13 @@ fn main() -> ExitCode {
     if let Command::CompileComponent(limits) = cli.command {
         // Before anything else is started: this process is for one component, and has little room.
         return windlass_sandbox::compile(limits.memory, limits.seconds);
+    }
+    let serves = matches!(cli.command, Command::Run(_) | Command::Dev(_));
+    if serves && let Err(error) = allocator::give_back() {
+        // Only memory would stay that is not needed.
+        anstream::eprintln!(
+            "memory may be kept after large answers: this program cannot start itself again: {error}"
+        );
     }
     match run(cli) {
         Ok(code) => code,

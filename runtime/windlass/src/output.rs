@@ -43,8 +43,8 @@ impl Tone {
     }
 }
 
-/// Text of somebody else's as one line that does to a terminal nothing but stand there: control characters, and those that turn the
-/// direction of what follows, become U+FFFD.
+/// Text of somebody else's as one line that drives no terminal: control characters, separators of lines, and characters that turn the
+/// direction of what follows become U+FFFD.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     cleaned(text, |_| false)
 }
@@ -56,7 +56,7 @@ pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
 
 fn cleaned(text: &str, kept: fn(char) -> bool) -> Cow<'_, str> {
     let harmful = |character: char| {
-        let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let turns = matches!(character, '\u{61c}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         (character.is_control() || turns) && !kept(character)
     };
     match text.contains(harmful) {
@@ -81,7 +81,7 @@ impl Cell {
         let text = if text.is_empty() {
             "-".to_owned()
         } else {
-            text.replace(['\n', '\r', '\t'], " ")
+            printable(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
         };
         Self {
             text,
@@ -235,8 +235,10 @@ mod tests {
 
     #[test]
     fn what_somebody_else_wrote_drives_no_terminal() {
-        let text = "a\u{1b}[2J\nb\u{202e}c\u{9b}é";
-        assert_eq!(printable(text), "a\u{fffd}[2J\u{fffd}b\u{fffd}c\u{fffd}é");
+        let text = "a\u{1b}[2J\nb\u{202e}c\u{9b}\u{2028}é";
+        let harmless = "a\u{fffd}[2J\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}é";
+        assert_eq!(printable(text), harmless);
+        assert_eq!(Cell::text("a\u{1b}\tb"), Cell::text("a\u{fffd} b"));
         assert_eq!(printable_lines("a\n\tb\r"), "a\n\tb\u{fffd}");
         assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
     }

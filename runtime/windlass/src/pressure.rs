@@ -8,6 +8,10 @@ use windlass_fleet::manager::Concurrency;
 const HIGH: u64 = 95;
 /// Below this part there is none any more.
 const LOW: u64 = 90;
+/// With fewer descriptors left there is pressure: a look at a folder of kubeconfigs, a compiler's pipes and a probe take so many at once.
+const FEW: u64 = 16;
+/// With so many left there is none any more.
+const ENOUGH: u64 = 24;
 /// While memory is short, this part of the configured reconciles run at once.
 const SHED: usize = 4;
 
@@ -32,9 +36,14 @@ impl Pressure {
                 share.used.saturating_mul(100) >= share.limit.saturating_mul(mark)
             })
         };
+        let needed = if self.descriptors { ENOUGH } else { FEW };
+        let few = usage
+            .descriptors
+            .is_some_and(|share| share.limit.saturating_sub(share.used) < needed);
         Self {
             usage,
-            descriptors: over(usage.descriptors, self.descriptors)
+            descriptors: few
+                || over(usage.descriptors, self.descriptors)
                 || over(usage.sockets, self.descriptors)
                 || over(usage.watches, self.descriptors),
             memory: over(usage.memory, self.memory),
@@ -92,7 +101,10 @@ mod tests {
     use super::*;
 
     fn usage(used: u64) -> Usage {
-        let share = Some(Share { used, limit: 100 });
+        let share = Some(Share {
+            used: used * 10,
+            limit: 1000,
+        });
         Usage {
             descriptors: share,
             sockets: None,
@@ -114,7 +126,7 @@ mod tests {
         assert!(full.descriptors && !full.memory);
         assert_eq!(
             full.describe_descriptors(),
-            "50 of 100 open files are used, 32 of the 32 connections to clusters that leave room for files: \
+            "500 of 1000 open files are used, 32 of the 32 connections to clusters that leave room for files: \
              raise the limit (ulimit -n, LimitNOFILE) or have fewer clusters; clusters without a connection wait for one"
         );
         assert!(!full.after(usage(50)).descriptors);
@@ -137,6 +149,25 @@ mod tests {
                 (expected, expected),
                 "{used}"
             );
+        }
+    }
+
+    #[test]
+    fn with_a_small_limit_pressure_begins_before_files_cannot_be_opened() {
+        let of_96 = |used| Usage {
+            descriptors: Some(Share { used, limit: 96 }),
+            ..Usage::default()
+        };
+        let mut pressure = Pressure::default();
+        for (used, expected) in [
+            (80, false),
+            (90, true),
+            (75, true),
+            (72, false),
+            (80, false),
+        ] {
+            pressure = pressure.after(of_96(used));
+            assert_eq!(pressure.descriptors, expected, "{used}");
         }
     }
 

@@ -11,12 +11,14 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::fs;
-use std::io;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+pub(crate) use windlass_fleet::file::is_exhausted;
 
-/// Where the control group of a container is seen from inside.
-const CONTROL_GROUP: &str = "/sys/fs/cgroup";
+/// Where control groups are seen.
+const CONTROL_GROUPS: &str = "sys/fs/cgroup";
+/// Version 1 writes a limit that nobody has set as the largest number, rounded down to pages: of 64 KiB at most.
+const UNLIMITED: u64 = i64::MAX as u64 >> 16 << 16;
 
 /// Fewest descriptors that are kept free of connections.
 const LEAST_RESERVE: usize = 32;
@@ -50,7 +52,7 @@ impl Usage {
             descriptors: descriptors(),
             sockets: None,
             watches: None,
-            memory: memory(Path::new(CONTROL_GROUP)),
+            memory: memory(Path::new("/")),
         }
     }
 }
@@ -94,27 +96,77 @@ fn descriptors() -> Option<Share> {
     Some(Share { used, limit })
 }
 
-/// Whether an error says that there are no more descriptors.
-pub(crate) fn is_exhausted(error: &io::Error) -> bool {
-    let exhausted = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
-    exhausted
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+/// The tightest limit of the process's own control group and of those around it, of either version. `root` is that of the file system.
+fn memory(root: &Path) -> Option<Share> {
+    let groups = root.join(CONTROL_GROUPS);
+    let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let all = [
+        (V2, groups.clone(), own_group(&own, None)),
+        (V1, groups.join("memory"), own_group(&own, Some("memory"))),
+    ];
+    all.iter()
+        .flat_map(|(files, mount, own)| {
+            // A container may see its own group as the root, whatever its path says.
+            own.ancestors()
+                .map(move |group| files.read(&mount.join(group)))
+        })
+        .flatten()
+        .min_by_key(|share| share.limit.saturating_sub(share.used))
 }
 
-fn memory(group: &Path) -> Option<Share> {
-    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-    let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
-    let limit = number("memory.max")?;
-    let used = number("memory.current")?;
-    let inactive = read("memory.stat").and_then(|stat| {
-        let line = stat.lines().find_map(|l| l.strip_prefix("inactive_file "));
-        line?.trim().parse::<u64>().ok()
+/// The path of the process's control group: in the hierarchy of a controller of version 1, else in that of version 2.
+fn own_group(cgroups: &str, controller: Option<&str>) -> PathBuf {
+    let path = cgroups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let fits = match controller {
+            Some(controller) => controllers.split(',').any(|one| one == controller),
+            None => controllers.is_empty(),
+        };
+        fits.then_some(path)
     });
-    Some(Share {
-        used: used.saturating_sub(inactive.unwrap_or_default()),
-        limit,
-    })
+    let path = Path::new(path.unwrap_or_default());
+    // Above the root of what is seen there is nothing to read.
+    path.components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .collect()
+}
+
+/// What a version of control groups calls its files, and the line of the statistics.
+struct GroupFiles {
+    limit: &'static str,
+    used: &'static str,
+    inactive: &'static str,
+}
+
+const V1: GroupFiles = GroupFiles {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    inactive: "total_inactive_file ",
+};
+
+const V2: GroupFiles = GroupFiles {
+    limit: "memory.max",
+    used: "memory.current",
+    inactive: "inactive_file ",
+};
+
+impl GroupFiles {
+    /// What a group uses of its limit, but for what can be had back by dropping caches; `None` if it has no limit.
+    fn read(&self, group: &Path) -> Option<Share> {
+        let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+        let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
+        let limit = number(self.limit).filter(|limit| *limit < UNLIMITED)?;
+        let used = number(self.used)?;
+        let inactive = read("memory.stat").and_then(|stat| {
+            let line = stat.lines().find_map(|l| l.strip_prefix(self.inactive));
+            line?.trim().parse::<u64>().ok()
+        });
+        Some(Share {
+            used: used.saturating_sub(inactive.unwrap_or_default()),
+            limit,
+        })
+    }
 }
 
 /// `process_…`, as Prometheus' own clients tell them.
@@ -189,19 +241,78 @@ mod tests {
 
     #[test]
     fn memory_is_that_of_the_control_group_without_what_can_be_dropped() {
-        let group = tempfile::tempdir().unwrap();
-        assert_eq!(memory(group.path()), None);
-        let write = |name: &str, text: &str| fs::write(group.path().join(name), text).unwrap();
+        let root = root("0::/\n");
+        assert_eq!(memory(root.path()), None);
+        let write =
+            |name: &str, text: &str| write(root.path(), &format!("sys/fs/cgroup/{name}"), text);
         write("memory.max", "max\n");
         write("memory.current", "900\n");
-        assert_eq!(memory(group.path()), None, "there is no limit");
+        assert_eq!(memory(root.path()), None, "there is no limit");
         write("memory.max", "1000\n");
         write("memory.stat", "anon 500\ninactive_file 300\n");
-        let expected = Share {
-            used: 600,
-            limit: 1000,
+        assert_eq!(memory(root.path()), Some(share(600, 1000)));
+    }
+
+    /// A file system with these control groups of the process's.
+    fn root(cgroups: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "proc/self/cgroup", cgroups);
+        root
+    }
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn share(used: u64, limit: u64) -> Share {
+        Share { used, limit }
+    }
+
+    #[test]
+    fn memory_limits_of_version_1_are_seen_in_the_process_own_group_and_around_it() {
+        let root = root(
+            "11:cpu,cpuacct:/other\n4:hugetlb,memory:/docker/abc\n1:name=systemd:/docker/abc\n",
+        );
+        let write = |group: &str, name: &str, text: &str| {
+            write(
+                root.path(),
+                &format!("sys/fs/cgroup/memory{group}/{name}"),
+                text,
+            );
         };
-        assert_eq!(memory(group.path()), Some(expected));
+        for group in ["", "/docker/abc"] {
+            write(group, "memory.limit_in_bytes", "9223372036854771712\n");
+            write(group, "memory.usage_in_bytes", "900\n");
+        }
+        assert_eq!(memory(root.path()), None, "nobody has set a limit");
+        write("/docker/abc", "memory.limit_in_bytes", "1000\n");
+        write(
+            "/docker/abc",
+            "memory.stat",
+            "inactive_file 1\ntotal_inactive_file 300\n",
+        );
+        assert_eq!(memory(root.path()), Some(share(600, 1000)));
+        // As in a container, which sees its own group as the root.
+        fs::remove_dir_all(root.path().join("sys/fs/cgroup/memory/docker")).unwrap();
+        write("", "memory.limit_in_bytes", "2000\n");
+        assert_eq!(memory(root.path()), Some(share(900, 2000)));
+    }
+
+    #[test]
+    fn the_tightest_of_the_limits_around_a_process_counts() {
+        let root = root("0::/../system.slice/windlass.service\n");
+        let write = |group: &str, limit: &str| {
+            let file = |name: &str| format!("sys/fs/cgroup/{group}/{name}");
+            write(root.path(), &file("memory.max"), limit);
+            write(root.path(), &file("memory.current"), "400\n");
+        };
+        write("system.slice/windlass.service", "max\n");
+        write("system.slice", "500\n");
+        assert_eq!(memory(root.path()), Some(share(400, 500)));
+        write("system.slice/windlass.service", "450\n");
+        assert_eq!(memory(root.path()), Some(share(400, 450)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod shed;
 mod storms;
 
 use crate::accounts::Accounts;
-use crate::admin;
+use crate::admin::{self, Addresses, Sockets};
 use crate::board::Board;
 use crate::cli::IdleArgs;
 use crate::clusters;
@@ -34,8 +34,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
 use windlass_fleet::cluster::TransportOptions;
@@ -74,8 +74,11 @@ pub(crate) async fn run(session: Session) -> Result<Option<Report>> {
     raise_descriptor_limit();
     let workers = GuestRuntime::new(None).context("start the guests' threads")?;
     let prepared = Prepared::new(&session, &workers).await?;
-    let listener = bind_admin(&session, &prepared.merged.configuration).await?;
-    prepared.serve(session, listener, stop).await
+    let spec = prepared.merged.configuration.manager_spec();
+    let wanted = addresses(session.admin, session.simulated.is_none(), &spec);
+    let free_port = session.simulated.is_some() && session.admin.is_none();
+    let sockets = admin::bind(wanted, free_port)?;
+    prepared.serve(session, (wanted, sockets), stop).await
 }
 
 /// All that a run is made of, checked and not yet started.
@@ -139,7 +142,7 @@ impl Prepared {
     async fn serve(
         self,
         session: Session,
-        listener: TcpListener,
+        (wanted, sockets): (Addresses, Sockets),
         stop: CancellationToken,
     ) -> Result<Option<Report>> {
         let bound = self.manager.build()?.bind();
@@ -160,12 +163,19 @@ impl Prepared {
             rollbacks,
         );
         host.tell_problems(&problems);
-        tracing::info!(address = %listener.local_addr()?, "admin endpoints are served");
         // Served until the drain is over, so that it can be watched.
         let served = CancellationToken::new();
-        let admin = tokio::spawn(admin::serve(listener, host.clone(), served.clone()));
-        let reload = Reload::start(&session, host.clone(), self.reconcilers, providers, asked)
-            .context("watch the configuration")?;
+        let (moves, wanted) = watch::channel(wanted);
+        let admin = admin::serve(sockets, host.clone(), wanted, served.clone());
+        let admin = tokio::spawn(admin);
+        let reload = Reload::start(
+            &session,
+            host.clone(),
+            self.reconcilers,
+            providers,
+            (asked, moves),
+        )
+        .context("watch the configuration")?;
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let shed = tokio::spawn(shed::follow(host.clone()));
         let storms = tokio::spawn(storms::follow(host.manager.storms(), host.clone()));
@@ -298,23 +308,11 @@ fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     }
 }
 
-/// Takes the admin address: the flag's, the document's, the usual one, or for `dev` any.
-async fn bind_admin(session: &Session, configuration: &Configuration) -> Result<TcpListener> {
-    let named = configuration
-        .manager()
-        .and_then(|(_, spec)| spec.admin.address.as_deref());
-    let address = match session.admin {
-        Some(address) => address,
-        None => named
-            .unwrap_or(ManagerSpec::DEFAULT_ADMIN)
-            .parse()
-            .context("read the admin address")?,
-    };
-    match admin::bind(address).await {
-        Err(_) if session.simulated.is_some() && session.admin.is_none() => {
-            tracing::info!(%address, "the admin address is taken, a free port is used");
-            admin::bind(SocketAddr::new(address.ip(), 0)).await
-        }
-        other => other,
+/// Where the admin endpoints are to be served: at the flag's address, the document's, or the usual one. The probes, besides, where the
+/// document says, unless the fleet is in memory: nobody probes that.
+fn addresses(flag: Option<SocketAddr>, has_fleet: bool, spec: &ManagerSpec) -> Addresses {
+    Addresses {
+        admin: flag.unwrap_or(spec.admin.address()),
+        probes: spec.admin.probe_address().filter(|_| has_fleet),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn clusters(views: &[ClusterView]) -> Table {
     ]);
     for view in views {
         let tone = match view.state.as_str() {
-            "Ready" => Tone::Good,
+            "Ready" if view.replacement.is_none() => Tone::Good,
             "Degraded" | "Gone" => Tone::Bad,
             _ => Tone::Warn,
         };
@@ -34,10 +34,37 @@ pub(crate) fn clusters(views: &[ClusterView]) -> Table {
             Cell::number(size(view.bytes)),
             Cell::number(view.connections),
             Cell::text(&view.server),
-            Cell::text(&view.reason),
+            Cell::text(reason_of(view)),
         ]);
     }
     table
+}
+
+/// Why a cluster is in its state, and when what failed is tried again.
+fn reason_of(view: &ClusterView) -> String {
+    let mut text = standing_of(view);
+    if let Some(seconds) = view.next_attempt_seconds {
+        text.push_str(&format!("; next attempt in {seconds} s"));
+    }
+    text
+}
+
+/// Why a cluster is in its state. A server that does not take over comes first: objects go on being written to the one before.
+fn standing_of(view: &ClusterView) -> String {
+    let Some(next) = &view.replacement else {
+        return view.reason.clone();
+    };
+    let mut text = format!(
+        "this server is still worked on: the kubeconfig names {} now, which is {}",
+        next.server, next.state
+    );
+    for (separator, reason) in [(": ", &next.reason), ("; ", &view.reason)] {
+        if !reason.is_empty() {
+            text.push_str(separator);
+            text.push_str(reason);
+        }
+    }
+    text
 }
 
 /// Reconcilers: what they did, what waits, what is wrong.

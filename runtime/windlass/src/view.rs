@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use windlass_fleet::cluster::ReplacementStatus;
 
 /// An engaged cluster, or what a provider cannot make one of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub(crate) struct ClusterView {
     pub(crate) reason: String,
     /// For how long it is in this state.
     pub(crate) since_seconds: u64,
+    /// In how many seconds a connection, list or watch that failed is tried again, while one waits for that.
+    #[serde(default)]
+    pub(crate) next_attempt_seconds: Option<u64>,
     /// The API server's URL.
     pub(crate) server: String,
     /// Open connections to its server, which clusters of the same server and credentials share.
@@ -26,6 +30,31 @@ pub(crate) struct ClusterView {
     pub(crate) bytes: u64,
     /// Stores.
     pub(crate) stores: u64,
+    /// The server that its provider names now, while this one goes on because that one cannot take over yet.
+    #[serde(default)]
+    pub(crate) replacement: Option<ReplacementView>,
+}
+
+/// A server that waits to take over a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReplacementView {
+    /// The API server's URL.
+    pub(crate) server: String,
+    /// Its state: Connecting, Syncing, Ready or Degraded.
+    pub(crate) state: String,
+    /// Why it is in this state; empty when it only has caches to fill.
+    pub(crate) reason: String,
+}
+
+impl From<ReplacementStatus> for ReplacementView {
+    fn from(status: ReplacementStatus) -> Self {
+        Self {
+            server: status.server,
+            state: status.state.as_str().to_owned(),
+            reason: status.reason,
+        }
+    }
 }
 
 /// A reconciler, whether it runs or not.
@@ -73,7 +102,7 @@ pub(crate) struct ReconcilerView {
     pub(crate) succeeded: u64,
     /// Reconciles that failed.
     pub(crate) failed: u64,
-    /// Why some key of it fails now; empty when none does.
+    /// The error that came last, while any key of it fails; empty when none does.
     pub(crate) last_error: String,
     /// What its calls used and hit.
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! What a test holds of the machine: tasks, sockets, memory. Entry point: [`Footprint::now`].
 //!
 //! Tests of one binary share a process, so what is counted is told apart: tasks by the runtime that asks, sockets by the port at
-//! one of their ends. Memory cannot be told apart, and only says something where a test would need a lot of it.
+//! one of their ends. Descriptors of every sort and memory cannot be told apart: they are for a test that has a process of its own.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,6 +15,8 @@ pub struct Footprint {
     pub tasks: usize,
     /// Open descriptors of this process for TCP sockets with one of the ports at either end.
     pub sockets: usize,
+    /// Open descriptors of this process, of whatever sort.
+    pub descriptors: usize,
     /// Memory of this process that is resident, in bytes.
     pub resident: usize,
 }
@@ -34,9 +36,16 @@ impl Footprint {
         Ok(Self {
             tasks,
             sockets: sockets(ports)?,
+            descriptors: descriptors()?,
             resident: resident()?,
         })
     }
+}
+
+fn descriptors() -> Result<usize> {
+    let open = fs::read_dir("/proc/self/fd").context("no list of open descriptors")?;
+    // The list itself takes one.
+    Ok(open.count().saturating_sub(1))
 }
 
 fn sockets(ports: &[u16]) -> Result<usize> {

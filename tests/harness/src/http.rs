@@ -17,14 +17,19 @@ impl Http {
     /// # Errors
     /// When nobody answers, or not in HTTP.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        let host = &self.address;
+        self.send(&format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n"))
+            .await
+    }
+
+    /// Sends a request as it is, and returns the status and body of the answer.
+    ///
+    /// # Errors
+    /// As [`Http::get`].
+    pub async fn send(&self, request: &str) -> Result<(u16, String)> {
         let mut stream = TcpStream::connect(&self.address).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-        let status = head.split(' ').nth(1).context("a status")?.parse()?;
-        Ok((status, body.to_owned()))
+        answer(stream).await
     }
 
     /// The metrics whose line begins so: what follows, up to the value, and the value.
@@ -41,4 +46,13 @@ impl Http {
         });
         parts.collect()
     }
+}
+
+/// Reads an answer, which ends with its connection.
+async fn answer(mut stream: TcpStream) -> Result<(u16, String)> {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+    let status = head.split(' ').nth(1).context("a status")?.parse()?;
+    Ok((status, body.to_owned()))
 }

@@ -21,18 +21,16 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
 
 pub use binaries::Binaries;
+pub use etcd::Snapshot;
 pub use server::{Server, Spec};
 
-use crate::eventually::{Seen, eventually};
-use process::Process;
+use etcd::Etcd;
 
 /// The variable that asks for tests against real servers.
 pub const VARIABLE: &str = "WINDLASS_REAL";
@@ -62,9 +60,8 @@ pub fn enabled(test: &str) -> bool {
 pub struct Environment {
     servers: BTreeMap<String, Server>,
     binaries: Binaries,
-    etcd_url: String,
     // Fields are dropped in this order: etcd after the servers, the folder last.
-    _etcd: Process,
+    etcd: Etcd,
     folder: Arc<Folder>,
 }
 
@@ -76,7 +73,8 @@ impl Environment {
     pub async fn start(specs: impl IntoIterator<Item = Spec>) -> Result<Self> {
         let binaries = Binaries::find()?;
         let folder = Arc::new(Folder::create()?);
-        let (etcd, etcd_url) = start_etcd(&binaries, folder.path()).await?;
+        let etcd = Etcd::start(binaries.etcd(), folder.path()).await?;
+        let etcd_url = etcd.url();
         let starts = specs
             .into_iter()
             .map(|spec| Server::start(spec, &binaries, &etcd_url, Arc::clone(&folder)));
@@ -90,8 +88,7 @@ impl Environment {
         Ok(Self {
             servers,
             binaries,
-            etcd_url,
-            _etcd: etcd,
+            etcd,
             folder,
         })
     }
@@ -118,7 +115,42 @@ impl Environment {
     /// # Errors
     /// When etcd does not do it.
     pub async fn compact(&self) -> Result<()> {
-        etcd::compact(&self.etcd_url).await
+        self.etcd.compact().await
+    }
+
+    /// Copies all that etcd holds now, for [`Environment::restore`]. Etcd stops for the time of the copy (a second or two); the API
+    /// servers run on, and this returns once those that run are ready again.
+    ///
+    /// # Errors
+    /// When the data cannot be copied, or etcd or a server is not ready in time.
+    pub async fn snapshot(&self) -> Result<Snapshot> {
+        self.etcd.kill();
+        let snapshot = self.etcd.copy_data();
+        self.etcd.run().await?;
+        for server in self.servers.values().filter(|server| server.is_running()) {
+            server.ready().await?;
+        }
+        snapshot
+    }
+
+    /// Puts every server back to a snapshot, as after the loss of etcd's data: kills the servers and etcd, exchanges the data, and starts
+    /// etcd and the servers that ran again, under the same URLs and with the same certificates. Later objects are gone, and
+    /// versions that were given out since the snapshot are given out again for other changes.
+    ///
+    /// # Errors
+    /// When the data cannot be exchanged, or etcd or a server is not ready in time.
+    pub async fn restore(&self, snapshot: &Snapshot) -> Result<()> {
+        let ran: Vec<&Server> = self
+            .servers
+            .values()
+            .filter(|server| server.is_running())
+            .collect();
+        ran.iter().for_each(|server| server.kill());
+        self.etcd.kill();
+        self.etcd.replace_data(snapshot)?;
+        self.etcd.run().await?;
+        futures::future::try_join_all(ran.iter().map(|server| server.restart())).await?;
+        Ok(())
     }
 
     /// Where the built programs lie, `kubectl` among them.
@@ -163,48 +195,5 @@ impl Drop for Folder {
                 dir.keep().display()
             );
         }
-    }
-}
-
-/// Starts etcd and returns it with its client URL.
-async fn start_etcd(binaries: &Binaries, folder: &Path) -> Result<(Process, String)> {
-    let mut failure = None;
-    for _ in 0..ATTEMPTS {
-        let (client, peer) = (port::free()?, port::free()?);
-        let url = format!("http://127.0.0.1:{client}");
-        let args = [
-            format!("--data-dir={}", folder.join("etcd").display()),
-            format!("--listen-client-urls={url}"),
-            format!("--advertise-client-urls={url}"),
-            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
-            "--unsafe-no-fsync".to_owned(),
-            "--log-level=warn".to_owned(),
-        ];
-        let mut etcd = Process::spawn(&binaries.etcd(), &args, &folder.join("etcd.log"))?;
-        match listening(&mut etcd, client).await {
-            Ok(()) => return Ok((etcd, url)),
-            Err(error) => failure = Some(error),
-        }
-    }
-    Err(failure.context("etcd was never tried")?)
-}
-
-/// Waits until something listens on the port; fails at once when the process has ended.
-async fn listening(process: &mut Process, port: u16) -> Result<()> {
-    let ready = eventually(Duration::from_secs(30), "etcd to listen", || {
-        let ended = process.ended();
-        async move {
-            if ended {
-                return Ok(Seen::Yes(false));
-            }
-            TcpStream::connect(("127.0.0.1", port)).await?;
-            Ok(Seen::Yes(true))
-        }
-    })
-    .await;
-    match ready {
-        Ok(true) => Ok(()),
-        Ok(false) => bail!("etcd ended; its log ends with\n{}", process.log_tail()),
-        Err(error) => Err(error.context(process.log_tail())),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube_client::api::{Api, DeleteParams, ObjectMeta, PostParams};
+use kube_client::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::testenv::{self, Environment, Spec};
 
@@ -40,6 +40,51 @@ async fn servers_on_one_etcd_have_their_own_objects_and_keep_them_over_a_restart
     assert!(alpha.get_opt("mine").await.is_err());
     environment.server("alpha").restart().await?;
     assert!(alpha.get_opt("mine").await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_made_after_a_snapshot_is_gone_after_its_restore() -> Result<()> {
+    if !testenv::enabled("what was made after a snapshot is gone after its restore") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("alpha"), Spec::new("beta")]).await?;
+    let (alpha, beta) = (environment.server("alpha"), environment.server("beta"));
+    let (url, ca) = (alpha.url(), alpha.ca_pem().to_owned());
+    let maps: Api<ConfigMap> = Api::default_namespaced(alpha.client().await?);
+    let version = || async {
+        let list = maps.list(&ListParams::default().limit(1)).await?;
+        let version = list.metadata.resource_version.context("no version")?;
+        anyhow::Ok(version.parse::<u64>()?)
+    };
+    maps.create(&PostParams::default(), &config_map("before"))
+        .await?;
+    let snapshot = environment.snapshot().await?;
+    maps.create(&PostParams::default(), &config_map("after"))
+        .await?;
+    // A server that starts writes some objects of its own: there must be more than those.
+    for n in 0..100 {
+        maps.create(&PostParams::default(), &config_map(&format!("later-{n}")))
+            .await?;
+    }
+    let newest = version().await?;
+    beta.kill();
+
+    for _ in 0..2 {
+        environment.restore(&snapshot).await?;
+        assert!(maps.get_opt("before").await?.is_some());
+        assert!(maps.get_opt("after").await?.is_none());
+        assert!(version().await? < newest);
+        assert_eq!((alpha.url(), alpha.ca_pem()), (url.clone(), ca.as_str()));
+        // What a restore wrote does not reach the snapshot.
+        maps.create(&PostParams::default(), &config_map("after"))
+            .await?;
+    }
+    let beta: Api<ConfigMap> = Api::default_namespaced(beta.client().await?);
+    assert!(
+        beta.get_opt("before").await.is_err(),
+        "killed servers stay so"
+    );
     Ok(())
 }
 

@@ -1,13 +1,21 @@
 //! What caches cost: resident memory per cached 5 KB pod and per idle cluster. Entry point: `main`.
 //!
-//! kube-rs's `Store<DynamicObject>` holds the same pods, without managedFields too, in a process of its own beside it.
+//! ```text
+//! cargo bench --bench cache               both workloads, a minute or two
+//! cargo bench --bench cache -- objects    one of them
+//! ```
 //!
-//! Bars: a cached object at most 1.15 times its JSON without managedFields; an idle cluster with one empty watched kind at most
-//! 100 KiB. The server is a process of its own, so that all that grows here is the cache.
+//! A cached object comes with its key, its head and an entry in one index. kube-rs's `Store<DynamicObject>` holds the same pods, without
+//! managedFields too and without an index, which it does not have, in a process of its own beside it. The server is a process of its own
+//! as well, so that all that grows is the cache. Several clusters of the same size are engaged one after the other: the middle one counts.
 
+mod figures;
 mod rig;
+mod table;
+mod workload;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail, ensure};
+use figures::{median, spread};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::core::{ApiResource, DynamicObject};
@@ -18,13 +26,51 @@ use kube_runtime::watcher::{self, watcher};
 use rig::{Manager as Running, ServerProcess, config_map, resident, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass_fleet::{Action, Context, Controller, ControllerName, GroupVersionKind, Manager};
+use std::time::{Duration, Instant};
+use table::verdict;
+use windlass_fleet::source::Index;
+use windlass_fleet::{Action, Controller, ControllerName, GroupVersionKind, Manager};
 use windlass_harness::eventually::Seen;
+use workload::{Workload, tell};
 
-/// The caches of the first cluster pay for what is needed once, such as buffers; those of the second are measured.
+/// The caches of the first cluster pay for what is needed once, such as buffers; those of the others are measured.
 const WARM: usize = 5_000;
-const PODS: usize = 20_000;
+/// Clusters of pods, of which the middle one counts.
+const ROUNDS: [&str; 3] = ["pods-0", "pods-1", "pods-2"];
+const PODS: usize = 10_000;
+/// Idle clusters that are engaged at once, and how often: the first of them pay for what is needed once.
 const CLUSTERS: usize = 200;
+const BATCHES: usize = 3;
+/// A cached object may take so many times its JSON without managedFields.
+const OBJECT: f64 = 1.15;
+/// An idle cluster with one empty watched kind may take so much.
+const CLUSTER_KIB: f64 = 100.0;
+
+const WORKLOADS: [Workload; 2] = [
+    Workload {
+        name: "objects",
+        title: "a cached pod of 5 KB; middle of 3 clusters with 10,000 each",
+        heads: &[
+            "subject                       ",
+            "index",
+            "JSON B",
+            "resident B",
+            "x JSON (min-max)",
+            "bar      ",
+        ],
+        runs: &[&["windlass"], &["kube-rs"]],
+    },
+    Workload {
+        name: "clusters",
+        title: "an idle cluster with one empty watched kind; middle of 3 times 200",
+        heads: &[
+            "resident KiB (min-max)",
+            "ready s for 200",
+            "bar           ",
+        ],
+        runs: &[&[]],
+    },
+];
 
 /// A pod of about 5 KB.
 fn pod(n: usize) -> Value {
@@ -43,58 +89,108 @@ fn pod(n: usize) -> Value {
             "volumes": (0..4).map(|v| json!({"name": format!("volume-{v}"), "configMap": {"name": format!("config-{v}")}})).collect::<Vec<_>>()}})
 }
 
-fn watching(kind: GroupVersionKind) -> Result<Controller> {
-    let controller = Controller::builder(ControllerName::new("watching")?).for_kind(kind);
-    Ok(controller.build(Arc::new(|_: Context| async { Ok(Action::Done) }))?)
+fn watching(kind: GroupVersionKind, index: Option<Index>) -> Result<Controller> {
+    let mut controller = Controller::builder(ControllerName::new("watching")?).for_kind(kind);
+    if let Some(index) = index {
+        controller = controller.index(index);
+    }
+    Ok(
+        controller.build(Arc::new(|_: windlass_fleet::Context| async {
+            Ok(Action::Done)
+        }))?,
+    )
 }
 
 /// What the clusters of the server hold.
 fn pods(cluster: &str) -> Vec<Value> {
     match cluster {
         "warm" => (0..WARM).map(pod).collect(),
-        "pods" => (0..PODS).map(pod).collect(),
+        cluster if ROUNDS.contains(&cluster) => (0..PODS).map(pod).collect(),
         _ => Vec::new(),
     }
 }
-
-/// Has this program measure kube-rs's store.
-const PEER: &str = "--peer";
 
 fn main() -> Result<()> {
     if rig::serve_if_asked(pods)? {
         return Ok(());
     }
-    if std::env::args().nth(1).is_some_and(|arg| arg == PEER) {
-        return run(peer());
+    match workload::asked(&WORKLOADS)? {
+        Some(asked) => run(measure(&asked)),
+        None => Ok(()),
     }
-    run(async {
-        objects().await?;
-        std::process::Command::new(std::env::current_exe()?)
-            .arg(PEER)
-            .status()?;
-        clusters().await
+}
+
+/// Measures in this process, and reports the rows on standard output.
+async fn measure(run: &[String]) -> Result<()> {
+    let run: Vec<&str> = run.iter().map(String::as_str).collect();
+    tell(match run.as_slice() {
+        ["objects", "windlass"] => objects().await?,
+        ["objects", "kube-rs"] => peer().await?,
+        ["clusters"] => clusters().await?,
+        other => bail!("nothing to measure in {other:?}"),
     })
 }
 
-/// As [`objects`], in kube-rs's store.
-async fn peer() -> Result<()> {
-    let server = ServerProcess::start(&["warm", "pods"])?;
-    let _warm = Reflected::start(&server, "warm").await?;
-    let before = resident()?;
-    let pods = Reflected::start(&server, "pods").await?;
-    let grown = resident()?.saturating_sub(before);
-    let held = pods.store.state();
-    let mut json = 0;
-    for pod in &held {
-        json += serde_json::to_string(&**pod)?.len();
+/// What clusters of pods took, one after the other.
+#[derive(Default)]
+struct Grown {
+    /// Resident bytes of an object.
+    bytes: Vec<f64>,
+    /// How many times its JSON that is.
+    times: Vec<f64>,
+    json: f64,
+}
+
+impl Grown {
+    /// A cluster more, whose objects have so many bytes of JSON on average; `before` was resident without it.
+    fn add(&mut self, before: usize, json: f64) -> Result<()> {
+        let bytes = resident()?.saturating_sub(before) as f64 / PODS as f64;
+        self.bytes.push(bytes);
+        self.times.push(bytes / json);
+        self.json = json;
+        Ok(())
     }
-    let (objects, json) = (held.len(), json as f64 / held.len() as f64);
-    let each = grown as f64 / objects as f64;
-    println!(
-        "  kube-rs's Store<DynamicObject>           JSON {json:7.0} B   resident {each:7.0} B   {:.2} times",
-        each / json
-    );
-    Ok(())
+
+    /// A row, with a verdict where there is a bar.
+    fn row(&self, subject: &str, index: &str, bar: Option<f64>) -> Vec<String> {
+        let (times, least, most) = spread(&self.times);
+        let mut row = vec![
+            subject.to_owned(),
+            index.to_owned(),
+            format!("{:.0}", self.json),
+            format!("{:.0}", spread(&self.bytes).0),
+            format!("{times:.2} ({least:.2}-{most:.2})"),
+        ];
+        row.extend(bar.map(|bar| verdict(&bar.to_string(), times <= bar)));
+        row
+    }
+}
+
+/// The clusters of the workload, served.
+fn serve() -> Result<ServerProcess> {
+    let clusters: Vec<&str> = std::iter::once("warm").chain(ROUNDS).collect();
+    ServerProcess::start(&clusters)
+}
+
+/// As [`objects`], in kube-rs's store.
+async fn peer() -> Result<Vec<String>> {
+    let server = serve()?;
+    let mut held = vec![Reflected::start(&server, "warm").await?];
+    let mut grown = Grown::default();
+    for cluster in ROUNDS {
+        let before = resident()?;
+        let pods = Reflected::start(&server, cluster).await?;
+        let after = resident()?;
+        let mut json = 0;
+        for pod in pods.store.state() {
+            json += serde_json::to_string(&*pod)?.len();
+        }
+        // What the texts took meanwhile is none of the store's.
+        let texts = resident()?.saturating_sub(after);
+        grown.add(before + texts, json as f64 / PODS as f64)?;
+        held.push(pods);
+    }
+    Ok(grown.row("kube-rs's Store<DynamicObject>", "none", None))
 }
 
 /// A store of kube-rs that a watch feeds.
@@ -127,7 +223,7 @@ impl Reflected {
 
 /// Waits until nothing is left to do.
 async fn settled(manager: &Running) -> Result<()> {
-    let deadline = std::time::Duration::from_secs(120);
+    let deadline = Duration::from_secs(120);
     windlass_harness::eventually(deadline, "an idle queue", || {
         let status = manager.handle.controllers().remove(0);
         async move { Ok(Seen::of(status.ready + status.running, |busy| *busy == 0)) }
@@ -136,48 +232,61 @@ async fn settled(manager: &Running) -> Result<()> {
     .map(drop)
 }
 
-async fn objects() -> Result<()> {
-    let server = ServerProcess::start(&["warm", "pods"])?;
+async fn objects() -> Result<Vec<String>> {
+    let server = serve()?;
     let kind = GroupVersionKind::new("", "v1", "Pod");
+    let index = Index {
+        kind: kind.clone(),
+        name: "node".to_owned(),
+        path: "spec.nodeName".parse()?,
+        namespace_path: None,
+    };
+    let controller = watching(kind, Some(index))?;
     let manager = Running::start(
-        Manager::builder().controller(watching(kind)?),
+        Manager::builder().controller(controller),
         &server,
         &["warm"],
     )
     .await?;
     settled(&manager).await?;
-    let before = resident()?;
-    manager.provider.put(server.spec("pods")?);
-    manager.ready(2).await?;
-    settled(&manager).await?;
-    let grown = resident()?.saturating_sub(before);
-    let status = &manager.handle.clusters()[0];
-    let (objects, json) = (status.objects, status.bytes as f64 / status.objects as f64);
-    let each = grown as f64 / objects as f64;
-    let times = each / json;
-    println!(
-        "cached object, {objects} pods            JSON {json:7.0} B   resident {each:7.0} B   {times:.2} times   (bar: 1.15)"
-    );
-    manager.stop().await
+    let mut grown = Grown::default();
+    for (n, cluster) in ROUNDS.into_iter().enumerate() {
+        let before = resident()?;
+        manager.provider.put(server.spec(cluster)?);
+        // Beside the warm one.
+        manager.ready(n + 2).await?;
+        settled(&manager).await?;
+        let clusters = manager.handle.clusters();
+        let status = clusters.iter().find(|status| status.name == cluster);
+        let status = status.context("the cluster is engaged")?;
+        ensure!(status.objects == PODS, "{} objects", status.objects);
+        grown.add(before, status.bytes as f64 / PODS as f64)?;
+    }
+    manager.stop().await?;
+    Ok(grown.row("windlass", "one", Some(OBJECT)))
 }
 
-async fn clusters() -> Result<()> {
-    let names: Vec<String> = (0..CLUSTERS).map(|n| format!("c{n}")).collect();
+async fn clusters() -> Result<Vec<String>> {
+    let names: Vec<String> = (0..CLUSTERS * BATCHES).map(|n| format!("c{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = ServerProcess::start(&names)?;
-    let before = resident()?;
-    let started = std::time::Instant::now();
-    let manager = Running::start(
-        Manager::builder().controller(watching(config_map())?),
-        &server,
-        &names,
-    )
-    .await?;
-    let took = started.elapsed();
-    let each = resident()?.saturating_sub(before) as f64 / CLUSTERS as f64 / 1024.0;
-    println!(
-        "idle cluster, {CLUSTERS} with one kind        resident {each:7.1} KiB each   ready in {:.2} s   (bar: 100 KiB)",
-        took.as_secs_f64()
-    );
-    manager.stop().await
+    let controller = watching(config_map(), None)?;
+    let manager = Running::start(Manager::builder().controller(controller), &server, &[]).await?;
+    let (mut kib, mut seconds) = (Vec::new(), Vec::new());
+    for (n, batch) in names.chunks(CLUSTERS).enumerate() {
+        let (before, began) = (resident()?, Instant::now());
+        for cluster in batch {
+            manager.provider.put(server.spec(cluster)?);
+        }
+        manager.ready((n + 1) * CLUSTERS).await?;
+        seconds.push(began.elapsed().as_secs_f64());
+        kib.push(resident()?.saturating_sub(before) as f64 / CLUSTERS as f64 / 1024.0);
+    }
+    manager.stop().await?;
+    let (each, least, most) = spread(&kib);
+    Ok(vec![
+        format!("{each:.1} ({least:.1}-{most:.1})"),
+        format!("{:.2}", median(&seconds)),
+        verdict("100 KiB", each <= CLUSTER_KIB),
+    ])
 }

@@ -9,8 +9,10 @@
 //! its own, so that memory and CPU time are those of the engine alone. kube-rs's `Controller` does the same work beside it where it
 //! has a like. Wherever there is a bar it is about a ratio within one run: a machine that others use changes both sides.
 
+mod figures;
 mod latency;
 mod rig;
+mod table;
 mod until;
 mod usage;
 mod workload;
@@ -21,13 +23,13 @@ mod fleet {
     pub(crate) mod dead;
     pub(crate) mod load;
     pub(crate) mod neighbour;
+    pub(crate) mod noise;
     pub(crate) mod peer;
     pub(crate) mod replay;
     pub(crate) mod served;
     pub(crate) mod simulated;
     pub(crate) mod start;
     pub(crate) mod subject;
-    pub(crate) mod table;
     pub(crate) mod trouble;
 }
 
@@ -64,7 +66,7 @@ async fn measure(run: &[String]) -> Result<()> {
         }
         ["replay", who] => tell(replay::measure(who).await?),
         ["load"] => load::measure().await,
-        ["neighbour", who, noise] => tell(neighbour::measure(who, noise).await?),
+        ["neighbour", who, hot_run] => tell(neighbour::measure(who, hot_run).await?),
         ["dead", trouble, runs] => tell(dead::measure(trouble, runs).await?),
         ["cut", how] => tell(cut::measure(how).await?),
         other => bail!("nothing to measure in {other:?}"),

@@ -8,15 +8,14 @@
 //! does not build is left out, and said to be. Figures of a reconcile are of one that reads an object of 1 KB from the cache, parses it and is done.
 
 mod compiler;
+mod figures;
 mod rig;
+mod table;
+mod turns;
 mod workload;
 
-mod fleet {
-    #[allow(dead_code, reason = "each bench uses the parts it needs")]
-    pub(crate) mod table;
-}
-
 use anyhow::{Context as _, Result, anyhow, bail};
+use figures::median;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
@@ -25,6 +24,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use turns::Turns;
 use windlass_apiserver::Server;
 use windlass_fleet::api::GetOptions;
 use windlass_fleet::cluster::ClusterConfig;
@@ -42,16 +42,14 @@ use windlass_sandbox::{
 };
 use workload::{Workload, tell};
 
-/// Batches of each subject; the best counts.
-const BATCHES: usize = 15;
-/// A batch takes about so long.
-const BATCH: Duration = Duration::from_millis(60);
+/// Loads from the cache, of which the middle counts.
+const LOADS: usize = 5;
 /// Calls at once, whose instances are kept: what they take in memory is shared out among them.
 const KEPT: u32 = 32;
 
 const WORKLOAD: Workload = Workload {
     name: "languages",
-    title: "the conformance reconciler: from its component to a guest in ms; a reconcile in µs; memory in KiB",
+    title: "the conformance reconciler: from its component to a guest in ms; a reconcile in µs, middle of 101 batches; memory in KiB",
     heads: &[
         "language",
         "component KiB",
@@ -101,12 +99,17 @@ async fn measure(language: &str) -> Result<()> {
         let revision = sandbox.load(component.as_path()).await?;
         anyhow::Ok((millis(began), sandbox, revision))
     };
-    row.push(load().await?.0);
-    let (cached, sandbox, revision) = load().await?;
-    row.push(cached);
+    let (compiled, mut sandbox, mut revision) = load().await?;
+    let mut cached = Vec::new();
+    for _ in 0..LOADS {
+        let took;
+        (took, sandbox, revision) = load().await?;
+        cached.push(took);
+    }
+    row.extend([compiled, median(&cached)].map(|time| format!("{time:.1}")));
     let began = Instant::now();
     let fresh = guest(&sandbox, &revision, Isolation::Fresh).await?;
-    row.push(millis(began));
+    row.push(format!("{:.1}", millis(began)));
     let kept = Isolation::Reuse(Reuse {
         calls: u32::MAX,
         age: Duration::from_secs(600),
@@ -128,8 +131,8 @@ async fn measure(language: &str) -> Result<()> {
     tell(row)
 }
 
-fn millis(began: Instant) -> String {
-    format!("{:.1}", began.elapsed().as_secs_f64() * 1e3)
+fn millis(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64() * 1e3
 }
 
 /// The reconciler with every call granted.
@@ -250,22 +253,8 @@ impl Figures {
 
     /// µs of a reconcile by each subject; they take turns.
     async fn reconciles(&self, context: &Context) -> Result<[f64; 3], Failure> {
-        let (fresh, reused): (Arc<dyn Reconciler>, Arc<dyn Reconciler>) =
-            (self.fresh.clone(), self.reused.clone());
-        let subjects = [self.native.clone(), fresh, reused];
-        let mut best = [f64::MAX; 3];
-        for _ in 0..BATCHES {
-            for (best, subject) in best.iter_mut().zip(&subjects) {
-                let (began, mut calls) = (Instant::now(), 0_u32);
-                while began.elapsed() < BATCH {
-                    subject.reconcile(context.clone()).await?;
-                    calls += 1;
-                }
-                let each = began.elapsed().as_secs_f64() * 1e6 / f64::from(calls);
-                *best = best.min(each);
-            }
-        }
-        Ok(best)
+        let subjects: [&dyn Reconciler; 3] = [&*self.native, &*self.fresh, &*self.reused];
+        Ok(Turns::take(subjects, context).await?.medians())
     }
 
     /// Resident bytes of each instance that waits for another call, once many have run at once.

@@ -1,4 +1,4 @@
-//! What benches stand on: a simulated server in a process of its own, a running manager, percentiles. Entry points:
+//! What benches stand on: a simulated server in a process of its own, a running manager. Entry points:
 //! [`ServerProcess::start`] and [`Manager::start`].
 
 #![allow(dead_code, reason = "each bench uses the parts it needs")]
@@ -22,12 +22,6 @@ use windlass_harness::eventually::Seen;
 
 pub(crate) fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
-}
-
-/// The value below which a share `p` of sorted values lies.
-pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
-    let at = ((sorted.len() as f64 * p) as usize).min(sorted.len().saturating_sub(1));
-    sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
 /// Runs a bench on a runtime like the program's.

@@ -1,5 +1,5 @@
-//! Guests of several tenants: the way through the sandbox's border, misbehaving neighbours, what they cost the host, memory, reload under load, compilation.
-//! Entry point: `main`.
+//! Guests of several tenants: the way through the sandbox's border, misbehaving and noisy neighbours, what they cost the host,
+//! memory, reload under load, compilation. Entry point: `main`.
 //!
 //! ```text
 //! cargo bench --bench tenants                   every workload, some minutes
@@ -13,8 +13,11 @@ mod compiler;
 #[allow(dead_code, reason = "tests use more of it")]
 #[path = "../tests/sandbox/graft.rs"]
 mod graft;
+mod figures;
 mod latency;
 mod rig;
+mod table;
+mod turns;
 mod until;
 mod usage;
 mod workload;
@@ -22,10 +25,10 @@ mod workload;
 #[allow(dead_code, reason = "each bench uses the parts it needs")]
 #[path = "fleet"]
 mod fleet {
+    pub(crate) mod noise;
     pub(crate) mod served;
     pub(crate) mod simulated;
     pub(crate) mod subject;
-    pub(crate) mod table;
     pub(crate) mod trouble;
 }
 
@@ -35,6 +38,8 @@ mod tenants {
     pub(crate) mod harm;
     pub(crate) mod host;
     pub(crate) mod memory;
+    pub(crate) mod neighbour;
+    pub(crate) mod program;
     pub(crate) mod reload;
     pub(crate) mod stage;
     pub(crate) mod worst;
@@ -42,12 +47,13 @@ mod tenants {
 
 use anyhow::{Result, bail};
 use fleet::served;
-use tenants::{boundary, compiling, harm, host, memory, reload};
-use workload::Workload;
+use tenants::{boundary, compiling, harm, host, memory, neighbour, reload};
+use workload::{Workload, tell};
 
-const WORKLOADS: [Workload; 6] = [
+const WORKLOADS: [Workload; 7] = [
     boundary::WORKLOAD,
     harm::WORKLOAD,
+    neighbour::WORKLOAD,
     host::WORKLOAD,
     memory::WORKLOAD,
     reload::WORKLOAD,
@@ -70,6 +76,7 @@ async fn measure(run: &[String]) -> Result<()> {
     match run.as_slice() {
         ["boundary"] => boundary::measure().await,
         ["harm", guest] => harm::measure(guest).await,
+        ["neighbour", hot_reads] => tell(neighbour::measure(hot_reads).await?),
         ["host"] => host::measure().await,
         ["memory"] => memory::measure().await,
         ["reload"] => reload::measure().await,

@@ -1,6 +1,6 @@
 //! Workloads: tables of which every row is measured in a process of its own. Entry point: [`asked`].
 
-use crate::fleet::table::Table;
+use crate::table::Table;
 use anyhow::{Context as _, Result, ensure};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -48,6 +48,8 @@ mod reloading;
 mod reloading_beside;
 #[path = "program/reloading_midway.rs"]
 mod reloading_midway;
+#[path = "program/replaced.rs"]
+mod replaced;
 #[path = "program/rights.rs"]
 mod rights;
 #[path = "program/roles.rs"]

@@ -47,6 +47,8 @@ struct Watcher {
     include: table::Include,
     /// Column definitions are sent with the first table only.
     columns_sent: bool,
+    /// The version that was asked for; 0 for a watch that begins with what there is.
+    start: u64,
     /// Every change up to here has been sent or passed over.
     position: u64,
     /// Nothing newer is told.
@@ -96,9 +98,6 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         .cluster
         .with(|state| (state.store.bell(&id), state.store.version().min(as_of)));
     let initial = start == 0 && streaming != Some(false) || streaming == Some(true);
-    if streaming == Some(true) && start > current {
-        return Err(ApiError::too_large_version(start, current));
-    }
     let seconds = call
         .parameter("timeoutSeconds")
         .and_then(|text| text.parse::<u64>().ok())
@@ -124,6 +123,8 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         form,
         include: table::include(call)?,
         columns_sent: false,
+        start,
+        // A version that the cluster has not reached is accepted, and nothing is sent until it has.
         position: if start == 0 { current } else { start },
         as_of,
         initial: Vec::new().into_iter(),
@@ -138,7 +139,10 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         ending: None,
         _open: request.cluster.count_watch(),
     };
-    if initial {
+    if streaming == Some(true) && start > current {
+        watcher.announce_initial_end = false;
+        watcher.fail(&ApiError::too_large_version(start, current));
+    } else if initial {
         watcher.begin_with_all();
     } else {
         watcher.fetch();
@@ -423,9 +427,11 @@ impl Watcher {
         if self.over {
             return;
         }
-        self.position = self.position.max(version);
-        self.push_bookmark(false);
         self.bookmark_at = Some(next_bookmark(self.ends));
+        if version > self.start {
+            self.position = self.position.max(version);
+            self.push_bookmark(false);
+        }
     }
 
     fn push_bookmark(&mut self, initial_end: bool) {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{FieldValidation, Outcome, WriteOptions, admit, check_identity, strip_managed_fields};
+use crate::apply::fits::misfits;
 use crate::apply::typed::check_duplicates;
 use crate::apply::{Force, Managers, Writer, last_applied};
+use crate::builtin;
 use crate::convert;
 use crate::part::Part;
 use crate::patch::Patch;
-use crate::resource::Resource;
-use crate::schema::decode;
+use crate::resource::{Resource, group_version};
 use crate::stamp::now;
 use crate::state::State;
 use crate::status::{ApiError, FieldError, Subject};
@@ -76,8 +77,13 @@ impl State {
         };
         let shown = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
         let written = config.clone();
-        check_config(resource, (namespace, name), &mut config)?;
+        check_config(resource, &config)?;
         check_fields(resource, &shown, &config)?;
+        check_identity(resource, namespace, &mut config)?;
+        let own = config["metadata"]["name"].as_str().unwrap_or_default();
+        if !own.is_empty() && own != name {
+            return Err(misnamed(&config, name));
+        }
         let warnings: Vec<String> = options
             .twice
             .iter()
@@ -174,21 +180,27 @@ fn misnamed(object: &Value, name: &str) -> ApiError {
     ))
 }
 
-fn check_config(
-    resource: &Resource,
-    (namespace, name): (&str, &str),
-    config: &mut Value,
-) -> Result<(), ApiError> {
-    for (field, value) in [
-        ("apiVersion", &config["apiVersion"]),
-        ("kind", &config["kind"]),
-    ] {
-        if value.as_str().unwrap_or_default().is_empty() {
-            return Err(ApiError::bad_request(format!(
-                "failed to create typed patch object: {field} is missing: set it to that of {}",
-                resource.kind
-            )));
-        }
+/// A configuration is an object of the kind that it is applied to, and leaves the managed fields to the server.
+fn check_config(resource: &Resource, config: &Value) -> Result<(), ApiError> {
+    let found = match config {
+        Value::Bool(_) => Some("bool"),
+        Value::Number(_) => Some("number"),
+        Value::String(_) => Some("string"),
+        Value::Array(_) => Some("array"),
+        Value::Null | Value::Object(_) => None,
+    };
+    if let Some(found) = found {
+        return Err(ApiError::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    let api_version = config["apiVersion"].as_str().unwrap_or_default();
+    let kind = config["kind"].as_str().unwrap_or_default();
+    if api_version != resource.api_version() || kind != resource.kind {
+        let (group, version) = group_version(api_version);
+        return Err(ApiError::bad_request(format!(
+            "invalid object type: {group}/{version}, Kind={kind}"
+        )));
     }
     if config
         .pointer("/metadata/managedFields")
@@ -196,15 +208,11 @@ fn check_config(
     {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    check_identity(resource, namespace, config)?;
-    let own = config["metadata"]["name"].as_str().unwrap_or_default();
-    if !own.is_empty() && own != name {
-        return Err(misnamed(config, name));
-    }
     Ok(())
 }
 
-/// Fields of a configuration must be declared; lists must have no item twice.
+/// Fields of a configuration must be declared and of the declared type; lists must have no item twice. The server reports a
+/// configuration that does not fit as a failure of its own.
 fn check_fields(resource: &Resource, shown: &str, config: &Value) -> Result<(), ApiError> {
     let schema = resource.schema();
     let refuse = |why: String| {
@@ -216,19 +224,13 @@ fn check_fields(resource: &Resource, shown: &str, config: &Value) -> Result<(), 
         ApiError::new(500, "", text)
     };
     check_duplicates(config, schema, "").map_err(refuse)?;
-    let mut probe = config.clone();
-    let unknown = if resource.custom {
-        decode::custom(&mut probe, schema)
-    } else {
-        decode::builtin(&mut probe, schema).map_err(ApiError::bad_request)?
-    };
-    let lines: Vec<String> = unknown
-        .iter()
-        .map(|field| format!(".{field}: field not declared in schema"))
-        .collect();
-    match lines.as_slice() {
+    let metadata = builtin::definition(builtin::OBJECT_META)
+        .filter(|_| resource.custom)
+        .map(|id| builtin::builtin().schemas.at(id));
+    let misfits = misfits(config, schema, metadata);
+    match misfits.as_slice() {
         [] => Ok(()),
         [line] => Err(refuse(line.clone())),
-        _ => Err(refuse(format!("errors:\n  {}", lines.join("\n  ")))),
+        _ => Err(refuse(format!("errors:\n  {}", misfits.join("\n  ")))),
     }
 }

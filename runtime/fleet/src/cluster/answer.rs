@@ -99,11 +99,14 @@ impl From<TransportError> for ApiError {
         let code = match error {
             TransportError::Unreachable { .. }
             | TransportError::Crowded { .. }
+            | TransportError::NoDescriptors { .. }
             | TransportError::Credentials { .. }
             | TransportError::Encoded { .. } => ApiCode::Unavailable,
-            TransportError::Timeout { .. } => ApiCode::Timeout,
+            TransportError::Timeout { .. } | TransportError::Busy { .. } => ApiCode::Timeout,
             TransportError::RateLimited { .. } => ApiCode::Throttled,
-            TransportError::TooLarge { .. } => ApiCode::LimitExceeded,
+            TransportError::TooLarge { .. }
+            | TransportError::NotAdmitted { .. }
+            | TransportError::NoRoom { .. } => ApiCode::LimitExceeded,
         };
         Self::host(code, error.to_string())
     }

@@ -3,11 +3,11 @@
 //! A cluster is a scope over a backend. Today each backend has one scope, the whole server; endpoints that serve many clusters
 //! at once (namespaces as clusters, wildcard endpoints) put many scopes over one.
 
-use super::answer::refusal;
+use super::continuity::Continuity;
 use super::discovery::Discovery;
 use super::stores::Stores;
-use super::transport::{Call, Connection, JSON};
-use super::watch::CacheOptions;
+use super::transport::Connection;
+use super::watch::SharedOptions;
 use crate::api::ApiError;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -18,52 +18,38 @@ pub(crate) struct Backend {
     pub(crate) connection: Connection,
     pub(crate) discovery: Discovery,
     pub(crate) stores: Arc<Stores>,
+    pub(crate) continuity: Arc<Continuity>,
 }
 
 impl Backend {
-    /// Loads what the server at the other end serves.
+    /// Loads what the server at the other end serves, and asks who it is.
     ///
     /// # Errors
     /// What the server answered, or that it could not be reached. Nothing is kept.
     pub(crate) async fn connect(
         connection: Connection,
-        caches: Arc<CacheOptions>,
+        caches: SharedOptions,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
     ) -> Result<Self, ApiError> {
         let discovery = Discovery::new();
         discovery.load(&connection).await?;
-        let stores = Stores::new(connection.clone(), caches, token, tasks, changed);
+        let continuity = Continuity::begin(connection.clone(), &discovery).await?;
+        let continuity = Arc::new(continuity);
+        let stores = Stores::new(
+            connection.clone(),
+            continuity.clone(),
+            caches,
+            token,
+            tasks,
+            changed,
+        );
         Ok(Self {
             connection,
             discovery,
             stores,
+            continuity,
         })
     }
-
-    /// What tells this server from another under the same address: the UID of its kube-system namespace. `None` where it does not
-    /// tell, for good or for a while.
-    ///
-    /// # Errors
-    /// When the server cannot be reached; not when it refuses to tell.
-    pub(crate) async fn identity(&self) -> Result<Option<String>, ApiError> {
-        let call = Call::get("/api/v1/namespaces/kube-system".to_owned(), JSON);
-        let answer = self
-            .connection
-            .send(call, self.connection.options().call_timeout)
-            .await?;
-        match refusal(answer) {
-            Ok(answer) => Ok(uid(&answer.body)),
-            Err(error) if (400..500).contains(&error.http_status) && error.http_status != 429 => {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-fn uid(body: &bytes::Bytes) -> Option<String> {
-    let object = crate::json::Object::parse(body.clone()).ok()?;
-    Some(object.uid().into_owned()).filter(|uid| !uid.is_empty())
 }

@@ -3,6 +3,7 @@
 //! Every call is checked against the grant before anything else: on the group, resource, subresource, verb, namespace, name and
 //! cluster of the URL that it would ask for, whether the answer comes from a cache or from the server.
 
+mod charged;
 mod leaves;
 mod list;
 mod read;
@@ -10,15 +11,15 @@ mod target;
 mod write;
 
 use super::Cluster;
-use super::events::EventRoom;
 use super::fence::Fence;
 use super::scope::{CallScope, Caller};
-use super::warden::{Admission, Warden};
+use super::transport::{AnswerAccount, Owner};
+use super::warden::{Admission, BoundsOnly, Warden};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
 };
-use crate::grant::{ClusterFacts, Grant, Identity};
+use crate::grant::{ClusterFacts, Grant};
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
 use crate::pause::collected;
@@ -26,6 +27,8 @@ use crate::request::ObjectKey;
 use futures::StreamExt;
 use std::sync::Arc;
 use target::WAIT;
+
+pub(super) use target::check_reference;
 
 /// Operations of a batch that run at once.
 const BATCH_WIDTH: usize = 16;
@@ -48,6 +51,10 @@ pub struct Client {
     own: bool,
     /// Who answers for its calls. None: nobody has to.
     warden: Option<Arc<dyn Warden>>,
+    /// What answers are charged to besides the process.
+    account: Option<Arc<dyn AnswerAccount>>,
+    /// Whether it never asks a server.
+    cached_only: bool,
 }
 
 impl Client {
@@ -63,6 +70,8 @@ impl Client {
             scope,
             own,
             warden: None,
+            account: None,
+            cached_only: false,
         }
     }
 
@@ -71,6 +80,24 @@ impl Client {
     pub fn under(self, warden: Arc<dyn Warden>) -> Self {
         Self {
             warden: Some(warden),
+            ..self
+        }
+    }
+
+    /// The same client, whose answers are charged to an account for as long as they are held.
+    #[must_use]
+    pub fn charged_to(self, account: Arc<dyn AnswerAccount>) -> Self {
+        Self {
+            account: Some(account),
+            ..self
+        }
+    }
+
+    /// The same client for reads that caches answer. What none can answer for certain is `denied`, and so are writes.
+    #[must_use]
+    pub fn cached_only(self) -> Self {
+        Self {
+            cached_only: true,
             ..self
         }
     }
@@ -87,6 +114,16 @@ impl Client {
         &self.scope.caller
     }
 
+    /// Whose request slots its calls take. A client whose calls somebody answers for is never the program's.
+    pub(in crate::cluster) fn owner(&self) -> Owner {
+        let caller = &self.scope.caller;
+        if caller.controller.is_some() || self.warden.is_some() {
+            Owner::Tenant(caller.tenant.clone())
+        } else {
+            Owner::Program
+        }
+    }
+
     pub(in crate::cluster) fn fence(&self) -> Option<&Arc<Fence>> {
         self.scope.fence.as_ref()
     }
@@ -99,8 +136,37 @@ impl Client {
         }
     }
 
-    pub(in crate::cluster) fn identity(&self) -> Option<Identity> {
-        self.grant().identity().cloned()
+    pub(in crate::cluster) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// A client that writes what this one's caller records: in the same name and under the same bounds on calls, with rights of the
+    /// host's own.
+    pub(in crate::cluster) fn for_events(&self, scope: Arc<CallScope>) -> Self {
+        let identity = self.grant().identity().cloned();
+        let bounds = |warden: &Arc<dyn Warden>| Arc::new(BoundsOnly(warden.clone()));
+        Self {
+            cluster: self.cluster.clone(),
+            grant: Arc::new(Grant::all().in_the_name_of(identity)),
+            scope,
+            own: true,
+            warden: self.warden.as_ref().map(|warden| bounds(warden) as _),
+            // The call that recorded may be over, and its account with it; the tenant's part of the process's bound holds.
+            account: None,
+            cached_only: false,
+        }
+    }
+
+    /// Charges memory to the caller, if somebody answers for it.
+    pub(in crate::cluster) fn charge(&self, bytes: usize) -> Result<Option<Admission>, ApiError> {
+        let warden = self.warden.as_ref();
+        warden.map(|warden| warden.charge(bytes)).transpose()
+    }
+
+    pub(in crate::cluster) fn event_refused(&self) {
+        if let Some(warden) = &self.warden {
+            warden.event_refused();
+        }
     }
 
     /// Leave for one call that goes to the server, which was held against this grant.
@@ -245,11 +311,9 @@ impl Client {
     }
 
     /// Records an event in the background. Never fails: it is allowed about objects that the caller may get, and what is
-    /// refused or too much is counted and logged.
+    /// refused or too much is counted. What is written counts as the caller's calls.
     pub fn record_event(&self, event: Event) {
-        self.cluster
-            .events()
-            .record(self, event, None, EventRoom::Shared);
+        self.cluster.events().record(self, event);
     }
 
     /// Runs operations at once, a bounded number at a time. Answers stand in the order of the operations.

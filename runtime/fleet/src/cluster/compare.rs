@@ -2,7 +2,7 @@
 //!
 //! No watch tells of an event that its server lost. So from time to time the versions of a whole kind are listed, page by page and
 //! without keeping them, and held against the store. What differs may only be on its way, so it is looked at again a
-//! little later; what differs then is a reason to list anew.
+//! little later; what differs then is a reason to list anew, or to rebuild all caches of the server.
 
 use super::answer::refusal;
 use super::store::{Store, number};
@@ -29,20 +29,33 @@ pub(super) enum CompareError {
     Garbage(#[from] JsonError),
 }
 
+/// What a comparison has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing that events on their way do not explain.
+    InStep,
+    /// The store lacks what its server has, or holds what it has not.
+    Differs,
+    /// The server has an older state of an object than the store, which within one history cannot be.
+    HistoryLost,
+}
+
 /// A difference between a store and its server that may not last.
 #[derive(Debug, PartialEq, Eq)]
 enum Suspect {
     /// The server has this version, the store an older one or none.
     Missing(ObjectKey, u64),
-    /// The store holds this version, the server has none or an older one though it is further.
+    /// The store holds this version, the server has none though it is further.
     Ghost(ObjectKey, u64),
+    /// The store holds this version, the server has an older one though it is further.
+    TakenBack(ObjectKey, u64),
     /// Both have this version, and the server has it of an object with this uid: what the store holds was never on the server.
     Forged(ObjectKey, u64, Box<str>),
     /// The server is not as far as the store.
     Behind,
 }
 
-/// Whether a store lacks what its server has, or holds what it has not, for longer than an event takes.
+/// Holds a store against its server. A difference counts if it lasts longer than an event takes.
 ///
 /// # Errors
 /// What the server answered instead of a list.
@@ -50,17 +63,27 @@ pub(super) async fn compare(
     store: &Store,
     connection: &Connection,
     page: usize,
-) -> Result<bool, CompareError> {
+) -> Result<Outcome, CompareError> {
     // A store that has not come as far is being filled, and one without numbers cannot be compared.
     if !store.is_synced() || number(&store.version()).is_none() {
-        return Ok(false);
+        return Ok(Outcome::InStep);
     }
-    let suspects = suspects(store, connection, page).await?;
+    let mut suspects = suspects(store, connection, page).await?;
     if suspects.is_empty() {
-        return Ok(false);
+        return Ok(Outcome::InStep);
     }
     tokio::time::sleep(UNDER_WAY).await;
-    Ok(suspects.iter().any(|suspect| lasts(store, suspect)))
+    suspects.retain(|suspect| lasts(store, suspect));
+    Ok(verdict(&suspects))
+}
+
+fn verdict(lasting: &[Suspect]) -> Outcome {
+    let taken_back = |suspect: &Suspect| matches!(suspect, Suspect::TakenBack(..));
+    match lasting {
+        [] => Outcome::InStep,
+        some if some.iter().any(taken_back) => Outcome::HistoryLost,
+        _ => Outcome::Differs,
+    }
 }
 
 async fn suspects(
@@ -99,7 +122,9 @@ async fn suspects(
 fn lasts(store: &Store, suspect: &Suspect) -> bool {
     match suspect {
         Suspect::Missing(key, version) => store.version_of(key).is_none_or(|held| held < *version),
-        Suspect::Ghost(key, version) => store.version_of(key) == Some(*version),
+        Suspect::Ghost(key, version) | Suspect::TakenBack(key, version) => {
+            store.version_of(key) == Some(*version)
+        }
         Suspect::Forged(key, version, uid) => is_other(store, key, *version, uid),
         Suspect::Behind => true,
     }
@@ -161,7 +186,7 @@ impl Comparison {
         }
         for (key, held) in std::mem::take(&mut self.older) {
             if held <= list {
-                self.suspect(Suspect::Ghost(key, held));
+                self.suspect(Suspect::TakenBack(key, held));
             }
         }
         let mut ghosts = Vec::new();
@@ -271,11 +296,15 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_a_newer_list_has_taken_back_is_suspect() {
+    fn a_state_that_a_newer_list_has_taken_back_shows_that_history_was_lost() {
         let store = store(&[("a", 9)], 10);
         assert_eq!(
             compared(&store, &[("a", 5)], 12),
-            [Suspect::Ghost(key("a"), 9)]
+            [Suspect::TakenBack(key("a"), 9)]
+        );
+        assert_eq!(
+            verdict(&[Suspect::TakenBack(key("a"), 9)]),
+            Outcome::HistoryLost
         );
     }
 

@@ -1,8 +1,13 @@
 //! How to reach one API server and as whom. Entry point: [`ClusterConfig`].
 
+mod files;
 #[cfg(test)]
 mod tests;
 
+pub(super) use files::MAX_REFERENCED;
+
+use crate::file::FileError;
+use files::{Files, digest_files, inline_authority, resolve_cluster, resolve_user};
 use http::Uri;
 use kube_client::Config;
 use kube_client::config::{
@@ -65,6 +70,14 @@ pub enum ConfigError {
         /// What is wrong, without values.
         reason: String,
     },
+    /// A file that it refers to could not be read for want of descriptors: nobody knows whether it has changed.
+    #[error("{path:?}, which it refers to, cannot be read: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: FileError,
+    },
     /// The URL of a server is not one.
     #[error("server url {0:?} is not valid: write http(s)://host:port[/path]")]
     Url(String),
@@ -83,6 +96,8 @@ struct Inner {
     config: Config,
     digest: [u8; 32],
     referenced_files: Vec<PathBuf>,
+    /// Of what these files held.
+    files_digest: [u8; 32],
 }
 
 impl ClusterConfig {
@@ -145,6 +160,13 @@ impl ClusterConfig {
         if provenance == Provenance::Secret {
             refuse_foreign(&kubeconfig, &context, &user, &files)?;
         }
+        for cluster in kubeconfig
+            .clusters
+            .iter_mut()
+            .filter(|c| c.name == named.cluster)
+        {
+            inline_authority(cluster, &context)?;
+        }
         let options = KubeConfigOptions {
             context: Some(context.clone()),
             ..KubeConfigOptions::default()
@@ -198,13 +220,14 @@ impl ClusterConfig {
         if !absolute {
             return Err(ConfigError::Url(config.cluster_url.to_string()));
         }
-        let server_digest = digest_server(&config);
-        let digest = digest_all(&config, &server_digest, &referenced_files);
+        let files_digest = digest_files(&referenced_files)?;
+        let digest = digest_all(&config, &files_digest);
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
                 digest,
                 referenced_files,
+                files_digest,
             }),
         })
     }
@@ -245,6 +268,12 @@ impl ClusterConfig {
         self.inner.config.cluster_url == other.inner.config.cluster_url
     }
 
+    /// Whether both trust the same certificate authorities.
+    pub(crate) fn same_authority(&self, other: &Self) -> bool {
+        let (this, other) = (&self.inner.config, &other.inner.config);
+        this.root_cert == other.root_cert && this.accept_invalid_certs == other.accept_invalid_certs
+    }
+
     pub(crate) fn kube(&self) -> &Config {
         &self.inner.config
     }
@@ -263,7 +292,7 @@ impl ClusterConfig {
                 .unwrap_or_default(),
         );
         hash.update([0]);
-        hash_transport(config, &mut hash, &self.inner.referenced_files);
+        hash_transport(config, &mut hash, &self.inner.files_digest);
         hash.finalize().into()
     }
 }
@@ -337,47 +366,6 @@ pub fn every_context(
     Ok(all.contexts.iter().map(read).collect())
 }
 
-type Files = Vec<(&'static str, PathBuf)>;
-
-fn resolve_cluster(cluster: &mut NamedCluster, base: Option<&Path>, files: &mut Files) {
-    if let Some(cluster) = &mut cluster.cluster {
-        resolve(
-            &mut cluster.certificate_authority,
-            "certificate-authority",
-            base,
-            files,
-        );
-    }
-}
-
-fn resolve_user(user: &mut NamedAuthInfo, base: Option<&Path>, files: &mut Files) {
-    if let Some(auth) = &mut user.auth_info {
-        resolve(&mut auth.token_file, "tokenFile", base, files);
-        resolve(
-            &mut auth.client_certificate,
-            "client-certificate",
-            base,
-            files,
-        );
-        resolve(&mut auth.client_key, "client-key", base, files);
-    }
-}
-
-/// Makes a file reference absolute and notes it.
-fn resolve(
-    value: &mut Option<String>,
-    field: &'static str,
-    base: Option<&Path>,
-    files: &mut Files,
-) {
-    let Some(path) = value.as_ref().filter(|p| !p.is_empty()) else {
-        return;
-    };
-    let path = base.map_or_else(|| PathBuf::from(path), |base| base.join(path));
-    *value = Some(path.to_string_lossy().into_owned());
-    files.push((field, path));
-}
-
 fn refuse_foreign(
     kubeconfig: &Kubeconfig,
     context: &str,
@@ -411,15 +399,15 @@ fn digest_server(config: &Config) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn digest_all(config: &Config, server: &[u8; 32], files: &[PathBuf]) -> [u8; 32] {
+fn digest_all(config: &Config, files: &[u8; 32]) -> [u8; 32] {
     let mut hash = Sha256::new();
-    hash.update(server);
+    hash.update(digest_server(config));
     hash_transport(config, &mut hash, files);
     hash.finalize().into()
 }
 
 /// Everything that makes a connection what it is, but the address.
-fn hash_transport(config: &Config, hash: &mut Sha256, files: &[PathBuf]) {
+fn hash_transport(config: &Config, hash: &mut Sha256, files: &[u8; 32]) {
     for cert in config.root_cert.iter().flatten() {
         hash.update([1]);
         hash.update(cert);
@@ -434,10 +422,8 @@ fn hash_transport(config: &Config, hash: &mut Sha256, files: &[PathBuf]) {
             .unwrap_or_default(),
     );
     hash_auth(&config.auth_info, hash);
-    for file in files {
-        hash.update([2]);
-        hash.update(std::fs::read(file).unwrap_or_default());
-    }
+    hash.update([2]);
+    hash.update(files);
 }
 
 /// Every field, secrets included; only the digest is kept. `Value` sorts the keys of maps.

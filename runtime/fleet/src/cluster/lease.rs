@@ -101,11 +101,6 @@ impl LeaseCalls {
 }
 
 fn call(method: Method, path: &str, lease: Json) -> Call {
-    Call {
-        method,
-        path: format!("{path}?fieldManager=windlass"),
-        accept: JSON,
-        body: Some((JSON, lease)),
-        identity: None,
-    }
+    let path = format!("{path}?fieldManager=windlass");
+    Call::write(method, path, JSON, lease)
 }

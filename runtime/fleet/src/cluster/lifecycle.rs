@@ -22,9 +22,10 @@ pub enum ClusterState {
     Connecting,
     /// Reached; first lists are on their way.
     Syncing,
-    /// Every cache is in step, or its server has definitely refused it.
+    /// Every cache is in step.
     Ready,
-    /// Was ready; a watch cannot be kept up. Keys wait, but one that probes.
+    /// Its server cannot be reached, or lost its history: keys wait, but one that probes. Or the server refuses a watch or fails it:
+    /// only the controllers that use the watch are concerned.
     Degraded,
     /// Disengaged.
     Gone,
@@ -50,8 +51,30 @@ pub(crate) struct Now {
     pub(crate) state: ClusterState,
     pub(crate) reason: String,
     pub(crate) since: SystemTime,
+    /// Whether keys may run but for what their own controller waits for: false until the server is reached.
+    pub(crate) reach: Reach,
+    /// When connecting is tried again, while it waits for that.
+    pub(crate) next_attempt: Option<SystemTime>,
     /// Set for ever when another server answers under this cluster's address: this one must end, and another begin.
     pub(crate) usurped: bool,
+}
+
+impl Now {
+    pub(super) fn is_usable(&self) -> bool {
+        let filled = matches!(self.state, ClusterState::Ready | ClusterState::Degraded);
+        filled && self.reach == Reach::Full
+    }
+}
+
+/// Whether a cluster's server can be worked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Not reached yet, or gone.
+    None,
+    /// It cannot be reached now, or its caches are known to be wrong: one key at a time probes.
+    Doubtful,
+    /// As far as its watches tell.
+    Full,
 }
 
 pub(super) struct Lifecycle {
@@ -66,6 +89,8 @@ impl Lifecycle {
             state: ClusterState::Connecting,
             reason: "not reached yet".into(),
             since: SystemTime::now(),
+            reach: Reach::None,
+            next_attempt: None,
             usurped: false,
         };
         Self {
@@ -83,7 +108,7 @@ impl Lifecycle {
     }
 
     /// Moves to a state; a new reason alone keeps the time.
-    fn set(&self, state: ClusterState, reason: &str) -> bool {
+    fn set(&self, state: ClusterState, reach: Reach, reason: &str) -> bool {
         let mut moved = false;
         self.now.send_if_modified(|now| {
             // Nothing comes after the end.
@@ -91,13 +116,14 @@ impl Lifecycle {
                 return false;
             }
             moved = now.state != state;
-            if !moved && now.reason == reason {
+            if !moved && now.reason == reason && now.reach == reach {
                 return false;
             }
             if moved {
                 now.since = SystemTime::now();
             }
             now.state = state;
+            now.reach = reach;
             reason.clone_into(&mut now.reason);
             true
         });
@@ -106,21 +132,13 @@ impl Lifecycle {
 }
 
 impl Lifecycle {
+    fn set_next_attempt(&self, at: Option<SystemTime>) {
+        self.now.send_modify(|now| now.next_attempt = at);
+    }
+
     fn usurp(&self) {
         self.now.send_modify(|now| now.usurped = true);
     }
-}
-
-/// Whether a store's server lists less than the store has seen.
-fn is_stale(store: &Store) -> bool {
-    let progress = store.progress();
-    let now = progress.borrow();
-    now.problem.as_ref().is_some_and(|problem| problem.stale)
-}
-
-/// Watches of a store beyond its first.
-fn resumed(store: &Store) -> u64 {
-    store.progress().borrow().watches.saturating_sub(1)
 }
 
 /// Held while a source is being attached: the cluster stays `Syncing`.
@@ -143,7 +161,7 @@ impl Drop for Pending {
 impl Cluster {
     /// Connects, then follows the stores, until the cluster's token ends it.
     pub(super) async fn live(self: Arc<Self>, transports: Arc<Transports>) {
-        let (backend, config, identity) = self.connect(&transports).await;
+        let (backend, config) = self.connect(&transports).await;
         let backend = Arc::new(backend);
         self.backend.store(Some(backend.clone()));
         // Exchanged before the connection could be seen; whoever exchanges later sees it.
@@ -151,8 +169,19 @@ impl Cluster {
         if !now.same(&config) {
             transports.exchange(&backend.connection, &now);
         }
-        self.enter(ClusterState::Syncing, "first lists are on their way");
-        self.follow(&backend, identity).await;
+        self.enter(
+            ClusterState::Syncing,
+            Reach::Full,
+            "first lists are on their way",
+        );
+        self.follow(&backend).await;
+    }
+
+    /// Whether a change of credentials leaves the server the same. Where it does not say who it is, its address and its certificate
+    /// authority are all that identifies it.
+    pub(crate) fn is_same_server(&self, config: &ClusterConfig) -> bool {
+        let identified = |backend: Arc<Backend>| backend.continuity.is_identified();
+        self.backend().is_none_or(identified) || self.config().same_authority(config)
     }
 
     /// Goes on with other credentials for the same server: caches and keys stay, watches resume.
@@ -165,14 +194,14 @@ impl Cluster {
         tracing::info!(cluster = %self.name, "credentials exchanged");
     }
 
-    fn enter(&self, state: ClusterState, reason: &str) {
-        if self.lifecycle.set(state, reason) {
+    fn enter(&self, state: ClusterState, reach: Reach, reason: &str) {
+        if self.lifecycle.set(state, reach, reason) {
             tracing::info!(cluster = %self.name, state = state.as_str(), reason, "cluster changed state");
         }
     }
 
     /// Tries until it succeeds. Returns what it succeeded with, too.
-    async fn connect(&self, transports: &Transports) -> (Backend, ClusterConfig, Option<String>) {
+    async fn connect(&self, transports: &Transports) -> (Backend, ClusterConfig) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         let mut rng = fastrand::Rng::new();
         loop {
@@ -182,17 +211,21 @@ impl Cluster {
                 () = self.reconfigured.notified() => continue,
             };
             let error = match attempt {
-                Ok((backend, identity)) => return (backend, config, identity),
+                Ok(backend) => return (backend, config),
                 Err(error) => error,
             };
             if self.lifecycle.now().reason != error.message {
                 tracing::warn!(cluster = %self.name, code = error.code.as_str(), reason = error.message, "cluster not reached");
             }
-            self.lifecycle.set(ClusterState::Connecting, &error.message);
+            self.lifecycle
+                .set(ClusterState::Connecting, Reach::None, &error.message);
             let delay = backoff
                 .next(&mut rng)
                 .max(error.retry_after.unwrap_or_default());
+            self.lifecycle
+                .set_next_attempt(SystemTime::now().checked_add(delay));
             let _ = tokio::time::timeout(delay, self.reconfigured.notified()).await;
+            self.lifecycle.set_next_attempt(None);
         }
     }
 
@@ -200,20 +233,15 @@ impl Cluster {
         &self,
         config: &ClusterConfig,
         transports: &Transports,
-    ) -> Result<(Backend, Option<String>), ApiError> {
-        let attempt = async {
-            let vital = self.name.is_local();
-            let backend = Backend::connect(
-                transports.connect(config, vital, self.metrics.clone()),
-                self.caches.clone(),
-                self.token.child_token(),
-                self.tasks.clone(),
-                self.changed.clone(),
-            )
-            .await?;
-            let identity = backend.identity().await?;
-            Ok((backend, identity))
-        };
+    ) -> Result<Backend, ApiError> {
+        let vital = self.name.is_local();
+        let attempt = Backend::connect(
+            transports.connect(config, vital, self.metrics.clone()),
+            self.caches.clone(),
+            self.token.child_token(),
+            self.tasks.clone(),
+            self.changed.clone(),
+        );
         match tokio::time::timeout(ATTEMPT, attempt).await {
             Ok(outcome) => outcome,
             Err(_) => Err(ApiError::host(
@@ -226,61 +254,22 @@ impl Cluster {
         }
     }
 
-    async fn follow(&self, backend: &Arc<Backend>, mut identity: Option<String>) {
-        let (mut was_ready, mut resumed_before) = (false, 0);
+    async fn follow(&self, backend: &Arc<Backend>) {
+        let mut was_ready = false;
+        let mut verdicts = backend.continuity.verdict();
         loop {
-            let stores = backend.stores.all();
-            let (state, reason) = self.judge(&stores, was_ready);
-            let recovered = state == ClusterState::Ready && self.state() == ClusterState::Degraded;
-            // A watch that was taken up again may be another server's, which would wait in silence for versions to come.
-            let watches = stores.iter().map(|store| resumed(store)).sum::<u64>();
-            let taken_up = watches > std::mem::replace(&mut resumed_before, watches);
-            let suspect = recovered || taken_up || stores.iter().any(|store| is_stale(store));
-            if suspect && is_usurped(backend, &mut identity).await {
-                tracing::warn!(cluster = %self.name, "another cluster answers under this name: it is engaged anew");
+            if verdicts.borrow_and_update().replaced {
+                tracing::warn!(cluster = %self.name, "another server answers under this cluster's address: it is engaged anew");
                 self.lifecycle.usurp();
                 return;
             }
+            let syncing = self.lifecycle.pending.load(Ordering::SeqCst);
+            let (state, reach, reason) = judge(&backend.stores.all(), syncing, was_ready);
             was_ready |= state == ClusterState::Ready;
-            self.enter(state, &reason);
-            self.changed.notified().await;
-        }
-    }
-
-    /// The state that the stores make. A kind that fails by itself, such as one of an aggregated server that is down, is no reason
-    /// to keep the keys of the others waiting: it is one only where nothing else is in step either.
-    fn judge(&self, stores: &[Arc<Store>], was_ready: bool) -> (ClusterState, String) {
-        let mut syncing = self.lifecycle.pending.load(Ordering::SeqCst);
-        let (mut in_step, mut trouble, mut of_a_kind, mut refused) = (0, None, None, None);
-        for store in stores {
-            let progress = store.progress().borrow().clone();
-            let reason = |problem: &Problem| format!("{}: {}", store.key.kind, problem.message);
-            match &progress.problem {
-                // Waiting would not change it. Told all the same: somebody may have to allow it.
-                Some(problem) if problem.definite => refused = Some(reason(problem)),
-                Some(problem) if problem.unreachable => trouble = Some(reason(problem)),
-                Some(problem) => of_a_kind = Some(reason(problem)),
-                None if progress.synced => in_step += 1,
-                None => syncing += 1,
-            }
-        }
-        if in_step == 0 {
-            trouble = trouble.or(of_a_kind.take());
-        }
-        match (trouble, was_ready) {
-            (Some(reason), true) => (ClusterState::Degraded, reason),
-            (Some(reason), false) => (ClusterState::Syncing, reason),
-            (None, false) if syncing > 0 => (
-                ClusterState::Syncing,
-                format!("{syncing} caches are not filled yet"),
-            ),
-            (None, _) => {
-                let reason = of_a_kind
-                    .or(refused)
-                    .map_or("all caches are in step".to_owned(), |reason| {
-                        format!("in step but for {reason}")
-                    });
-                (ClusterState::Ready, reason)
+            self.enter(state, reach, &reason);
+            tokio::select! {
+                () = self.changed.notified() => {}
+                _ = verdicts.changed() => {}
             }
         }
     }
@@ -288,7 +277,8 @@ impl Cluster {
     /// Ends everything: watches stop, calls answer `cluster-gone`. Returns when the last task has ended.
     pub(crate) async fn end(&self) {
         self.token.cancel();
-        self.lifecycle.set(ClusterState::Gone, "disengaged");
+        self.lifecycle
+            .set(ClusterState::Gone, Reach::None, "disengaged");
         tracing::info!(cluster = %self.name, state = "Gone", reason = "disengaged", "cluster changed state");
         self.tasks.close();
         self.tasks.wait().await;
@@ -298,11 +288,45 @@ impl Cluster {
     }
 }
 
-/// After trouble, and while a server tells of a past that is over: another server may answer under the same address, and shares
-/// nothing with the one before. One that does not say who it is is no other.
-async fn is_usurped(backend: &Backend, identity: &mut Option<String>) -> bool {
-    let Ok(Some(now)) = backend.identity().await else {
-        return false;
+/// The state that the stores make, while `pending` sources are still being attached.
+///
+/// A server that cannot be reached is every controller's trouble. A watch that it refuses or fails is the trouble of those that use
+/// the watch: it shows in the state and holds nobody else's keys (DESIGN §6).
+fn judge(stores: &[Arc<Store>], pending: usize, was_ready: bool) -> (ClusterState, Reach, String) {
+    let (mut syncing, mut doubtful, mut failing, mut unserved) = (pending, None, None, None);
+    for store in stores {
+        let progress = store.progress().borrow().clone();
+        let reason = |problem: &Problem| format!("{}: {}", store.key.kind, problem.message);
+        match &progress.problem {
+            Some(problem) if problem.unreachable || problem.stale => {
+                doubtful = Some(reason(problem));
+            }
+            // A kind that comes and goes with its definition.
+            Some(problem) if problem.is_unserved() => unserved = Some(reason(problem)),
+            Some(problem) => failing = Some(reason(problem)),
+            None if progress.synced => {}
+            None => syncing += 1,
+        }
+    }
+    let broken = if was_ready || syncing == 0 {
+        ClusterState::Degraded
+    } else {
+        ClusterState::Syncing
     };
-    identity.get_or_insert_with(|| now.clone()) != &now
+    match (doubtful, failing) {
+        (Some(reason), _) if was_ready => (ClusterState::Degraded, Reach::Doubtful, reason),
+        (Some(reason), _) => (ClusterState::Syncing, Reach::Doubtful, reason),
+        (None, Some(reason)) => (broken, Reach::Full, reason),
+        (None, None) if syncing > 0 && !was_ready => (
+            ClusterState::Syncing,
+            Reach::Full,
+            format!("{syncing} caches are not filled yet"),
+        ),
+        (None, None) => {
+            let reason = unserved.map_or("all caches are in step".to_owned(), |reason| {
+                format!("in step but for {reason}")
+            });
+            (ClusterState::Ready, Reach::Full, reason)
+        }
+    }
 }

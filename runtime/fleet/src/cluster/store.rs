@@ -27,7 +27,7 @@ use index::Index;
 use parking_lot::{Mutex, RwLock};
 use state::State;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
@@ -122,6 +122,8 @@ pub(crate) struct Store {
     /// Told when the store was reset, or found to lack something, and must be listed anew.
     relist: Notify,
     repairs: AtomicU64,
+    /// Set while the store asks to be compared with its server soon.
+    comparison_asked: AtomicBool,
 }
 
 type Sinks = Vec<(u64, Arc<dyn Sink>)>;
@@ -139,6 +141,7 @@ impl Store {
             reached: watch::channel(0).0,
             relist: Notify::new(),
             repairs: AtomicU64::new(0),
+            comparison_asked: AtomicBool::new(false),
         }
     }
 
@@ -166,7 +169,7 @@ impl Store {
     /// As [`Self::ingest`], of a list that may tell of what is held already: that is shared, so that a list anew costs no second
     /// copy of everything.
     pub(crate) fn ingest_listed(&self, text: &[u8]) -> Result<Object, Unfit> {
-        if self.size().0 > 0 {
+        if self.shares_with_lists() {
             let listed = Identity::scan(text)?;
             if let Some((held, _)) = self.get(&listed.key)
                 && !listed.version.is_empty()
@@ -176,6 +179,12 @@ impl Store {
             }
         }
         self.ingest(text)
+    }
+
+    /// Whether what is held can stand for what is listed in the same version: not while two histories meet.
+    fn shares_with_lists(&self) -> bool {
+        let state = self.state.read();
+        state.objects.len() > 0 && !state.awaits_list
     }
 
     // --- changes ---
@@ -249,9 +258,21 @@ impl Store {
         self.publish(&sinks, changes.into_iter());
         drop(sinks);
         self.progress.send_modify(|p| *p = Progress::default());
+        self.forget_versions();
+        self.relist.notify_one();
+    }
+
+    /// The server's history was lost: from now on only the next list counts, whatever its version. Until it is in, readers see what
+    /// is held, and events and own writes are ignored.
+    pub(crate) fn rebuild(&self) {
+        let _sinks = self.writer.lock();
+        self.state.write().await_list();
+        self.forget_versions();
+    }
+
+    fn forget_versions(&self) {
         self.seen.store(0, Ordering::Release);
         self.reached.send_replace(0);
-        self.relist.notify_one();
     }
 
     /// Waits until the store must be listed anew.
@@ -303,6 +324,16 @@ impl Store {
     pub(crate) fn ask_relist(&self) {
         self.repairs.fetch_add(1, Ordering::Relaxed);
         self.relist.notify_one();
+    }
+
+    /// Asks for the store to be compared with its server soon.
+    pub(crate) fn ask_comparison(&self) {
+        self.comparison_asked.store(true, Ordering::Release);
+    }
+
+    /// Whether the store asks to be compared; true once for each time that it was asked.
+    pub(crate) fn take_comparison(&self) -> bool {
+        self.comparison_asked.swap(false, Ordering::AcqRel)
     }
 
     /// How often the store was found to differ from its server for no other reason than an event that was never sent.

@@ -10,9 +10,10 @@ mod tests;
 
 pub(crate) use indexes::IndexUse;
 
+use super::continuity::Continuity;
 use super::store::{Store, StoreKey};
 use super::transport::Connection;
-use super::watch::{CacheOptions, Habits, Watcher};
+use super::watch::{CacheOptions, Habits, SharedOptions, Watcher};
 use crate::kind::{GroupVersionKind, Resource};
 use arc_swap::ArcSwap;
 use indexes::Indexes;
@@ -55,7 +56,8 @@ type ByKind = HashMap<GroupVersionKind, Vec<Arc<Store>>>;
 
 pub(crate) struct Stores {
     connection: Connection,
-    options: Arc<CacheOptions>,
+    continuity: Arc<Continuity>,
+    options: SharedOptions,
     habits: Arc<Habits>,
     token: CancellationToken,
     tasks: TaskTracker,
@@ -80,13 +82,15 @@ pub(crate) struct TooManyStores;
 impl Stores {
     pub(crate) fn new(
         connection: Connection,
-        options: Arc<CacheOptions>,
+        continuity: Arc<Continuity>,
+        options: SharedOptions,
         token: CancellationToken,
         tasks: TaskTracker,
         changed: Arc<Notify>,
     ) -> Arc<Self> {
         let stores = Arc::new(Self {
             connection,
+            continuity,
             options,
             habits: Arc::default(),
             token,
@@ -138,6 +142,7 @@ impl Stores {
         let watcher = Watcher::new(
             store.clone(),
             self.connection.clone(),
+            self.continuity.clone(),
             self.options.clone(),
             self.habits.clone(),
         );
@@ -186,8 +191,9 @@ impl Stores {
     /// Stops the stores that have been unread for too long.
     pub(crate) fn drop_unread(&self, now: Instant) {
         let mut dropped = Vec::new();
+        let life = self.options.now().unread_life;
         self.read.lock().retain(|_, (user, at)| {
-            let keep = now.saturating_duration_since(*at) < self.options.unread_life;
+            let keep = now.saturating_duration_since(*at) < life;
             if !keep {
                 dropped.push(user.clone());
             }
@@ -233,8 +239,8 @@ impl Stores {
         self.published.subscribe()
     }
 
-    pub(crate) fn options(&self) -> &CacheOptions {
-        &self.options
+    pub(crate) fn options(&self) -> Arc<CacheOptions> {
+        self.options.now()
     }
 
     /// Stores of a kind, without a lock.

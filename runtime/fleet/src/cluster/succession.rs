@@ -1,6 +1,6 @@
 //! How a cluster gets ready to take another's place. Entry point: [`Cluster::fill_like`].
 
-use super::store::Store;
+use super::store::{Progress, Store};
 use super::{Backend, Cluster, ClusterState, StoreUse};
 use crate::api::ApiCode;
 use std::sync::Arc;
@@ -34,9 +34,7 @@ impl Cluster {
         for user in &users {
             let mut progress = user.store().progress();
             // The sender lives as long as the store, which is held here.
-            let _ = progress
-                .wait_for(|now| now.synced || now.problem.as_ref().is_some_and(|p| p.definite))
-                .await;
+            let _ = progress.wait_for(Progress::is_decided).await;
         }
         users
     }

@@ -5,6 +5,7 @@
 //! `Http` is one identity's on one server, and renews its credentials; a `Pool` holds the connections that were made with one
 //! client certificate. Every call runs on the host's runtime, so that a socket never belongs to the guests' threads.
 
+mod answers;
 mod body;
 mod connection;
 mod content;
@@ -13,22 +14,28 @@ mod dial;
 mod exec;
 mod http;
 mod pool;
+mod read;
 mod registry;
 mod retry_after;
 mod single;
+mod slots;
 mod sockets;
 mod tally;
 mod throttle;
 
+pub use answers::{AnswerAccount, AnswerUse};
 pub use sockets::SocketUse;
 pub use tally::{ConnectionCount, ConnectionCounts};
 pub use throttle::{Bucket, RateLimit};
 
+pub(crate) use answers::{ADVANCE, Charge, Payer};
 pub(crate) use body::Body;
 pub(crate) use connection::Connection;
 pub(crate) use registry::Transports;
 
+use crate::file::is_exhausted;
 use crate::grant::Identity;
+use crate::name::TenantName;
 use ::http::Method;
 use bytes::Bytes;
 use std::time::Duration;
@@ -43,9 +50,13 @@ pub struct TransportOptions {
     pub call_timeout: Duration,
     /// Largest answer that is read, in bytes. Default: 64 MiB.
     pub max_body: usize,
+    /// Bytes of answers to clients' calls that are held at once, of all clusters together. A tenant may hold as much as it leaves free;
+    /// a call waits for room within its time. Lists that fill caches do not count. Default: 256 MiB.
+    pub max_answers: usize,
     /// Largest line of a watch, in bytes. Default: 8 MiB.
     pub max_line: usize,
-    /// Calls under way at once per cluster, watches apart. Default: 128.
+    /// Calls of controllers and other clients under way at once per cluster, watches apart; tenants share them. What the host asks for
+    /// itself has a few slots of its own. Default: 128.
     pub in_flight: usize,
     /// Watches under way at once per cluster. Default: 512.
     pub watches: usize,
@@ -74,6 +85,7 @@ impl Default for TransportOptions {
             connect_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_secs(30),
             max_body: 64 << 20,
+            max_answers: 256 << 20,
             max_line: 8 << 20,
             in_flight: 128,
             watches: 512,
@@ -109,6 +121,14 @@ pub enum TransportError {
         /// How many it may have.
         limit: usize,
     },
+    /// The process cannot open a file or a socket.
+    #[error(
+        "cannot connect to {server}: this process is out of file descriptors: raise its limit of open files (ulimit -n, LimitNOFILE) or have fewer clusters"
+    )]
+    NoDescriptors {
+        /// The server's URL.
+        server: String,
+    },
     /// No answer in time.
     #[error("no answer from {server} within {after:?}")]
     Timeout {
@@ -124,6 +144,22 @@ pub enum TransportError {
         server: String,
         /// The cap.
         limit: usize,
+    },
+    /// Who pays for the answer does not admit one so large.
+    #[error("an answer of {server} is not read to its end: {reason}")]
+    NotAdmitted {
+        /// The server's URL.
+        server: String,
+        /// Why not.
+        reason: String,
+    },
+    /// There is no room for the answer beside others that are held.
+    #[error("an answer of {server} finds no room: {bytes} bytes and more are needed")]
+    NoRoom {
+        /// The server's URL.
+        server: String,
+        /// How many are needed at least.
+        bytes: usize,
     },
     /// The answer is compressed, and could unfold to any size.
     #[error(
@@ -141,6 +177,16 @@ pub enum TransportError {
         /// The deadline.
         after: Duration,
     },
+    /// Other calls of the same owner, or of all owners, hold the slots of the cluster.
+    #[error(
+        "no call to {server} could begin within {after:?}: calls under way hold the slots for requests, of which a tenant has a share: find out why {server} is slow, make fewer calls at once, or raise the cluster's limit on requests in flight"
+    )]
+    Busy {
+        /// The server's URL.
+        server: String,
+        /// The deadline.
+        after: Duration,
+    },
     /// The credentials or TLS files cannot be used.
     #[error("credentials for {server} cannot be used: {reason}")]
     Credentials {
@@ -151,8 +197,16 @@ pub enum TransportError {
     },
 }
 
+/// Whose slots a call takes that is not the host's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    /// Code outside controllers.
+    Program,
+    Tenant(TenantName),
+}
+
 /// One call.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     /// Path and query below the server's URL, already encoded.
@@ -162,9 +216,14 @@ pub(crate) struct Call {
     pub(crate) body: Option<(&'static str, Bytes)>,
     /// Whom it is made in the name of; none: whoever the credentials are of.
     pub(crate) identity: Option<Identity>,
+    /// Whose slot it takes; none: one of the host's own.
+    pub(crate) owner: Option<Owner>,
+    /// What its answer is charged to; none: it is the host's own.
+    pub(crate) charge: Option<Charge>,
 }
 
 impl Call {
+    /// A read that the host makes for itself.
     pub(crate) fn get(path: String, accept: &'static str) -> Self {
         Self {
             method: Method::GET,
@@ -172,12 +231,38 @@ impl Call {
             accept,
             body: None,
             identity: None,
+            owner: None,
+            charge: None,
         }
     }
 
-    pub(crate) fn in_the_name_of(self, identity: Option<&Identity>) -> Self {
+    /// A write that the host makes for itself.
+    pub(crate) fn write(
+        method: Method,
+        path: String,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Self {
+        Self {
+            method,
+            body: Some((content_type, body)),
+            ..Self::get(path, JSON)
+        }
+    }
+
+    /// The same call, whose answer is charged.
+    pub(crate) fn charged_to(self, charge: Charge) -> Self {
+        Self {
+            charge: Some(charge),
+            ..self
+        }
+    }
+
+    /// The same call, made for an owner and in the name of an identity.
+    pub(crate) fn made_for(self, owner: Owner, identity: Option<&Identity>) -> Self {
         Self {
             identity: identity.cloned(),
+            owner: Some(owner),
             ..self
         }
     }
@@ -192,6 +277,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Bytes,
+    /// What the body is charged to. Dropped after it.
+    pub(crate) charge: Option<Charge>,
 }
 
 /// Runs hyper's connection tasks on the host's runtime, whichever thread asks.
@@ -206,6 +293,14 @@ where
     fn execute(&self, future: F) {
         self.0.spawn(future);
     }
+}
+
+/// Whether something failed for want of descriptors.
+fn is_for_want_of_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |cause| cause.source());
+    causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(is_exhausted)
 }
 
 /// The innermost cause: "Connection refused", not "client error (Connect)".

@@ -30,4 +30,28 @@ pub trait Warden: Send + Sync {
 
     /// A call was denied for want of a rule. The caller is told as well.
     fn denied(&self, missing: &Denied);
+
+    /// Charges memory that the host keeps for the caller until the charge is dropped. Default: nothing is charged.
+    ///
+    /// # Errors
+    /// `limit-exceeded` when the caller may have no more.
+    fn charge(&self, _bytes: usize) -> Result<Admission, ApiError> {
+        Ok(Box::new(()))
+    }
+
+    /// An event was refused: it is not valid, or more than may be recorded.
+    fn event_refused(&self) {}
+}
+
+/// Bounds the calls that the host makes for a caller with rights of its own, as those that write its events.
+pub(super) struct BoundsOnly(pub(super) Arc<dyn Warden>);
+
+impl Warden for BoundsOnly {
+    fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>> {
+        self.0.admit(patience)
+    }
+
+    fn denied(&self, missing: &Denied) {
+        self.0.denied(missing);
+    }
 }

@@ -1,6 +1,7 @@
 //! Keeps one store in step with its server: list, then watch, for as long as the store lives. Entry point: [`Watcher::run`].
 //!
-//! A break of any kind resumes at the last version. A 410, as HTTP status or as an event, lists anew exactly once, and the store
+//! A break of any kind resumes at the last version, once the server has shown that it is the same and has come at least as far: a
+//! server accepts a watch from a version in its future, and says nothing until it gets there. A 410, as HTTP status or as an event, lists anew exactly once, and the store
 //! synthesises the deletes. Backoff grows with every failure and resets only after real progress: an established watch
 //! that delivered something, or lived to its end. Events never pass through a typed parse. What a server sends that is no list or
 //! watch stops this one kind, for as long as the backoff says, and is told in the cluster's status.
@@ -17,8 +18,10 @@ mod pace;
 pub(super) use ask::Ask;
 pub(super) use habits::Habits;
 pub use options::CacheOptions;
+pub(crate) use options::SharedOptions;
 
 use super::answer;
+use super::continuity::{Continuity, Verdict};
 use super::store::{Problem, Store, number};
 use super::transport::{Body, Call, Connection, TransportError};
 use crate::json::{Frame, FrameType};
@@ -29,7 +32,8 @@ use pace::Pace;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How long after its own end a watch may still be open before its peer counts as dead.
@@ -41,7 +45,13 @@ const UNSERVED_FOR: Duration = Duration::from_secs(5);
 pub(crate) struct Watcher {
     store: Arc<Store>,
     connection: Connection,
+    continuity: Arc<Continuity>,
+    verdicts: watch::Receiver<Verdict>,
+    /// Histories that the server had lost when the store was filled last.
+    histories_lost: u64,
+    /// As they were when the list or the watch under way began.
     options: Arc<CacheOptions>,
+    shared: SharedOptions,
     habits: Arc<Habits>,
     pace: Pace,
     rng: fastrand::Rng,
@@ -53,6 +63,8 @@ pub(crate) struct Watcher {
     doubted: bool,
     /// Whether the last watch ended when it was told to.
     timely: bool,
+    /// When the watch broke off, while the server has not been confirmed since.
+    broken_since: Option<std::time::Instant>,
     filling: fill::Filling,
 }
 
@@ -70,14 +82,22 @@ impl Watcher {
     pub(crate) fn new(
         store: Arc<Store>,
         connection: Connection,
-        options: Arc<CacheOptions>,
+        continuity: Arc<Continuity>,
+        shared: SharedOptions,
         habits: Arc<Habits>,
     ) -> Self {
+        let options = shared.now();
         let filling = fill::Filling::new(&options);
+        let verdicts = continuity.verdict();
+        let histories_lost = verdicts.borrow().histories_lost;
         Self {
             store,
             connection,
+            continuity,
+            verdicts,
+            histories_lost,
             options,
+            shared,
             habits,
             pace: Pace::new(fastrand::Rng::new()),
             rng: fastrand::Rng::new(),
@@ -85,6 +105,7 @@ impl Watcher {
             unserved_since: None,
             doubted: false,
             timely: false,
+            broken_since: None,
             filling,
         }
     }
@@ -92,16 +113,30 @@ impl Watcher {
     /// Lists and watches until dropped.
     pub(crate) async fn run(mut self) {
         loop {
+            self.refresh_options();
             let interrupted = self.fill_and_follow().await;
             self.store.watch_closed();
+            self.broke();
             self.forget_if_unserved(&interrupted);
             // One list anew is what a 410 is for.
             if !matches!(interrupted, Interrupted::Expired) || self.pace.is_stuck() {
                 self.report(&interrupted);
             }
-            let delay = self.pace.wait(&interrupted);
-            self.connection.pause(delay).await;
+            let delay = match interrupted {
+                Interrupted::Stale(_) => self.pace.wait(&interrupted).min(self.doubted_for()),
+                _ => self.pace.wait(&interrupted),
+            };
+            self.pause(delay).await;
         }
+    }
+
+    fn refresh_options(&mut self) {
+        let options = self.shared.now();
+        if options.page != self.options.page {
+            // What was learnt was by the other size of pages.
+            self.filling = fill::Filling::new(&options);
+        }
+        self.options = options;
     }
 
     /// One list, then watches for as long as they can resume.
@@ -146,8 +181,33 @@ impl Watcher {
                 _ => return interrupted,
             }
             let delay = self.pace.wait(&interrupted);
-            self.connection.pause(delay).await;
+            self.pause(delay).await;
         }
+    }
+
+    /// Waits, but no longer than until the server's history is found to be lost, or the server answers others again.
+    async fn pause(&mut self, delay: Duration) {
+        self.store
+            .set_next_attempt(SystemTime::now().checked_add(delay));
+        tokio::select! {
+            () = self.connection.pause(delay) => {}
+            () = lost_more(&mut self.verdicts, self.histories_lost) => {}
+        }
+        self.store.set_next_attempt(None);
+    }
+
+    /// Makes sure after a break that the server is the same and has come at least as far as the store.
+    async fn confirm(&mut self) -> Result<(), Interrupted> {
+        let since = *self
+            .broken_since
+            .get_or_insert_with(std::time::Instant::now);
+        self.continuity.confirm(since).await?;
+        self.probe().await?;
+        self.broken_since = None;
+        // What changed before the break may have been lost with it.
+        self.store.ask_comparison();
+        self.habits.comparison_asked.notify_one();
+        Ok(())
     }
 
     fn report(&mut self, interrupted: &Interrupted) {
@@ -196,24 +256,47 @@ impl Watcher {
         if version.is_empty() {
             return Interrupted::Expired;
         }
+        self.refresh_options();
         let timeout = self.watch_time();
         let ask = Ask::Watch {
             version: &version,
             timeout,
         };
-        match self.open(&ask, timeout).await {
-            Ok(open) => {
-                if self.store.progress().borrow().watches > 0 {
-                    self.connection.metrics().watch_restarted();
-                }
-                self.follow(open).await
+        let open = match self.open(&ask, timeout).await {
+            Ok(open) => open,
+            Err(interrupted) => {
+                self.broke();
+                return interrupted;
             }
-            Err(interrupted) => interrupted,
+        };
+        if self.broken_since.is_some()
+            && let Err(interrupted) = self.confirm().await
+        {
+            return interrupted;
         }
+        if self.store.progress().borrow().watches > 0 {
+            self.connection.metrics().watch_restarted();
+        }
+        self.follow(open).await
     }
 
-    /// Follows a watch to its end.
-    async fn follow(&mut self, mut open: Open) -> Interrupted {
+    /// Notes that another server, or another history, may answer from now on.
+    fn broke(&mut self) {
+        self.timely = false;
+        self.broken_since
+            .get_or_insert_with(std::time::Instant::now);
+    }
+
+    /// Follows a watch to its end, and notes whether it broke off.
+    async fn follow(&mut self, open: Open) -> Interrupted {
+        let interrupted = self.follow_events(open).await;
+        if !self.timely {
+            self.broke();
+        }
+        interrupted
+    }
+
+    async fn follow_events(&mut self, mut open: Open) -> Interrupted {
         let timely = std::mem::take(&mut self.timely);
         self.store.watch_opened(!self.doubted, timely);
         let from = number(&self.store.version());
@@ -222,6 +305,7 @@ impl Watcher {
             let line = tokio::select! {
                 line = tokio::time::timeout_at(open.ends, open.lines.next()) => line,
                 () = store.relist_asked() => return Interrupted::Expired,
+                () = lost_more(&mut self.verdicts, self.histories_lost) => return Interrupted::Expired,
             };
             let line = match line {
                 Err(_) => return open.overdue(),
@@ -269,6 +353,7 @@ impl Watcher {
         let response = match tokio::time::timeout(limit, self.connection.open(call)).await {
             Ok(response) => response?,
             Err(_) => {
+                self.connection.note_down();
                 return Err(TransportError::Timeout {
                     server: self.connection.server().to_owned(),
                     after: limit,
@@ -309,6 +394,15 @@ impl Watcher {
             }
             FrameType::Error => Err(error_event(text)),
         }
+    }
+}
+
+/// Returns once the server has lost its history more often than so.
+async fn lost_more(verdicts: &mut watch::Receiver<Verdict>, known: u64) {
+    let lost = |verdict: &Verdict| verdict.histories_lost > known;
+    if verdicts.wait_for(lost).await.is_err() {
+        // The backend has ended, and this watch ends with it.
+        std::future::pending().await
     }
 }
 

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use start::Start;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use task::Task;
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
@@ -39,6 +39,8 @@ pub(super) struct Source {
     replaced: Arc<Notify>,
     /// Why it does not run, while it does not.
     problem: Mutex<Option<String>>,
+    /// Whether its caches have been filled once, or cannot be: until then its controller's keys of the cluster are held.
+    in_step: AtomicBool,
     _stop: DropGuard,
 }
 
@@ -97,12 +99,25 @@ impl Drop for Subscription {
 }
 
 impl Source {
+    /// Why it does not run, or what its server does to it. A server that cannot be reached is its cluster's problem.
     pub(super) fn problem(&self) -> Option<String> {
         let cluster = self.cluster.name();
-        self.problem
-            .lock()
-            .as_ref()
-            .map(|problem| format!("{cluster}: {}: {problem}", self.what.watch.kind))
+        let own = self.problem.lock().clone();
+        let problem = own.or_else(|| self.cache_problem())?;
+        Some(format!("{cluster}: {}: {problem}", self.what.watch.kind))
+    }
+
+    fn cache_problem(&self) -> Option<String> {
+        self.subscriptions.lock().iter().find_map(|subscription| {
+            let problem = subscription
+                .user
+                .store()
+                .progress()
+                .borrow()
+                .problem
+                .clone()?;
+            (!problem.unreachable).then_some(problem.message)
+        })
     }
 
     /// What it watches.
@@ -221,10 +236,7 @@ impl Core {
         let has_provider = self.has_provider.load(Ordering::Acquire);
         let mut sources = Vec::new();
         for watch in &controller.watches {
-            if !controller
-                .selection
-                .engages(watch.clusters, cluster, has_provider)
-            {
+            if !controller.selection.engages(watch, cluster, has_provider) {
                 continue;
             }
             let what = What::of(&controller, watch);
@@ -254,6 +266,22 @@ impl Core {
                 .lock()
                 .insert(cluster.name().clone(), sources);
         }
+        self.settle(registered, cluster.name());
+    }
+
+    /// Holds a controller's keys of a cluster until all its watches there are in step.
+    pub(super) fn settle(&self, registered: &Registered, cluster: &ClusterName) {
+        // Held until the queue knows, so that an older answer cannot follow a newer one, and no cluster that has left is named.
+        let attachments = registered.attachments.lock();
+        let sources = attachments.get(cluster).map_or(&[][..], Vec::as_slice);
+        let held = !sources
+            .iter()
+            .all(|source| source.in_step.load(Ordering::Acquire));
+        self.queue
+            .lock()
+            .hold_in_cluster(registered.id, cluster, held);
+        drop(attachments);
+        self.wake.notify_one();
     }
 
     fn start_source(
@@ -272,6 +300,7 @@ impl Core {
             start: Mutex::new(start),
             replaced: Arc::default(),
             problem: Mutex::default(),
+            in_step: AtomicBool::new(false),
             _stop: token.clone().drop_guard(),
         });
         let task = Task {

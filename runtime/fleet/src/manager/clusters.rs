@@ -1,7 +1,7 @@
 //! Clusters that come and go. Entry point: [`Core::engage`].
 
 use super::core::Core;
-use crate::cluster::{Cluster, ClusterState, Parts};
+use crate::cluster::{Cluster, ClusterState, Parts, Reach};
 use crate::engage::{ClusterSpec, EngageError};
 use crate::name::ClusterName;
 use crate::queue;
@@ -20,6 +20,8 @@ pub(super) struct Engaged {
     pub(super) cluster: Arc<Cluster>,
     /// What takes its place once it is ready to.
     successor: Option<Successor>,
+    /// Whether another provider was refused the name, and waits for it.
+    contested: bool,
 }
 
 /// A cluster whose caches are being filled while another still serves under its name.
@@ -43,6 +45,7 @@ impl Core {
         }
         if let Some(there) = engaged.get_mut(&spec.name) {
             if there.provider != provider {
+                there.contested = true;
                 return Err(EngageError::Duplicate {
                     name: spec.name,
                     by: there.provider.clone(),
@@ -59,6 +62,7 @@ impl Core {
                 provider: provider.to_owned(),
                 cluster: cluster.clone(),
                 successor: None,
+                contested: false,
             },
         );
         self.serve(&cluster);
@@ -69,7 +73,8 @@ impl Core {
 
     /// Brings an engaged cluster in line with what its provider says now.
     fn change(self: &Arc<Self>, there: &mut Engaged, spec: ClusterSpec) {
-        if let Some(successor) = &mut there.successor {
+        let stops = spec.stops(&there.spec);
+        if let Some(successor) = there.successor.as_mut().filter(|_| !stops) {
             if successor.spec.same(&spec) {
                 return;
             }
@@ -84,7 +89,7 @@ impl Core {
         if there.spec.same(&spec) {
             return;
         }
-        if there.spec.same_but_credentials(&spec) {
+        if there.spec.same_but_credentials(&spec) && there.cluster.is_same_server(&spec.config) {
             there
                 .cluster
                 .exchange(spec.config.clone(), &self.transports);
@@ -92,12 +97,18 @@ impl Core {
             return;
         }
         let cluster = self.start_cluster(&spec);
-        tracing::info!(cluster = %spec.name, server = spec.config.server(), "cluster replaced");
-        if !there.cluster.has_served() {
+        if stops || !there.cluster.has_served() {
+            tracing::info!(cluster = %spec.name, server = spec.config.server(), "cluster replaced");
             there.spec = spec;
             self.take_over(there, cluster);
             return;
         }
+        tracing::info!(
+            cluster = %spec.name,
+            server = spec.config.server(),
+            before = there.spec.config.server(),
+            "the cluster is replaced once the caches of the new one are filled; work on the one before goes on"
+        );
         there.cluster.set_replacement(Some(cluster.clone()));
         there.successor = Some(Successor {
             spec,
@@ -218,12 +229,10 @@ impl Core {
             if now.usurped {
                 return self.engage_anew(&cluster);
             }
-            let state = match now.state {
-                ClusterState::Ready => queue::ClusterState::Ready,
-                ClusterState::Degraded => queue::ClusterState::Probing,
-                ClusterState::Connecting | ClusterState::Syncing | ClusterState::Gone => {
-                    queue::ClusterState::Held
-                }
+            let state = match now.reach {
+                Reach::Full => queue::ClusterState::Ready,
+                Reach::Doubtful => queue::ClusterState::Probing,
+                Reach::None => queue::ClusterState::Held,
             };
             self.tell_queue(&cluster, state);
             if states.changed().await.is_err() {
@@ -262,10 +271,14 @@ impl Core {
         }
     }
 
-    /// Ends work on an engaged cluster, and on what was to take its place.
+    /// Ends work on an engaged cluster, and on what was to take its place. Called under the lock of engaged clusters, which the name has
+    /// left: a provider that waits for it finds it free.
     pub(super) fn retire(self: &Arc<Self>, mut engaged: Engaged) {
         self.drop_successor(&mut engaged);
         self.leave(engaged.cluster);
+        if engaged.contested {
+            self.freed.send_replace(());
+        }
     }
 
     /// Ends work on a cluster: its keys leave the queue, its runs are cancelled, and nothing of it remains.

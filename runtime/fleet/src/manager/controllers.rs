@@ -5,7 +5,7 @@ use super::core::{Core, END};
 use crate::cluster::Caller;
 use crate::controller::Controller;
 use crate::kind::GroupVersionKind;
-use crate::metrics::ControllerMetrics;
+use crate::metrics::{AttemptCounts, ControllerMetrics, FailedBy};
 use crate::name::{ControllerName, TenantName};
 use crate::queue::{Add, Added, ControllerId, Origin, Token};
 use crate::request::Request;
@@ -89,6 +89,16 @@ impl Registered {
         self.kinds.lock().get(at).cloned()
     }
 
+    /// Events that wait for its mapper, and requests of what is gone that wait for room in the queue.
+    pub(super) fn events_waiting(&self) -> (usize, usize) {
+        let attachments = self.attachments.lock();
+        let waiting = attachments
+            .values()
+            .flatten()
+            .map(|source| source.waiting());
+        waiting.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
+    }
+
     /// Waits until its share of the queue has room.
     pub(super) async fn room(&self) {
         loop {
@@ -115,6 +125,14 @@ impl Offer for Registered {
         };
         !matches!(core.enqueue(self, request, add), Some(Added::Full))
     }
+
+    fn caller(&self) -> Caller {
+        Registered::caller(self)
+    }
+
+    fn lost(&self) {
+        self.metrics.deletion_lost();
+    }
 }
 
 /// A controller as status pages show it.
@@ -136,6 +154,12 @@ pub struct ControllerStatus {
     pub throttled: usize,
     /// Keys that failed for good and wait for an event.
     pub terminal: usize,
+    /// Attempts that ended.
+    pub attempts: AttemptCounts,
+    /// Those that failed by whose fault they were.
+    pub failed_by: FailedBy,
+    /// The error that came last, while the last run of any key failed.
+    pub last_error: Option<String>,
     /// Clusters it is attached to.
     pub clusters: usize,
     /// What keeps a watch of it from running, by cluster.
@@ -281,9 +305,19 @@ impl Core {
         }
     }
 
+    /// Watches of a controller that do not run as they should, in all clusters.
+    pub(super) fn failing_watches(registered: &Registered) -> usize {
+        let attachments = registered.attachments.lock();
+        let sources = attachments.values().flatten();
+        sources.filter(|source| source.problem().is_some()).count()
+    }
+
     pub(super) fn controller_status(&self, registered: &Registered) -> ControllerStatus {
         let controller = registered.controller();
-        let counts = self.queue.lock().counts(registered.id);
+        let queue = self.queue.lock();
+        let counts = queue.counts(registered.id);
+        let last_error = queue.last_error(registered.id);
+        drop(queue);
         let attachments = registered.attachments.lock();
         let problems = attachments
             .values()
@@ -300,6 +334,9 @@ impl Core {
             backoff: counts.backoff,
             throttled: counts.throttled,
             terminal: counts.terminal,
+            attempts: registered.metrics.counts(),
+            failed_by: registered.metrics.failed_by(),
+            last_error: last_error.map(|message| message.to_string()),
             clusters: attachments.len(),
             problems,
         }

@@ -7,7 +7,7 @@ use super::providers::Providers;
 use super::recent::Recent;
 use super::storms::StormTeller;
 use super::{Concurrency, ManagerOptions};
-use crate::cluster::{CacheOptions, Fleet, Transports};
+use crate::cluster::{Fleet, SharedOptions, Transports};
 use crate::controller::{Controller, ControllerOptions};
 use crate::election::Election;
 use crate::kind::GroupKind;
@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -38,7 +38,7 @@ pub(crate) struct Core {
     drain_timeout: Mutex<Duration>,
     pub(super) metrics: Metrics,
     pub(super) transports: Arc<Transports>,
-    pub(super) caches: Arc<CacheOptions>,
+    pub(super) caches: SharedOptions,
     pub(super) fleet: Fleet,
     /// Whether there is a provider, which decides what controllers engage by default.
     pub(super) has_provider: AtomicBool,
@@ -50,6 +50,8 @@ pub(crate) struct Core {
     pub(super) finished: Notify,
     /// Engaged clusters and who provides them. Taken before `controllers`.
     pub(super) engaged: Mutex<BTreeMap<ClusterName, Engaged>>,
+    /// Changes when a name becomes free that a provider was refused.
+    pub(super) freed: watch::Sender<()>,
     pub(super) controllers: RwLock<Controllers>,
     /// Taken after `engaged`.
     pub(super) providers: Mutex<Providers>,
@@ -98,7 +100,7 @@ impl Core {
                 .clone()
                 .unwrap_or_else(|| host.clone()),
             transports: Arc::new(Transports::new(host.clone(), options.transport.clone())),
-            caches: Arc::new(options.caches.clone()),
+            caches: SharedOptions::new(options.caches.clone()),
             host,
             kind_limits: Mutex::new(options.concurrency.kinds),
             drain_timeout: Mutex::new(options.drain_timeout),
@@ -109,6 +111,7 @@ impl Core {
             wake: Notify::new(),
             finished: Notify::new(),
             engaged: Mutex::default(),
+            freed: watch::Sender::new(()),
             controllers: RwLock::default(),
             providers: Mutex::default(),
             leadership: Leadership::new(election),

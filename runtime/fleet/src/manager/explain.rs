@@ -3,7 +3,7 @@
 use super::controllers::Registered;
 use super::core::Core;
 use super::handle::KeyStatus;
-use crate::cluster::{Cluster, ClusterState};
+use crate::cluster::{Cluster, Reach};
 use crate::request::Request;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +83,8 @@ impl Core {
             return "this reconciler does not work in that cluster: its selection of clusters leaves it out"
                 .to_owned();
         };
-        let status = cluster.status();
-        if status.state != ClusterState::Ready {
+        if cluster.reach() != Reach::Full {
+            let status = cluster.status();
             let state = status.state.as_str();
             return format!(
                 "its cluster is {state}, so its keys wait: {}",
@@ -138,6 +138,7 @@ fn waits(key: &KeyStatus) -> String {
         "terminal" => {
             "it failed for good: an event about it, or a requeue, runs it again".to_owned()
         }
-        _ => "it is held back".to_owned(),
+        _ => "it is held: caches that its reconciler watches in this cluster are being filled, or another process leads"
+            .to_owned(),
     }
 }

@@ -4,13 +4,17 @@ use super::core::Core;
 use super::{
     Concurrency, ControllerStatus, Explanation, Idle, ManagerError, ProviderStatus, Storms,
 };
-use crate::cluster::{ClusterStatus, Fleet, SocketUse};
+use crate::cluster::{AnswerUse, CacheOptions, ClusterStatus, Fleet, SocketUse};
 use crate::controller::Controller;
 use crate::election::ElectionStatus;
+use crate::metrics::{AttemptCounts, MetricLimits};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::provider::{Problem, Provider};
-use crate::queue::{Add, Added, Cause, KeyState, KeyStatus as QueuedKey, TenantOptions};
+use crate::queue::{
+    Add, Added, Cause, ControllerId, KeyState, KeyStatus as QueuedKey, TenantOptions,
+};
 use crate::request::Request;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -124,6 +128,17 @@ impl ManagerHandle {
         self.core.set_drain_timeout(timeout);
     }
 
+    /// Changes how caches follow their servers, those that are running too: from their next list, watch or comparison on.
+    pub fn set_caches(&self, options: CacheOptions) {
+        self.core.caches.set(options);
+    }
+
+    /// Changes the bounds on metrics. What has series of its own keeps them; a cluster that has none gets some when it is engaged again,
+    /// and a pair of a controller and a cluster with its next attempt.
+    pub fn set_metric_limits(&self, limits: MetricLimits) {
+        self.core.metrics.set_limits(limits);
+    }
+
     /// The keys that begin to be held back from now on because they ask to run without end.
     #[must_use]
     pub fn storms(&self) -> Storms {
@@ -134,6 +149,12 @@ impl ManagerHandle {
     #[must_use]
     pub fn sockets(&self) -> Option<SocketUse> {
         self.core.transports.sockets()
+    }
+
+    /// The bytes of answers to calls of controllers that are held: at most [`TransportOptions::max_answers`](crate::cluster::TransportOptions).
+    #[must_use]
+    pub fn answers(&self) -> AnswerUse {
+        self.core.transports.answers()
     }
 
     /// Every provider, sorted by name.
@@ -261,6 +282,12 @@ impl ManagerHandle {
             .collect()
     }
 
+    /// Attempts of all controllers by the cluster's label in metrics.
+    #[must_use]
+    pub fn attempts_by_cluster(&self) -> BTreeMap<Arc<str>, AttemptCounts> {
+        self.core.metrics.attempts_by_cluster()
+    }
+
     /// Keys that the queue knows.
     #[must_use]
     pub fn keys(&self, filter: &KeyFilter) -> Vec<KeyStatus> {
@@ -298,7 +325,7 @@ impl Core {
         };
         let failing = filter.state.as_deref() == Some("failing");
         let of_queue = crate::queue::KeyFilter {
-            controller: None,
+            controllers: self.controllers_of(filter),
             cluster: filter.cluster.clone(),
             state: filter.state.clone().filter(|_| !failing),
             failing,
@@ -311,23 +338,23 @@ impl Core {
             // The lock is let go between pages, so that a long answer does not hold up the queue.
             let page = self.queue.lock().keys(&of_queue, place, limit - keys.len());
             from = page.next;
-            keys.extend(
-                page.keys
-                    .into_iter()
-                    .filter_map(|key| self.key_status(key))
-                    .filter(|key| {
-                        filter
-                            .tenant
-                            .as_ref()
-                            .is_none_or(|tenant| *tenant == key.tenant)
-                            && filter
-                                .controller
-                                .as_ref()
-                                .is_none_or(|controller| *controller == key.controller)
-                    }),
-            );
+            keys.extend(page.keys.into_iter().filter_map(|key| self.key_status(key)));
         }
         KeyPage { keys, next: from }
+    }
+
+    /// The controllers whose keys are asked for; `None` for all.
+    fn controllers_of(&self, filter: &KeyFilter) -> Option<BTreeSet<ControllerId>> {
+        let (tenant, controller) = (filter.tenant.as_deref(), filter.controller.as_deref());
+        if tenant.is_none() && controller.is_none() {
+            return None;
+        }
+        let controllers = self.controllers.read();
+        let wanted = controllers.by_name.iter().filter(|((of, name), _)| {
+            tenant.is_none_or(|tenant| tenant == of.as_str())
+                && controller.is_none_or(|controller| controller == name.as_str())
+        });
+        Some(wanted.map(|(_, registered)| registered.id).collect())
     }
 
     pub(super) fn key_status(&self, key: QueuedKey) -> Option<KeyStatus> {

@@ -2,7 +2,9 @@
 
 use super::core::Core;
 use crate::cluster::ClusterState;
-use crate::metrics::{ClusterNow, ControllerNow, LeaseNow, Observe, Snapshot};
+use crate::metrics::{
+    AnswersNow, ClusterNow, ControllerNow, LeaseNow, Observe, ProviderNow, Snapshot,
+};
 use crate::queue::ControllerId;
 use std::collections::HashMap;
 use std::fmt;
@@ -20,12 +22,16 @@ impl Observe for Core {
             let (counts, totals) = (queue.counts(registered.id), queue.totals(registered.id));
             let aside = queue.aside(registered.id);
             drop(queue);
+            let (unmapped, missed) = registered.events_waiting();
             ControllerNow {
                 metrics: registered.metrics.clone(),
                 concurrency: self.concurrency_of(&registered.controller()),
                 counts,
+                failing_watches: Self::failing_watches(registered),
                 aside,
                 totals,
+                unmapped,
+                missed,
                 running: running.remove(&registered.id).unwrap_or_default(),
             }
         });
@@ -42,6 +48,7 @@ impl Observe for Core {
                 objects: status.objects,
                 bytes: status.bytes,
                 events_dropped: status.events_dropped,
+                replacement_pending: status.replacement.is_some(),
             }
         });
         let lease = self.leadership.status().map(|status| LeaseNow {
@@ -49,10 +56,23 @@ impl Observe for Core {
             leads: status.leads,
             slow_renewals: status.slow_renewals,
         });
+        let answers = self.transports.answers();
+        let providers = self.provider_statuses().into_iter();
+        let providers = providers.map(|provider| ProviderNow {
+            name: provider.name,
+            problems: provider.problems.len(),
+        });
         Snapshot {
             controllers,
             clusters: clusters.collect(),
+            providers: providers.collect(),
             leases: lease.into_iter().collect(),
+            answers: vec![AnswersNow {
+                held: answers.held,
+                peak: answers.peak,
+                limit: answers.limit,
+                rejected: answers.rejected,
+            }],
         }
     }
 }

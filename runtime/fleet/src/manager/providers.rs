@@ -6,12 +6,14 @@ use crate::engage::{ClusterSpec, Engage, EngageError};
 use crate::name::ClusterName;
 use crate::provider::{Problem, Provider, ProviderError};
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -205,6 +207,7 @@ impl Discovery {
             stop: self.stop.clone(),
             told: Mutex::new(Some(BTreeSet::new())),
             listed: self.listed.clone(),
+            freed: tokio::sync::Mutex::new(self.core.freed.subscribe()),
         });
         // Called inside of the future, so that a panic before the first await counts as well.
         let run = async { self.provider.clone().run(engage, self.stop.clone()).await };
@@ -235,6 +238,8 @@ struct ProviderEngage {
     told: Mutex<Option<BTreeSet<ClusterName>>>,
     /// Whether any run has.
     listed: Arc<AtomicBool>,
+    /// Changes when a name becomes free that somebody waits for.
+    freed: tokio::sync::Mutex<watch::Receiver<()>>,
 }
 
 impl Engage for ProviderEngage {
@@ -264,5 +269,12 @@ impl Engage for ProviderEngage {
         if !self.stop.is_cancelled() {
             self.core.disengage_but(&mut engaged, &self.provider, &told);
         }
+    }
+
+    fn freed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            // The sender lives as long as the core, which is held here.
+            let _ = self.freed.lock().await.changed().await;
+        })
     }
 }

@@ -46,6 +46,7 @@ pub(crate) struct ClusterMetrics {
     requests: Mutex<BTreeMap<(&'static str, Code), u64>>,
     pub(super) relists: AtomicU64,
     pub(super) repairs: AtomicU64,
+    pub(super) histories_lost: AtomicU64,
     pub(super) watch_restarts: AtomicU64,
     pub(super) watch_failures: AtomicU64,
 }
@@ -62,6 +63,7 @@ impl ClusterMetrics {
             requests: Mutex::default(),
             relists: AtomicU64::new(0),
             repairs: AtomicU64::new(0),
+            histories_lost: AtomicU64::new(0),
             watch_restarts: AtomicU64::new(0),
             watch_failures: AtomicU64::new(0),
         }
@@ -107,6 +109,11 @@ impl ClusterMetrics {
     /// A cache was found to differ from its server, which never told of it.
     pub(crate) fn repaired(&self) {
         self.repairs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The server's history was found to be lost.
+    pub(crate) fn history_lost(&self) {
+        self.histories_lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A watch was taken up again.

@@ -1,8 +1,8 @@
 //! What is counted of one controller: its attempts, by cluster, and how long they take. Entry point: [`ControllerMetrics`].
 
-use super::{ClusterMetrics, OTHER};
+use super::{AttemptCounts, ClusterMetrics, FailedBy, OTHER};
 use crate::name::{ControllerName, TenantName};
-use crate::outcome::{Disposition, Failure};
+use crate::outcome::{Blame, Disposition, Failure};
 use parking_lot::Mutex;
 use prometheus_client::metrics::histogram::Histogram;
 use std::collections::{BTreeMap, HashMap};
@@ -52,6 +52,16 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
+    /// What status shows of them.
+    pub(super) fn counts(&self) -> AttemptCounts {
+        let [success, requeue_after, errors] =
+            [&self.success, &self.requeue_after, &self.errors].map(|c| c.load(Ordering::Relaxed));
+        AttemptCounts {
+            succeeded: success + requeue_after,
+            failed: errors,
+        }
+    }
+
     fn new(cluster: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             cluster,
@@ -65,6 +75,39 @@ impl Attempts {
     }
 }
 
+/// How many pairs of a controller and a cluster have series of their own, over all controllers.
+#[derive(Debug)]
+pub(super) struct Room {
+    limit: AtomicUsize,
+    pub(super) used: AtomicUsize,
+}
+
+impl Room {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit: AtomicUsize::new(limit),
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Release);
+    }
+
+    fn take(&self) -> bool {
+        let limit = self.limit.load(Ordering::Acquire);
+        let one_more = |used: usize| (used < limit).then_some(used + 1);
+        let taken = self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        taken.is_ok()
+    }
+
+    fn give_back(&self, pairs: usize) {
+        self.used.fetch_sub(pairs, Ordering::AcqRel);
+    }
+}
+
 /// Counts of one controller.
 #[derive(Debug)]
 pub(crate) struct ControllerMetrics {
@@ -74,17 +117,19 @@ pub(crate) struct ControllerMetrics {
     pub(super) waited: Histogram,
     pub(super) worked: Histogram,
     /// By blame and reason; at most [`MAX_REASONS`].
-    failures: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
+    failures: Mutex<BTreeMap<(Blame, &'static str), u64>>,
     /// By the cluster's id. Holds none of a cluster that has left.
     clusters: Mutex<HashMap<u64, Arc<Attempts>>>,
+    /// Ends of objects that its mapper was not told of.
+    pub(super) deletions_lost: AtomicU64,
     /// In clusters without series of their own.
     other: Arc<Attempts>,
-    /// How many more entries `clusters` of all controllers may have.
-    room: Arc<AtomicUsize>,
+    /// For the entries of `clusters`.
+    room: Arc<Room>,
 }
 
 impl ControllerMetrics {
-    pub(super) fn new(tenant: &TenantName, name: &ControllerName, room: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(tenant: &TenantName, name: &ControllerName, room: Arc<Room>) -> Self {
         Self {
             tenant: tenant.clone(),
             name: name.clone(),
@@ -93,6 +138,7 @@ impl ControllerMetrics {
             worked: Histogram::new(QUEUE_BUCKETS),
             failures: Mutex::default(),
             clusters: Mutex::default(),
+            deletions_lost: AtomicU64::new(0),
             other: Attempts::new(OTHER.into()),
             room,
         }
@@ -115,12 +161,7 @@ impl ControllerMetrics {
         if cluster.has_left() {
             return Attempts::new(cluster.cluster.clone());
         }
-        let take = |room: usize| room.checked_sub(1);
-        if self
-            .room
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .is_err()
-        {
+        if !self.room.take() {
             return self.other.clone();
         }
         let made = Attempts::new(cluster.cluster.clone());
@@ -130,13 +171,18 @@ impl ControllerMetrics {
 
     pub(super) fn forget(&self, cluster: &ClusterMetrics) {
         if self.clusters.lock().remove(&cluster.id).is_some() {
-            self.room.fetch_add(1, Ordering::AcqRel);
+            self.room.give_back(1);
         }
     }
 
     pub(super) fn forget_all(&self) {
         let dropped = std::mem::take(&mut *self.clusters.lock()).len();
-        self.room.fetch_add(dropped, Ordering::AcqRel);
+        self.room.give_back(dropped);
+    }
+
+    /// The mapper is not told of an object's end: too much waits for it.
+    pub(crate) fn deletion_lost(&self) {
+        self.deletions_lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// An attempt begins that has been ready for so long.
@@ -170,7 +216,7 @@ impl ControllerMetrics {
 
     fn failed(&self, failure: &Failure) {
         let mut failures = self.failures.lock();
-        let reason = (failure.blame.as_str(), failure.reason);
+        let reason = (failure.blame, failure.reason);
         let full = failures.len() >= MAX_REASONS && !failures.contains_key(&reason);
         let reason = if full { (reason.0, "other") } else { reason };
         *failures.entry(reason).or_default() += 1;
@@ -180,8 +226,28 @@ impl ControllerMetrics {
         let failures = self.failures.lock();
         failures
             .iter()
-            .map(|((blame, reason), count)| (*blame, *reason, *count))
+            .map(|((blame, reason), count)| (blame.as_str(), *reason, *count))
             .collect()
+    }
+
+    /// Attempts in all clusters. Linear in clusters.
+    pub(crate) fn counts(&self) -> AttemptCounts {
+        let clusters = self.clusters.lock();
+        let all = clusters.values().chain([&self.other]);
+        all.map(|attempts| attempts.counts()).sum()
+    }
+
+    /// Failed attempts by whose fault they were.
+    pub(crate) fn failed_by(&self) -> FailedBy {
+        let mut by = FailedBy::default();
+        for ((blame, _), count) in self.failures.lock().iter() {
+            match blame {
+                Blame::Guest => by.guest += count,
+                Blame::Host => by.host += count,
+                Blame::Api => by.api += count,
+            }
+        }
+        by
     }
 
     /// Attempts by cluster; those in clusters without series of their own once there are any.

@@ -1,5 +1,8 @@
 //! Every metric, as it is asked for. Entry point: [`Exposition`].
 
+mod held;
+mod wanted;
+
 use super::cluster::ClusterMetrics;
 use super::controller::{Attempts, ControllerMetrics};
 use super::{ClusterNow, LeaseNow, Metrics, Snapshot};
@@ -49,13 +52,18 @@ impl Collector for Exposition {
             let seen = manager.observe();
             now.controllers.extend(seen.controllers);
             now.clusters.extend(seen.clusters);
+            now.providers.extend(seen.providers);
             now.leases.extend(seen.leases);
+            now.answers.extend(seen.answers);
         }
         attempts(&mut writer, &controllers)?;
         workers(&mut writer, &now)?;
         work_queue(&mut writer, &controllers, &now)?;
+        held::events(&mut writer, &controllers, &now)?;
+        held::answers(&mut writer, &now)?;
         leases(&mut writer, &now)?;
         fleet(&mut writer, &now)?;
+        wanted::write(&mut writer, &now)?;
         servers(&mut writer, &clusters)
     }
 }
@@ -242,7 +250,7 @@ fn work_queue(
             series.map(|c| (queue_of(&c.metrics), total(&c.totals))),
         )?;
     }
-    let waiting: [Read<Counts, usize>; 3] = [
+    let waiting: [Read<Counts, usize>; 4] = [
         (
             "windlass_queue_delayed",
             "Keys that wait for a time that was asked for.",
@@ -252,6 +260,11 @@ fn work_queue(
             "windlass_queue_backoff",
             "Keys that failed and run again later.",
             |c| c.backoff,
+        ),
+        (
+            "windlass_queue_throttled",
+            "Keys that have run too often lately and are held back.",
+            |c| c.throttled,
         ),
         (
             "windlass_queue_terminal",
@@ -267,6 +280,12 @@ fn work_queue(
             series.map(|c| (queue_of(&c.metrics), count(&c.counts) as f64)),
         )?;
     }
+    let series = now.controllers.iter();
+    writer.gauges(
+        "windlass_watches_failing",
+        "Watches that their servers refuse or fail: what they tell of is not reconciled.",
+        series.map(|c| (queue_of(&c.metrics), c.failing_watches as f64)),
+    )?;
     writer.gauges(
         "workqueue_unfinished_work_seconds",
         "How long all that runs now has run already.",
@@ -403,11 +422,16 @@ fn servers(writer: &mut Writer<'_>, clusters: &[Arc<ClusterMetrics>]) -> fmt::Re
             (labels, *count)
         }),
     )?;
-    let families: [Counted<ClusterMetrics>; 4] = [
+    let families: [Counted<ClusterMetrics>; 5] = [
         (
             "windlass_cluster_relists",
-            "Lists of what was cached before: the server's history was lost.",
+            "Lists of what was cached before: the server had no events from the cache's version on.",
             |c| &c.relists,
+        ),
+        (
+            "windlass_cluster_histories_lost",
+            "Times that the server's history was found to be lost, as after a restore: its caches were rebuilt.",
+            |c| &c.histories_lost,
         ),
         (
             "windlass_cluster_repairs",

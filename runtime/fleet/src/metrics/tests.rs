@@ -103,10 +103,75 @@ fn ten_thousand_clusters_engaged_and_gone_leave_no_series() {
         }
         assert_eq!(series(&rig.registry).len(), baseline, "round {round}");
     }
-    assert_eq!(
-        rig.metrics.inner.room.load(Ordering::SeqCst),
-        MetricLimits::default().pairs
+    assert_eq!(rig.metrics.inner.room.used.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn counts_are_read_by_controller_and_by_cluster() {
+    let rig = rig(MetricLimits {
+        clusters: 2,
+        pairs: 100,
+    });
+    let clusters: Vec<_> = (0..3)
+        .map(|number| rig.metrics.cluster(&name(number), "10.0.0.1:6443"))
+        .collect();
+    rig.work(&clusters[0], End::Success);
+    rig.work(&clusters[0], End::RequeueAfter);
+    rig.work(&clusters[1], End::Failed(&Failure::terminal("no")));
+    rig.work(
+        &clusters[2],
+        End::Failed(&Failure::retry("no").blame(Blame::Api)),
     );
+    rig.work(&clusters[0], End::Gone);
+    let counts = |succeeded, failed| AttemptCounts { succeeded, failed };
+    assert_eq!(rig.controller.counts(), counts(2, 2));
+    let by = FailedBy {
+        guest: 1,
+        host: 0,
+        api: 1,
+    };
+    assert_eq!(rig.controller.failed_by(), by);
+    let by_cluster = rig.metrics.attempts_by_cluster();
+    let by_cluster: Vec<_> = by_cluster.iter().map(|(c, n)| (&**c, *n)).collect();
+    let expected = [
+        (OTHER, counts(0, 1)),
+        ("cluster-0", counts(2, 0)),
+        ("cluster-1", counts(0, 1)),
+    ];
+    assert_eq!(by_cluster, expected);
+}
+
+#[test]
+fn other_bounds_hold_for_what_comes_from_then_on() {
+    let rig = rig(MetricLimits {
+        clusters: 1,
+        pairs: 1,
+    });
+    let engage = |number| rig.metrics.cluster(&name(number), "10.0.0.1:6443");
+    let (first, second) = (engage(1), engage(2));
+    rig.work(&first, End::Success);
+    rig.metrics.set_limits(MetricLimits {
+        clusters: 2,
+        pairs: 2,
+    });
+    let third = engage(3);
+    rig.work(&third, End::Success);
+    let clusters = rig.metrics.attempts_by_cluster();
+    assert_eq!(
+        clusters.keys().map(|c| &**c).collect::<Vec<_>>(),
+        ["cluster-1", "cluster-3"]
+    );
+    // Less than there are: those stay.
+    rig.metrics.set_limits(MetricLimits {
+        clusters: 1,
+        pairs: 1,
+    });
+    rig.work(&first, End::Success);
+    rig.work(&third, End::Success);
+    rig.work(&second, End::Success);
+    let clusters = rig.metrics.attempts_by_cluster();
+    let own = ["cluster-1", "cluster-3"].map(|cluster| clusters[cluster].all());
+    assert_eq!((own, clusters[OTHER].all()), ([2, 2], 1));
 }
 
 #[test]
@@ -295,6 +360,7 @@ impl Observe for Scripted {
             ready: 7,
             ready_low: 5,
             running: 2,
+            throttled: 6,
             ..Counts::default()
         };
         let clusters = self.1.iter().map(|metrics| ClusterNow {
@@ -306,21 +372,35 @@ impl Observe for Scripted {
             objects: 10,
             bytes: 100,
             events_dropped: 1,
+            replacement_pending: true,
         });
         Snapshot {
             leases: Vec::new(),
+            answers: vec![AnswersNow {
+                held: 11,
+                peak: 12,
+                limit: 13,
+                rejected: 14,
+            }],
             controllers: vec![ControllerNow {
                 metrics: self.0.clone(),
                 concurrency: 4,
                 counts,
+                failing_watches: 2,
                 aside: 1,
                 totals: Totals {
                     adds: 9,
                     ..Totals::default()
                 },
+                unmapped: 15,
+                missed: 16,
                 running: vec![Duration::from_secs(3), Duration::from_secs(1)],
             }],
             clusters: clusters.collect(),
+            providers: vec![ProviderNow {
+                name: "fleet".to_owned(),
+                problems: 2,
+            }],
         }
     }
 }
@@ -340,6 +420,7 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
         (format!("workqueue_depth{queue},priority=\"0\"}}"), "2.0"),
         (format!("workqueue_depth{queue},priority=\"-100\"}}"), "5.0"),
         (format!("workqueue_adds_total{queue}}}"), "9"),
+        (format!("windlass_queue_throttled{queue}}}"), "6.0"),
         (format!("workqueue_unfinished_work_seconds{queue}}}"), "4.0"),
         (
             format!("workqueue_longest_running_processor_seconds{queue}}}"),
@@ -347,6 +428,12 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
         ),
         (format!("controller_runtime_active_workers{workers}"), "1.0"),
         (format!("windlass_reconciles_aside{workers}"), "1.0"),
+        (format!("windlass_events_unmapped{workers}"), "15.0"),
+        (format!("windlass_deletions_waiting{workers}"), "16.0"),
+        ("windlass_answer_bytes ".to_owned(), "11.0"),
+        ("windlass_answer_bytes_peak".to_owned(), "12.0"),
+        ("windlass_answer_bytes_limit".to_owned(), "13.0"),
+        ("windlass_answers_rejected_total".to_owned(), "14"),
         (
             format!("controller_runtime_max_concurrent_reconciles{workers}"),
             "4.0",
@@ -360,6 +447,14 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
         (
             format!("windlass_cluster_objects{{cluster=\"{OTHER}\"}}"),
             "20.0",
+        ),
+        (
+            "windlass_cluster_replacement_pending{cluster=\"cluster-0\"}".to_owned(),
+            "1.0",
+        ),
+        (
+            "windlass_provider_problems{provider=\"fleet\"}".to_owned(),
+            "2.0",
         ),
     ] {
         assert_eq!(value(&rig.registry, &series), expected, "{series}");

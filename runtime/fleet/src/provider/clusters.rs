@@ -49,7 +49,7 @@ impl Clusters {
         self.wanted.lock().keys().cloned().collect()
     }
 
-    /// Engages what is new or changed, disengages what is gone. A cluster that is refused is tried again at the next change.
+    /// Engages what is new or changed, disengages what is gone.
     fn sync(&self, engage: &dyn Engage, engaged: &mut BTreeMap<ClusterName, ClusterSpec>) {
         let wanted = self.wanted.lock().clone();
         let gone: Vec<ClusterName> = engaged
@@ -94,12 +94,10 @@ impl Provider for Clusters {
             loop {
                 self.sync(&*engage, &mut engaged);
                 engage.listed();
-                if stop
-                    .run_until_cancelled(self.changed.notified())
-                    .await
-                    .is_none()
-                {
-                    return Ok(());
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(()),
+                    () = self.changed.notified() => {}
+                    () = engage.freed() => {}
                 }
             }
         })

@@ -6,7 +6,7 @@ mod watch;
 mod tests;
 
 use super::{Problem, Provider, ProviderError};
-use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::engage::{ClusterSpec, Engage, EngageError, ServerChange};
 use crate::name::ClusterName;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -27,6 +27,9 @@ pub const DEFAULT_GLOBS: [&str; 5] = [
     "*.kubeconfig.yml",
 ];
 
+/// Largest kubeconfig, in bytes: some ten thousand contexts.
+pub const LARGEST: u64 = 32 << 20;
+
 /// How long files must be left alone before they are read: writers write in steps.
 const QUIET: Duration = Duration::from_millis(250);
 
@@ -45,6 +48,8 @@ pub struct KubeconfigFilesOptions {
     pub paths: Vec<PathBuf>,
     /// Names of files that count in folders; `*` matches any characters. Default, if empty: [`DEFAULT_GLOBS`].
     pub globs: Vec<String>,
+    /// What happens to a cluster whose context names another server.
+    pub on_server_change: ServerChange,
 }
 
 /// Provides every context of every file as a cluster named `<path>+<context>`, the path as it was given.
@@ -92,7 +97,8 @@ impl KubeconfigFiles {
         // What changed after it was read and before it was watched is found by the look that a new watch asks for.
         problems.extend(watch.follow(watched));
         let mut wanted = BTreeMap::new();
-        for spec in files.specs(&mut problems) {
+        for mut spec in files.specs(&mut problems) {
+            spec.on_server_change = self.options.on_server_change;
             wanted.insert(spec.name.clone(), spec);
         }
         state.files = files;
@@ -166,13 +172,13 @@ impl Provider for KubeconfigFiles {
                     provider: self.name().to_owned(),
                     reason: error.to_string(),
                 })?;
-                if !goes_on
-                    || stop
-                        .run_until_cancelled(changes.quiet(QUIET, PATIENCE, RESCAN))
-                        .await
-                        .is_none()
-                {
+                if !goes_on {
                     return Ok(());
+                }
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(()),
+                    () = changes.quiet(QUIET, PATIENCE, RESCAN) => {}
+                    () = engage.freed() => {}
                 }
             }
         })

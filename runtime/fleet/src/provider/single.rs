@@ -1,6 +1,7 @@
 //! One cluster, for ever. Entry point: [`Single::new`].
 
-use super::{Provider, ProviderError};
+use super::clusters::Clusters;
+use super::{Problem, Provider, ProviderError};
 use crate::engage::{ClusterSpec, Engage};
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -8,20 +9,24 @@ use tokio_util::sync::CancellationToken;
 
 /// Provides the one cluster that it was made with.
 pub struct Single {
-    spec: ClusterSpec,
+    clusters: Arc<Clusters>,
 }
 
 impl Single {
     /// Provides a cluster.
     #[must_use]
     pub fn new(spec: ClusterSpec) -> Self {
-        Self { spec }
+        let clusters = Clusters::new("single");
+        clusters.put(spec);
+        Self {
+            clusters: Arc::new(clusters),
+        }
     }
 }
 
 impl Provider for Single {
     fn name(&self) -> &str {
-        "single"
+        self.clusters.name()
     }
 
     fn run(
@@ -29,15 +34,10 @@ impl Provider for Single {
         engage: Arc<dyn Engage>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), ProviderError>> {
-        Box::pin(async move {
-            let engaged = engage.engage(self.spec.clone());
-            engaged.map_err(|error| ProviderError {
-                provider: self.name().to_owned(),
-                reason: error.to_string(),
-            })?;
-            engage.listed();
-            stop.cancelled().await;
-            Ok(())
-        })
+        self.clusters.clone().run(engage, stop)
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.clusters.problems()
     }
 }

@@ -113,10 +113,10 @@ impl Classes {
         self.settle_controller(controller);
     }
 
-    /// Whether a lane has as many runs as its controller may have, which can be while some of them stand aside.
+    /// Whether a lane has as many runs as its controller may have, which can be while some of them stand aside, or is held.
     pub(super) fn has_all_it_may(&self, lane: u32) -> bool {
         let lane = &self.lanes[lane as usize];
-        lane.share.running >= self.controllers[lane.controller as usize].slots
+        lane.share.running >= self.controllers[lane.controller as usize].slots || self.is_held(lane)
     }
 
     /// Takes such a lane out of the turns.

@@ -38,7 +38,7 @@ pub(super) struct Share {
     pub(super) running: u32,
     /// Lanes with ready keys in this class.
     pub(super) waiting: u32,
-    /// It takes no turns whatever waits: a controller that is held, a lane that has as many runs as its controller may have, some of
+    /// It takes no turns whatever waits: a controller or a lane that is held, a lane that has as many runs as its controller may have, some of
     /// which have stepped aside, before one has ended.
     pub(super) barred: bool,
 }

@@ -6,7 +6,7 @@ mod compare;
 use super::*;
 use crate::backoff::Backoff;
 use crate::outcome::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const MILLI: Duration = Duration::from_millis(1);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(300));
@@ -74,6 +74,8 @@ struct Model {
     tenants: Vec<TenantOptions>,
     controllers: Vec<Controller>,
     clusters: BTreeMap<ClusterName, ClusterState>,
+    /// Controllers whose keys of a cluster are held.
+    held: BTreeSet<(usize, ClusterName)>,
     keys: BTreeMap<Id, Key>,
     /// When what was counted of a key's runs will have faded.
     faded: BTreeMap<Id, Instant>,
@@ -107,6 +109,7 @@ impl Model {
             tenants: Vec::new(),
             controllers: Vec::new(),
             clusters: BTreeMap::new(),
+            held: BTreeSet::new(),
             keys: BTreeMap::new(),
             faded: BTreeMap::new(),
             gated,
@@ -357,7 +360,8 @@ impl Model {
         let of_tenant = |id: &Id| self.controllers[id.0].tenant == tenant;
         let crowded = self.aside(of_tenant) * 4 > self.limits.aside;
         let waits_there = |id: &Id| of_tenant(id) && id.1.cluster == request.cluster;
-        self.working(|_| true) < self.limits.global
+        !self.held.contains(&(*at, request.cluster.clone()))
+            && self.working(|_| true) < self.limits.global
             && self.working(of_tenant) < options.concurrency.unwrap_or(usize::MAX)
             && self.working(|id| id.0 == *at) < concurrency
             && self.running(|id| id.0 == *at && id.1.cluster == request.cluster) < concurrency
@@ -413,6 +417,7 @@ impl Model {
             (key.priority, key.attempts + 1)
         );
         if !self.gated
+            && self.held.is_empty()
             && self
                 .clusters
                 .values()
@@ -583,8 +588,22 @@ impl Model {
         self.clusters.insert(name, state);
     }
 
+    fn hold_in_cluster(&mut self) {
+        let at = self.rng.usize(0..self.controllers.len());
+        let name = self.request().cluster;
+        let held = self.rng.bool() && self.controllers[at].alive;
+        let id = self.controllers[at].id;
+        self.queue.hold_in_cluster(id, &name, held);
+        if held {
+            self.held.insert((at, name));
+        } else if self.controllers[at].alive {
+            self.held.remove(&(at, name));
+        }
+    }
+
     fn remove_cluster(&mut self) {
         let name = self.request().cluster;
+        self.held.retain(|(_, of)| *of != name);
         let tokens = self.queue.remove_cluster(self.now, &name).len();
         self.clusters.remove(&name);
         assert_eq!(tokens, self.running(|id| id.1.cluster == name));
@@ -638,7 +657,8 @@ impl Model {
                 self.now += self.rng.u32(0..40) * MILLI;
                 self.get();
             }
-            960..980 => self.set_cluster(),
+            960..970 => self.set_cluster(),
+            970..980 => self.hold_in_cluster(),
             980..988 => self.remove_cluster(),
             988..991 => self.replace_controller(),
             991..996 => {
@@ -668,6 +688,10 @@ impl Model {
         for name in self.clusters.clone().into_keys() {
             self.queue.set_cluster(&name, ClusterState::Ready);
             self.clusters.insert(name, ClusterState::Ready);
+        }
+        for (at, name) in std::mem::take(&mut self.held) {
+            self.queue
+                .hold_in_cluster(self.controllers[at].id, &name, false);
         }
         let mut idle = 0;
         while idle < 3 {

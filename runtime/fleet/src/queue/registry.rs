@@ -7,7 +7,7 @@ use super::options::{ClusterState, ControllerOptions, Limits, TenantOptions};
 use super::table::Table;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use ahash::AHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The tree of classes, the clusters across it, and whose turn it is; knows of keys only how many there are.
 #[derive(Debug, Default)]
@@ -47,6 +47,8 @@ pub(super) struct Classes {
     tenant_gates: AHashMap<(u32, u32), GateId>,
     /// Gates with room and parked lanes.
     pub(super) slack: BTreeSet<GateId>,
+    /// Controllers in clusters whose keys are held, whether they have a lane or not. At most controllers × clusters.
+    held: HashSet<(u32, u32)>,
 }
 
 impl Classes {
@@ -154,6 +156,7 @@ impl Classes {
         self.lanes_of(controller)
             .into_iter()
             .for_each(|lane| self.drop_lane(lane));
+        self.held.retain(|(of, _)| *of != controller);
         self.free_controllers.push(controller);
     }
 
@@ -169,6 +172,41 @@ impl Classes {
     pub(super) fn hold_controller(&mut self, controller: u32, held: bool) {
         self.controllers[controller as usize].share.barred = held;
         self.settle_controller(controller);
+    }
+
+    /// Holds a controller's keys of one cluster, or lets them go. `hash` is that of the two.
+    pub(super) fn hold_lane(
+        &mut self,
+        hash: u32,
+        controller: u32,
+        cluster: &ClusterName,
+        held: bool,
+    ) {
+        if held {
+            // A lane that is held leaves the turns when its turn comes.
+            let id = self.cluster(cluster);
+            self.held.insert((controller, id));
+            return;
+        }
+        let Some(id) = self.cluster_id(cluster) else {
+            return;
+        };
+        self.held.remove(&(controller, id));
+        if let Some(lane) = self.find_lane(hash, controller, cluster) {
+            self.unstall(lane);
+        }
+    }
+
+    /// Lets go all lanes of a cluster.
+    pub(super) fn release_cluster(&mut self, cluster: u32) {
+        self.held.retain(|(_, of)| *of != cluster);
+        let lanes = self.clusters[cluster as usize].lanes.clone();
+        lanes.into_iter().for_each(|lane| self.unstall(lane));
+    }
+
+    /// Whether the keys of a lane wait for more than their turn.
+    pub(super) fn is_held(&self, lane: &Lane) -> bool {
+        !self.held.is_empty() && self.held.contains(&(lane.controller, lane.cluster))
     }
 
     /// The lanes of a controller, in the order of their numbers: what the queue does must not depend on how a map is laid out.

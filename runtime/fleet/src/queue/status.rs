@@ -7,6 +7,7 @@ use super::{ControllerId, Queue};
 use crate::name::ClusterName;
 use crate::outcome::{Blame, Disposition, Failure};
 use crate::request::Request;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,8 +108,8 @@ pub struct KeyStatus {
 /// Which keys are wanted; the default is all.
 #[derive(Debug, Clone, Default)]
 pub struct KeyFilter {
-    /// Of this controller.
-    pub controller: Option<ControllerId>,
+    /// Of these controllers.
+    pub controllers: Option<BTreeSet<ControllerId>>,
     /// Of this cluster.
     pub cluster: Option<ClusterName>,
     /// In this state, by its word: see [`KeyState::as_str`].
@@ -118,17 +119,11 @@ pub struct KeyFilter {
 }
 
 impl KeyFilter {
+    /// Whether it takes a key of a controller and a cluster that it takes.
     fn takes(&self, key: &KeyStatus) -> bool {
-        self.controller
-            .is_none_or(|controller| controller == key.controller)
-            && self
-                .cluster
-                .as_ref()
-                .is_none_or(|cluster| *cluster == key.request.cluster)
-            && self
-                .state
-                .as_ref()
-                .is_none_or(|state| state == key.state.as_str())
+        self.state
+            .as_ref()
+            .is_none_or(|state| state == key.state.as_str())
             && (!self.failing || key.attempts > 0 || key.last_failure.is_some())
     }
 }
@@ -149,13 +144,31 @@ impl Queue {
     pub fn keys(&self, filter: &KeyFilter, from: u32, limit: usize) -> Page {
         let end = self.keys.places().min(from.saturating_add(LOOKED_AT));
         let mut page = Page::default();
+        let cluster = filter.cluster.as_ref();
+        let cluster = cluster.map(|name| self.classes.cluster_id(name));
+        let nobody = filter.controllers.as_ref().is_some_and(BTreeSet::is_empty);
+        if nobody || cluster == Some(None) {
+            return page;
+        }
+        // Cheap to ask of each key; what is shown of one is put together only if it may be wanted.
+        let wanted = |place: &u32| {
+            let entry = self.keys.entry(*place);
+            if entry.key.is_none() {
+                return false;
+            }
+            let lane = &self.classes.lanes[entry.lane as usize];
+            let of = |controllers: &BTreeSet<_>| controllers.contains(&self.id(lane.controller));
+            cluster.is_none_or(|cluster| cluster == Some(lane.cluster))
+                && filter.controllers.as_ref().is_none_or(of)
+        };
         for place in from..end {
             if page.keys.len() >= limit {
                 page.next = Some(place);
                 return page;
             }
-            page.keys
-                .extend(self.status(place).filter(|key| filter.takes(key)));
+            let status = Some(place).filter(wanted);
+            let status = status.and_then(|place| self.status(place));
+            page.keys.extend(status.filter(|key| filter.takes(key)));
         }
         page.next = (end < self.keys.places()).then_some(end);
         page
@@ -173,6 +186,8 @@ impl Queue {
     }
 
     fn status(&self, place: u32) -> Option<KeyStatus> {
+        #[cfg(test)]
+        self.shown.set(self.shown.get() + 1);
         let entry = self.keys.entry(place);
         let Entry {
             at,
@@ -190,6 +205,7 @@ impl Queue {
         let state = match entry.state {
             State::Ready
                 if self.classes.clusters[of.cluster as usize].state != ClusterState::Ready
+                    || self.classes.is_held(of)
                     || self.classes.controllers[of.controller as usize]
                         .share
                         .barred =>
@@ -216,6 +232,13 @@ impl Queue {
             dirty,
             last_failure,
         })
+    }
+
+    /// The error of the run that failed last, of a controller that has keys whose last run failed.
+    #[must_use]
+    pub fn last_error(&self, controller: ControllerId) -> Option<Arc<str>> {
+        let of = self.controller(controller)?;
+        of.last_message.clone().filter(|_| of.failures > 0)
     }
 
     /// How many keys of a controller do what; all zero once it has been removed.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::backoff::Backoff;
 use crate::outcome::Failure;
+use std::collections::BTreeSet;
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -611,7 +612,7 @@ fn status_comes_in_pages() {
     }
     let filter = KeyFilter {
         state: Some("delayed".into()),
-        controller: Some(bench.controller),
+        controllers: Some(BTreeSet::from([bench.controller])),
         cluster: Some(cluster("alpha")),
         failing: false,
     };
@@ -643,6 +644,57 @@ fn status_comes_in_pages() {
             .keys
             .is_empty()
     );
+}
+
+#[test]
+fn what_is_shown_of_a_controller_looks_at_no_key_and_its_keys_are_found_without_looking_at_others()
+{
+    let mut bench = Bench::new(Limits::default(), 10);
+    let other =
+        bench
+            .queue
+            .add_controller(&tenant("t"), name("other"), ControllerOptions::default());
+    for i in 0..100 {
+        let _ = bench.add(&i.to_string());
+        bench.run(Failure::retry(format!("error {i}")));
+    }
+    let request = request("alpha", "one");
+    let _ = bench.queue.add(bench.now, other, &request, Add::default());
+    assert_eq!(bench.queue.counts(bench.controller).backoff, 100);
+    let error = bench.queue.last_error(bench.controller);
+    assert_eq!(error.as_deref(), Some("error 99"));
+    assert_eq!(bench.queue.last_error(other), None);
+    assert_eq!(bench.queue.shown.get(), 0);
+    let of = |controllers: &[ControllerId], cluster_name| KeyFilter {
+        controllers: Some(controllers.iter().copied().collect()),
+        cluster: Some(cluster(cluster_name)),
+        ..KeyFilter::default()
+    };
+    assert_eq!(
+        bench.queue.keys(&of(&[other], "alpha"), 0, 10).keys.len(),
+        1
+    );
+    assert_eq!(bench.queue.shown.get(), 1);
+    assert!(bench.queue.keys(&of(&[], "alpha"), 0, 10).keys.is_empty());
+    assert!(
+        bench
+            .queue
+            .keys(&of(&[other], "beta"), 0, 10)
+            .keys
+            .is_empty()
+    );
+    assert_eq!(bench.queue.shown.get(), 1);
+}
+
+#[test]
+fn an_error_is_shown_until_no_key_fails() {
+    let mut bench = Bench::new(Limits::default(), 1);
+    let _ = bench.add("a");
+    bench.run(Failure::retry("no"));
+    assert!(bench.queue.last_error(bench.controller).is_some());
+    bench.wake();
+    bench.run(Outcome::Done);
+    assert_eq!(bench.queue.last_error(bench.controller), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Events on their way through a controller's mapping code. Entry point: [`MappedEvents::run`].
 
-use super::sink::SourceSink;
-use super::{Enqueue, Mapper};
+use super::sink::{Offer, SourceSink};
+use super::{Enqueue, MapContext, Mapper};
 use crate::backoff::Backoff;
 use crate::cluster::store::Change;
 use crate::json::Object;
@@ -10,16 +10,21 @@ use crate::request::{ObjectKey, Request};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Objects that may wait for the mapper per watch and cluster. Beyond that the store is offered again later; only deletions, which
-/// no store can offer again, are always taken.
+/// Objects that may wait for the mapper per watch and cluster, deletions apart. Beyond that the store is offered again later.
 const MAX_WAITING: usize = 10_000;
+
+/// Bytes of objects that may wait for the mapper per watch and cluster. One object always may.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Of these, those of whole objects. The rest is for the metadata of deleted ones, which no store can offer again: some ten thousand,
+/// as large as they usually are.
+const WHOLE_BYTES: usize = MAX_BYTES / 2;
 
 /// Events that wait for a mapper, one per object: later ones merge into those that wait.
 #[derive(Default)]
@@ -33,6 +38,8 @@ pub(crate) struct MappedEvents {
 #[derive(Default)]
 struct Waiting {
     events: BTreeMap<ObjectKey, Event>,
+    /// Of the objects in these.
+    bytes: usize,
     /// What the mapper has been given last, as long as it may not be done with it.
     mapping: Option<(ObjectKey, Event)>,
     /// Whether no more will come.
@@ -48,6 +55,11 @@ struct Event {
 }
 
 impl Event {
+    fn bytes(&self) -> usize {
+        let objects = [&self.old, &self.new].into_iter().flatten();
+        objects.map(|object| object.json().len()).sum()
+    }
+
     /// What is left to say when a later one of the same object comes.
     fn merge(&mut self, later: Self) {
         self.new = later.new;
@@ -59,16 +71,55 @@ impl Event {
     }
 }
 
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pushed {
+    Taken,
+    /// There is no room: the store offers its object again.
+    Refused,
+    /// There is no room, and nobody can offer it again: a deletion.
+    Lost,
+}
+
 impl Waiting {
-    /// Takes in an event, merged with one of the same object. `false`: there is no room.
-    fn push(&mut self, key: ObjectKey, event: Event) -> bool {
-        let full = self.events.len() >= MAX_WAITING;
-        match self.events.entry(key) {
-            Entry::Occupied(mut there) => there.get_mut().merge(event),
-            Entry::Vacant(_) if full && event.new.is_some() => return false,
-            Entry::Vacant(slot) => drop(slot.insert(event)),
+    /// Takes in an event, merged with one of the same object.
+    fn push(&mut self, key: ObjectKey, event: Event) -> Pushed {
+        let there = self.remove(&key);
+        let known = there.is_some();
+        let mut event = match there {
+            Some(mut there) => {
+                there.merge(event);
+                there
+            }
+            None => event,
+        };
+        let is_deletion = event.new.is_none();
+        if is_deletion && self.bytes + event.bytes() > WHOLE_BYTES {
+            // The mapper is told at least which object it was, and what it was labelled and owned as.
+            event.old = event.old.map(|old| old.metadata_only());
         }
-        true
+        let most = if is_deletion { MAX_BYTES } else { WHOLE_BYTES };
+        let fits = self.events.is_empty() || self.bytes + event.bytes() <= most;
+        let counted = known || is_deletion || self.events.len() < MAX_WAITING;
+        if fits && counted {
+            self.insert(key, event);
+            return Pushed::Taken;
+        }
+        if is_deletion {
+            return Pushed::Lost;
+        }
+        Pushed::Refused
+    }
+
+    fn insert(&mut self, key: ObjectKey, event: Event) {
+        self.bytes += event.bytes();
+        self.events.insert(key, event);
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<Event> {
+        let event = self.events.remove(key)?;
+        self.bytes -= event.bytes();
+        Some(event)
     }
 
     /// Takes out the next event behind a key, around and around, so that no object keeps the others waiting.
@@ -77,10 +128,8 @@ impl Waiting {
             let mut behind = self.events.range((Bound::Excluded(last), Bound::Unbounded));
             behind.next().map(|(key, _)| key.clone())
         });
-        let next = match behind {
-            Some(key) => self.events.remove_entry(&key),
-            None => self.events.pop_first(),
-        };
+        let next = behind.or_else(|| self.events.keys().next().cloned());
+        let next = next.and_then(|key| Some((key.clone(), self.remove(&key)?)));
         self.mapping.clone_from(&next);
         next
     }
@@ -88,7 +137,7 @@ impl Waiting {
 
 impl MappedEvents {
     /// Takes an event in, merged with one that waits for the same object. `false`: there is no room, offer the store again.
-    pub(super) fn push(&self, change: Change, add: Add) -> bool {
+    pub(super) fn push(&self, change: Change, add: Add, controller: &dyn Offer) -> bool {
         let Some(key) = change.object().map(Object::key) else {
             return true;
         };
@@ -97,9 +146,17 @@ impl MappedEvents {
             new: change.new,
             add,
         };
-        let taken = self.waiting.lock().push(key, event);
+        let pushed = self.waiting.lock().push(key, event);
         self.arrived.notify_one();
-        taken
+        if pushed == Pushed::Lost {
+            controller.lost();
+        }
+        pushed == Pushed::Taken
+    }
+
+    /// How many events wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.lock().events.len()
     }
 
     /// Whether nothing waits and nothing is being mapped.
@@ -136,7 +193,8 @@ impl MappedEvents {
     }
 
     fn has_room(&self) -> bool {
-        self.waiting.lock().events.len() <= MAX_WAITING / 2
+        let waiting = self.waiting.lock();
+        waiting.events.len() <= MAX_WAITING / 2 && waiting.bytes <= WHOLE_BYTES / 2
     }
 
     /// Says that no more will come: once all is mapped, [`Self::run`] ends.
@@ -158,6 +216,9 @@ impl MappedEvents {
         let mut rng = fastrand::Rng::new();
         let mut last: Option<ObjectKey> = None;
         loop {
+            if !events.is_closed() {
+                sink.settled().await;
+            }
             let next = events.waiting.lock().pop_after(last.as_ref());
             let Some((key, event)) = next else {
                 if events.is_closed() {
@@ -191,10 +252,10 @@ impl MappedEvents {
     /// An event that could not be mapped waits again, under what has arrived meanwhile.
     fn put_back(&self, key: ObjectKey, mut event: Event) {
         let mut waiting = self.waiting.lock();
-        if let Some(later) = waiting.events.remove(&key) {
+        if let Some(later) = waiting.remove(&key) {
             event.merge(later);
         }
-        waiting.events.insert(key, event);
+        waiting.insert(key, event);
     }
 }
 
@@ -205,9 +266,13 @@ async fn map(
 ) -> Result<Vec<Request>, String> {
     let objects = [&event.old, &event.new].into_iter().flatten();
     let objects = objects.map(|object| object.json().clone()).collect();
-    let (cluster, kind) = (sink.cluster.clone(), sink.watch.kind.clone());
-    let fleet = sink.fleet.clone();
-    let mapping = async { mapper.map(cluster, fleet, kind, objects).await };
+    let kind = sink.watch.kind.clone();
+    let context = MapContext {
+        cluster: sink.cluster.clone(),
+        fleet: sink.fleet.clone(),
+        caller: sink.offer.caller(),
+    };
+    let mapping = async { mapper.map(context, kind, objects).await };
     AssertUnwindSafe(mapping)
         .catch_unwind()
         .await
@@ -217,7 +282,9 @@ async fn map(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Caller;
     use bytes::Bytes;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn object(name: &str, version: u32) -> Object {
         let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);
@@ -236,11 +303,34 @@ mod tests {
         Add::now(crate::queue::Cause::Update)
     }
 
+    #[derive(Default)]
+    struct Controller {
+        lost: AtomicUsize,
+    }
+
+    impl Offer for Controller {
+        fn offer(&self, _: &Request, _: Add) -> bool {
+            true
+        }
+
+        fn caller(&self) -> Caller {
+            Caller::program()
+        }
+
+        fn lost(&self) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn push(events: &MappedEvents, change: Change) -> bool {
+        events.push(change, add(), &Controller::default())
+    }
+
     #[test]
     fn the_end_of_an_object_is_told_though_its_beginning_was_not_yet() {
         let events = MappedEvents::default();
-        events.push(change(None, Some(object("a", 1))), add());
-        events.push(change(Some(object("a", 2)), None), add());
+        push(&events, change(None, Some(object("a", 1))));
+        push(&events, change(Some(object("a", 2)), None));
         let (_, event) = events.waiting.lock().pop_after(None).unwrap();
         assert!(event.new.is_none());
         assert_eq!(event.old.unwrap().resource_version(), "2");
@@ -250,7 +340,7 @@ mod tests {
     fn an_object_that_fails_does_not_keep_the_others_waiting() {
         let events = MappedEvents::default();
         for name in ["a", "b"] {
-            events.push(change(None, Some(object(name, 1))), add());
+            push(&events, change(None, Some(object(name, 1))));
         }
         let (first, event) = events.waiting.lock().pop_after(None).unwrap();
         events.put_back(first.clone(), event);
@@ -267,7 +357,7 @@ mod tests {
     fn what_is_left_to_be_mapped_is_all_that_no_mapper_is_done_with() {
         let events = MappedEvents::default();
         for name in ["a", "b"] {
-            events.push(change(Some(object(name, 1)), None), add());
+            push(&events, change(Some(object(name, 1)), None));
         }
         let (first, _) = events.waiting.lock().pop_after(None).unwrap();
         assert_eq!(&*first.name, "a", "its mapper is cut off");
@@ -287,10 +377,58 @@ mod tests {
     fn when_full_only_deletions_are_taken() {
         let events = MappedEvents::default();
         for n in 0..MAX_WAITING {
-            assert!(events.push(change(None, Some(object(&n.to_string(), 1))), add()));
+            assert!(push(&events, change(None, Some(object(&n.to_string(), 1)))));
         }
-        assert!(!events.push(change(None, Some(object("new", 1))), add()));
-        assert!(events.push(change(Some(object("gone", 1)), None), add()));
+        assert!(!push(&events, change(None, Some(object("new", 1)))));
+        assert!(push(&events, change(Some(object("gone", 1)), None)));
         assert!(!events.has_room());
+    }
+
+    /// An object of a quarter of [`WHOLE_BYTES`], a quarter of which is its metadata.
+    fn large(name: &str) -> Object {
+        let (note, text) = (
+            "x".repeat(WHOLE_BYTES / 16),
+            "x".repeat(WHOLE_BYTES * 3 / 16),
+        );
+        let json = format!(
+            r#"{{"metadata":{{"name":"{name}","resourceVersion":"1","annotations":{{"note":"{note}"}}}},"data":{{"text":"{text}"}}}}"#
+        );
+        Object::parse(Bytes::from(json)).unwrap()
+    }
+
+    #[test]
+    fn deletions_that_wait_without_end_are_bounded_in_bytes_and_counted() {
+        let (events, controller) = (MappedEvents::default(), Controller::default());
+        let mut taken = 0;
+        while events.push(
+            change(Some(large(&taken.to_string())), None),
+            add(),
+            &controller,
+        ) {
+            taken += 1;
+            assert!(events.waiting.lock().bytes <= MAX_BYTES);
+        }
+        assert!(taken > 12, "{taken}: of most the metadata is kept");
+        assert_eq!(controller.lost.load(Ordering::Relaxed), 1);
+        let (_, first) = events.waiting.lock().pop_after(None).unwrap();
+        assert!(first.bytes() > WHOLE_BYTES / 5, "the first is whole");
+        while events.waiting.lock().pop_after(None).is_some() {}
+        assert_eq!(events.waiting.lock().bytes, 0);
+    }
+
+    #[test]
+    fn objects_that_wait_are_bounded_in_bytes_and_one_always_may() {
+        let events = MappedEvents::default();
+        let mut taken = 0;
+        while push(&events, change(None, Some(large(&taken.to_string())))) {
+            taken += 1;
+        }
+        assert_eq!(taken, 3);
+        assert!(push(&events, change(Some(object("gone", 1)), None)));
+        let text = "x".repeat(MAX_BYTES);
+        let json = format!(r#"{{"metadata":{{"name":"a"}},"data":{{"text":"{text}"}}}}"#);
+        let whole = Object::parse(Bytes::from(json)).unwrap();
+        let alone = MappedEvents::default();
+        assert!(push(&alone, change(None, Some(whole))));
     }
 }

@@ -3,9 +3,10 @@
 use super::Watch;
 use super::enqueue::{Rule, requests};
 use super::mapped::MappedEvents;
+use super::missed::Missed;
 use super::rescan::Rescan;
 use crate::cluster::store::{Change, Sink};
-use crate::cluster::{Backend, Cluster, Fleet};
+use crate::cluster::{Backend, Caller, Cluster, Fleet};
 use crate::grant::Grant;
 use crate::json::Object;
 use crate::kind::GroupVersionKind;
@@ -14,11 +15,9 @@ use crate::predicate;
 use crate::queue::{Add, Cause, Origin};
 use crate::request::Request;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Most requests of what is gone that a watch in a cluster keeps while its controller's share of the queue is full.
-const MAX_MISSED: usize = 100_000;
+use tokio::sync::Notify;
 
 /// Most clusters that a mapper's watch remembers to have asked for.
 const MAX_TARGETS: usize = 10_000;
@@ -27,6 +26,12 @@ const MAX_TARGETS: usize = 10_000;
 pub(crate) trait Offer: Send + Sync {
     /// Offers a request; `false` when the controller's share of the queue is full.
     fn offer(&self, request: &Request, add: Add) -> bool;
+
+    /// Whom the controller's calls are made for.
+    fn caller(&self) -> Caller;
+
+    /// Counts the end of an object that its mapper is not told of.
+    fn lost(&self);
 }
 
 /// One watch of one controller in one cluster.
@@ -50,8 +55,10 @@ pub(crate) struct SourceSink {
     pub(crate) mapped: Option<MappedEvents>,
     /// What of the store is owed: requests were refused for want of room, or somebody asked for everything.
     pub(crate) rescan: Rescan,
-    /// Requests refused for want of room that no rescan would bring: those of what is gone. At most [`MAX_MISSED`].
-    pub(crate) missed: Mutex<BTreeMap<Request, Add>>,
+    /// Requests refused for want of room that no rescan would bring: those of what is gone.
+    pub(crate) missed: Mutex<Missed>,
+    /// Told when nothing is missed any more.
+    pub(crate) settled: Notify,
     /// Other clusters that the mapper has asked for: what it asks for while one is away must be asked for again. At most
     /// [`MAX_TARGETS`].
     pub(crate) targets: Mutex<BTreeSet<ClusterName>>,
@@ -93,7 +100,7 @@ impl SourceSink {
                 new: new.cloned(),
                 initial: change.initial,
             };
-            return mapped.push(change, add);
+            return mapped.push(change, add, &*self.offer);
         }
         let rule = Rule {
             enqueue: &self.watch.enqueue,
@@ -103,9 +110,28 @@ impl SourceSink {
             grant: &self.grant,
             cluster: self.cluster.facts(true),
         };
+        let asks_for = |old, new| -> BTreeSet<Request> {
+            let keys = requests(&rule, old, new).into_iter();
+            keys.map(|key| Request::new(self.cluster.name().clone(), key))
+                .collect()
+        };
+        if !self.missed.lock().is_empty() {
+            // Looked up without the lock: indexes are in stores, which have locks of their own.
+            let before = asks_for(old, None);
+            let after = new.map(|new| asks_for(None, Some(new)));
+            let mut missed = self.missed.lock();
+            if let Some(object) = old.or(new)
+                && !missed.is_empty()
+            {
+                // What is only told again has not changed.
+                if cause.is_none() {
+                    missed.changed(object.key(), before, after.as_ref(), add);
+                }
+                return after.is_none();
+            }
+        }
         let mut taken = true;
-        for key in requests(&rule, old, new) {
-            let request = Request::new(self.cluster.name().clone(), key);
+        for request in asks_for(old, new) {
             if !self.offer.offer(&request, add) {
                 taken &= self.refused(request, add, |request| {
                     requests(&rule, None, new).contains(&request.key)
@@ -163,8 +189,9 @@ impl SourceSink {
             self.changed(&change);
         }
         let missed = std::mem::take(&mut *other.missed.lock());
+        other.settled.notify_waiters();
         if !missed.is_empty() {
-            self.missed.lock().extend(missed);
+            self.missed.lock().inherit(missed);
             self.rescan.wake();
         }
     }
@@ -188,27 +215,32 @@ impl SourceSink {
         if told_again(&request) {
             return false;
         }
-        let mut missed = self.missed.lock();
-        if missed.len() < MAX_MISSED {
-            missed.insert(request, add);
-        } else {
-            tracing::error!(cluster = %self.cluster.name(), kind = %self.watch.kind, "too many deletions while the queue was full: one is not told");
-        }
-        drop(missed);
+        self.missed.lock().add(request, add);
         self.rescan.wake();
         true
     }
 
     /// Offers what was missed once more, until one is refused again. Returns whether all has been taken.
     pub(crate) fn offer_missed(&self) -> bool {
+        let offer = |request: &Request, add| self.offer.offer(request, add);
+        let all = self.missed.lock().offer(offer);
+        if all {
+            self.settled.notify_waiters();
+        }
+        all
+    }
+
+    /// Waits until nothing is missed: a mapper that went on meanwhile would have more to miss without end.
+    pub(super) async fn settled(&self) {
         loop {
-            let Some((request, add)) = self.missed.lock().pop_first() else {
-                return true;
-            };
-            if !self.offer.offer(&request, add) {
-                self.missed.lock().insert(request, add);
-                return false;
+            let settled = self.settled.notified();
+            tokio::pin!(settled);
+            // Listens before it looks, so that what comes in between is not missed.
+            settled.as_mut().enable();
+            if self.missed.lock().is_empty() {
+                return;
             }
+            settled.await;
         }
     }
 }

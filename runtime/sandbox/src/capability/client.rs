@@ -1,15 +1,16 @@
 //! The interface `client`: each function is one of the fleet's client, which checks the grant and does the work.
 
 use super::access::only_cached_reads;
-use super::response::Room;
 use crate::bindings::windlass::runtime::client::{self as wit, GroupVersionKind, ObjectKey};
 use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
 use crate::call::Call;
 use crate::handle::{ClusterHandle, Reach, Refused};
 use crate::limit::Limit;
+use crate::room::Room;
+use std::sync::Arc;
 use wasmtime::component::Resource;
-use windlass_fleet::ApiCode;
 use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode};
+use windlass_fleet::{ApiCode, Client};
 
 /// Objects of a page where the guest does not say.
 const DEFAULT_PAGE: u32 = 500;
@@ -32,14 +33,15 @@ impl wit::HostCluster for Call {
     ) -> Result<Option<String>, Refused> {
         let options = GetOptions::from(options);
         self.spend_on(&cluster)?;
+        let room = self.room();
         let (client, reach) = self.live(&cluster)?;
         if reach == Reach::CachedReads
             && (options.mode == ReadMode::Live || options.subresource.is_some())
         {
             return Err(only_cached_reads().into());
         }
+        let client = client.clone().charged_to(room.clone());
         let found = client.get(&kind.into(), &key.into(), &options).await?;
-        let mut room = Room::new(&self.identity);
         Ok(found.map(|json| room.object(&json)).transpose()?)
     }
 
@@ -51,12 +53,14 @@ impl wit::HostCluster for Call {
     ) -> Result<wit::ListPage, Refused> {
         let options = self.bounded(options.into());
         self.spend_on(&cluster)?;
+        let room = self.room();
         let (client, reach) = self.live(&cluster)?;
         if reach == Reach::CachedReads && options.mode == ReadMode::Live {
             return Err(only_cached_reads().into());
         }
+        let client = client.clone().charged_to(room.clone());
         let page = client.list(&kind.into(), &options).await?;
-        Ok(Room::new(&self.identity).page(&page).await?)
+        Ok(room.page(page).await?)
     }
 
     async fn create(
@@ -66,12 +70,11 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let client = self.unrestricted(&cluster)?;
-        self.spend(1)?;
+        let (client, room) = self.write(&cluster)?;
         let stored = client
             .create(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(Room::new(&self.identity).object(&stored)?)
+        Ok(room.object(&stored)?)
     }
 
     async fn update(
@@ -81,12 +84,11 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let client = self.unrestricted(&cluster)?;
-        self.spend(1)?;
+        let (client, room) = self.write(&cluster)?;
         let stored = client
             .update(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(Room::new(&self.identity).object(&stored)?)
+        Ok(room.object(&stored)?)
     }
 
     async fn patch(
@@ -98,8 +100,7 @@ impl wit::HostCluster for Call {
         patch: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let client = self.unrestricted(&cluster)?;
-        self.spend(1)?;
+        let (client, room) = self.write(&cluster)?;
         let stored = client
             .patch(
                 &kind.into(),
@@ -109,7 +110,7 @@ impl wit::HostCluster for Call {
                 &options.into(),
             )
             .await?;
-        Ok(Room::new(&self.identity).object(&stored)?)
+        Ok(room.object(&stored)?)
     }
 
     async fn apply(
@@ -119,12 +120,11 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::ApplyOptions,
     ) -> Result<String, Refused> {
-        let client = self.unrestricted(&cluster)?;
-        self.spend(1)?;
+        let (client, room) = self.write(&cluster)?;
         let stored = client
             .apply(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(Room::new(&self.identity).object(&stored)?)
+        Ok(room.object(&stored)?)
     }
 
     async fn delete(
@@ -134,8 +134,7 @@ impl wit::HostCluster for Call {
         key: ObjectKey,
         options: wit::DeleteOptions,
     ) -> Result<(), Refused> {
-        let client = self.unrestricted(&cluster)?;
-        self.spend(1)?;
+        let (client, _) = self.write(&cluster)?;
         Ok(client
             .delete(&kind.into(), &key.into(), &options.into())
             .await?)
@@ -148,8 +147,7 @@ impl wit::HostCluster for Call {
         selection: wit::Selection,
         options: wit::DeleteOptions,
     ) -> Result<(), Refused> {
-        let client = self.unrestricted(&cluster)?;
-        self.spend(1)?;
+        let (client, _) = self.write(&cluster)?;
         Ok(client
             .delete_collection(&kind.into(), &selection.into(), &options.into())
             .await?)
@@ -188,8 +186,10 @@ impl wit::HostCluster for Call {
                 .map(|_| Err(refusal.clone().into()))
                 .collect());
         }
-        let replies = client.batch(operations).await;
-        Ok(Room::new(&self.identity).replies(replies).await)
+        let operations = operations.into_iter();
+        let operations = operations.map(|operation| (Ok(client.clone()), operation));
+        let operations = operations.collect();
+        Ok(self.room().batch(operations).await)
     }
 
     async fn drop(&mut self, cluster: Handle) -> wasmtime::Result<()> {
@@ -204,6 +204,14 @@ impl Call {
     fn spend_on(&mut self, cluster: &Handle) -> Result<(), Refused> {
         self.live(cluster)?;
         Ok(self.spend(1)?)
+    }
+
+    /// Takes a write from the call's budget. Its answer is charged to the room.
+    fn write(&mut self, cluster: &Handle) -> Result<(Client, Arc<Room>), Refused> {
+        let client = self.unrestricted(cluster)?;
+        self.spend(1)?;
+        let room = self.room();
+        Ok((client.charged_to(room.clone()), room))
     }
 
     /// An operation of a batch, as the function of its name would have it.

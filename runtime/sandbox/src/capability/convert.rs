@@ -2,6 +2,7 @@
 //! objects.
 
 use crate::bindings::windlass::runtime::{client as wit, types};
+use crate::clean::clean;
 use std::time::Duration;
 use windlass_fleet::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, EventType, GetOptions, Json,
@@ -73,8 +74,8 @@ impl From<types::Action> for Action {
 impl From<types::Failure> for Failure {
     fn from(failure: types::Failure) -> Self {
         match failure {
-            types::Failure::Retry(message) => Self::retry(message),
-            types::Failure::Terminal(message) => Self::terminal(message),
+            types::Failure::Retry(message) => Self::retry(clean(&message, Self::MAX_MESSAGE)),
+            types::Failure::Terminal(message) => Self::terminal(clean(&message, Self::MAX_MESSAGE)),
         }
     }
 }

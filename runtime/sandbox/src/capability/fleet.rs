@@ -1,23 +1,17 @@
 //! The interface `fleet`: clusters other than the request's. Linked only for guests whose rules name clusters.
 
-use super::response::Room;
 use crate::bindings::windlass::runtime::client::{Operation, Reply};
 use crate::bindings::windlass::runtime::fleet as wit;
 use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
 use crate::call::{Around, Call, Purpose};
 use crate::handle::{ClusterHandle, Reach, Refused};
-use futures::StreamExt;
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
-use windlass_fleet::cluster::ClusterState;
 use windlass_fleet::grant::ClusterFacts;
-use windlass_fleet::pause::{Pauses, collected};
+use windlass_fleet::pause::Pauses;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::{ApiCode, Client, Cluster, ClusterName, Context};
-
-/// Operations of a batch that run at once, over all clusters.
-const BATCH_WIDTH: usize = 16;
 
 impl wit::Host for Call {
     async fn clusters(
@@ -29,7 +23,7 @@ impl wit::Host for Call {
         let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default());
         let selector =
             selector.map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
-        let mut room = Room::new(&self.identity);
+        let room = self.room();
         let mut infos = Vec::new();
         let mut pauses = Pauses::begin();
         for cluster in around.fleet.clusters() {
@@ -57,20 +51,12 @@ impl wit::Host for Call {
                 .map(|_| Err(refusal.clone().into()))
                 .collect());
         }
-        let runs: Vec<_> = operations
+        let operations: Vec<_> = operations
             .into_iter()
-            .map(|(name, operation)| run(self.other(&name), self.operation(operation)))
+            .map(|(name, operation)| (self.other(&name), self.operation(operation)))
             .collect();
-        let replies = collected(futures::stream::iter(runs).buffered(BATCH_WIDTH)).await;
-        Ok(Room::new(&self.identity).replies(replies).await)
+        Ok(self.room().batch(operations).await)
     }
-}
-
-async fn run(
-    client: Result<Client, ApiError>,
-    operation: windlass_fleet::api::Operation,
-) -> Result<windlass_fleet::api::Reply, ApiError> {
-    client?.run(operation).await
 }
 
 impl Call {
@@ -153,6 +139,6 @@ fn info(cluster: &Cluster) -> wit::ClusterInfo {
         name: cluster.name().to_string(),
         labels: pairs(cluster.labels()),
         properties: pairs(cluster.properties()),
-        ready: cluster.state() == ClusterState::Ready,
+        ready: cluster.is_usable(),
     }
 }

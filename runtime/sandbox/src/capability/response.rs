@@ -1,59 +1,42 @@
-//! Answers to a guest, within its limits. Entry point: [`Room`].
+//! Answers as a guest gets them, within its limits. Nothing to call but what is here of [`Room`].
 
 use super::convert::text;
 use crate::bindings::windlass::runtime::client as wit;
 use crate::bindings::windlass::runtime::fleet::ClusterInfo;
 use crate::bindings::windlass::runtime::types;
-use crate::identity::Identity;
 use crate::limit::Limit;
 use crate::memory::Size;
+use crate::room::{FEWER, Room};
+use futures::StreamExt;
 use std::sync::Arc;
-use windlass_fleet::ApiCode;
-use windlass_fleet::api::{ApiError, Json, ListPage, Reply};
-use windlass_fleet::pause::Pauses;
+use windlass_fleet::api::{ApiError, Json, ListPage, Operation, Reply};
+use windlass_fleet::pause::{Pauses, collected};
+use windlass_fleet::{ApiCode, Client};
+
+/// Operations of a batch that run at once, over all clusters.
+const BATCH_WIDTH: usize = 16;
 
 /// What a text of a cluster costs besides its bytes: where it begins and how long it is, as guests have it in memory.
 const TEXT: usize = 8;
 
-/// What one answer may still hold, in bytes.
-#[derive(Debug)]
-pub(super) struct Room {
-    identity: Arc<Identity>,
-    object: usize,
-    response: usize,
-    left: usize,
-}
-
 impl Room {
-    pub(super) fn new(identity: &Arc<Identity>) -> Self {
-        let limits = &identity.limits;
-        Self {
-            object: limits.object_bytes,
-            response: limits.response_bytes,
-            left: limits.response_bytes,
-            identity: identity.clone(),
-        }
-    }
-
-    pub(super) fn object(&mut self, json: &Json) -> Result<String, ApiError> {
-        if json.len() > self.object {
+    pub(super) fn object(&self, json: &Json) -> Result<String, ApiError> {
+        let most = self.identity.limits.object_bytes;
+        if json.len() > most {
             self.identity.hit(Limit::ObjectBytes);
             let message = format!(
                 "an object of {} is larger than this guest is given: raise limits.objectBytes ({})",
                 Size(json.len()),
-                Size(self.object)
+                Size(most)
             );
             return Err(ApiError::host(ApiCode::LimitExceeded, message));
         }
-        self.take(
-            json.len(),
-            "ask for fewer objects at once, or for metadata only",
-        )?;
+        self.take(json.len(), FEWER)?;
         text(json)
     }
 
     /// What is known of a cluster.
-    pub(super) fn cluster(&mut self, info: ClusterInfo) -> Result<ClusterInfo, ApiError> {
+    pub(super) fn cluster(&self, info: ClusterInfo) -> Result<ClusterInfo, ApiError> {
         let pairs = info.labels.iter().chain(&info.properties);
         let texts = pairs.flat_map(|(key, value)| [key, value]);
         let bytes = texts.chain([&info.name]).map(|text| text.len() + TEXT);
@@ -64,58 +47,48 @@ impl Room {
         Ok(info)
     }
 
-    /// Takes so many bytes. `instead`: what a guest can do that needs more.
-    fn take(&mut self, bytes: usize, instead: &str) -> Result<(), ApiError> {
-        let Some(left) = self.left.checked_sub(bytes) else {
-            self.identity.hit(Limit::ResponseBytes);
-            let message = format!(
-                "the answer is larger than {}: {instead}",
-                Size(self.response)
-            );
-            return Err(ApiError::host(ApiCode::LimitExceeded, message));
-        };
-        self.left = left;
-        Ok(())
-    }
-
     /// Pauses now and then, as all that copies much here: a guest is not interrupted while the host works for it.
-    pub(super) async fn page(&mut self, page: &ListPage) -> Result<wit::ListPage, ApiError> {
+    pub(super) async fn page(&self, page: ListPage) -> Result<wit::ListPage, ApiError> {
         let mut items = Vec::with_capacity(page.items.len());
         let mut pauses = Pauses::begin();
-        for item in &page.items {
-            items.push(self.object(item)?);
+        for item in page.items {
+            items.push(self.object(&item)?);
             pauses.look().await;
         }
         Ok(wit::ListPage {
             items,
-            continue_token: page.continue_token.clone(),
-            resource_version: page.resource_version.clone(),
+            continue_token: page.continue_token,
+            resource_version: page.resource_version,
         })
     }
 
-    /// Answers to a batch, which share the room in their order.
-    pub(super) async fn replies(
-        &mut self,
-        replies: Vec<Result<Reply, ApiError>>,
+    /// Runs operations, each with its client, some of them at once. Each answer takes its room as it comes, and what came of the
+    /// server is gone by then. The answers stand in the order of the operations.
+    pub(super) async fn batch(
+        self: &Arc<Self>,
+        operations: Vec<(Result<Client, ApiError>, Operation)>,
     ) -> Vec<Result<wit::Reply, types::ApiError>> {
-        let mut converted = Vec::with_capacity(replies.len());
-        let mut pauses = Pauses::begin();
-        for reply in replies {
-            let reply = match reply {
-                Ok(reply) => self.reply(reply).await,
-                Err(error) => Err(error),
-            };
-            converted.push(reply.map_err(Into::into));
-            pauses.look().await;
+        let mut runs = Vec::with_capacity(operations.len());
+        for (client, operation) in operations {
+            runs.push(self.clone().run(client, operation));
         }
-        converted
+        collected(futures::stream::iter(runs).buffered(BATCH_WIDTH)).await
     }
 
-    async fn reply(&mut self, reply: Reply) -> Result<wit::Reply, ApiError> {
+    async fn run(
+        self: Arc<Self>,
+        client: Result<Client, ApiError>,
+        operation: Operation,
+    ) -> Result<wit::Reply, types::ApiError> {
+        let client = client?.charged_to(self.clone());
+        Ok(self.reply(client.run(operation).await?).await?)
+    }
+
+    async fn reply(&self, reply: Reply) -> Result<wit::Reply, ApiError> {
         Ok(match reply {
             Reply::Nothing => wit::Reply::Nothing,
             Reply::Object(json) => wit::Reply::Object(self.object(&json)?),
-            Reply::Page(page) => wit::Reply::Page(self.page(&page).await?),
+            Reply::Page(page) => wit::Reply::Page(self.page(page).await?),
         })
     }
 }
@@ -123,15 +96,15 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::History;
+    use crate::identity::{History, Identity};
     use crate::options::{Limits, TenantLimits};
     use crate::tenant::Tenant;
     use windlass_fleet::{ControllerName, Grant, TenantName};
 
-    fn room() -> Room {
+    fn room(object_bytes: usize, response_bytes: usize) -> Arc<Room> {
         let limits = Limits {
-            object_bytes: 10,
-            response_bytes: 15,
+            object_bytes,
+            response_bytes,
             ..Limits::default()
         };
         Room::new(&Identity::new(
@@ -146,7 +119,9 @@ mod tests {
 
     #[test]
     fn an_object_over_the_limit_is_refused_with_both_sizes() {
-        let error = room().object(&Json::from(vec![b' '; 11])).unwrap_err();
+        let error = room(10, 15)
+            .object(&Json::from(vec![b' '; 11]))
+            .unwrap_err();
         assert_eq!(error.code, ApiCode::LimitExceeded);
         assert!(
             error.message.contains("11 bytes")
@@ -164,9 +139,12 @@ mod tests {
                 .collect(),
             ..ListPage::default()
         };
-        assert_eq!(room().page(&page(&[8, 7])).await.unwrap().items.len(), 2);
         assert_eq!(
-            room().page(&page(&[8, 8])).await.unwrap_err().code,
+            room(10, 15).page(page(&[8, 7])).await.unwrap().items.len(),
+            2
+        );
+        assert_eq!(
+            room(10, 15).page(page(&[8, 8])).await.unwrap_err().code,
             ApiCode::LimitExceeded
         );
     }
@@ -179,8 +157,7 @@ mod tests {
             properties: vec![("p".to_owned(), properties.to_owned())],
             ready: true,
         };
-        let mut room = room();
-        room.left = 60;
+        let room = room(10, 60);
         assert!(room.cluster(info("")).is_ok(), "26 bytes");
         let error = room.cluster(info("123456789")).unwrap_err();
         assert_eq!(error.code, ApiCode::LimitExceeded);
@@ -191,7 +168,10 @@ mod tests {
     #[test]
     fn what_is_not_utf_8_is_refused() {
         assert_eq!(
-            room().object(&Json::from_static(b"\xff")).unwrap_err().code,
+            room(10, 15)
+                .object(&Json::from_static(b"\xff"))
+                .unwrap_err()
+                .code,
             ApiCode::Other
         );
     }

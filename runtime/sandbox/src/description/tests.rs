@@ -65,7 +65,7 @@ fn a_title_drives_no_terminal() {
     let mut described = raw(vec![primary()]);
     described.title = "red\u{1b}[31m\nline".into();
     let checked = Description::check(described, false).unwrap();
-    assert_eq!(checked.title, "red\u{fffd}[31m\u{fffd}line");
+    assert_eq!(checked.title, "red\\u{1b}[31m line");
 }
 
 #[test]
@@ -76,6 +76,44 @@ fn an_option_of_a_later_version_fails_by_name() {
         refused(raw(vec![watch])),
         "watch 1 (v1/ConfigMap) has the option \"debounce\", which this host does not know: use a newer host, or build the guest without it"
     );
+}
+
+#[test]
+fn a_watch_may_say_which_of_the_providers_clusters_it_engages() {
+    let with = |options: &[(&str, &str)]| {
+        let mut watch = primary();
+        let options = options.iter();
+        watch.options = options.map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        raw(vec![watch])
+    };
+    let of = |raw| {
+        Description::check(raw, false).unwrap().watches[0]
+            .only
+            .clone()
+    };
+    assert_eq!(of(with(&[])), ClusterFilter::default());
+    let some = [
+        ("cluster-names", "hub, edge-*"),
+        ("cluster-selector", "tier=gold"),
+    ];
+    let only = ClusterFilter {
+        names: vec![NamePattern::new("hub"), NamePattern::new("edge-*")],
+        selector: Some(LabelSelector::parse("tier=gold").unwrap()),
+    };
+    assert_eq!(of(with(&some)), only);
+    for (options, reason) in [
+        ([("cluster-names", "hub,"), some[1]], "empty or too long"),
+        ([some[0], some[0]], "twice"),
+        (
+            [some[0], ("cluster", "hub")],
+            "the option \"cluster\", which this host does not know",
+        ),
+    ] {
+        let error = refused(with(&options));
+        assert!(error.contains(reason), "{error}");
+    }
+    let wrong = [("cluster-selector", "tier in gold")];
+    assert!(refused(with(&wrong)).contains("watch 1"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::description::DescriptionError;
 use crate::memory::Size;
+use windlass_fleet::file::FileError;
 
 /// Why a component cannot be a guest: what is wrong with it, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +14,7 @@ pub enum LoadError {
         name: String,
         /// Why.
         #[source]
-        source: std::io::Error,
+        source: FileError,
     },
     /// It is over the limit.
     #[error("{name} has {}: at most {} are loaded", Size(usize::try_from(*size).unwrap_or(usize::MAX)), Size(*most))]
@@ -63,6 +64,16 @@ pub enum LoadError {
         /// The component.
         name: String,
         /// The limit, or how the compiler ended.
+        problem: String,
+    },
+    /// It begins with more than the engine has room for.
+    #[error(
+        "{name} asks for more than any guest is given: {problem}; build it with smaller tables and memories, and fewer of them"
+    )]
+    TooMuch {
+        /// The component.
+        name: String,
+        /// What it asks for, and the limit.
         problem: String,
     },
     /// It exports no reconciler.

@@ -3,6 +3,7 @@
 
 use super::LoadError;
 use crate::bindings::exports::windlass::runtime::{mapper, reconciler};
+use crate::clean::clean;
 use crate::engine::Sandbox;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -14,6 +15,9 @@ const IMPORTS: [&str; 6] = ["types", "client", "fleet", "config", "clock", "log"
 const WASI: [&str; 6] = ["io", "cli", "clocks", "random", "filesystem", "sockets"];
 /// The version of the contract that is served: its minor version, as patch versions only add functions.
 const SERVED: &str = "0.1.";
+
+/// Longest refusal of the compiler's that is shown, in bytes: it may quote the component.
+const PROBLEM: usize = 500;
 
 /// First bytes of every WebAssembly binary.
 const MAGIC: &[u8] = b"\0asm";
@@ -59,7 +63,20 @@ pub(super) fn not_compiled(name: &str, chain: &str) -> LoadError {
     }
     LoadError::Invalid {
         name: name.to_owned(),
-        problem: chain.replace('\n', " ").chars().take(500).collect(),
+        problem: clean(chain, PROBLEM),
+    }
+}
+
+/// Why the engine does not take what its compiler made: a component that begins with more than the engine has room for in any instance
+/// is compiled, and refused here.
+pub(super) fn not_loaded(name: &str, error: &wasmtime::Error) -> LoadError {
+    let problem = clean(&format!("{error:#}"), PROBLEM);
+    if problem.contains("exceeds the ") {
+        let name = name.to_owned();
+        return LoadError::TooMuch { name, problem };
+    }
+    LoadError::Host {
+        problem: format!("the compiler's answer is of no use: {problem}"),
     }
 }
 
@@ -146,7 +163,7 @@ pub(super) fn check_types(
             },
             None => LoadError::Mismatch {
                 name: name.to_owned(),
-                problem: problem.replace('\n', " ").chars().take(500).collect(),
+                problem: clean(&problem, PROBLEM),
             },
         }
     };

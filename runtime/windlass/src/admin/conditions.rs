@@ -83,7 +83,7 @@ pub(super) fn conditions(host: &Host) -> Vec<Condition> {
         configuration(host),
         providers(host),
         caches(host, &clusters),
-        ready_clusters(&clusters),
+        usable_clusters(&clusters),
         reconcilers(host),
         Condition {
             name: "descriptors",
@@ -183,15 +183,13 @@ fn caches(host: &Host, clusters: &[ClusterStatus]) -> Condition {
     }
 }
 
-fn ready_clusters(clusters: &[ClusterStatus]) -> Condition {
-    let ready = clusters
-        .iter()
-        .filter(|cluster| cluster.state == ClusterState::Ready)
-        .count();
+fn usable_clusters(clusters: &[ClusterStatus]) -> Condition {
+    // One reconciler's watch that is refused everywhere is no reason to take the whole process out.
+    let usable = clusters.iter().filter(|cluster| cluster.usable).count();
     Condition {
         name: "clusters",
-        holds: clusters.is_empty() || ready > 0,
-        detail: format!("{ready} of {} are Ready", clusters.len()),
+        holds: clusters.is_empty() || usable > 0,
+        detail: format!("{usable} of {} can be worked with", clusters.len()),
     }
 }
 

@@ -1,14 +1,15 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
 use crate::host::Host;
+use crate::kinds::TenantSpec;
 use crate::view::{
     BlameView, ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ReconcilerView,
     ReloadView, RequeueReply, RequeueRequest, TenantView, UsageView,
 };
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
-use windlass_fleet::manager::{Explanation, KeyFilter, KeyStatus};
+use windlass_fleet::manager::{ControllerStatus, Explanation, KeyFilter, KeyStatus};
 use windlass_fleet::{ClusterName, ControllerName, Request};
 use windlass_sandbox::GuestStatus;
 
@@ -74,11 +75,13 @@ pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
             state: status.state.as_str().to_owned(),
             reason: status.reason,
             since_seconds: now.saturating_sub(status.since),
+            next_attempt_seconds: status.next_attempt.map(|at| at.saturating_sub(now)),
             server: status.server,
             connections: (status.connections.http1.open + status.connections.http2.open) as u64,
             objects: status.objects as u64,
             bytes: status.bytes as u64,
             stores: status.stores.len() as u64,
+            replacement: status.replacement.map(Into::into),
         });
     let unusable = host.manager.provider_problems().into_iter();
     let unusable = unusable.map(|problem| ClusterView {
@@ -90,21 +93,16 @@ pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
     Items::all(views.chain(unusable).collect())
 }
 
-/// The reconcilers that documents ask for, whether they run or not.
+/// The reconcilers that documents ask for, whether they run or not. What is shown of each is counted as it happens: no key is looked at.
 pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
-    let tally = host.tally();
-    let running: BTreeMap<_, _> = host
+    let mut running: BTreeMap<_, _> = host
         .manager
         .controllers()
         .into_iter()
         .map(|status| (status.name.clone(), status))
         .collect();
     let views = host.board.entries().into_iter().map(|(name, entry)| {
-        let counts = tally.of_reconciler(&entry.tenant, &name);
         let mut view = ReconcilerView {
-            attempts: counts.attempts(),
-            succeeded: counts.succeeded,
-            failed: counts.failed,
             revision: entry.revision.unwrap_or_default(),
             previous: entry.previous.unwrap_or_default(),
             rolled_back: entry.rolled_back,
@@ -119,25 +117,37 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
             tenant: entry.tenant,
             ..ReconcilerView::default()
         };
-        if let Some(status) = running.get(&name) {
-            view.serves = true;
-            view.clusters = status.clusters as u64;
-            view.waiting = status.ready as u64;
-            view.running = status.running as u64;
-            view.delayed = status.delayed as u64;
-            view.backoff = status.backoff as u64;
-            view.terminal = status.terminal as u64;
-            view.watch_problems.clone_from(&status.problems);
-            view.last_error = last_error(host, &name);
-        }
         if let Some(guest) = host.roster.guest(&name) {
             show_guest(&mut view, guest.status());
         }
-        view.usage.failed_by = tally.blamed(&view.tenant, &name);
+        if let Some(status) = running.remove(&name) {
+            show_controller(&mut view, status);
+        }
         view.name = name;
         view
     });
     Items::all(views.collect())
+}
+
+/// What the manager knows of a reconciler.
+fn show_controller(view: &mut ReconcilerView, status: ControllerStatus) {
+    view.serves = true;
+    view.clusters = status.clusters as u64;
+    view.waiting = status.ready as u64;
+    view.running = status.running as u64;
+    view.delayed = status.delayed as u64;
+    view.backoff = status.backoff as u64;
+    view.terminal = status.terminal as u64;
+    view.attempts = status.attempts.all();
+    view.succeeded = status.attempts.succeeded;
+    view.failed = status.attempts.failed;
+    view.usage.failed_by = BlameView {
+        guest: status.failed_by.guest,
+        host: status.failed_by.host,
+        api: status.failed_by.api,
+    };
+    view.watch_problems = status.problems;
+    view.last_error = status.last_error.unwrap_or_default();
 }
 
 /// What a guest tells of itself.
@@ -168,58 +178,48 @@ fn since_epoch(time: SystemTime) -> u64 {
     since.unwrap_or_default().as_secs()
 }
 
-/// The error of some key that fails now.
-fn last_error(host: &Host, reconciler: &str) -> String {
-    let filter = KeyFilter {
-        controller: Some(reconciler.to_owned()),
-        state: Some("failing".into()),
-        limit: 1,
-        ..KeyFilter::default()
-    };
-    host.manager
-        .keys(&filter)
-        .into_iter()
-        .find_map(|key| key.last_error)
-        .unwrap_or_default()
-}
-
 /// The tenants that have a document or a reconciler.
 pub(super) fn tenants(host: &Host) -> Items<TenantView> {
     let configuration = host.configuration.load();
-    let reconcilers = reconcilers(host).items;
-    let named = configuration
-        .tenants()
-        .map(|(document, _)| document.identity.name.clone());
-    let names: BTreeSet<String> = named
-        .chain(reconcilers.iter().map(|view| view.tenant.clone()))
+    let documents = configuration.tenants();
+    let mut views: BTreeMap<String, TenantView> = documents
+        .map(|(document, spec)| {
+            let name = &document.identity.name;
+            (name.clone(), tenant(host, name, spec))
+        })
         .collect();
-    let views = names.into_iter().map(|name| {
-        let spec = configuration
-            .tenant(&name)
-            .map(|(_, spec)| spec.clone())
-            .unwrap_or_default();
-        let own = || reconcilers.iter().filter(|view| view.tenant == name);
-        let mut usage = UsageView::default();
-        own().for_each(|view| usage.add(&view.usage));
-        let tenant = host.roster.tenant(&name);
-        let limits = spec.guests();
-        TenantView {
-            weight: spec.weight(),
-            concurrency: spec.limits.concurrency.map(|limit| limit as u64),
-            memory: limits.memory as u64,
-            memory_used: tenant.as_ref().map_or(0, |t| t.memory_used() as u64),
-            cpu: limits.cpu_millis.map(|millis| f64::from(millis) / 1000.0),
-            requests_in_flight: tenant.map_or(0, |t| t.requests_in_flight() as u64),
-            usage,
-            ceiling: spec.rules.is_some(),
-            reconcilers: own().count() as u64,
-            running: own().map(|view| view.running).sum(),
-            attempts: own().map(|view| view.attempts).sum(),
-            failed: own().map(|view| view.failed).sum(),
-            name,
-        }
-    });
-    Items::all(views.collect())
+    for of in reconcilers(host).items {
+        let view = views
+            .entry(of.tenant)
+            .or_insert_with_key(|name| tenant(host, name, &TenantSpec::default()));
+        view.usage.add(&of.usage);
+        view.reconcilers += 1;
+        view.running += of.running;
+        view.attempts += of.attempts;
+        view.failed += of.failed;
+    }
+    Items::all(views.into_values().collect())
+}
+
+/// A tenant, without what its reconcilers did.
+fn tenant(host: &Host, name: &str, spec: &TenantSpec) -> TenantView {
+    let tenant = host.roster.tenant(name);
+    let limits = spec.guests();
+    TenantView {
+        name: name.to_owned(),
+        weight: spec.weight(),
+        concurrency: spec.limits.concurrency.map(|limit| limit as u64),
+        memory: limits.memory as u64,
+        memory_used: tenant.as_ref().map_or(0, |t| t.memory_used() as u64),
+        cpu: limits.cpu_millis.map(|millis| f64::from(millis) / 1000.0),
+        requests_in_flight: tenant.map_or(0, |t| t.requests_in_flight() as u64),
+        usage: UsageView::default(),
+        ceiling: spec.rules.is_some(),
+        reconcilers: 0,
+        running: 0,
+        attempts: 0,
+        failed: 0,
+    }
 }
 
 /// Keys that the query takes.

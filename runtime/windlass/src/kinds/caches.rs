@@ -19,7 +19,8 @@ pub(crate) struct CachesSpec {
     pub(crate) watch_timeout: Option<Interval>,
     /// How often each cache is compared with its server, for events that were never sent: 10s or more, 0s for never. Default: 10m.
     pub(crate) compare_every: Option<Interval>,
-    /// How long a server may list less than a cache has seen before it is believed to have lost its history, 1s to 1h. Default: 1m.
+    /// After how long a server that listed less than a cache has seen is asked again, 1s to 1h. If it still lists less, it lost its
+    /// history: all caches of its cluster are rebuilt. Default: 5s.
     pub(crate) stale_for: Option<Interval>,
     /// How long a cache that only reads use is kept after the last one, 1s to 24h. Default: 10m.
     pub(crate) keep_unread: Option<Interval>,

@@ -5,7 +5,7 @@ use crate::kinds::leader_election::LeaderElectionSpec;
 use crate::kinds::{Bytes, Interval, Refusal, at_least_one, within};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
 use windlass_fleet::GroupKind;
@@ -68,7 +68,14 @@ pub(crate) struct ConcurrencySpec {
 pub(crate) struct AdminSpec {
     /// Address and port. Default: 127.0.0.1:8080.
     pub(crate) address: Option<String>,
+    /// Address and port where the probes alone are served, besides. Default: none, the probes are served at `address` only.
+    pub(crate) probe_address: Option<String>,
+    /// Names that requests may have as `Host`, without a port, up to 100; IP addresses and `localhost` need not be listed. Default: none.
+    pub(crate) allow_hosts: Vec<String>,
 }
+
+/// Most names in `spec.admin.allowHosts`: each request is compared with all of them.
+const MAX_HOSTS: usize = 100;
 
 /// Bounds on calls to API servers, each cluster counting for itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -78,7 +85,7 @@ pub(crate) struct TransportSpec {
     pub(crate) connect_timeout: Option<Interval>,
     /// Time for a whole call that is not a watch, 1s to 10m. Default: 30s.
     pub(crate) call_timeout: Option<Interval>,
-    /// Calls under way at once, watches apart. Default: 128.
+    /// Calls of reconcilers under way at once, watches apart; tenants share them. The manager has 16 more for its own. Default: 128.
     pub(crate) requests_in_flight: Option<usize>,
     /// Watches under way at once. Default: 512.
     pub(crate) watches_in_flight: Option<usize>,
@@ -90,6 +97,8 @@ pub(crate) struct TransportSpec {
     pub(crate) plugin_timeout: Option<Interval>,
     /// Largest answer that is read, 1Mi to 1Gi. Default: 64Mi.
     pub(crate) max_answer: Option<Bytes>,
+    /// Answers to reconcilers' calls that are held at once, of all clusters together, 64Mi to 64Gi. Default: 256Mi.
+    pub(crate) answers_in_memory: Option<Bytes>,
     /// Largest event of a watch, 1Mi to 256Mi. Default: 8Mi.
     pub(crate) max_event: Option<Bytes>,
     /// Longest time that a server may ask to be left alone, up to 1h. Default: 1m.
@@ -142,10 +151,7 @@ impl ManagerSpec {
     pub(crate) fn fixed_at_start(&self, other: &Self) -> Vec<&'static str> {
         let differs = [
             ("spec.local", self.local != other.local),
-            ("spec.admin", self.admin != other.admin),
             ("spec.transport", self.transport != other.transport),
-            ("spec.caches", self.caches != other.caches),
-            ("spec.metrics", self.metrics != other.metrics),
             (
                 "spec.leaderElection",
                 self.leader_election != other.leader_election,
@@ -156,7 +162,8 @@ impl ManagerSpec {
     }
 
     /// Where the admin endpoints listen when nothing else is said.
-    pub(crate) const DEFAULT_ADMIN: &'static str = "127.0.0.1:8080";
+    pub(crate) const DEFAULT_ADMIN: SocketAddr =
+        SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
     /// How long a stop waits when nothing else is said.
     pub(crate) const DEFAULT_DRAIN: Interval = Interval::seconds(30);
 
@@ -191,15 +198,54 @@ impl ManagerSpec {
                 &(Interval::seconds(0)..=Interval::seconds(3600)),
             )?;
         }
-        if let Some(address) = &self.admin.address
-            && address.parse::<SocketAddr>().is_err()
-        {
-            let message = format!(
-                "{address:?} is not an address: write an IP and a port, for example 127.0.0.1:8080"
-            );
-            return Err(Refusal::new("spec.admin.address", message));
-        }
+        self.admin.check()?;
         self.leader_election.check()
+    }
+}
+
+impl AdminSpec {
+    /// Where all endpoints are served, the default filled in.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let given = self.address.as_deref();
+        // What is no address has been refused.
+        let given = given.and_then(|address| address.parse().ok());
+        given.unwrap_or(ManagerSpec::DEFAULT_ADMIN)
+    }
+
+    /// Where the probes alone are served.
+    pub(crate) fn probe_address(&self) -> Option<SocketAddr> {
+        self.probe_address.as_deref()?.parse().ok()
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        for (path, address) in [
+            ("spec.admin.address", &self.address),
+            ("spec.admin.probeAddress", &self.probe_address),
+        ] {
+            if let Some(address) = address
+                && address.parse::<SocketAddr>().is_err()
+            {
+                let message = format!(
+                    "{address:?} is not an address: write an IP and a port, for example 127.0.0.1:8080"
+                );
+                return Err(Refusal::new(path, message));
+            }
+        }
+        let path = "spec.admin.allowHosts";
+        within(path, self.allow_hosts.len(), &(0..=MAX_HOSTS))?;
+        let is_name = |name: &str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            (1..=253).contains(&name.len()) && name.bytes().all(plain)
+        };
+        match self.allow_hosts.iter().find(|name| !is_name(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let message = format!(
+                    "{name:?} is not a name of a host: write it without scheme, port and wildcards, for example windlass.example.com"
+                );
+                Err(Refusal::new(path, message))
+            }
+        }
     }
 }
 
@@ -238,6 +284,7 @@ impl TransportSpec {
             call_timeout: time(self.call_timeout, default.call_timeout),
             max_retry_after: time(self.max_retry_after, default.max_retry_after),
             max_body: size(self.max_answer, default.max_body),
+            max_answers: size(self.answers_in_memory, default.max_answers),
             max_line: size(self.max_event, default.max_line),
             in_flight: self.requests_in_flight.unwrap_or(default.in_flight),
             watches: self.watches_in_flight.unwrap_or(default.watches),
@@ -280,11 +327,16 @@ impl TransportSpec {
             time.map_or(Ok(()), |time| within(path, time, &range))?;
         }
         let sizes = [
-            ("spec.transport.maxAnswer", self.max_answer, 1024),
-            ("spec.transport.maxEvent", self.max_event, 256),
+            ("spec.transport.maxAnswer", self.max_answer, 1..=1024),
+            (
+                "spec.transport.answersInMemory",
+                self.answers_in_memory,
+                64..=65_536,
+            ),
+            ("spec.transport.maxEvent", self.max_event, 1..=256),
         ];
-        for (path, size, most) in sizes {
-            let range = Bytes::mebibytes(1)..=Bytes::mebibytes(most);
+        for (path, size, range) in sizes {
+            let range = Bytes::mebibytes(*range.start())..=Bytes::mebibytes(*range.end());
             size.map_or(Ok(()), |size| within(path, size, &range))?;
         }
         if let Some(rate) = self.requests_per_second {

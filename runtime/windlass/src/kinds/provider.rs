@@ -3,8 +3,9 @@
 use crate::kinds::Refusal;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use windlass_fleet::engage::ServerChange;
 
-/// Where clusters come from: exactly one of the fields.
+/// Where clusters come from: exactly one of `kubeconfigFiles` and `single`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ProviderSpec {
@@ -12,6 +13,30 @@ pub(crate) struct ProviderSpec {
     pub(crate) kubeconfig_files: Option<KubeconfigFilesSpec>,
     /// One cluster, named as the provider is.
     pub(crate) single: Option<SingleSpec>,
+    /// What happens when a context names another server than before. `keep`: work on the server before goes on until the caches of the
+    /// new one are filled. `stop`: it ends at once, and nothing is reconciled until the new one answers. Default: keep.
+    pub(crate) on_server_change: OnServerChange,
+}
+
+/// What happens to a cluster whose context names another server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum OnServerChange {
+    /// The server before is kept until the new one can take over.
+    #[default]
+    Keep,
+    /// Work on the server before ends at once.
+    Stop,
+}
+
+impl OnServerChange {
+    /// The same in the engine's words.
+    pub(crate) fn engine(self) -> ServerChange {
+        match self {
+            Self::Keep => ServerChange::Keep,
+            Self::Stop => ServerChange::Stop,
+        }
+    }
 }
 
 /// Kubeconfig files and folders of them.

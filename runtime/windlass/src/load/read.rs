@@ -6,8 +6,10 @@ use crate::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use crate::load::{Configuration, Document, Listing, Outcome, Spec};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use windlass_fleet::file::{self, FileError};
 use windlass_fleet::{ControllerName, TenantName};
 
 /// Largest configuration file, in bytes.
@@ -87,21 +89,20 @@ fn read_file(file: &Arc<str>) -> Vec<Result<Document, Bad>> {
 }
 
 fn read_text(file: &Arc<str>) -> Result<String, Problem> {
-    let problem = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Problem::of_file(file, "no such file: check the path"),
-        std::io::ErrorKind::PermissionDenied => {
+    let problem = |error: FileError| match error {
+        FileError::TooLarge { size, most } => Problem::of_file(
+            file,
+            format!("{size} bytes are too much for configuration: at most {most}"),
+        ),
+        FileError::Io(error) if error.kind() == ErrorKind::NotFound => {
+            Problem::of_file(file, "no such file: check the path")
+        }
+        FileError::Io(error) if error.kind() == ErrorKind::PermissionDenied => {
             Problem::of_file(file, "not readable by this user: check its permissions")
         }
-        _ => Problem::of_file(file, format!("cannot be read: {error}")),
+        error => Problem::of_file(file, format!("cannot be read: {error}")),
     };
-    let size = std::fs::metadata(&**file).map_err(problem)?.len();
-    if size > MAX_FILE {
-        return Err(Problem::of_file(
-            file,
-            format!("{size} bytes are too much for configuration: at most {MAX_FILE}"),
-        ));
-    }
-    let bytes = std::fs::read(&**file).map_err(problem)?;
+    let bytes = file::read(Path::new(&**file), MAX_FILE).map_err(problem)?;
     String::from_utf8(bytes)
         .map_err(|_| Problem::of_file(file, "is not UTF-8 text: save it as such"))
 }

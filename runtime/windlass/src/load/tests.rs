@@ -219,6 +219,16 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         ),
         (
             "Manager",
+            "{admin: {probeAddress: localhost}}",
+            "4:30: spec.admin.probeAddress of Manager x: \"localhost\" is not an address: write an IP and a port, for example 127.0.0.1:8080",
+        ),
+        (
+            "Manager",
+            "{admin: {allowHosts: [http:x]}}",
+            "4:28: spec.admin.allowHosts of Manager x: \"http:x\" is not a name of a host: write it without scheme, port and wildcards, for example windlass.example.com",
+        ),
+        (
+            "Manager",
             "{local: {kubeconfig: a, inCluster: true}}",
             "4:15: spec.local of Manager x: both kubeconfig and inCluster are given: keep one of them",
         ),

@@ -114,7 +114,7 @@ impl Visit for Fields {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use parking_lot::Mutex;
     use std::io::Write;
@@ -122,7 +122,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(in crate::logging) struct Lines(pub(in crate::logging) Arc<Mutex<Vec<u8>>>);
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -4,8 +4,8 @@ use crate::guest_build::built;
 use crate::guests::{Digest, Trouble};
 use crate::kinds::{Bytes, ReconcilerSpec};
 use crate::load::Document;
-use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
+use windlass_fleet::file::{self, FileError};
 
 /// What a guest is read from, and what was found there.
 pub(super) struct File {
@@ -56,18 +56,14 @@ pub(crate) fn component(document: &Document, spec: &ReconcilerSpec) -> Result<Pa
 /// The component's digest; one that is too large is not read.
 fn digest(path: &Path, most: u64) -> Result<Digest, Trouble> {
     let look = || {
-        // Opening a pipe would wait for who writes to it.
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(Error::new(ErrorKind::InvalidInput, "it is no file"));
-        }
-        let file = std::fs::File::open(path)?;
+        let file = file::open(path)?;
         let size = file.metadata()?.len();
         if size > most {
             return Ok((None, size));
         }
         // It may grow while it is read.
         let (digest, read) = Digest::of_file(file, most + 1)?;
-        Ok(((read <= most).then_some(digest), size.max(read)))
+        Ok::<_, FileError>(((read <= most).then_some(digest), size.max(read)))
     };
     match look() {
         Ok((Some(digest), _)) => Ok(digest),
@@ -78,7 +74,7 @@ fn digest(path: &Path, most: u64) -> Result<Digest, Trouble> {
             Bytes(most)
         )
         .into()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+        Err(error) if error.is_not_found() => {
             Err(format!("{}: no such file: check spec.guest.path", path.display()).into())
         }
         Err(error) => Err(unreadable(path, &error)),

@@ -9,7 +9,6 @@ use crate::host::Host;
 use crate::kinds::{Identity, Kind};
 use std::collections::BTreeMap;
 use windlass_fleet::api::EventType;
-use windlass_fleet::cluster::EventRoom;
 
 /// Documents that are not in effect as they are now while something before them is, and why.
 type Refused = BTreeMap<Identity, String>;
@@ -98,7 +97,7 @@ fn said(news: News) -> Said {
         reason,
         action: "Reload",
         note,
-        room: EventRoom::Reserved,
+        tenant: None,
     }
 }
 

@@ -7,8 +7,7 @@ use super::machine;
 use crate::host::Host;
 use crate::kinds::{API_VERSION, Identity};
 use windlass_fleet::api::{Event, EventType};
-use windlass_fleet::cluster::EventRoom;
-use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey};
+use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey, TenantName};
 
 /// What an Event says. There are few reasons: each has a budget of its own for each document.
 pub(super) struct Said {
@@ -16,7 +15,8 @@ pub(super) struct Said {
     pub(super) reason: &'static str,
     pub(super) action: &'static str,
     pub(super) note: String,
-    pub(super) room: EventRoom,
+    /// Whose reconcilers brought it about, if they did: it then takes room of that tenant's events.
+    pub(super) tenant: Option<TenantName>,
 }
 
 /// Records an Event about a document where there is a local cluster. Never waits: an Event that there is no room for is counted as
@@ -30,8 +30,8 @@ pub(super) fn record(host: &Host, about: &Identity, said: Said) {
         Some(election) => (election.identity, election.namespace),
         None => (machine(), local.config().namespace().to_owned()),
     };
-    let room = said.room;
-    local.record_own_event(event(about, &namespace, said), &process, room);
+    let tenant = said.tenant.clone();
+    local.record_own_event(event(about, &namespace, said), &process, tenant.as_ref());
 }
 
 fn event(about: &Identity, namespace: &str, said: Said) -> Event {

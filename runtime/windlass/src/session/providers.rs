@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::engage::Engage;
+use windlass_fleet::file;
 use windlass_fleet::manager::ManagerHandle;
+use windlass_fleet::provider::kubeconfig_files::LARGEST;
 use windlass_fleet::provider::{self, Provider, ProviderError};
 
 /// The providers of the documents, by name.
@@ -67,7 +69,7 @@ impl Providers {
         let name = &document.identity.name;
         let recipe = Recipe {
             document: document.clone(),
-            kubeconfig: kubeconfig(document, spec).and_then(|path| std::fs::read(path).ok()),
+            kubeconfig: kubeconfig(document, spec).and_then(|path| file::read(&path, LARGEST).ok()),
         };
         let before = self.slots.get(name);
         if before.is_some_and(|slot| slot.recipe == recipe) {

@@ -3,7 +3,8 @@
 use super::changes::Changes;
 use super::notices::Notices;
 use super::providers::Providers;
-use super::{Session, tenant_options};
+use super::{Session, addresses, tenant_options};
+use crate::admin::Addresses;
 use crate::guest_build::{Builds, Built};
 use crate::host::Host;
 use crate::kinds::ManagerSpec;
@@ -12,10 +13,11 @@ use crate::reconcilers::{Change, Reconcilers};
 use crate::rollback::Asked;
 use crate::watch::{Target, Watch, written_since};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use windlass_fleet::TenantName;
 use windlass_fleet::queue::TenantOptions;
@@ -39,6 +41,10 @@ pub(super) struct Reload {
     watch: Watch,
     /// Roll backs that somebody waits for.
     asked: mpsc::Receiver<Asked>,
+    /// Where the flag has the admin endpoints served, whatever the documents say.
+    admin: Option<SocketAddr>,
+    /// Where the admin endpoints are to be served.
+    addresses: watch::Sender<Addresses>,
 }
 
 impl Reload {
@@ -51,7 +57,7 @@ impl Reload {
         host: Arc<Host>,
         reconcilers: Reconcilers,
         providers: Providers,
-        asked: mpsc::Receiver<Asked>,
+        (asked, addresses): (mpsc::Receiver<Asked>, watch::Sender<Addresses>),
     ) -> notify::Result<Self> {
         Ok(Self {
             files: session.files.clone(),
@@ -66,6 +72,8 @@ impl Reload {
             notices: Notices::default(),
             watch: Watch::start()?,
             asked,
+            admin: session.admin,
+            addresses,
         })
     }
 
@@ -158,6 +166,10 @@ impl Reload {
         }
         self.host.apply_concurrency(&now);
         self.host.manager.set_drain_timeout(now.drain_timeout());
+        self.host.manager.set_metric_limits(now.metric_limits());
+        self.host.manager.set_caches(now.caches.options());
+        let wanted = addresses(self.admin, self.has_fleet, &now);
+        self.addresses.send_replace(wanted);
         let waiting = Arc::new(self.started.fixed_at_start(&now));
         self.host.needs_restart.store(waiting.clone()); // told before it is logged: who reads the line asks
         if waiting.is_empty() {

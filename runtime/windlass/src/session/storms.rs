@@ -9,7 +9,6 @@ use crate::kinds::{Identity, Kind};
 use std::sync::Arc;
 use windlass_fleet::Request;
 use windlass_fleet::api::EventType;
-use windlass_fleet::cluster::EventRoom;
 use windlass_fleet::manager::Storms;
 
 /// Records one for each storm, until the manager drains.
@@ -24,7 +23,7 @@ pub(super) async fn follow(mut storms: Storms, host: Arc<Host>) {
             reason: "StormHeldBack",
             action: "Reconcile",
             note: note(&storm.request),
-            room: EventRoom::Shared,
+            tenant: Some(storm.tenant),
         };
         own_events::record(&host, &about, said);
     }

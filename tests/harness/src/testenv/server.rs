@@ -165,9 +165,21 @@ impl Server {
         client(&self.kubeconfig()).await
     }
 
-    /// Kills the server without warning, and its controllers. Its objects stay in etcd.
+    /// Kills the server without warning, and its controllers, until [`Server::restart`]. Its objects stay in etcd.
     pub fn kill(&self) {
         drop(self.running.lock().take());
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.lock().is_some()
+    }
+
+    /// Waits until a server that runs is ready.
+    pub(super) async fn ready(&self) -> Result<()> {
+        let what = format!("kube-apiserver {} to be ready", self.spec.name);
+        eventually(READY, &what, || async { self.probe().await.map(Seen::Yes) })
+            .await
+            .map(drop)
     }
 
     /// Kills the server if it runs, starts it again under the same URL, and waits until it is ready.

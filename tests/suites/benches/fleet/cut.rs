@@ -2,7 +2,7 @@
 
 use super::simulated::{Layout, Order, Simulated, now};
 use super::subject::{Sent, controller, read, settled};
-use crate::latency::spread;
+use crate::figures::spread;
 use crate::rig::Manager;
 use crate::until::until;
 use crate::usage::{Usage, mib};

@@ -3,10 +3,10 @@
 use super::answer::Answering;
 use super::simulated::{Layout, Order, Simulated};
 use super::subject::{settled, watching};
-use super::table::verdict;
 use super::trouble::Trouble;
-use crate::latency::spread;
+use crate::figures::spread;
 use crate::rig::Manager;
+use crate::table::verdict;
 use crate::until::until;
 use crate::workload::Workload;
 use anyhow::{Context as _, Result};

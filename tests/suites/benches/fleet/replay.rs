@@ -3,8 +3,8 @@
 
 use super::peer::{self, Peers, Work};
 use super::simulated::{Layout, Order, Simulated, Told, now};
-use super::subject::{CONCURRENCY, Sent, controller, read, settled, synced};
-use crate::latency::spread;
+use super::subject::{Sent, read, settled, synced, watching};
+use crate::figures::spread;
 use crate::rig::Manager;
 use crate::usage::Usage;
 use crate::workload::Workload;
@@ -16,6 +16,8 @@ use windlass_fleet::{Action, Context, Failure};
 
 const CLUSTERS: usize = 10;
 const OBJECTS: usize = 1_000;
+/// Keys of a cluster that run at once: kube-rs bounds each cluster's, Windlass the sum.
+const SLOTS: usize = 6;
 /// Updates of each object in a flood.
 const ROUNDS: usize = 10;
 const RUNS: usize = 5;
@@ -83,7 +85,7 @@ async fn windlass(mut server: Simulated) -> Result<Vec<Flood>> {
             Ok::<_, Failure>(Action::Done)
         }
     };
-    let controller = controller(Arc::new(reconcile))?;
+    let controller = watching("subject", None, SLOTS * CLUSTERS)?.build(Arc::new(reconcile))?;
     let manager = Manager::engage(
         windlass_fleet::Manager::builder().controller(controller),
         server.specs()?,
@@ -104,7 +106,7 @@ async fn windlass(mut server: Simulated) -> Result<Vec<Flood>> {
 
 async fn kube(mut server: Simulated) -> Result<Vec<Flood>> {
     let nothing: Work = Arc::new(|_| Box::pin(async { peer::Action::await_change() }));
-    let peers = Peers::start(&server, CLUSTERS, CONCURRENCY / CLUSTERS, nothing)?;
+    let peers = Peers::start(&server, CLUSTERS, SLOTS, nothing)?;
     peers.all_seen(CLUSTERS * OBJECTS).await?;
     let mut floods = Vec::new();
     for _ in 0..RUNS {

@@ -191,25 +191,36 @@ impl Fleet {
     fn load(&self, set: &str, clusters: &Range<usize>, rate: f64, seconds: f64) -> Result<usize> {
         let objects = self.objects(set)?;
         let clusters = &self.clusters[clusters.clone()];
-        // One clock for waiting and for what updates say: two may drift apart by more than a latency within a load.
-        let began = now();
-        let mut rng = fastrand::Rng::with_seed(1);
-        let mut updates = 0;
-        let mut due = 0.0;
-        loop {
-            // Poisson: what comes next knows nothing of what came before.
-            due += -(1.0 - rng.f64()).ln() / rate;
-            if due > seconds {
-                return Ok(updates);
-            }
-            let due_at = began + (due * 1e9) as u64;
-            // Not a wait: it keeps the rate.
-            std::thread::sleep(Duration::from_nanos(due_at.saturating_sub(now())));
+        at_rate(rate, seconds, |updates, due| {
             let cluster = &clusters[updates % clusters.len()];
-            let n = updates / clusters.len() % objects;
-            update(cluster, set, n, due_at)?;
-            updates += 1;
+            update(cluster, set, updates / clusters.len() % objects, due)
+        })
+    }
+}
+
+/// Makes so many updates a second at random times, each numbered and with the time when it is due, in nanoseconds since the epoch.
+/// Returns how many. Blocks the thread.
+pub(crate) fn at_rate(
+    rate: f64,
+    seconds: f64,
+    mut update: impl FnMut(usize, u64) -> Result<()>,
+) -> Result<usize> {
+    // One clock for waiting and for what updates say: two may drift apart by more than a latency within a load.
+    let began = now();
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut updates = 0;
+    let mut due = 0.0;
+    loop {
+        // Poisson: what comes next knows nothing of what came before.
+        due += -(1.0 - rng.f64()).ln() / rate;
+        if due > seconds {
+            return Ok(updates);
         }
+        let due_at = began + (due * 1e9) as u64;
+        // Not a wait: it keeps the rate.
+        std::thread::sleep(Duration::from_nanos(due_at.saturating_sub(now())));
+        update(updates, due_at)?;
+        updates += 1;
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::simulated::{Layout, Simulated};
 use super::subject::{controller, settled};
-use super::table::verdict;
 use crate::rig::Manager;
+use crate::table::verdict;
 use crate::usage::{Usage, kib, mib};
 use crate::workload::Workload;
 use anyhow::Result;

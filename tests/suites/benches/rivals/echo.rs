@@ -1,6 +1,7 @@
 //! The work as a native reconciler, and the manager that does it, natively or with the guest `echo`. Entry point: [`run`].
 
-use crate::rivals::subject::Finished;
+use crate::rivals::driver::SERVERS;
+use crate::rivals::subject::{Finished, SLOTS};
 use crate::until::until;
 use anyhow::Result;
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use windlass_fleet::api::{GetOptions, PatchType, WriteOptions};
 use windlass_fleet::cluster::{ClusterConfig, ClusterState, Provenance};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::{ManagerHandle, ManagerOptions};
+use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
@@ -24,8 +25,8 @@ use windlass_sandbox::{
     Guest, GuestOptions, GuestRuntime, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
 };
 
-/// Keys that run at once.
-const CONCURRENCY: usize = 16;
+/// Keys of all servers that run at once.
+const CONCURRENCY: usize = SLOTS as usize * SERVERS;
 
 /// Works on the clusters of these kubeconfigs until it is killed; says so when everything has been looked at.
 pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finished) -> Result<()> {
@@ -36,6 +37,13 @@ pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finishe
         Arc::new(echo)
     };
     let options = ManagerOptions {
+        concurrency: Concurrency {
+            global: CONCURRENCY,
+            per_cluster: Some(SLOTS.into()),
+            // The rival has no more slots for keys that wait.
+            aside: 0,
+            ..Concurrency::default()
+        },
         reconcile_runtime: with_guest.then(|| guests.handle().clone()),
         ..ManagerOptions::default()
     };

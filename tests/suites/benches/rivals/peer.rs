@@ -1,7 +1,7 @@
 //! The work with kube-rs: a `Controller` per cluster, 16 keys at once each. Entry point: [`run`].
 
 use crate::rivals::driver::OBJECTS;
-use crate::rivals::subject::Finished;
+use crate::rivals::subject::{Finished, SLOTS};
 use crate::until::until;
 use anyhow::Result;
 use futures::StreamExt;
@@ -18,8 +18,6 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-const CONCURRENCY: u16 = 16;
 
 /// What every reconcile is given.
 struct Given {
@@ -70,7 +68,7 @@ async fn control(client: Client, cluster: usize, seen: Arc<Mutex<HashSet<String>
         cluster,
     });
     let controller = Controller::for_shared_stream(sources, reader)
-        .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .with_config(controller::Config::default().concurrency(SLOTS))
         .owns_shared_stream(echoes)
         .run(
             reconcile,

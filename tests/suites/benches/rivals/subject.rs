@@ -14,8 +14,12 @@ const SUBJECT: &str = "--subject";
 /// Longest wait for a subject to have looked at everything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What can be measured.
-pub(crate) const KINDS: [&str; 3] = ["native", "guest", "kube-rs"];
+/// What the others are measured beside.
+pub(crate) const RIVAL: &str = "kube-rs";
+/// What can be measured, the rival first.
+pub(crate) const KINDS: [&str; 3] = [RIVAL, "native", "guest"];
+/// Keys of a server that run at once, with every subject.
+pub(crate) const SLOTS: u16 = 16;
 
 /// A running subject; it ends with this value.
 pub(crate) struct Subject {
@@ -95,7 +99,7 @@ pub(crate) async fn run_if_asked() -> Result<bool> {
     match kind.as_str() {
         "native" => echo::run(false, &kubeconfigs, Finished).await?,
         "guest" => echo::run(true, &kubeconfigs, Finished).await?,
-        "kube-rs" => peer::run(&kubeconfigs, Finished).await?,
+        RIVAL => peer::run(&kubeconfigs, Finished).await?,
         other => bail!("no subject {other:?}"),
     }
     Ok(true)

@@ -3,29 +3,26 @@
 use super::stage::{NO_NPM, Setup, Stage, component, rust};
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::watching;
-use crate::fleet::table::verdict;
 use crate::rig::{Manager, config_map};
+use crate::turns::{Turns, one_get};
 use crate::workload::{Workload, tell};
 use anyhow::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use windlass_fleet::api::{GetOptions, ListOptions};
 use windlass_fleet::controller::ControllerOptions;
+use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::{Action, Context, Failure, Grant, Reconciler};
 use windlass_sandbox::{Isolation, Reuse};
 
-const BATCHES: usize = 100;
-const PER_BATCH: usize = 200;
 const OBJECTS: usize = 50;
-/// What a fresh guest in Rust with one cached get may take beyond native code, in µs.
-const BAR: f64 = 20.0;
 
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "boundary",
-    title: "a reconcile that reads objects of about 1 KB from the cache and is done; best of 100 batches, µs",
+    title: "a reconcile that reads objects of about 1 KB from the cache and is done; middle of 101 batches, µs",
     heads: &[
         "what                 ",
         "guest   ",
@@ -54,15 +51,15 @@ pub(crate) async fn measure() -> Result<()> {
     for (what, reads, name, reused) in ROWS {
         let isolation = if reused { "reuse" } else { "fresh" };
         let mut row = vec![what.to_owned(), name.to_owned(), isolation.to_owned()];
-        let Some([native, guest]) = row_of(reads, name, reused).await? else {
+        let Some(turns) = row_of(reads, name, reused).await? else {
             row.push(NO_NPM.to_owned());
             tell(row)?;
             continue;
         };
-        let beyond = guest - native;
+        let ([native, guest], beyond) = (turns.medians(), turns.beyond(1));
         row.extend([native, guest, beyond].map(|time| format!("{time:.2}")));
         if (what, name, reused) == ("one get", "reader", false) {
-            row.push(verdict("20 µs", beyond <= BAR));
+            row.push(one_get(beyond));
         }
         tell(row)?;
     }
@@ -70,7 +67,7 @@ pub(crate) async fn measure() -> Result<()> {
 }
 
 /// Times of the native reconciler and of the guest.
-async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Option<[f64; 2]>> {
+async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Option<Turns<2>>> {
     let Some(component) = (if name.starts_with("js/") {
         component(name)?
     } else {
@@ -103,14 +100,20 @@ async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Opt
     let controller = watching("timer", Some("name=o-0"), 1)?
         .options(options)
         .build(timed.clone())?;
-    let manager = Manager::engage(stage.manager().controller(controller), server.specs()?).await?;
+    let manager = Manager::engage(
+        stage
+            .manager(ManagerOptions::default())
+            .controller(controller),
+        server.specs()?,
+    )
+    .await?;
     let update = Order::Burst {
         set: "o".into(),
         rounds: 1,
         clusters: 0..1,
     };
     let times = loop {
-        if let Some(times) = *timed.best.lock() {
+        if let Some(times) = timed.times.lock().take() {
             break times;
         }
         server.order(&update).await?;
@@ -156,7 +159,7 @@ impl Reconciler for Native {
 /// Calls two reconcilers many times within one run.
 struct Timed {
     subjects: [Arc<dyn Reconciler>; 2],
-    best: Mutex<Option<[f64; 2]>>,
+    times: Mutex<Option<Turns<2>>>,
     done: tokio::sync::Notify,
 }
 
@@ -164,24 +167,15 @@ impl Timed {
     fn new(native: Arc<dyn Reconciler>, guest: Arc<dyn Reconciler>) -> Arc<Self> {
         Arc::new(Self {
             subjects: [native, guest],
-            best: Mutex::default(),
+            times: Mutex::default(),
             done: tokio::sync::Notify::new(),
         })
     }
 
     async fn measure(&self, context: Context) -> Result<Action, Failure> {
-        let mut best = [f64::MAX; 2];
-        for _ in 0..BATCHES {
-            for (best, subject) in best.iter_mut().zip(&self.subjects) {
-                let began = Instant::now();
-                for _ in 0..PER_BATCH {
-                    subject.reconcile(context.clone()).await?;
-                }
-                let each = began.elapsed().as_secs_f64() * 1e6 / PER_BATCH as f64;
-                *best = best.min(each);
-            }
-        }
-        *self.best.lock() = Some(best);
+        let [native, guest] = &self.subjects;
+        let times = Turns::take([&**native, &**guest], &context).await?;
+        *self.times.lock() = Some(times);
         self.done.notify_one();
         Ok(Action::Done)
     }

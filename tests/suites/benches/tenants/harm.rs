@@ -2,11 +2,11 @@
 
 use super::stage::{Loose, NO_NPM, Setup, Stage, Watched, rust};
 use super::worst::{Disturbance, Worst, spoilt};
+use crate::figures::spread;
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
-use crate::fleet::table::verdict;
-use crate::latency::spread;
 use crate::rig::Manager;
+use crate::table::verdict;
 use crate::until::until;
 use crate::workload::{Workload, tell};
 use anyhow::{Context as _, Result};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use windlass_fleet::TenantName;
+use windlass_fleet::manager::ManagerOptions;
 use windlass_sandbox::Revision;
 
 const HOT: usize = 100;
@@ -118,7 +119,10 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
     let hot = watching("noisy", Some("set=hot"), CONCURRENCY)?
         .tenant(TenantName::new("noisy")?)
         .build(harmful.clone())?;
-    let builder = stage.manager().controller(quiet).controller(hot);
+    let builder = stage
+        .manager(ManagerOptions::default())
+        .controller(quiet)
+        .controller(hot);
     let manager = Manager::engage(builder, server.specs()?).await?;
     settled(&manager).await?;
     let mut scene = Scene {

@@ -1,8 +1,10 @@
 //! What the program's own work is delayed by guests that compute without end: probes, the lease, watches. Entry point: [`measure`].
 
+use super::program::{Running, SOON, reconciler};
 use super::stage::rust;
-use crate::fleet::table::verdict;
-use crate::latency::{Latency, spread};
+use crate::figures::median;
+use crate::latency::Latency;
+use crate::table::verdict;
 use crate::workload::{Workload, tell};
 use anyhow::{Context as _, Result, ensure};
 use parking_lot::Mutex;
@@ -12,10 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use windlass_apiserver::{Call, Cluster, Hook, RequestVerdict, Server, Verb};
-use windlass_harness::eventually;
-use windlass_harness::eventually::Seen;
 use windlass_harness::http::Http;
-use windlass_harness::program::Program;
 
 /// Phases without busy guests and with them, in turns; of each figure the middle is told.
 const ROUNDS: usize = 5;
@@ -33,7 +32,6 @@ const BAR: f64 = 5.0;
 /// What they may add to the longest time of a phase, in milliseconds: where few are late, the p99 does not show it. A machine with other
 /// things to do adds half of that now and then.
 const WORST: f64 = 20.0;
-const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "host",
@@ -76,16 +74,14 @@ impl Hook for Renewals {
 /// A program that leads, and the clusters that it works on. They are simulated in the process that measures: what that is delayed by counts
 /// as well.
 struct Scene {
-    folder: TempDir,
-    http: Http,
+    running: Running,
     renewals: Arc<Renewals>,
     /// What is changed here is cached, and nothing loops on it.
     beta: Cluster,
     changes: usize,
     /// Guests compute.
     looping: bool,
-    program: Program,
-    _server: Server,
+    _servers: [Server; 2],
 }
 
 /// Figures of one phase, by row.
@@ -103,7 +99,7 @@ pub(crate) async fn measure() -> Result<()> {
     for (at, what) in ROWS.iter().enumerate() {
         let of = |phases: &[Phase], share| {
             let each: Vec<f64> = phases.iter().map(|phase| phase[at].at(share)).collect();
-            spread(&each).0
+            median(&each)
         };
         let figures =
             [&alone, &beside].map(|phases| [0.5, 0.99, 1.0].map(|share| of(phases, share)));
@@ -119,27 +115,18 @@ pub(crate) async fn measure() -> Result<()> {
 
 /// The documents: a manager that leads, a reconciler that has a cache of beta, and one that loops in alpha if that is asked for.
 fn documents(loops: bool) -> Result<String> {
-    let reconciler = |name: &str, guest: &str, cluster: &str, more: &str| -> Result<String> {
-        let rules = r#"[{apiGroups: [""], resources: [configmaps], verbs: [list, watch], namespaces: ["*"]}]"#;
-        let guest = rust(guest)?;
-        Ok(format!(
-            "---\napiVersion: windlass.dev/v1alpha1\nkind: Reconciler\nmetadata: {{name: {name}}}\nspec:\n  tenant: bench\n  \
-             guest: {{path: {guest:?}}}\n  clusters: {{names: [\"*{cluster}\"]}}\n  rules: {rules}\n  {more}\n"
-        ))
-    };
     let retry = RENEWAL[0].as_millis();
+    let verbs = "list, watch";
     let mut all = format!(
-        "apiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {{name: manager}}\nspec:\n  \
+        "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {{name: manager}}\nspec:\n  \
          local: {{kubeconfig: ./hub.kubeconfig, context: hub}}\n  drainTimeout: 1s\n  \
-         leaderElection: {{enabled: true, namespace: default, name: bench, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: {retry}ms}}\n\
-         ---\napiVersion: windlass.dev/v1alpha1\nkind: Provider\nmetadata: {{name: fleet}}\nspec:\n  \
-         kubeconfigFiles: {{paths: [./fleet.kubeconfig]}}\n\
-         ---\napiVersion: windlass.dev/v1alpha1\nkind: Tenant\nmetadata: {{name: bench}}\n"
+         leaderElection: {{enabled: true, namespace: default, name: bench, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: {retry}ms}}\n"
     );
-    all += &reconciler("caches", "reader", "beta", "config: {gets: 0, lists: 0}")?;
+    let config = "config: {gets: 0, lists: 0}";
+    all += &reconciler("caches", &rust("reader")?, "beta", verbs, config);
     if loops {
         let limits = format!("limits: {{concurrency: {LOOPS}, timeout: 60s}}");
-        all += &reconciler("loops", "test-loop", "alpha", &limits)?;
+        all += &reconciler("loops", &rust("test-loop")?, "alpha", verbs, &limits);
     }
     Ok(all)
 }
@@ -151,65 +138,39 @@ impl Scene {
         let server = Server::builder().hook(renewals.clone());
         let server = server.cluster("alpha").cluster("beta");
         let server = server.bind("127.0.0.1:0").await?;
-        fs::write(folder.path().join("fleet.kubeconfig"), server.kubeconfig())?;
-        server.add_cluster("hub");
-        fs::write(folder.path().join("hub.kubeconfig"), server.kubeconfig())?;
+        let hub = Server::builder().hook(renewals.clone()).cluster("hub");
+        let hub = hub.bind("127.0.0.1:0").await?;
+        fs::write(folder.path().join("hub.kubeconfig"), hub.kubeconfig())?;
         let (alpha, beta) = (server.cluster("alpha"), server.cluster("beta"));
         for at in 0..LOOPS {
             create(alpha.as_ref().context("alpha")?, &format!("loop-{at}"))?;
         }
-        fs::write(folder.path().join("windlass.yaml"), documents(false)?)?;
-        let args = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
-        let mut program = Program::start(folder.path(), args)?;
-        let line = program.line_with("admin endpoints", SOON).await?;
-        let line: Value = serde_json::from_str(&line)?;
+        let running = Running::start(folder, &server, &documents(false)?).await?;
         let scene = Self {
-            folder,
-            http: Http {
-                address: line["address"].as_str().context("an address")?.to_owned(),
-            },
+            running,
             renewals,
             beta: beta.context("beta")?,
             changes: 0,
             looping: false,
-            program,
-            _server: server,
+            _servers: [server, hub],
         };
         let ready = |beta: &Value| beta["state"] == "Ready";
-        scene.sees("clusters", "beta", ready).await?;
+        scene.running.sees("clusters", "beta", ready).await?;
         Ok(scene)
-    }
-
-    async fn item(&self, of: &str, name: &str) -> Result<Value> {
-        let (_, all) = self.http.get(&format!("/api/v1/{of}")).await?;
-        let all: Value = serde_json::from_str(&all)?;
-        let items = all["items"].as_array().cloned().unwrap_or_default();
-        let named = |item: &Value| item["name"].as_str().is_some_and(|of| of.ends_with(name));
-        Ok(items.into_iter().find(named).unwrap_or_default())
-    }
-
-    /// Waits until what the program tells of something by name is so.
-    async fn sees(&self, of: &str, name: &str, so: impl Fn(&Value) -> bool) -> Result<()> {
-        eventually(SOON, name, || async {
-            Ok(Seen::of(self.item(of, name).await?, &so))
-        })
-        .await
-        .map(drop)
     }
 
     /// Has guests loop, or no longer: what ran is over then.
     async fn loops(&mut self, on: bool) -> Result<()> {
-        let mark = self.program.line_count();
-        fs::write(self.folder.path().join("windlass.yaml"), documents(on)?)?;
+        let mark = self.running.program.line_count();
+        self.running.configure(&documents(on)?)?;
         if on {
             let so = |loops: &Value| {
                 loops["running"] == LOOPS && loops["usage"]["cpuSeconds"].as_f64() > Some(0.5)
             };
-            self.sees("reconcilers", "loops", so).await?;
+            self.running.sees("reconcilers", "loops", so).await?;
         } else if self.looping {
-            let removed = self
-                .program
-                .line_with_from(mark, "reconciler removed", SOON);
+            let program = &mut self.running.program;
+            let removed = program.line_with_from(mark, "reconciler removed", SOON);
             removed.await?;
         }
         self.looping = on;
@@ -220,7 +181,7 @@ impl Scene {
         let phase = Phase::default();
         let [probes, changes, renewals] = &phase;
         self.renewals.0.lock().clear();
-        let http = self.http.clone();
+        let http = self.running.http.clone();
         let (probed, changed) = tokio::join!(probe(&http, probes), self.change_on(changes));
         probed.and(changed)?;
         let mut renewed = self.renewals.0.lock().clone();
@@ -246,7 +207,8 @@ impl Scene {
     /// How long it takes until an object that is made is in the program's cache, as the program tells who asks again and again.
     async fn change(&mut self) -> Result<Duration> {
         let cached = async || {
-            Ok::<_, anyhow::Error>(self.item("clusters", "beta").await?["objects"].as_u64())
+            let beta = self.running.item("clusters", "beta").await?;
+            Ok::<_, anyhow::Error>(beta["objects"].as_u64())
         };
         let before = cached().await?;
         let made = Instant::now();

@@ -8,6 +8,7 @@ use crate::workload::{Workload, tell};
 use anyhow::Result;
 use std::time::Duration;
 use windlass_fleet::TenantName;
+use windlass_fleet::manager::ManagerOptions;
 
 const TENANTS: usize = 100;
 
@@ -33,7 +34,7 @@ pub(crate) async fn measure() -> Result<()> {
         let stage = Stage::new()?;
         let revision = stage.load(component).await?;
         let before = resident()?;
-        let mut builder = stage.manager();
+        let mut builder = stage.manager(ManagerOptions::default());
         for n in 0..TENANTS {
             let tenant = format!("tenant-{n}");
             let setup = Setup {

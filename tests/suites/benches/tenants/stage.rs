@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_fleet::manager::{Builder, ManagerOptions};
 use windlass_fleet::{
@@ -50,10 +50,10 @@ impl Stage {
     }
 
     /// A manager whose reconcilers run where guests do, as in the program.
-    pub(crate) fn manager(&self) -> Builder {
+    pub(crate) fn manager(&self, options: ManagerOptions) -> Builder {
         Manager::builder().options(ManagerOptions {
             reconcile_runtime: Some(self.runtime.handle().clone()),
-            ..ManagerOptions::default()
+            ..options
         })
     }
 
@@ -140,19 +140,9 @@ pub(crate) struct Watched {
     /// Updates from before are none of what is measured, though a run may see them.
     since: AtomicU64,
     /// Updates that were seen, by object and time.
-    pub(crate) seen: Mutex<HashSet<(String, u64)>>,
+    seen: Mutex<HashSet<(String, u64)>>,
     /// Runs that failed.
     pub(crate) failed: AtomicUsize,
-    /// Runs of a key that began before its last had ended.
-    pub(crate) doubled: AtomicUsize,
-    running: Mutex<HashSet<String>>,
-    pace: Mutex<Pace>,
-}
-
-/// The longest time without the end of a run.
-struct Pace {
-    last: Instant,
-    longest: Duration,
 }
 
 impl Watched {
@@ -163,12 +153,6 @@ impl Watched {
             since: AtomicU64::new(0),
             seen: Mutex::default(),
             failed: AtomicUsize::new(0),
-            doubled: AtomicUsize::new(0),
-            running: Mutex::default(),
-            pace: Mutex::new(Pace {
-                last: Instant::now(),
-                longest: Duration::ZERO,
-            }),
         })
     }
 
@@ -176,29 +160,16 @@ impl Watched {
         self.since.store(now(), Ordering::Relaxed);
         self.done.clear();
         self.seen.lock().clear();
-        *self.pace.lock() = Pace {
-            last: Instant::now(),
-            longest: Duration::ZERO,
-        };
-    }
-
-    /// The longest time without the end of a run, in milliseconds.
-    pub(crate) fn longest_gap(&self) -> f64 {
-        self.pace.lock().longest.as_secs_f64() * 1e3
     }
 
     async fn run(&self, context: Context) -> Result<Action, Failure> {
         let name = context.request.key.name.to_string();
-        if !self.running.lock().insert(name.clone()) {
-            self.doubled.fetch_add(1, Ordering::Relaxed);
-        }
         let (_, object) = read(&context).await?;
         let sent = match &object {
             Some(object) => Sent::of(object)?.at(),
             None => 0,
         };
         let outcome = self.guest.reconcile(context).await;
-        self.running.lock().remove(&name);
         if outcome.is_err() {
             self.failed.fetch_add(1, Ordering::Relaxed);
         } else if sent > 0
@@ -208,9 +179,6 @@ impl Watched {
             let took = Duration::from_nanos(now().saturating_sub(sent));
             self.done.record(took);
         }
-        let mut pace = self.pace.lock();
-        pace.longest = pace.longest.max(pace.last.elapsed());
-        pace.last = Instant::now();
         outcome
     }
 }

@@ -1,8 +1,8 @@
 //! What differs from run to run, taken out of an answer: [`Normal`].
 //!
 //! Uids and versions of objects become the order in which they were first seen, so that equal ones stay equal. Times, versions of
-//! lists, continue tokens, ages, cluster addresses and the order of several unknown fields are not compared; neither are bookmarks
-//! that come with time, descriptions of columns and the hash of the storage version, which the in-memory server has not.
+//! lists, continue tokens, ages, cluster addresses and the order of several unknown fields are not compared; neither are, unless a
+//! case asks for them, bookmarks that come with time, descriptions of columns and the hash of the storage version, which the in-memory server has not.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -50,8 +50,8 @@ impl Normal {
         }
     }
 
-    /// A body as lines of indented JSON, one document per line of a watch.
-    pub(crate) fn lines(&mut self, body: &str) -> Vec<String> {
+    /// A body as lines of indented JSON, one document per line of a watch, with or without bookmarks that come with time.
+    pub(crate) fn lines(&mut self, body: &str, bookmarks: bool) -> Vec<String> {
         let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(body)
             .into_iter()
             .collect();
@@ -60,7 +60,7 @@ impl Normal {
         };
         let shown = documents
             .into_iter()
-            .filter(|document| !timed_bookmark(document));
+            .filter(|document| bookmarks || !timed_bookmark(document));
         let shown: Vec<Value> = shown.map(|document| self.value("", document)).collect();
         let text: Vec<String> = shown.iter().map(|value| format!("{value:#}")).collect();
         text.iter()

@@ -9,7 +9,7 @@ use windlass_harness::eventually::{Seen, eventually};
 
 use super::client::{Answer, Target};
 use super::normal::Normal;
-use super::script::{Case, Condition, Request, Step};
+use super::script::{Case, Compared, Condition, Request, Step};
 
 /// A namespace controller takes its time.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ pub(crate) async fn play(target: &Target, case: &Case) -> Result<Vec<String>> {
                     request.method, request.path
                 ));
             }
-            Step::Ask { request, only_code } => {
+            Step::Ask { request, compared } => {
                 let answer = target.ask(&filled(request, &variables)).await?;
                 lines.push(format!(
                     "{} {} -> {} {}",
@@ -55,8 +55,8 @@ pub(crate) async fn play(target: &Target, case: &Case) -> Result<Vec<String>> {
                     answer.code,
                     normal.text(&answer.warnings.join("; "))
                 ));
-                if !only_code {
-                    lines.extend(normal.lines(&answer.body));
+                if *compared != Compared::Code {
+                    lines.extend(normal.lines(&answer.body, *compared == Compared::Everything));
                 }
                 last = answer.body;
             }

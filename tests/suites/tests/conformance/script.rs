@@ -7,6 +7,7 @@
 //! {"metadata":{"name":"a"}}                  the body, up to the next step
 //! = first /metadata/resourceVersion          a variable from the last answer
 //! ~GET /path                                 only the status code is compared
+//! !GET /path                                 bookmarks that come with time are compared too
 //! UNTIL 404 GET /path                        asked again until the code, `pointer=value` or a word in the answer holds
 //! # a reason                                 a remark, for the reader
 //! ```
@@ -22,9 +23,27 @@ pub(crate) struct Case {
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    Ask { request: Request, only_code: bool },
-    Until { holds: Condition, request: Request },
-    Keep { variable: String, pointer: String },
+    Ask {
+        request: Request,
+        compared: Compared,
+    },
+    Until {
+        holds: Condition,
+        request: Request,
+    },
+    Keep {
+        variable: String,
+        pointer: String,
+    },
+}
+
+/// How much of an answer is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compared {
+    Code,
+    /// All but the bookmarks of a watch that come with time.
+    Answer,
+    Everything,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -79,12 +98,17 @@ fn add(steps: &mut Vec<Step>, line: &str) -> Result<()> {
             request: Request::new(method, path),
         }),
         [method, path]
-            if METHODS.contains(&method.trim_start_matches('~')) && path.starts_with('/') =>
+            if METHODS.contains(&method.trim_start_matches(['~', '!']))
+                && path.starts_with('/') =>
         {
-            let only_code = method.starts_with('~');
+            let compared = match method.chars().next() {
+                Some('~') => Compared::Code,
+                Some('!') => Compared::Everything,
+                _ => Compared::Answer,
+            };
             steps.push(Step::Ask {
-                request: Request::new(method.trim_start_matches('~'), path),
-                only_code,
+                request: Request::new(method.trim_start_matches(['~', '!']), path),
+                compared,
             });
         }
         _ if line.trim().is_empty() || line.starts_with("# ") => {}

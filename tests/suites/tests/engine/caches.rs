@@ -9,6 +9,7 @@ use std::sync::Arc;
 use windlass_fleet::api::{
     ApiCode, ApplyOptions, DeleteOptions, ListOptions, PatchType, ReadMode, WriteOptions,
 };
+use windlass_fleet::cluster::CacheOptions;
 use windlass_harness::eventually::Seen;
 
 #[tokio::test]
@@ -26,6 +27,29 @@ async fn a_cut_watch_resumes_without_a_list_and_without_a_loss() -> Result<()> {
     assert_eq!(lists_after, lists);
     assert!(watches_after > watches);
     assert_eq!(log.count(&request("alpha", "before")), 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_running_cache_follows_changed_options_from_its_next_watch_on() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let cluster = fleet.engage("alpha").await?;
+    fleet.handle.set_caches(CacheOptions {
+        max_bytes: 1,
+        ..CacheOptions::default()
+    });
+    fleet.server("alpha").cut_watches();
+    fleet.apply("alpha", object("a", json!({})))?;
+    wait("the cache to be too large", || {
+        let stores = cluster.status().stores;
+        Seen::of(format!("{stores:?}"), |text| {
+            text.contains("the 1 bytes that a cache may hold")
+        })
+    })
+    .await?;
+    fleet.handle.set_caches(CacheOptions::default());
+    log.ran(&request("alpha", "a"), 1).await?;
     fleet.stop().await
 }
 

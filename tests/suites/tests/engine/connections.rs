@@ -4,16 +4,20 @@ use super::fixture::{
     Fleet, Log, bytes, client, config_map, key, name, object, recording, request, wait,
 };
 use anyhow::Result;
+use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
-use windlass_fleet::api::{GetOptions, ReadMode, WriteOptions};
+use windlass_fleet::api::{ApiCode, GetOptions, Operation, ReadMode, WriteOptions};
 use windlass_fleet::cluster::{
     Cluster, ClusterConfig, ConnectionCounts, Provenance, RateLimit, TransportOptions,
 };
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::ManagerOptions;
+use windlass_fleet::{
+    Action, Client, Context, Controller, ControllerName, Grant, GroupVersionKind, TenantName,
+};
 use windlass_harness::eventually::Seen;
 
 const CLUSTERS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
@@ -147,12 +151,12 @@ async fn under_the_cap_unused_connections_make_room_for_those_that_are_needed() 
     Ok(())
 }
 
-/// A hook that never answers a get.
+/// A hook that never answers a get of what is not called `answered`.
 struct Silent;
 
 impl Hook for Silent {
     fn request(&self, _: &str, call: &Call) -> RequestVerdict {
-        if call.verb == Verb::Get && call.resource == "configmaps" {
+        if call.verb == Verb::Get && call.resource == "configmaps" && call.name != "answered" {
             RequestVerdict::Silence
         } else {
             RequestVerdict::Proceed
@@ -187,6 +191,82 @@ async fn calls_under_way_are_bounded_for_each_cluster_and_watches_go_on() -> Res
     for call in calls {
         call.abort();
     }
+    fleet.stop().await
+}
+
+/// A controller of a tenant that works on the one ConfigMap of the tenant's name.
+fn of_tenant<W, Fut>(tenant: &'static str, work: W) -> Controller
+where
+    W: Fn(Client) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let grant = Arc::new(Grant::all());
+    let reconcile = move |context: Context| {
+        let (client, work) = (context.client(&grant), work.clone());
+        async move {
+            if &*context.request.key.name == tenant {
+                work(client).await;
+            }
+            Ok(Action::Done)
+        }
+    };
+    Controller::builder(ControllerName::new("c").expect("a valid name"))
+        .tenant(TenantName::new(tenant).expect("a valid name"))
+        .for_kind(config_map())
+        .build(Arc::new(reconcile))
+        .expect("a valid controller")
+}
+
+#[tokio::test]
+async fn a_tenant_whose_calls_are_never_answered_leaves_slots_to_others() -> Result<()> {
+    const SLOTS: usize = 8;
+    /// Three quarters.
+    const OF_ONE: usize = 6;
+    let many = of_tenant("many", |client| async move {
+        let read = Operation::Get(config_map(), key("silent"), live());
+        client.batch(vec![read; 2 * SLOTS]).await;
+    });
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let seen = answers.clone();
+    let few = of_tenant("few", move |client| {
+        let seen = seen.clone();
+        async move {
+            let read = client.get(&config_map(), &key("answered"), &live()).await;
+            // Discovery is asked anew, with a slot of the host's own.
+            let unknown = GroupVersionKind::new("none.example.com", "v1", "None");
+            let none = client.get(&unknown, &key("x"), &live()).await;
+            let code = none.err().map(|error| error.code);
+            seen.lock().push((read.is_ok(), code));
+        }
+    });
+    let options = bounded(TransportOptions {
+        in_flight: SLOTS,
+        ..TransportOptions::default()
+    });
+    let server = Server::builder().hook(Arc::new(Silent));
+    let fleet = Fleet::start_on(server, &["alpha"], |b| {
+        b.options(options).controller(many).controller(few)
+    })
+    .await?;
+    fleet.engage("alpha").await?;
+    fleet.apply("alpha", object("many", json!({})))?;
+    let silent = || {
+        let calls = fleet.server("alpha").requests().into_iter();
+        calls.filter(|call| call.name == "silent").count()
+    };
+    wait("as many calls as one tenant may have", || {
+        Seen::of(silent(), |n| *n >= OF_ONE)
+    })
+    .await?;
+    fleet.apply("alpha", object("few", json!({})))?;
+    wait("the answers", || {
+        Seen::of(answers.lock().clone(), |all| !all.is_empty())
+    })
+    .await?;
+    assert_eq!(*answers.lock(), [(true, Some(ApiCode::UnknownKind))]);
+    assert_eq!(silent(), OF_ONE, "further calls of the same tenant wait");
+    // Ends the calls.
+    fleet.provider.remove(&name("alpha"));
     fleet.stop().await
 }
 

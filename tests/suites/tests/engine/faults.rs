@@ -189,34 +189,6 @@ async fn a_list_of_several_pages_whose_token_expires_begins_again_once() -> Resu
 }
 
 #[tokio::test]
-async fn a_kind_that_is_refused_keeps_no_other_kind_waiting() -> Result<()> {
-    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
-    faults.on_request(|call| (call.resource == "secrets").then(|| refusal(403, "Forbidden")));
-    let both = {
-        let log = log.clone();
-        let reconcile = move |context: windlass_fleet::Context| {
-            log.enter(&context.request);
-            log.leave(&context.request);
-            async { Ok(windlass_fleet::Action::Done) }
-        };
-        super::fixture::builder()
-            .owns(GroupVersionKind::new("", "v1", "Secret"))
-            .build(Arc::new(reconcile))?
-    };
-    let fleet = Fleet::start_with(faults, &["alpha"], |b| b.controller(both)).await?;
-    fleet.apply("alpha", object("a", json!({})))?;
-    let cluster = fleet.engage("alpha").await?;
-    log.ran(&request("alpha", "a"), 1).await?;
-    let stores = cluster.status().stores;
-    let secrets = stores.iter().find(|store| store.kind.contains("Secret"));
-    assert!(
-        secrets.is_some_and(|store| store.problem.is_some() && !store.synced),
-        "{stores:?}"
-    );
-    fleet.stop().await
-}
-
-#[tokio::test]
 async fn watches_that_end_as_soon_as_they_begin_degrade_a_cluster() -> Result<()> {
     let log = Arc::new(Log::default());
     let (fleet, faults) = watching(&log).await?;
@@ -330,30 +302,5 @@ async fn a_deleted_collection_is_gone_from_caches_before_their_watches_tell() ->
         .await?;
     assert_eq!(get(&client, "before", ReadMode::Cached).await?, None);
     log.ran(&request("alpha", "before"), 2).await?;
-    fleet.stop().await
-}
-
-#[tokio::test]
-async fn a_kind_that_always_fails_does_not_hold_the_keys_of_the_others() -> Result<()> {
-    let log = Arc::new(Log::default());
-    let faults = Arc::new(Faults::default());
-    faults.on_request(|call| {
-        (call.resource == "secrets").then(|| refusal(503, "ServiceUnavailable"))
-    });
-    let secrets = super::fixture::builder_of("secrets", "Secret").build(Arc::new(
-        |_: windlass_fleet::Context| async { Ok(windlass_fleet::Action::Done) },
-    ))?;
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
-        b.controller(recording(&log)).controller(secrets)
-    })
-    .await?;
-    fleet.apply("alpha", object("a", json!({})))?;
-    let alpha = fleet.engage("alpha").await?;
-    log.ran(&request("alpha", "a"), 1).await?;
-    wait("the reason in the status", || {
-        Seen::of(alpha.status().reason, |reason| reason.contains("v1/Secret"))
-    })
-    .await?;
-    assert_eq!(alpha.status().state.as_str(), "Ready");
     fleet.stop().await
 }

@@ -26,8 +26,12 @@ fn streams(fleet: &Fleet, resource: &str) -> usize {
 }
 
 /// Pages that the cluster `alpha` has been asked for.
-fn pages(fleet: &Fleet, resource: &str) -> u64 {
-    fleet.server("alpha").count(Verb::List, resource)
+fn pages(fleet: &Fleet, resource: &str) -> usize {
+    let calls = fleet.server("alpha").requests();
+    let pages = |call: &&Arc<windlass_apiserver::Call>| {
+        call.resource == resource && call.verb == Verb::List && call.asks_for_all()
+    };
+    calls.iter().filter(pages).count()
 }
 
 async fn watched(fleet: &Fleet) -> Result<()> {
@@ -216,7 +220,10 @@ async fn a_stream_that_breaks_before_its_end_leaves_the_cache_as_it_was() -> Res
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "c"), 1).await?;
     watched(&fleet).await?;
-    faults.on_request(|call| (call.verb == Verb::List).then(|| refusal(503, "NoPages")));
+    faults.on_request(|call| {
+        let page = call.verb == Verb::List && call.asks_for_all();
+        page.then(|| refusal(503, "NoPages"))
+    });
     faults.on_frame(|call, frame| {
         (call.asks_for_all() && frame.contains("\"name\":\"b\"")).then_some(FrameVerdict::Cut)
     });
@@ -335,6 +342,7 @@ async fn bookmarks_alone_carry_a_watch_past_a_compaction() -> Result<()> {
     let log = Arc::new(Log::default());
     let short = caches(CacheOptions {
         watch_timeout: Duration::from_secs(4),
+        compare_every: Duration::ZERO,
         ..CacheOptions::default()
     });
     let fleet = Fleet::start(&["alpha"], |b| b.options(short).controller(recording(&log))).await?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::name::NamePattern;
-use windlass_fleet::source::ClusterSelection;
-use windlass_fleet::{Action, ClusterName, Context, Controller};
+use windlass_fleet::source::{ClusterFilter, ClusterSelection, Enqueue, Watch};
+use windlass_fleet::{Action, ClusterName, Context, Controller, GroupVersionKind};
 use windlass_harness::eventually::Seen;
 
 fn selecting(log: &Arc<Log>, selection: ClusterSelection) -> Controller {
@@ -95,29 +95,71 @@ async fn local_and_provider_are_set_independently() -> Result<()> {
     Ok(())
 }
 
+fn named(pattern: &str) -> ClusterFilter {
+    ClusterFilter {
+        names: vec![NamePattern::new(pattern)],
+        ..Default::default()
+    }
+}
+
 /// A filter of names or labels that leaves a cluster out keeps it from being engaged by that controller; the local cluster is engaged
 /// whatever the filter says.
 #[tokio::test]
 async fn a_cluster_filter_leaves_clusters_out_and_never_the_local_one() -> Result<()> {
     let nobody = ClusterSelection {
         local: Some(true),
-        names: vec![NamePattern::new("no-*")],
+        only: named("no-*"),
         ..Default::default()
     };
     assert_eq!(ran_where(nobody, 1).await?, (true, false));
     let by_name = ClusterSelection {
         local: Some(true),
-        names: vec![NamePattern::new("al*")],
+        only: named("al*"),
         ..Default::default()
     };
     assert_eq!(ran_where(by_name, 2).await?, (true, true));
     let by_label = ClusterSelection {
         local: Some(true),
-        selector: Some("tier=gold".parse()?),
+        only: ClusterFilter {
+            selector: Some("tier=gold".parse()?),
+            ..Default::default()
+        },
         ..Default::default()
     };
     assert_eq!(ran_where(by_label, 1).await?, (true, false));
     Ok(())
+}
+
+/// Objects of one kind in all clusters, and those that they refer to in one of them.
+#[tokio::test]
+async fn a_watch_engages_only_the_clusters_that_its_filter_names() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let mut filtered = Watch::new(GroupVersionKind::new("", "v1", "Secret"), Enqueue::SameName);
+    filtered.only = named("be*");
+    let watching = log.clone();
+    let reconcile = move |context: Context| {
+        watching.enter(&context.request);
+        watching.leave(&context.request);
+        async { Ok(Action::Done) }
+    };
+    let controller = builder()
+        .watch(filtered)
+        .build(Arc::new(reconcile))
+        .expect("a valid controller");
+    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    for cluster in ["alpha", "beta"] {
+        fleet.apply(cluster, object("a", json!({})))?;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata":
+            {"namespace": "default", "name": "b"}});
+        fleet.apply(cluster, secret)?;
+        fleet.engage(cluster).await?;
+    }
+    wait("the runs", || Seen::of(log.total(), |n| *n >= 3)).await?;
+    super::keys::wait_idle(&fleet).await?;
+    let ran = |cluster, name| log.count(&request(cluster, name));
+    assert_eq!([ran("alpha", "a"), ran("beta", "a")], [1, 1]);
+    assert_eq!([ran("alpha", "b"), ran("beta", "b")], [0, 1]);
+    fleet.stop().await
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ mod keys;
 mod leaks;
 mod locality;
 mod providers;
+mod readiness;
 mod shares;
 mod sources;
 mod semantics;

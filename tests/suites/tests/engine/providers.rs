@@ -56,6 +56,43 @@ async fn a_removed_provider_takes_its_clusters_and_no_other_with_it() -> Result<
 }
 
 #[tokio::test]
+async fn a_name_of_another_provider_is_refused_and_taken_once_it_is_free() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let first = fleet.engage("alpha").await?;
+    let other = Arc::new(Clusters::new("other"));
+    let mut spec = fleet.spec("beta")?;
+    spec.name = name("alpha");
+    other.put(spec);
+    fleet.apply("beta", object("of-beta", json!({})))?;
+    fleet.handle.put_provider(other)?;
+    let problems = wait("the refusal to be reported", || {
+        Seen::of(fleet.handle.provider_problems(), |problems| {
+            problems.len() == 1
+        })
+    })
+    .await?;
+    assert_eq!(problems[0].subject, "alpha");
+    assert_eq!(
+        problems[0].message,
+        "cluster \"alpha\" is provided by test already: rename one of the two; this one is engaged as soon as the name is free"
+    );
+    assert!(Arc::ptr_eq(&first, &fleet.ready("alpha").await?));
+
+    // Nothing of the provider that waits has changed.
+    fleet.provider.remove(&name("alpha"));
+    log.ran(&request("alpha", "of-beta"), 1).await?;
+    assert!(!Arc::ptr_eq(&first, &fleet.ready("alpha").await?));
+    wait("nothing to be reported", || {
+        Seen::of(fleet.handle.provider_problems(), |problems| {
+            problems.is_empty()
+        })
+    })
+    .await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
 async fn without_its_last_provider_a_controller_engages_the_local_cluster() -> Result<()> {
     let log = Arc::new(Log::default());
     let fleet = Fleet::local_only(|b| b.controller(recording(&log))).await?;

@@ -18,7 +18,7 @@ use windlass_fleet::cluster::{Cluster, ClusterConfig, Provenance};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::Builder;
 use windlass_fleet::predicate::Predicate;
-use windlass_fleet::source::{Enqueue, Index, Mapper, Watch};
+use windlass_fleet::source::{Enqueue, Index, MapContext, Mapper, Watch};
 use windlass_fleet::{Action, Failure, Grant, GroupVersionKind, ObjectKey, Request};
 use windlass_harness::eventually::Seen;
 use windlass_harness::testenv::{self, Environment, Spec};
@@ -229,15 +229,15 @@ struct ToBeta;
 impl Mapper for ToBeta {
     fn map(
         &self,
-        cluster: Arc<Cluster>,
-        _: windlass_fleet::cluster::Fleet,
+        context: MapContext,
         _: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
         let requests = objects.iter().filter_map(|object| {
             let object: Value = serde_json::from_slice(object).ok()?;
             let mapped = object["metadata"]["name"].as_str()?;
-            let wanted = cluster.name().as_str() == "alpha" && mapped.starts_with("mapped-");
+            let wanted =
+                context.cluster.name().as_str() == "alpha" && mapped.starts_with("mapped-");
             wanted.then(|| request("beta", mapped))
         });
         let requests: Vec<Request> = requests.collect();

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use windlass_fleet::api::Json;
 use windlass_fleet::controller::Builder;
-use windlass_fleet::source::{Enqueue, Index, Mapper, Watch};
+use windlass_fleet::source::{Enqueue, Index, MapContext, Mapper, Watch};
 use windlass_fleet::{
-    Action, Cluster, Context, Controller, ControllerName, Grant, GroupVersionKind, Request,
+    Action, Context, Controller, ControllerName, Grant, GroupVersionKind, Request,
 };
 use windlass_harness::eventually::Seen;
 
@@ -182,8 +182,7 @@ struct ToBeta {
 impl Mapper for ToBeta {
     fn map(
         &self,
-        cluster: Arc<Cluster>,
-        _: windlass_fleet::cluster::Fleet,
+        context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
@@ -195,7 +194,7 @@ impl Mapper for ToBeta {
         }
         self.sizes.lock().push(objects.len());
         let mut requests = Vec::new();
-        if cluster.name().as_str() == "alpha"
+        if context.cluster.name().as_str() == "alpha"
             && let Some(object) = objects.last()
             && let Ok(object) = serde_json::from_slice::<Value>(object)
         {
@@ -239,8 +238,7 @@ struct AllToBeta;
 impl Mapper for AllToBeta {
     fn map(
         &self,
-        _: Arc<Cluster>,
-        _: windlass_fleet::cluster::Fleet,
+        _: MapContext,
         _: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
@@ -293,8 +291,7 @@ struct Gated(AtomicBool);
 impl Mapper for Gated {
     fn map(
         &self,
-        cluster: Arc<Cluster>,
-        _: windlass_fleet::cluster::Fleet,
+        context: MapContext,
         _: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
@@ -304,7 +301,7 @@ impl Mapper for Gated {
         let requests = objects.iter().filter_map(|object| {
             let object: Value = serde_json::from_slice(object).ok()?;
             let wanted = object["metadata"]["name"].as_str()?;
-            Some(Request::new(cluster.name().clone(), key(wanted)))
+            Some(Request::new(context.cluster.name().clone(), key(wanted)))
         });
         let requests = Ok(requests.collect());
         Box::pin(async { requests })

@@ -388,3 +388,63 @@ async fn by_target(
     };
     Ok(page.items.iter().map(name).collect())
 }
+
+#[tokio::test]
+async fn a_watch_of_a_namespace_moves_to_the_cache_of_all_once_somebody_needs_that() -> Result<()> {
+    let (some, all) = (Arc::new(Log::default()), Arc::new(Log::default()));
+    let narrow = {
+        let log = some.clone();
+        let reconcile = move |context: Context| {
+            log.enter(&context.request);
+            log.leave(&context.request);
+            async { Ok(Action::Done) }
+        };
+        let verbs = ["get", "list", "watch"];
+        let grant = Grant::new([rule(&["configmaps"], &verbs, &["default"])]);
+        Controller::builder(ControllerName::new("narrow")?)
+            .for_kind(config_map())
+            .grant(Arc::new(grant))
+            .build(Arc::new(reconcile))?
+    };
+    let wide = selecting(&all, "wide", None)?;
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(narrow)).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let cluster = fleet.engage("alpha").await?;
+    some.ran(&request("alpha", "a"), 1).await?;
+    fleet.handle.put_controller(wide)?;
+    all.ran(&request("alpha", "a"), 1).await?;
+    wait("one cache of all namespaces", || {
+        Seen::of(cluster.status().stores, |stores| {
+            stores.len() == 1 && stores[0].namespace.is_none()
+        })
+    })
+    .await?;
+    fleet.apply("alpha", object("b", json!({})))?;
+    some.ran(&request("alpha", "b"), 1).await?;
+    assert_eq!(
+        some.count(&request("alpha", "a")),
+        1,
+        "nothing was offered anew"
+    );
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_cached_list_of_the_very_selection_that_is_cached_opens_no_other_cache() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let some = selecting(&log, "some", Some("app=a"))?;
+    let fleet = Fleet::start(&["alpha"], |b| b.controller(some)).await?;
+    fleet.apply("alpha", labelled("one", "a"))?;
+    fleet.apply("alpha", labelled("other", "b"))?;
+    let cluster = fleet.engage("alpha").await?;
+    log.ran(&request("alpha", "one"), 1).await?;
+    let options = ListOptions {
+        label_selector: Some("app=a".to_owned()),
+        ..ListOptions::default()
+    };
+    let page = client(&cluster).list(&config_map(), &options).await?;
+    assert_eq!(page.items.len(), 1);
+    let stores = cluster.status().stores;
+    assert_eq!(stores.len(), 1, "{stores:?}");
+    fleet.stop().await
+}

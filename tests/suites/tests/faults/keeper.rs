@@ -83,6 +83,11 @@ impl Keeper {
         self.runs.lock().get(request).map_or(0, Vec::len)
     }
 
+    /// Runs of all keys so far.
+    pub(crate) fn total(&self) -> usize {
+        self.runs.lock().values().map(Vec::len).sum()
+    }
+
     /// Runs so far in the clusters of these names.
     pub(crate) fn count_in(&self, clusters: &BTreeSet<String>) -> usize {
         let runs = self.runs.lock();

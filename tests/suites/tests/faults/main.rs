@@ -12,6 +12,7 @@
 mod answers;
 mod credentials;
 mod departures;
+mod history;
 mod keeper;
 mod oracle;
 mod outages;

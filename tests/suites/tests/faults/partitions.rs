@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
 use windlass_fleet::cluster::{ClusterStatus, Provenance, TransportOptions};
 use windlass_fleet::manager::Concurrency;
+use windlass_harness::eventually;
 use windlass_harness::eventually::Seen;
 use windlass_harness::proxy::Proxy;
 
@@ -70,17 +71,12 @@ async fn partition(tls: bool, fault: RequestFault) -> Result<()> {
     rig.finish().await
 }
 
-/// The peer is there for TCP, and nothing goes through: no watch ends, and none is due to for minutes. Only PING tells.
-#[tokio::test]
-async fn a_stalled_http2_connection_is_found_by_ping_and_its_watches_resume_on_another()
--> Result<()> {
+/// The peer is there for TCP, and nothing goes through: no watch ends, and none is due to for minutes. Only PING tells. With `jump`
+/// the clock jumps to the next deadline, from the stall until it is overcome, whenever all tasks wait.
+async fn stalled(transport: TransportOptions, within: Duration, jump: bool) -> Result<()> {
     let mut setup = Setup::of(&["alpha", "beta"]);
     setup.tls = true;
-    setup.manager.transport = TransportOptions {
-        ping_after: Duration::from_millis(300),
-        ping_grace: Duration::from_millis(200),
-        ..TransportOptions::default()
-    };
+    setup.manager.transport = transport;
     let rig = Rig::start(setup).await?;
     let proxy = Proxy::start(rig.server.address()).await?;
     let (direct, proxied) = (rig.server.address(), proxy.address());
@@ -100,10 +96,27 @@ async fn a_stalled_http2_connection_is_found_by_ping_and_its_watches_resume_on_a
     rig.carried("alpha", "before").await?;
     let lists = rig.asked("alpha").0;
 
+    if jump {
+        tokio::time::pause();
+    }
     proxy.stall();
     rig.delete("alpha", "seed-1")?;
     rig.put("alpha", "made", "unheard")?;
-    rig.carried("alpha", "heard on another connection").await?;
+    rig.put("alpha", "seed-0", "heard on another connection")?;
+    eventually(within, "what was not heard to be carried out", || async {
+        let child = rig
+            .stored("alpha", "seed-0-out")
+            .map(|child| child["data"]["value"].clone());
+        Ok(Seen::of(child, |child| {
+            child
+                .as_ref()
+                .is_some_and(|value| value == "heard on another connection")
+        }))
+    })
+    .await?;
+    if jump {
+        tokio::time::resume();
+    }
     let counts = rig.status("alpha")?.connections;
     assert_eq!((counts.http2.made, counts.http1.made), (2, 0), "{counts:?}");
     assert_eq!(rig.asked("alpha").0, lists, "nothing was listed anew");
@@ -119,11 +132,20 @@ async fn a_stalled_http2_connection_is_found_by_ping_and_its_watches_resume_on_a
     rig.finish().await
 }
 
-#[test]
-fn a_stalled_http2_connection_is_found_within_a_minute_by_default() {
-    let transport = TransportOptions::default();
-    assert_eq!(transport.ping_after, Duration::from_secs(20));
-    assert_eq!(transport.ping_grace, Duration::from_secs(15));
+#[tokio::test]
+async fn a_stalled_http2_connection_is_found_by_ping_and_its_watches_resume_on_another()
+-> Result<()> {
+    let transport = TransportOptions {
+        ping_after: Duration::from_millis(300),
+        ping_grace: Duration::from_millis(200),
+        ..TransportOptions::default()
+    };
+    stalled(transport, DEADLINE, false).await
+}
+
+#[tokio::test]
+async fn a_stalled_http2_connection_is_found_within_a_minute_by_default() -> Result<()> {
+    stalled(TransportOptions::default(), Duration::from_secs(60), true).await
 }
 
 #[tokio::test]

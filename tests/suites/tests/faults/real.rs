@@ -179,3 +179,71 @@ async fn a_real_server_whose_token_is_exchanged_keeps_its_cluster_and_its_watche
     fleet.provider.names().first().context("still provided")?;
     Ok(())
 }
+
+#[tokio::test]
+async fn a_real_server_restored_from_a_backup_is_found_and_its_caches_are_rebuilt() -> Result<()> {
+    if !testenv::enabled("a real server restored from a backup is found") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("alpha")]).await?;
+    let alpha = environment.server("alpha");
+    let in_alpha = maps(alpha.client().await?);
+    let fleet = Fleet::start()?;
+    fleet.engage("alpha", alpha)?;
+    put(&in_alpha, "kept", "before").await?;
+    right(&in_alpha, "kept", "before").await?;
+    let snapshot = environment.snapshot().await?;
+    for n in 0..50 {
+        put(&in_alpha, "lost", &n.to_string()).await?;
+    }
+    put(&in_alpha, "kept", "after").await?;
+    right(&in_alpha, "lost", "49").await?;
+    right(&in_alpha, "kept", "after").await?;
+    let engaged = fleet.reaches("alpha", "Ready").await?;
+    let cached = engaged.status().objects;
+
+    environment.restore(&snapshot).await?;
+    eventually(SOON, "the caches without what was lost", || async {
+        let status = engaged.status();
+        let rebuilt = status.state.as_str() == "Ready" && status.objects < cached;
+        Ok(Seen::of((rebuilt, status.reason), |(rebuilt, _)| *rebuilt))
+    })
+    .await?;
+    assert!(in_alpha.get_opt("lost").await?.is_none());
+    // The watch goes on in the new history, and its children are what it makes of them.
+    right(&in_alpha, "kept", "before").await?;
+    put(&in_alpha, "kept", "once more").await?;
+    right(&in_alpha, "kept", "once more").await?;
+    put(&in_alpha, "lost", "made anew").await?;
+    right(&in_alpha, "lost", "made anew").await
+}
+
+#[tokio::test]
+async fn a_real_cluster_whose_only_watch_is_forbidden_is_not_ready_until_it_is_granted()
+-> Result<()> {
+    if !testenv::enabled("a real cluster whose only watch is forbidden is not ready") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("alpha")]).await?;
+    let alpha = environment.server("alpha");
+    let fleet = Fleet::start()?;
+    let admin = maps(alpha.client().await?);
+    put(&admin, "first", "one").await?;
+    // A user that nobody has granted anything.
+    let text = alpha
+        .kubeconfig()
+        .replace("token:", "as: nobody\n    token:");
+    let config = ClusterConfig::from_kubeconfig_text(&text, None, None, Provenance::File)?;
+    fleet.provider.put(ClusterSpec::new(name("alpha"), config));
+    let engaged = fleet.reaches("alpha", "Degraded").await?;
+    let reason = engaged.status().reason;
+    assert!(
+        reason.contains("v1/ConfigMap: forbidden") && reason.contains("nobody"),
+        "{reason}"
+    );
+    let problems = fleet.handle.controllers().remove(0).problems;
+    assert!(problems[0].contains("forbidden"), "{problems:?}");
+    fleet.engage("alpha", alpha)?;
+    fleet.reaches("alpha", "Ready").await?;
+    right(&admin, "first", "one").await
+}

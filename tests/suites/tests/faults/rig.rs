@@ -52,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) tls: bool,
     pub(crate) manager: ManagerOptions,
     pub(crate) controller: ControllerOptions,
+    /// How long everything stays right at the end, with nobody writing and no key running.
+    pub(crate) stays: Duration,
 }
 
 impl Setup {
@@ -80,6 +82,7 @@ impl Setup {
                 timeout: Duration::from_secs(5),
                 ..Default::default()
             },
+            stays: Duration::from_secs(1),
         }
     }
 }
@@ -92,6 +95,7 @@ pub(crate) struct Rig {
     pub(crate) keeper: Arc<Keeper>,
     registry: Registry,
     before: Footprint,
+    stays: Duration,
     stop: CancellationToken,
     running: Option<JoinHandle<()>>,
 }
@@ -106,7 +110,7 @@ impl Rig {
             }
             rig.engage(&cluster)?;
         }
-        oracle::settled(&rig).await?;
+        oracle::right_within(&rig, oracle::WITHIN).await?;
         Ok(rig)
     }
 
@@ -146,6 +150,7 @@ impl Rig {
             keeper,
             registry,
             before,
+            stays: setup.stays,
             stop,
             running: Some(running),
         })
@@ -282,6 +287,11 @@ impl Rig {
             .await
             .context("the drain did not end")??;
         Ok(())
+    }
+
+    /// How long everything is held to stay right.
+    pub(crate) fn stays(&self) -> Duration {
+        self.stays
     }
 
     /// What was held before the first cluster was engaged.

@@ -13,14 +13,12 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use std::sync::Arc;
 use windlass_fleet::api::{ApiCode, ApiError, GetOptions, Json, Projection};
-use windlass_fleet::cluster::Fleet;
 use windlass_fleet::controller::Reconciler;
 use windlass_fleet::path::FieldPath;
 use windlass_fleet::predicate::Predicate;
-use windlass_fleet::source::{Enqueue, Index, Mapper, Watch, WatchClusters};
+use windlass_fleet::source::{Enqueue, Index, MapContext, Mapper, Watch, WatchClusters};
 use windlass_fleet::{
-    Action, Client, Cluster, ClusterName, Context, Failure, Grant, GroupVersionKind, ObjectKey,
-    Request,
+    Action, Client, ClusterName, Context, Failure, Grant, GroupVersionKind, ObjectKey, Request,
 };
 use words::{Scene, Sheet, maps, text};
 
@@ -198,8 +196,7 @@ struct NativeMapper {
 impl Mapper for NativeMapper {
     fn map(
         &self,
-        cluster: Arc<Cluster>,
-        fleet: Fleet,
+        context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
@@ -210,11 +207,11 @@ impl Mapper for NativeMapper {
             let asked = newest["metadata"]["annotations"][FOR].as_str();
             let asked = asked.ok_or("no cluster is asked for")?;
             let namespace = text(&newest, "/metadata/namespace");
-            let client: Client = cluster.client((*self.grant).clone());
+            let client: Client = context.client(&self.grant);
             let apple = ObjectKey::namespaced(&namespace, "apple");
             let apple = client.get(&maps(), &apple, &GetOptions::default()).await;
             let apple = apple.map_err(|error| error.to_string())?;
-            let granted = fleet.clusters();
+            let granted = context.fleet.clusters();
             let granted = granted.iter().map(|cluster| cluster.name().as_str());
             let granted: Vec<_> = granted.filter(|name| *name != "gamma").collect();
             let sheet = Sheet::new(&self.book, MAPPED);

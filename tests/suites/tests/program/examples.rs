@@ -422,7 +422,7 @@ async fn two_tenants_see_and_write_their_own_part_of_the_same_objects() -> Resul
         .await?;
     let forbidden = [
         "forbidden",
-        "User \"south-bot\" cannot patch resource \"configmaps\"",
+        "User \"south-bot\" cannot get resource \"configmaps\"",
     ];
     expect_failure(&project, &address, &forbidden).await?;
     south.expect("census", Some(&of_south)).await?;

@@ -1,17 +1,19 @@
 //! What a changed Manager or Provider does to a program that runs.
 
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, ask, fleet, start};
+use crate::running::{Http, SOON, address_in, ask, fleet, start};
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::fs;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
+use windlass_harness::program::Program;
 
 const MANAGER: &str = "---\napiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {name: manager}\nspec: {SPEC}\n";
 
-fn manager(spec: &str) -> String {
+/// A document of kind Manager.
+pub(crate) fn manager(spec: &str) -> String {
     MANAGER.replace("{SPEC}", spec)
 }
 
@@ -127,19 +129,17 @@ async fn a_changed_manager_is_in_effect_where_it_can_be_and_says_where_it_is_not
     let mark = program.line_count();
     project.write_config(&[
         hello.clone(),
-        manager("{admin: {address: \"127.0.0.1:1\"}, transport: {callTimeout: 5s}}"),
+        manager("{leaderElection: {name: other}, transport: {callTimeout: 5s}}"),
     ])?;
     let line = program
         .line_with_from(mark, "restart for these fields", SOON)
         .await?;
-    assert!(line.contains("spec.admin, spec.transport"), "{line}");
+    let fields = ["spec.transport", "spec.leaderElection"];
+    assert!(line.contains(&fields.join(", ")), "{line}");
     let http = Http { address };
     let (_, configuration) = http.get("/api/v1/configuration").await?;
     let configuration: Json = serde_json::from_str(&configuration)?;
-    assert_eq!(
-        configuration["needsRestart"],
-        serde_json::json!(["spec.admin", "spec.transport"])
-    );
+    assert_eq!(configuration["needsRestart"], serde_json::json!(fields));
 
     // Taken back, nothing waits for a restart any more.
     project.write_config(&[hello, manager("{concurrency: {global: 8}}")])?;
@@ -151,5 +151,76 @@ async fn a_changed_manager_is_in_effect_where_it_can_be_and_says_where_it_is_not
         }))
     })
     .await?;
+    Ok(())
+}
+
+/// An address that is free, as nobody else asks for one meanwhile.
+fn free_address() -> Result<String> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    Ok(listener.local_addr()?.to_string())
+}
+
+#[tokio::test]
+async fn the_admin_endpoints_move_while_the_program_runs() -> Result<()> {
+    let project = Project::new()?;
+    let hello = reconciler("hello", &guest("hello"));
+    let (first, second) = (free_address()?, free_address()?);
+    let configure = |admin: &str| project.write_config(&[hello.clone(), manager(admin)]);
+    configure(&format!("{{admin: {{address: \"{first}\"}}}}"))?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let mut program = Program::start(project.path(), ["run", "-f", "windlass.yaml"])?;
+    let line = program
+        .line_with("admin endpoints are served", SOON)
+        .await?;
+    assert_eq!(address_in(&line)?, first);
+    clusters(&project, &first, &["alpha"]).await?;
+
+    let mark = program.line_count();
+    configure(&format!(
+        "{{admin: {{address: \"{second}\", probeAddress: \"127.0.0.1:0\", allowHosts: [windlass.example]}}}}"
+    ))?;
+    let line = program
+        .line_with_from(mark, "admin endpoints are served", SOON)
+        .await?;
+    assert_eq!(address_in(&line)?, second);
+    let line = program
+        .line_with_from(mark, "probes are served", SOON)
+        .await?;
+    let probes = Http {
+        address: address_in(&line)?,
+    };
+    assert_eq!(probes.get("/livez").await?.0, 200);
+    let http = Http { address: second };
+    let named = "GET /api/v1/configuration HTTP/1.0\r\nHost: windlass.example\r\n\r\n";
+    let configuration: Json = eventually(SOON, "the name to be known", || async {
+        let (status, text) = http.send(named).await?;
+        Ok(match status {
+            200 => Seen::Yes(serde_json::from_str(&text)?),
+            _ => Seen::NotYet(text),
+        })
+    })
+    .await?;
+    assert_eq!(configuration["needsRestart"], serde_json::json!([]));
+    let before = Http { address: first };
+    assert!(before.get("/livez").await.is_err());
+
+    // Where somebody else listens, they stay where they are, and say so.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let address = taken.local_addr()?;
+    configure(&format!("{{admin: {{address: \"{address}\"}}}}"))?;
+    let problems = |text: &str| -> Result<Json> {
+        Ok(serde_json::from_str::<Json>(text)?["problems"].clone())
+    };
+    eventually(SOON, "the problem to be shown", || async {
+        let (_, text) = http.get("/api/v1/configuration").await?;
+        Ok(Seen::of(problems(&text)?, |problems| {
+            problems.to_string().contains("spec.admin.address")
+        }))
+    })
+    .await?;
+    drop(taken);
+    program
+        .line_with(&format!("\"address\":\"{address}\""), SOON)
+        .await?;
     Ok(())
 }

@@ -40,18 +40,13 @@ async fn with_too_few_descriptors_it_says_so_and_recovers() -> Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let many = fleet(&project, &names).await?;
     let (mut program, http) = start_after(&project, "ulimit -n 64").await?;
-    let (_, text) = eventually(SOON, "the descriptors to be used up", || async {
+    let full = "of the 32 connections to clusters that leave room for files, 26 of the 26 connections that watches may have: raise the limit";
+    eventually(SOON, "the descriptors to be used up", || async {
         Ok(Seen::of(http.get("/readyz").await?, |(status, text)| {
-            *status == 503 && text.contains("[-] descriptors: ")
+            *status == 503 && text.contains("[-] descriptors: ") && text.contains(full)
         }))
     })
     .await?;
-    assert!(
-        text.contains(
-            "of the 32 connections to clusters that leave room for files, 26 of the 26 connections that watches may have: raise the limit"
-        ),
-        "{text}"
-    );
     // Those that are left out wait, and say what for; the process lives on.
     eventually(SOON, "a cluster without a connection", || async {
         let clusters = ask(&project, &http.address, &["get", "clusters"]).await?;
@@ -112,6 +107,44 @@ async fn with_too_few_descriptors_it_says_so_and_recovers() -> Result<()> {
     .await?;
     program.signal("TERM")?;
     program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn out_of_descriptors_it_blames_neither_credentials_nor_files() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
+    let names: Vec<String> = (0..61).map(|number| format!("c{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _many = fleet(&project, &names).await?;
+    let (_program, http) = start_after(&project, "ulimit -n 48").await?;
+    eventually(SOON, "the descriptors to be short", || async {
+        Ok(Seen::of(http.get("/readyz").await?, |(status, text)| {
+            *status == 503 && text.contains("[-] descriptors: ") && text.contains("ulimit -n")
+        }))
+    })
+    .await?;
+    // Each cluster that is left out says what it lacks.
+    eventually(SOON, "clusters that wait for descriptors", || async {
+        let (_, body) = http.get("/api/v1/clusters").await?;
+        let clusters: Json = serde_json::from_str(&body)?;
+        let items = clusters["items"].as_array().cloned().unwrap_or_default();
+        let reasons = items.iter().filter_map(|item| item["reason"].as_str());
+        let reasons: Vec<String> = reasons
+            .filter(|reason| !reason.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let wrong = reasons.iter().find(|reason| reason.contains("credentials"));
+        assert!(wrong.is_none(), "{wrong:?}");
+        Ok(Seen::of(reasons, |reasons| {
+            reasons.iter().any(|reason| reason.contains("ulimit -n"))
+        }))
+    })
+    .await?;
+    let series = http.series("windlass_process_short_of{").await?;
+    let short = ("resource=\"descriptors\"}".to_owned(), 1.0);
+    assert!(series.contains(&short), "{series:?}");
+    assert_eq!(http.get("/livez").await?.0, 200);
     Ok(())
 }
 

@@ -1,11 +1,17 @@
 //! Probes and metrics of a program that runs.
 
+use crate::live::manager;
 use crate::project::{Project, reconciler};
-use crate::running::{Http, SOON, fleet, named, start};
+use crate::running::{Http, SOON, address_in, fleet, named, start};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
+
+/// More than the admin port takes connections at once.
+const MANY: usize = 80;
 
 async fn ready(http: &Http) -> Result<()> {
     eventually(SOON, "readiness", || async {
@@ -32,7 +38,7 @@ async fn readiness_is_made_of_named_conditions() -> Result<()> {
     project.write("clusters/dead.kubeconfig", dead)?;
     let text = eventually(SOON, "the dead cluster to be engaged", || async {
         Ok(Seen::of(http.get("/readyz?verbose").await?, |(_, text)| {
-            text.contains("1 of 2 are Ready")
+            text.contains("1 of 2 can be worked with")
         }))
     })
     .await?;
@@ -75,7 +81,10 @@ async fn without_a_reachable_cluster_the_process_is_not_ready_and_says_why() -> 
         }))
     })
     .await?;
-    assert!(text.contains("[-] clusters: 0 of 1 are Ready"), "{text}");
+    assert!(
+        text.contains("[-] clusters: 0 of 1 can be worked with"),
+        "{text}"
+    );
     let excluded = http.get("/readyz?exclude=clusters").await?;
     assert_eq!(excluded, (200, "ok\n".to_owned()));
     let _again = windlass_apiserver::Server::builder()
@@ -83,6 +92,80 @@ async fn without_a_reachable_cluster_the_process_is_not_ready_and_says_why() -> 
         .bind(&address.to_string())
         .await?;
     ready(&http).await
+}
+
+#[tokio::test]
+async fn requests_that_are_never_finished_silence_neither_probes_nor_the_rest() -> Result<()> {
+    let project = Project::new()?;
+    let probes = manager("{admin: {probeAddress: \"127.0.0.1:0\"}}");
+    project.write_config(&[reconciler("hello", &guest("hello")), probes])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (mut program, address) = start(&project).await?;
+    let probed = address_in(&program.line_with("probes are served", SOON).await?)?;
+    let (http, probes) = (Http { address }, Http { address: probed });
+    ready(&probes).await?;
+    // An address that tells nothing but whether all is well.
+    for path in ["/metrics", "/api/v1/clusters"] {
+        assert_eq!(probes.get(path).await?.0, 404, "{path}");
+        assert_eq!(http.get(path).await?.0, 200, "{path}");
+    }
+    let mut unfinished = Vec::new();
+    for http in [&http, &probes] {
+        for _ in 0..MANY {
+            let mut stream = TcpStream::connect(&http.address).await?;
+            stream.write_all(b"GET /livez HTTP/1.1\r\n").await?;
+            unfinished.push(stream);
+        }
+        for path in ["/livez", "/readyz"] {
+            let answer = tokio::time::timeout(SOON, http.get(path)).await;
+            assert_eq!(answer.context("an answer")??.0, 200, "{path}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_reach_nothing_and_probes_by_any_name_a_status() -> Result<()> {
+    let project = Project::new()?;
+    let named = manager("{admin: {allowHosts: [windlass.example]}}");
+    project.write_config(&[reconciler("hello", &guest("hello")), named])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (_program, address) = start(&project).await?;
+    let http = Http { address };
+    ready(&http).await?;
+    let get = async |path: &str, host: &str| {
+        let text = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+        http.send(&text).await
+    };
+    for path in ["/api/v1/keys", "/api/v1/configuration", "/metrics"] {
+        let (status, text) = get(path, "evil.example").await?;
+        assert_eq!(status, 403, "{path}");
+        assert!(text.contains("spec.admin.allowHosts"), "{text}");
+        for known in ["10.1.2.3:8080", "localhost:8080", "windlass.example:8080"] {
+            assert_eq!(get(path, known).await?.0, 200, "{path} {known}");
+        }
+    }
+    let status_alone = (200, String::new());
+    assert_eq!(get("/readyz?verbose", "evil.example").await?, status_alone);
+    assert_eq!(get("/livez", "10.1.2.3").await?, (200, "ok\n".to_owned()));
+
+    let body = r#"{"key": "cluster://nowhere/default/a"}"#;
+    let own = http.address.clone();
+    for (headers, expected) in [
+        ("Content-Type: application/json", 404),
+        ("Content-Type: text/plain", 415),
+        (
+            "Content-Type: application/json\r\nOrigin: http://evil.example",
+            403,
+        ),
+        ("Content-Type: application/json\r\nOrigin: null", 403),
+    ] {
+        let length = body.len();
+        let head = format!("POST /api/v1/requeue HTTP/1.0\r\nHost: {own}\r\n{headers}");
+        let request = format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+        assert_eq!(http.send(&request).await?.0, expected, "{headers}");
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -320,7 +320,11 @@ async fn what_failed_for_the_hosts_own_reasons_is_tried_again_when_nothing_chang
     replace(&scene.file(), &saying("FROM")?)?;
     scene
         .program
-        .line_with_from(mark, "the guest cannot be read: Too many open files", SOON)
+        .line_with_from(
+            mark,
+            "the guest cannot be read: this process is out of file descriptors",
+            SOON,
+        )
         .await?;
     allow_descriptors(&scene.program, "1024").await?;
     scene.greets("a", "hello, world, FROM ").await?;

@@ -156,6 +156,18 @@ async fn a_kubeconfig_that_cannot_be_used_is_shown_beside_the_clusters() -> Resu
             .as_str()
             .is_some_and(|reason| !reason.is_empty())
     );
+    let http = Http { address };
+    let series = http.series("windlass_provider_problems{").await?;
+    assert_eq!(series, [("provider=\"fleet\"}".to_owned(), 1.0)]);
+    // Once the file is as it should be there is nothing left to report.
+    project.write("clusters/broken.kubeconfig", "contexts: []")?;
+    eventually(SOON, "no problem to be counted", || async {
+        let series = http.series("windlass_provider_problems{").await?;
+        Ok(Seen::of(series, |series| {
+            series.iter().all(|(_, value)| *value == 0.0)
+        }))
+    })
+    .await?;
     Ok(())
 }
 

@@ -53,9 +53,14 @@ pub(crate) async fn start(project: &Project) -> Result<(Program, String)> {
         ],
     )?;
     let line = program.line_with("admin endpoints", SOON).await?;
-    let line: Json = serde_json::from_str(&line)?;
-    let address = line["address"].as_str().context("an address")?.to_owned();
-    Ok((program, address))
+    Ok((program, address_in(&line)?))
+}
+
+/// The address that a line of the log names.
+pub(crate) fn address_in(line: &str) -> Result<String> {
+    let line: Json = serde_json::from_str(line)?;
+    let address = line["address"].as_str().context("an address")?;
+    Ok(address.to_owned())
 }
 
 /// Creates an object that the guests `test-*` watch.

@@ -74,6 +74,23 @@ impl Graft {
         anyhow::bail!("the module has no names of functions")
     }
 
+    /// Gives a function another name in the name section.
+    pub(crate) fn rename(&mut self, function: usize, name: &str) -> Result<()> {
+        let named =
+            |(id, body): &(u8, Vec<u8>)| *id == section::CUSTOM && body.starts_with(b"\x04name");
+        self.sections.retain(|section| !named(section));
+        let entry = [
+            &unsigned(function)[..],
+            &unsigned(name.len()),
+            name.as_bytes(),
+        ]
+        .concat();
+        let names = [&unsigned(1)[..], &entry].concat();
+        let body = [&b"\x04name\x01"[..], &unsigned(names.len()), &names].concat();
+        self.sections.push((section::CUSTOM, body));
+        Ok(())
+    }
+
     /// Gives a function another body. It has no local variables but its parameters.
     pub(crate) fn replace(&mut self, function: usize, body: &[u8]) -> Result<()> {
         let defined = function - self.imported_functions()?;

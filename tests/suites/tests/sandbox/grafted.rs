@@ -71,6 +71,46 @@ async fn a_guest_that_starts_with_too_large_a_table_is_refused() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_no_guest_may_have_is_the_guests_fault() -> Result<()> {
+    let mut graft = graft("hello")?;
+    graft.add_table(10_000_000)?;
+    let stage = Stage::start(&[]).await?;
+    let refused = stage.grafted("huge-table", graft.finish()).load().await?;
+    let refused = refused.err().context("it is refused")?;
+    assert!(!refused.is_of_the_host(), "{refused}");
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("asks for more than any guest is given") && refused.contains("10000000"),
+        "{refused}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_in_a_component_neither_forge_a_line_nor_drive_a_terminal() -> Result<()> {
+    let stage = Stage::start(&["alpha"]).await?;
+    let mut graft = graft("test-loop")?;
+    let spin = graft.function("test_loop4spin")?;
+    graft.replace(spin, TRAP)?;
+    graft.rename(spin, "spin\u{1b}[2J\ntenant=good\u{202e}\u{2028}")?;
+    let hostile = stage.grafted("hostile-names", graft.finish());
+    let failure = beside_a_neighbour(&stage, hostile).await?;
+    assert!(
+        failure
+            .message
+            .contains("in spin\\u{1b}[2J tenant=good\\u{202e}\\u{2028}"),
+        "{failure}"
+    );
+    assert!(
+        !failure
+            .message
+            .contains(|c: char| c.is_control() || c == '\u{202e}' || c == '\u{2028}'),
+        "{failure}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_table_grows_to_its_limit_and_no_further() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let growing = stage.grafted(

@@ -50,6 +50,20 @@ async fn a_file_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
+async fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let pipe = folder.path().join("pipe.wasm");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
+    assert!(made.success());
+    for path in [pipe.as_path(), std::path::Path::new("/dev/zero")] {
+        let error = sandbox().load(path).await.expect_err("it is refused");
+        let why = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(why.as_deref(), Some("it is no regular file: name one"));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn random_bytes_are_not_webassembly() {
     let bytes = (0..4096_u32)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)

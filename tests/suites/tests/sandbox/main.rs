@@ -6,6 +6,7 @@
     reason = "a test asserts by unwrapping, in its fixture too"
 )]
 
+mod answers;
 mod calls;
 mod cancelling;
 mod compiling;

@@ -1,5 +1,5 @@
-//! Guests that have as many API requests as they can, in many runs at once and in batches: a server sees no more of them than their
-//! limits allow, and none once the runs have ended.
+//! Guests that have as many API requests as they can, in many runs at once, in batches and by the events that they record: a server
+//! sees no more of them than their limits allow, and none of calls once the runs have ended.
 
 use crate::fixture::{Actor, Stage, config_map, wait};
 use anyhow::Result;
@@ -269,5 +269,74 @@ async fn requests_that_wait_end_with_their_calls() -> Result<()> {
     served(&stage, &beside, "b").await?;
     let late = reads.arrived().into_iter().filter(|at| *at > ended);
     assert_eq!(late.count(), 0, "requests after the end of all runs");
+    Ok(())
+}
+
+/// Notes when requests arrive that events make: of a guest that records them about objects called `absent…`.
+#[derive(Default)]
+struct Recorded(Mutex<Vec<Instant>>);
+
+impl Hook for Recorded {
+    fn request(&self, _: &str, call: &Call) -> RequestVerdict {
+        let is_event = call.resource == "events" && call.namespace == "default";
+        if is_event || call.name.starts_with("absent") {
+            self.0.lock().push(Instant::now());
+        }
+        RequestVerdict::Proceed
+    }
+}
+
+fn records(namespace: &str, name: &str) -> serde_json::Value {
+    json!({"do": "record-event", "kind": ["v1", "ConfigMap"], "key": [namespace, name]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_guest_begin_no_more_requests_per_second_than_it_may() -> Result<()> {
+    const EVENTS: usize = 900;
+    /// More than wait to be written.
+    const REFUSED: u64 = 500;
+    let recorded = Arc::new(Recorded::default());
+    let stage = Stage::hooked(&["alpha"], recorded.clone()).await?;
+    let quiet = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "quiet"}});
+    stage.put("alpha", quiet)?;
+    let steps = (0..EVENTS).map(|at| records("default", &format!("absent-{at}")));
+    let steps: Vec<_> = steps.collect();
+    let guest = |name: &str, steps| {
+        let guest = stage.guest("test-calls").name(name);
+        guest.config(json!({"steps": steps}))
+    };
+    let flood = guest("floods-events", json!(steps)).limits(|limits| {
+        limits.requests_per_second = Some(Rate { per_second: 1 });
+        limits.timeout = Duration::from_secs(60);
+    });
+    let flood = flood.run().await?;
+    let beside = guest("beside-events", json!([records("quiet", "absent")])).run();
+    let beside = beside.await?;
+    let began = Instant::now();
+    stage.put("alpha", config_map("run", json!({})))?;
+    flood.failure("alpha", "run").await?;
+    beside.failure("alpha", "run").await?;
+    let hits = flood.guest.status().limit_hits;
+    assert!(hits["events"] >= REFUSED, "{hits:?}");
+    let server = stage.server("alpha");
+    wait("the neighbour's event", || {
+        Seen::of(
+            server.list("v1", "Event", "quiet").unwrap_or_default(),
+            |all| all.len() == 1,
+        )
+    })
+    .await?;
+    // The neighbour's own read is one of them.
+    wait("requests of events", || {
+        Seen::of(recorded.0.lock().len(), |arrived| *arrived >= 5)
+    })
+    .await?;
+    for (at, arrived) in (0..).zip(recorded.0.lock().iter()) {
+        let earliest = Duration::from_secs(1) * u32::saturating_sub(at, 1);
+        let after = arrived.duration_since(began);
+        assert!(after >= earliest, "request {at} came after {after:?}");
+    }
+    let hits = flood.guest.status().limit_hits;
+    assert!(hits["requestsPerSecond"] > 0, "{hits:?}");
     Ok(())
 }

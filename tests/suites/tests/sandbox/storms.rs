@@ -98,6 +98,7 @@ async fn a_mapper_that_loops_traps_or_floods_is_tried_again_and_disturbs_nobody(
         ("loop", "no result within 1s"),
         ("trap", "no way to map this"),
         ("flood", "more than 2 MiB"),
+        ("huge", "a request of no object"),
     ] {
         let name = format!("mapping-{way}");
         mapping(way, |_| !crate::logs::lines(&name, said).is_empty()).await?;

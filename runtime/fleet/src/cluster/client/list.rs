@@ -4,11 +4,12 @@
 //! namespaces are listed one after the other, under continue tokens of our own.
 
 use super::Client;
+use super::charged::Charged;
 use super::read::{METADATA_LIST, covers, invalid, not_understood, reaches};
 use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
 use crate::cluster::store::{ByIndex, IndexPath, Query, Store, StoreKey};
-use crate::cluster::transport::{Call, JSON};
+use crate::cluster::transport::JSON;
 use crate::grant::{Namespaces, Verb};
 use crate::json::{List, Object};
 use crate::kind::GroupVersionKind;
@@ -120,7 +121,7 @@ impl Client {
                     self.caught_up(target, store).await?;
                     store.clone()
                 }
-                None => self.covering(target, namespace, options).await?,
+                None => self.covering(target, namespace, plan, options).await?,
             };
             let index = index
                 .as_ref()
@@ -196,14 +197,23 @@ impl Client {
         &self,
         target: &Target,
         namespace: Option<&str>,
+        plan: &Plan,
         options: &ListOptions,
     ) -> Result<Arc<Store>, ApiError> {
         let stores = &target.backend.stores;
         let kind = &target.resource.kind;
         let wanted = options.projection;
+        let labels = plan.labels.as_ref().map(ToString::to_string);
+        // A store of the very selection that is listed has all of it.
+        let selects_it = |key: &StoreKey| {
+            key.field_selector.is_empty()
+                && labels.as_deref() == Some(&*key.label_selector)
+                && reaches(key, namespace, wanted)
+        };
         let found = stores.with_kind(kind, |all| {
             all.iter()
                 .find(|store| covers(&store.key, namespace, wanted))
+                .or_else(|| all.iter().find(|store| selects_it(&store.key)))
                 .cloned()
         });
         let store = match found {
@@ -287,8 +297,8 @@ impl Client {
         } else {
             JSON
         };
-        let body = self.call(target, Call::get(path, accept)).await?;
-        let list = List::split(body).map_err(not_understood)?;
+        let answer = self.read(target, &path, accept).await?;
+        let list = List::split(answer.body).map_err(not_understood)?;
         let kind = &target.resource.kind;
         let mut items = Vec::with_capacity(list.items().len());
         for item in list.items() {
@@ -304,7 +314,7 @@ impl Client {
             None => None,
         };
         Ok(ListPage {
-            items,
+            items: Charged::parts(answer.charge, items),
             continue_token: next,
             resource_version: list.resource_version,
         })

@@ -6,9 +6,8 @@
 use super::Client;
 use super::target::{Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
-use crate::cluster::answer::refusal;
 use crate::cluster::store::{Store, StoreKey};
-use crate::cluster::transport::{Call, JSON};
+use crate::cluster::transport::JSON;
 use crate::grant::{Namespaces, Verb};
 use crate::json::{JsonError, Object};
 use crate::kind::GroupVersionKind;
@@ -146,30 +145,16 @@ impl Client {
         } else {
             JSON
         };
-        match self.call(target, Call::get(path, accept)).await {
-            Ok(body) if options.projection == Projection::Metadata => {
-                let object = Object::parse(body).map_err(not_understood)?;
-                Ok(Some(
-                    object.metadata_of(&target.resource.kind).json().clone(),
-                ))
+        match self.read(target, &path, accept).await {
+            Ok(answer) if options.projection == Projection::Metadata => {
+                let object = Object::parse(answer.body.clone()).map_err(not_understood)?;
+                let metadata = object.metadata_of(&target.resource.kind);
+                Ok(Some(answer.of(|_| metadata.json().clone())))
             }
-            Ok(body) => Ok(Some(body)),
+            Ok(answer) => Ok(Some(answer.json())),
             Err(error) if error.code == ApiCode::NotFound => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// A live read.
-    pub(super) async fn call(&self, target: &Target, call: Call) -> Result<Json, ApiError> {
-        let grant = self.grant();
-        let call = call.in_the_name_of(grant.identity());
-        let _admission = self.admission(&grant).await?;
-        let connection = &target.backend.connection;
-        let limit = connection.options().call_timeout;
-        let answer = self
-            .within(connection.send(call, self.scope.time_left(limit)))
-            .await??;
-        Ok(refusal(answer)?.body)
     }
 }
 

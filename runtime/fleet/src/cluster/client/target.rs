@@ -5,7 +5,7 @@ use crate::api::{ApiCode, ApiError};
 use crate::cluster::backend::Backend;
 use crate::grant::{Access, Denied, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
-use crate::request::ObjectKey;
+use crate::request::{ObjectKey, check_name};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,6 +179,26 @@ pub(super) fn check_key(resource: &Resource, key: &ObjectKey) -> Result<(), ApiE
     }
 }
 
+/// Checks a reference that reaches no URL, such as what an event is about: the kind and the names are ones that an object can have.
+pub(in crate::cluster) fn check_reference(
+    kind: &GroupVersionKind,
+    key: &ObjectKey,
+) -> Result<(), ApiError> {
+    /// As kube-apiserver: a namespace is a label of DNS.
+    const LONGEST_NAMESPACE: usize = 63;
+    check_kind(kind)?;
+    check_segment(&key.name)?;
+    let namespace = key.namespace.as_deref();
+    let is_one = |namespace: &str| (1..=LONGEST_NAMESPACE).contains(&namespace.len());
+    if key.name.is_empty() || !namespace.is_none_or(is_one) {
+        let message = format!(
+            "an object has a name, and a namespace of 1 to {LONGEST_NAMESPACE} bytes or none"
+        );
+        return Err(ApiError::host(ApiCode::Invalid, message));
+    }
+    namespace.map_or(Ok(()), check_segment)
+}
+
 /// Checks the namespace of a collection: none, or one with a name where the resource has namespaces.
 pub(super) fn check_namespace(
     resource: &Resource,
@@ -211,22 +231,9 @@ fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks that a name is one segment of a URL's path. kube-apiserver splits the path after decoding it, so that a slash reaches another
-/// resource, however it is written: the grant would be asked about one URL, and the server about another.
+/// Checks that a name is one segment of a URL's path.
 pub(super) fn check_segment(name: &str) -> Result<(), ApiError> {
-    // Servers take 253 bytes of nearly everything, and no request with a path without end.
-    const LONGEST: usize = 1024;
-    let says_more = name == "." || name == ".." || name.contains(['/', '%']);
-    if !says_more && name.len() <= LONGEST && !name.contains(char::is_control) {
-        return Ok(());
-    }
-    let shown: String = name.chars().take(80).collect();
-    Err(ApiError::host(
-        ApiCode::Invalid,
-        format!(
-            "{shown:?} is no name: it may not be \".\" or \"..\", nor hold \"/\" or \"%\" or a control character, nor be longer than {LONGEST} bytes"
-        ),
-    ))
+    check_name(name).map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))
 }
 
 /// Checks that a subresource is one segment of a URL: an empty one would stand for the object itself.

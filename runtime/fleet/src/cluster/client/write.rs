@@ -5,13 +5,14 @@
 //! who may write, the deadline ends before the lease does, and a write after that is refused.
 
 use super::Client;
+use super::charged::Charged;
 use super::leaves::{Leaves, leaves};
 use super::target::{Target, check_key, check_namespace, check_segment, check_subresource};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
 };
 use crate::cluster::answer::refusal;
-use crate::cluster::transport::{Call, JSON};
+use crate::cluster::transport::{ADVANCE, Call, JSON, TransportError};
 use crate::grant::{Namespaces, Verb};
 use crate::json::{Head, Object};
 use crate::kind::{GroupVersionKind, Resource};
@@ -23,6 +24,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a write may take, whatever becomes of the call that asked for it.
 pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(10);
@@ -62,13 +64,7 @@ impl Client {
         let path = self.with_manager(path, options.dry_run);
         self.write(
             &target,
-            Call {
-                method: Method::POST,
-                path,
-                accept: JSON,
-                body: Some((JSON, object)),
-                identity: None,
-            },
+            Call::write(Method::POST, path, JSON, object),
             leaves,
         )
         .await
@@ -104,13 +100,7 @@ impl Client {
             .resource
             .object_path(key.namespace.as_deref(), &key.name, subresource);
         let path = self.with_manager(path, options.dry_run);
-        let call = Call {
-            method: Method::PUT,
-            path,
-            accept: JSON,
-            body: Some((JSON, object)),
-            identity: None,
-        };
+        let call = Call::write(Method::PUT, path, JSON, object);
         self.write(&target, call, leaves(subresource, options.dry_run))
             .await
     }
@@ -138,13 +128,7 @@ impl Client {
             .resource
             .object_path(key.namespace.as_deref(), &key.name, subresource);
         let path = self.with_manager(path, options.dry_run);
-        let call = Call {
-            method: Method::PATCH,
-            path,
-            accept: JSON,
-            body: Some((patch_type.content_type(), patch)),
-            identity: None,
-        };
+        let call = Call::write(Method::PATCH, path, patch_type.content_type(), patch);
         self.write(&target, call, leaves(subresource, options.dry_run))
             .await
     }
@@ -184,13 +168,7 @@ impl Client {
         if options.force {
             path.push_str("&force=true");
         }
-        let call = Call {
-            method: Method::PATCH,
-            path,
-            accept: JSON,
-            body: Some((APPLY, object)),
-            identity: None,
-        };
+        let call = Call::write(Method::PATCH, path, APPLY, object);
         self.write(&target, call, leaves(subresource, options.dry_run))
             .await
     }
@@ -220,13 +198,7 @@ impl Client {
         };
         self.write(
             &target,
-            Call {
-                method: Method::DELETE,
-                path,
-                accept: JSON,
-                body: Some((JSON, delete_body(options))),
-                identity: None,
-            },
+            Call::write(Method::DELETE, path, JSON, delete_body(options)),
             leaves,
         )
         .await?;
@@ -281,13 +253,7 @@ impl Client {
                     separator = '&';
                 }
             }
-            let call = Call {
-                method: Method::DELETE,
-                path,
-                accept: JSON,
-                body: Some((JSON, delete_body(options))),
-                identity: None,
-            };
+            let call = Call::write(Method::DELETE, path, JSON, delete_body(options));
             let leaves = if options.dry_run {
                 Leaves::Nothing
             } else {
@@ -338,8 +304,15 @@ impl Client {
 
     /// Sends a write and takes its outcome into the caches.
     async fn write(&self, target: &Target, call: Call, leaves: Leaves) -> Result<Json, ApiError> {
+        self.check_asks(target)?;
         let grant = self.grant();
-        let call = call.in_the_name_of(grant.identity());
+        let sent = call.body.as_ref().map_or(0, |(_, body)| body.len());
+        let until = Instant::now() + self.patience(WRITE_DEADLINE);
+        // The answer to a write is its object, as a rule: room for that is there before it is sent.
+        let charge = self.reserve(target, ADVANCE.max(2 * sent), until).await?;
+        let call = call
+            .made_for(self.owner(), grant.identity())
+            .charged_to(charge);
         let admission = self.admission(&grant).await?;
         // Taken before the check: a run that ends meanwhile waits for this write, or is over and the check says so.
         let _under_way = self.scope.writes.token();
@@ -352,14 +325,22 @@ impl Client {
             .map_or(WRITE_DEADLINE, |pass| pass.time_left().min(WRITE_DEADLINE));
         let write = async move {
             let _admission = admission;
+            let history = backend.continuity.histories_lost();
             let answer = backend
                 .connection
                 .send_fenced(call, limit, pass.clone())
                 .await;
-            let answer = refusal(answer?)?;
-            let stores = backend.stores.of_kind(&resource.kind);
-            leaves.tell(&stores, &resource, &answer.body);
-            Ok(answer.body)
+            let answer = refusal(answer.map_err(unread)?)?;
+            // An answer of a lost history would stay in caches that were rebuilt since: its version is newer than all of theirs.
+            if backend.continuity.histories_lost() == history {
+                let stores = backend.stores.of_kind(&resource.kind);
+                leaves.tell(&stores, &resource, &answer.body);
+            }
+            let answer = Charged {
+                body: answer.body,
+                charge: answer.charge,
+            };
+            Ok(answer.json())
         };
         let task = self
             .scope
@@ -372,6 +353,17 @@ impl Client {
             () = self.scope.token.cancelled() => Err(crate::cluster::scope::cancelled()),
         }
     }
+}
+
+/// Why the answer to a write is not there. One that found no room says nothing of the write itself.
+fn unread(error: TransportError) -> ApiError {
+    let found_no_room = matches!(error, TransportError::NoRoom { .. });
+    let mut error = ApiError::from(error);
+    if found_no_room {
+        error.message +=
+            "; the write was sent and may have happened: read the object before you try again";
+    }
+    error
 }
 
 /// Resources of which kube-apiserver makes what an update names and does not find, as long as no version is asked for.

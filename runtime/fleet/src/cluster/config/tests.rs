@@ -9,6 +9,40 @@ fn kubeconfig(user: &str) -> String {
     )
 }
 
+#[test]
+fn a_plugins_path_begins_at_the_kubeconfigs_folder_and_a_bare_name_is_left_to_path() {
+    for (command, expected) in [
+        ("./bin/plugin", "/folder/./bin/plugin"),
+        ("bin/plugin", "/folder/bin/plugin"),
+        ("../plugin", "/folder/../plugin"),
+        ("/bin/plugin", "/bin/plugin"),
+        ("plugin", "plugin"),
+    ] {
+        let user = format!(
+            "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {command}}}}}"
+        );
+        let folder = Some(Path::new("/folder"));
+        let text = kubeconfig(&user);
+        let config =
+            ClusterConfig::from_kubeconfig_text(&text, None, folder, Provenance::File).unwrap();
+        let exec = config.kube().auth_info.exec.clone().unwrap();
+        assert_eq!(exec.command.as_deref(), Some(expected));
+    }
+}
+
+#[test]
+fn an_authoritys_file_without_end_is_refused() {
+    let yaml = "clusters: [{name: c, cluster: {server: 'https://one', certificate-authority: /dev/zero}}]\n\
+        contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n";
+    let refused = ClusterConfig::from_kubeconfig_text(yaml, None, None, Provenance::File);
+    let reason = refused.unwrap_err().to_string();
+    assert!(
+        reason
+            .contains("certificate-authority \"/dev/zero\" cannot be read: it is no regular file"),
+        "{reason}"
+    );
+}
+
 fn load(user: &str, provenance: Provenance) -> Result<ClusterConfig, ConfigError> {
     ClusterConfig::from_kubeconfig_text(&kubeconfig(user), None, None, provenance)
 }

@@ -2,6 +2,7 @@
 
 use super::Store;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// How far a store has come.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,6 +15,8 @@ pub(crate) struct Progress {
     pub(crate) watching: bool,
     /// Watches established, but for those that follow one that ended at its time: another server may be behind each.
     pub(crate) watches: u64,
+    /// When the list or watch that failed is tried again.
+    pub(crate) next_attempt: Option<SystemTime>,
 }
 
 /// Why a watch does not run.
@@ -27,6 +30,25 @@ pub(crate) struct Problem {
     pub(crate) stale: bool,
     pub(crate) message: String,
     pub(crate) error: Option<Arc<crate::api::ApiError>>,
+}
+
+impl Problem {
+    /// Whether the server does not serve the kind.
+    pub(crate) fn is_unserved(&self) -> bool {
+        let error = self.error.as_ref();
+        error.is_some_and(|error| error.code == crate::api::ApiCode::UnknownKind)
+    }
+}
+
+impl Progress {
+    /// Whether nothing more is to be waited for before the store is read the first time: it is filled, or the server refuses to.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.synced
+            || self
+                .problem
+                .as_ref()
+                .is_some_and(|problem| problem.definite)
+    }
 }
 
 impl Store {
@@ -45,6 +67,12 @@ impl Store {
     pub(crate) fn watch_proven(&self) {
         self.progress
             .send_if_modified(|p| p.problem.take().is_some());
+    }
+
+    /// Notes when the next attempt is due, or that it is under way.
+    pub(crate) fn set_next_attempt(&self, at: Option<SystemTime>) {
+        self.progress
+            .send_if_modified(|p| std::mem::replace(&mut p.next_attempt, at) != at);
     }
 
     pub(crate) fn watch_closed(&self) {

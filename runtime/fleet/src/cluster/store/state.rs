@@ -25,7 +25,8 @@ pub(super) struct State {
     pub(super) indexes: BTreeMap<Arc<str>, Index>,
     /// By uid: what own writes took out of the store and the watch has not passed yet.
     pub(super) tombstones: HashMap<Box<str>, Tombstone>,
-    /// Set by a reset until the next list: what comes in meanwhile may be of the server before.
+    /// Set by a reset or a rebuild until the next list: what comes in meanwhile may be of the server or the history before. While it
+    /// is set, what `objects` holds is of that history, and the next list replaces it whatever the versions say.
     pub(super) awaits_list: bool,
     /// Sum of the texts of `objects`.
     pub(super) bytes: usize,
@@ -246,14 +247,18 @@ impl State {
         {
             return Err(StaleList { list, held });
         }
+        let anew = self.awaits_list;
         let mut changes = Vec::new();
         let mut present: HashSet<ObjectKey> = HashSet::with_capacity(objects.len());
         for object in objects {
             present.insert(object.key());
-            changes.extend(self.apply(object, initial, list));
+            changes.extend(match anew {
+                true => self.put_anew(object, initial),
+                false => self.apply(object, initial, list),
+            });
         }
         // An own write may be newer than the list: what the list cannot know of stays.
-        let gone = |entry: &Entry| list.is_none_or(|list| entry.version <= list);
+        let gone = |entry: &Entry| anew || list.is_none_or(|list| entry.version <= list);
         let gone: Vec<ObjectKey> = self
             .objects
             .iter()
@@ -276,6 +281,22 @@ impl State {
         Ok(changes)
     }
 
+    /// Takes in an object of the first list of another history: versions of the two cannot be compared, contents can.
+    fn put_anew(&mut self, object: Object, initial: bool) -> Option<Change> {
+        let key = self.shared(object.key());
+        let old = self.objects.get(&key).map(|held| held.object.clone());
+        if old.as_ref().is_some_and(|old| old.json() == object.json()) {
+            return None;
+        }
+        let version = number(&object.resource_version()).unwrap_or(0);
+        self.put(key, object.clone(), version);
+        Some(Change {
+            old,
+            new: Some(object),
+            initial,
+        })
+    }
+
     pub(super) fn reset(&mut self) -> Vec<Change> {
         let keys: Vec<ObjectKey> = self.objects.iter().map(|(key, _)| key.clone()).collect();
         let changes = keys
@@ -286,11 +307,16 @@ impl State {
                 initial: false,
             })
             .collect();
+        self.await_list();
+        changes
+    }
+
+    /// Forgets which versions were reached. What is held stays until the next list replaces it.
+    pub(super) fn await_list(&mut self) {
         self.tombstones.clear();
         self.version.clear();
         self.number = None;
         self.awaits_list = true;
-        changes
     }
 
     /// Notes progress of the watch. Returns whether it is any.

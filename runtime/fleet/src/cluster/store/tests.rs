@@ -62,6 +62,46 @@ impl Sink for Seen {
 }
 
 #[test]
+fn a_rebuilt_store_holds_what_the_next_list_holds_whatever_the_versions_say() {
+    let store = store();
+    let seen = Arc::new(Seen::default());
+    let of = |name: &str, version| object(name, name, version);
+    store
+        .replace(
+            vec![of("same", 3), of("other", 9), of("gone", 10)],
+            "12".into(),
+        )
+        .unwrap();
+    store.subscribe(seen.clone());
+    seen.0.lock().clear();
+    store.rebuild();
+    assert!(!store.apply(of("late", 13)), "an event of the old history");
+    assert_eq!(held(&store, "other"), Some(9), "readers see what was held");
+    // The same uid and version, and other content.
+    let text = String::from_utf8(of("other", 9).json().to_vec()).unwrap();
+    let other = text.replace("other-target", "rewritten");
+    let listed = [of("same", 3).json().to_vec(), other.into_bytes()];
+    let listed = listed.map(|text| store.ingest_listed(&text).unwrap());
+    store.replace(listed.into(), "11".into()).unwrap();
+    let now = store.get(&key("other")).map(|(object, _)| object);
+    let now = now.map(|object| String::from_utf8(object.json().to_vec()).unwrap());
+    assert!(now.is_some_and(|text| text.contains("rewritten")));
+    assert_eq!((held(&store, "late"), held(&store, "gone")), (None, None));
+    let changes: Vec<String> = seen
+        .0
+        .lock()
+        .iter()
+        .map(|(name, ..)| name.clone())
+        .collect();
+    assert_eq!(changes, ["other", "gone"], "what is equal is no change");
+    assert!(
+        store.apply(of("next", 12)),
+        "events of the new history count"
+    );
+    assert_eq!(held(&store, "next"), Some(12));
+}
+
+#[test]
 fn an_older_object_is_ignored_and_the_same_version_is_no_event() {
     let store = store();
     let seen = Arc::new(Seen::default());

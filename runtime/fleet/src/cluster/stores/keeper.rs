@@ -1,7 +1,7 @@
 //! The chores of a backend's stores: stopping those that nobody reads, and comparing all with the server. Entry point: [`keep`].
 
 use super::Stores;
-use crate::cluster::compare::compare;
+use crate::cluster::compare::{Outcome, compare};
 use crate::cluster::store::{Store, StoreKey};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -12,38 +12,47 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 
 /// Does the chores until the stores are gone.
 pub(super) fn keep(stores: &Arc<Stores>) -> impl Future<Output = ()> + Send + 'static {
-    let options = &stores.options;
-    let shortest = if options.compare_every.is_zero() {
-        options.unread_life
-    } else {
-        options.compare_every.min(options.unread_life)
-    };
-    let look = (shortest / 10).clamp(LOOK.0, LOOK.1);
+    let habits = stores.habits.clone();
     let mut keeper = Keeper {
         stores: Arc::downgrade(stores),
         due: HashMap::new(),
         rng: fastrand::Rng::new(),
     };
     async move {
-        while keeper.look().await {
-            tokio::time::sleep(look).await;
+        while let Some(pause) = keeper.look().await {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                // The other watches that broke with it ask within moments.
+                () = habits.comparison_asked.notified() => tokio::time::sleep(pause.min(TOGETHER)).await,
+            }
         }
     }
 }
 
+/// How long to wait after one store asked to be compared, for others that will.
+const TOGETHER: Duration = Duration::from_secs(1);
+/// A store that asks to be compared is not compared more often than so many times in the usual interval: watches may break often.
+const MOST_ASKED: u32 = 10;
+
 struct Keeper {
     stores: Weak<Stores>,
-    /// When each running store is to be compared.
-    due: HashMap<StoreKey, Instant>,
+    due: HashMap<StoreKey, Due>,
     rng: fastrand::Rng,
 }
 
+/// When a running store is to be compared.
+#[derive(Clone, Copy)]
+struct Due {
+    /// At the latest.
+    regular: Instant,
+    /// At the earliest, if the store asks for it.
+    earliest: Instant,
+}
+
 impl Keeper {
-    /// Does what is due; `false` once the stores are gone.
-    async fn look(&mut self) -> bool {
-        let Some(stores) = self.stores.upgrade() else {
-            return false;
-        };
+    /// Does what is due, and returns when to look again; `None` once the stores are gone.
+    async fn look(&mut self) -> Option<Duration> {
+        let stores = self.stores.upgrade()?;
         if stores.has_read_stores() {
             stores.drop_unread(Instant::now());
         }
@@ -51,11 +60,17 @@ impl Keeper {
             // One after the other, so that no server is asked for many kinds at once.
             check(&stores, &store).await;
         }
-        true
+        let options = stores.options();
+        let shortest = if options.compare_every.is_zero() {
+            options.unread_life
+        } else {
+            options.compare_every.min(options.unread_life)
+        };
+        Some((shortest / 10).clamp(LOOK.0, LOOK.1))
     }
 
     fn due(&mut self, stores: &Stores) -> Vec<Arc<Store>> {
-        let every = stores.options.compare_every;
+        let every = stores.options().compare_every;
         if every.is_zero() {
             return Vec::new();
         }
@@ -64,9 +79,17 @@ impl Keeper {
         let mut due = Vec::new();
         for store in running {
             let later = now + every.mul_f64(1.0 + 0.2 * self.rng.f64());
-            let mut at = self.due.remove(&store.key).unwrap_or(later);
-            if at <= now {
-                at = later;
+            let mut at = self.due.remove(&store.key).unwrap_or(Due {
+                regular: later,
+                earliest: now,
+            });
+            // No later than from now on, where comparisons have become more frequent.
+            at.regular = at.regular.min(later);
+            if at.regular <= now || at.earliest <= now && store.take_comparison() {
+                at = Due {
+                    regular: later,
+                    earliest: now + every / MOST_ASKED,
+                };
                 due.push(store.clone());
             }
             next.insert(store.key.clone(), at);
@@ -83,9 +106,13 @@ async fn check(stores: &Stores, store: &Store) {
         return;
     }
     let (server, kind) = (stores.connection.server(), &store.key.kind);
-    match compare(store, &stores.connection, stores.options.page).await {
-        Ok(false) => {}
-        Ok(true) => {
+    match compare(store, &stores.connection, stores.options().page).await {
+        Ok(Outcome::InStep) => {}
+        Ok(Outcome::HistoryLost) => {
+            tracing::warn!(server, %kind, namespace = store.key.namespace.as_deref(), "server lost its history: it has older states of objects than the cache");
+            stores.continuity.lose_history();
+        }
+        Ok(Outcome::Differs) => {
             tracing::warn!(server, %kind, namespace = store.key.namespace.as_deref(), "cache differs from its server, which never told: listed anew");
             stores.connection.metrics().repaired();
             store.ask_relist();

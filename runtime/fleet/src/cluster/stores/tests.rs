@@ -19,9 +19,11 @@ fn stores() -> Arc<Stores> {
     let host = tokio::runtime::Handle::current();
     let transports = Transports::new(host, TransportOptions::default());
     let connection = transports.connect(&config, false, metrics);
+    let continuity = Continuity::new(connection.clone(), "/", None);
     Stores::new(
         connection,
-        Arc::default(),
+        Arc::new(continuity),
+        SharedOptions::new(CacheOptions::default()),
         CancellationToken::new(),
         TaskTracker::new(),
         Arc::default(),

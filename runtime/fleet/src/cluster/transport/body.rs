@@ -2,7 +2,7 @@
 
 use super::pool::Lease;
 use bytes::Bytes;
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -77,5 +77,9 @@ impl http_body::Body for Body {
                 Poll::Ready(None)
             }
         }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
     }
 }

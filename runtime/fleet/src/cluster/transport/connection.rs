@@ -1,28 +1,36 @@
 //! One cluster's way to its server: deadlines, caps and limits. Entry point: [`Connection::send`].
 
+use super::answers::Answers;
 use super::body::Body;
 use super::content::Content;
 use super::http::Http;
 use super::pool::{Outgoing, Use};
+use super::read::{Unread, read};
+use super::slots::{Slot, Slots};
 use super::tally::ConnectionCounts;
 use super::throttle::Bucket;
-use super::{Answer, Call, TransportError, TransportOptions, retry_after, root_cause};
+use super::{Answer, Call, Charge, Owner, TransportError, TransportOptions, retry_after};
 use crate::cluster::config::ClusterConfig;
 use crate::cluster::fence::Pass;
 use crate::grant::Identity;
 use crate::metrics::ClusterMetrics;
 use arc_swap::ArcSwap;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Response};
-use http_body_util::BodyExt;
+use http::{HeaderMap, HeaderValue, Method, Response};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
+
+/// How soon an attempt may follow a failed one because the server has answered another call.
+const SOONEST: Duration = Duration::from_millis(200);
+/// Calls that the host makes for itself, under way at once per cluster: discovery, identity, comparisons, lists that fill caches. They
+/// are few and short, and no tenant's calls may hold them up.
+const HOST_SLOTS: usize = 16;
 
 /// One cluster's way to its server. Cheap to clone.
 #[derive(Clone)]
@@ -38,12 +46,19 @@ struct Inner {
     /// Whether it is the local cluster's.
     vital: bool,
     host: Handle,
-    /// One permit per call under way, watches apart.
-    in_flight: Semaphore,
+    /// A slot for each call under way, watches and the host's own apart.
+    slots: Slots,
+    /// One permit per call of the host's own.
+    host_slots: Semaphore,
     /// Watches under way.
     watches: Arc<Semaphore>,
     rate: Option<Mutex<Bucket>>,
+    /// Set by a call that no answer came to, until one is answered.
+    down: AtomicBool,
+    /// Counts the times that the server answered again.
+    recoveries: watch::Sender<u64>,
     options: TransportOptions,
+    answers: Arc<Answers>,
     metrics: Arc<ClusterMetrics>,
 }
 
@@ -78,6 +93,7 @@ impl Connection {
         vital: bool,
         host: &Handle,
         options: &TransportOptions,
+        answers: Arc<Answers>,
         metrics: Arc<ClusterMetrics>,
     ) -> Self {
         let bucket = |limit| Mutex::new(Bucket::new(limit, Instant::now()));
@@ -93,10 +109,14 @@ impl Connection {
                 server: config.server(),
                 vital,
                 host: host.clone(),
-                in_flight: Semaphore::new(options.in_flight.max(1)),
+                slots: Slots::new(options.in_flight.max(1)),
+                host_slots: Semaphore::new(HOST_SLOTS),
                 watches: Arc::new(Semaphore::new(options.watches.max(1))),
                 rate: options.rate.map(bucket),
+                down: AtomicBool::new(false),
+                recoveries: watch::channel(0).0,
                 options: options.clone(),
+                answers,
                 metrics,
             }),
         }
@@ -123,6 +143,11 @@ impl Connection {
         &self.inner.options
     }
 
+    /// What all answers of the process are charged to.
+    pub(crate) fn answers(&self) -> &Arc<Answers> {
+        &self.inner.answers
+    }
+
     /// The connections that this one shares with others.
     pub(crate) fn counts(&self) -> ConnectionCounts {
         self.inner.way.load().http.counts()
@@ -133,10 +158,34 @@ impl Connection {
         self.inner.way.load().http.valid_until()
     }
 
-    /// Waits, but not beyond an exchange of the credentials: what failed with the old ones need not wait to try the new.
+    /// Waits before another attempt, but not beyond an exchange of the credentials, nor long after the server has answered another
+    /// call: then the attempt need not wait.
     pub(crate) async fn pause(&self, delay: Duration) {
         let over = self.inner.way.load().over.clone();
-        let _ = tokio::time::timeout(delay, over.cancelled()).await;
+        let mut recoveries = self.inner.recoveries.subscribe();
+        let soonest = tokio::time::sleep(delay.min(SOONEST));
+        let recovered = async {
+            soonest.await;
+            // The sender lives as long as the connection.
+            let _ = recoveries.changed().await;
+        };
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = over.cancelled() => {}
+            () = recovered => {}
+        }
+    }
+
+    /// Notes that a call was not answered.
+    pub(crate) fn note_down(&self) {
+        self.inner.down.store(true, Ordering::Relaxed);
+    }
+
+    fn note_answer(&self) {
+        if self.inner.down.load(Ordering::Relaxed) && self.inner.down.swap(false, Ordering::Relaxed)
+        {
+            self.inner.recoveries.send_modify(|count| *count += 1);
+        }
     }
 
     /// Whether dead peers are found by PING: over HTTP/2. Over HTTP/1.1 only the timeout of a watch finds them.
@@ -177,7 +226,18 @@ impl Connection {
         timeout: Duration,
         pass: Option<Pass>,
     ) -> Result<Answer, TransportError> {
-        self.within(timeout, self.call(call, timeout, pass)).await
+        let until = tokio::time::Instant::now() + timeout;
+        let slot = self.slot(call.owner.as_ref());
+        let Ok(_slot) = tokio::time::timeout_at(until, slot).await else {
+            return Err(self.no_slot(call.owner.as_ref(), timeout));
+        };
+        // After the slot: what the calls of one owner may book ahead of the cluster's rate is bounded by their slots.
+        let call = async {
+            let left = until.saturating_duration_since(tokio::time::Instant::now());
+            self.wait_turn(left).await?;
+            self.exchange_call(call, pass).await
+        };
+        self.within(until, timeout, call).await
     }
 
     /// As [`Self::send_here`], for calls that no limit on a cluster's calls may hold up, such as those that renew a lease.
@@ -186,48 +246,67 @@ impl Connection {
         call: Call,
         timeout: Duration,
     ) -> Result<Answer, TransportError> {
-        self.within(timeout, self.exchange_call(call, None)).await
+        let until = tokio::time::Instant::now() + timeout;
+        self.within(until, timeout, self.exchange_call(call, None))
+            .await
     }
 
     async fn within(
         &self,
+        until: tokio::time::Instant,
         timeout: Duration,
         answer: impl Future<Output = Result<Answer, TransportError>>,
     ) -> Result<Answer, TransportError> {
-        match tokio::time::timeout(timeout, answer).await {
+        match tokio::time::timeout_at(until, answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(TransportError::Timeout {
-                server: self.inner.server.clone(),
-                after: timeout,
-            }),
+            Err(_) => {
+                self.note_down();
+                Err(TransportError::Timeout {
+                    server: self.inner.server.clone(),
+                    after: timeout,
+                })
+            }
         }
     }
 
-    async fn call(
-        &self,
-        call: Call,
-        patience: Duration,
-        pass: Option<Pass>,
-    ) -> Result<Answer, TransportError> {
-        self.wait_turn(patience).await?;
-        // The semaphore is never closed, so this waits or succeeds.
-        let _permit = self.inner.in_flight.acquire().await;
-        self.exchange_call(call, pass).await
+    /// Leave for one call. The caller bounds the wait.
+    async fn slot(&self, owner: Option<&Owner>) -> (Option<Slot>, Option<SemaphorePermit<'_>>) {
+        match owner {
+            Some(owner) => (Some(self.inner.slots.take(owner).await), None),
+            // The semaphore is never closed, so this waits or succeeds.
+            None => (None, self.inner.host_slots.acquire().await.ok()),
+        }
+    }
+
+    fn no_slot(&self, owner: Option<&Owner>, after: Duration) -> TransportError {
+        let server = self.inner.server.clone();
+        match owner {
+            Some(_) => TransportError::Busy { server, after },
+            // As many of the host's own calls as there are slots had no answer either.
+            None => TransportError::Timeout { server, after },
+        }
     }
 
     async fn exchange_call(
         &self,
-        call: Call,
+        mut call: Call,
         pass: Option<Pass>,
     ) -> Result<Answer, TransportError> {
+        let mut charge = call.charge.take();
+        // A write has happened, whatever its answer is: that is told, if there is room for it at all.
+        let read = call.method == Method::GET;
         let response = self.request(Use::Call, call, pass).await?;
         let status = response.status().as_u16();
         let retry_after = self.retry_after(&response);
-        let body = self.collect(response.into_body()).await?;
+        let admit = read && response.status().is_success();
+        let body = self
+            .read(response.into_body(), charge.as_mut(), admit)
+            .await?;
         Ok(Answer {
             status,
             retry_after,
             body,
+            charge,
         })
     }
 
@@ -270,7 +349,9 @@ impl Connection {
         let mut counted = self.inner.metrics.request(&call.method);
         let outgoing = self.outgoing(call, pass);
         // On the heap, and gone with the answer: a watch that waits for events does not carry it along.
-        let response = Box::pin(way.http.send(wanted, outgoing, &way.over)).await?;
+        let response = Box::pin(way.http.send(wanted, outgoing, &way.over)).await;
+        let response = response.inspect_err(|_| self.note_down())?;
+        self.note_answer();
         counted.answered(response.status().as_u16());
         self.refuse_encoded(response)
     }
@@ -315,33 +396,36 @@ impl Connection {
         retry_after::parse(value, SystemTime::now(), cap)
     }
 
-    /// Reads a whole body within the cap.
-    pub(crate) async fn collect(&self, mut body: Body) -> Result<Bytes, TransportError> {
+    /// Reads a whole body within the cap, for the host itself.
+    pub(crate) async fn collect(&self, body: Body) -> Result<Bytes, TransportError> {
+        self.read(body, None, false).await
+    }
+
+    async fn read(
+        &self,
+        body: Body,
+        charge: Option<&mut Charge>,
+        admit: bool,
+    ) -> Result<Bytes, TransportError> {
         let limit = self.inner.options.max_body;
-        let mut whole = BytesMut::new();
-        let mut first: Option<Bytes> = None;
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| self.unreachable(root_cause(&e)))?;
-            let Ok(data) = frame.into_data() else {
-                continue;
-            };
-            let so_far = whole.len() + first.as_ref().map_or(0, Bytes::len);
-            if so_far + data.len() > limit {
-                return Err(TransportError::TooLarge {
-                    server: self.inner.server.clone(),
+        let server = || self.inner.server.clone();
+        read(body, limit, charge, admit)
+            .await
+            .map_err(|unread| match unread {
+                Unread::Broken(reason) => self.unreachable(reason),
+                Unread::TooLarge => TransportError::TooLarge {
+                    server: server(),
                     limit,
-                });
-            }
-            match (first.take(), whole.is_empty()) {
-                (None, true) => first = Some(data),
-                (Some(head), _) => {
-                    whole.extend_from_slice(&head);
-                    whole.extend_from_slice(&data);
-                }
-                (None, false) => whole.extend_from_slice(&data),
-            }
-        }
-        Ok(first.unwrap_or_else(|| whole.freeze()))
+                },
+                Unread::NotAdmitted(reason) => TransportError::NotAdmitted {
+                    server: server(),
+                    reason,
+                },
+                Unread::NoRoom(bytes) => TransportError::NoRoom {
+                    server: server(),
+                    bytes,
+                },
+            })
     }
 
     pub(crate) fn unreachable(&self, reason: String) -> TransportError {

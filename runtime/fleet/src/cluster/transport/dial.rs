@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::pool::Use;
 use super::sockets::Sockets;
-use super::{OnHost, TransportError, TransportOptions, root_cause};
+use super::{OnHost, TransportError, TransportOptions, is_for_want_of_descriptors, root_cause};
 use futures::FutureExt as _;
 use http::Uri;
 use hyper::client::conn::{http1, http2};
@@ -125,12 +125,16 @@ impl Dialer {
     /// Connects, within the connect timeout; waits as long for room for a socket, but for calls of the local cluster.
     ///
     /// # Errors
-    /// [`TransportError::Unreachable`], [`TransportError::Timeout`] and [`TransportError::Crowded`].
+    /// [`TransportError::Unreachable`], [`TransportError::NoDescriptors`], [`TransportError::Timeout`] and [`TransportError::Crowded`].
     pub(super) async fn dial(&self, wanted: Use) -> Result<Dialed, TransportError> {
         let vital = wanted == Use::Call && self.vital.load(Ordering::Relaxed);
         let room = self.sockets.take(&self.server, vital).await?;
         match tokio::time::timeout(self.timeout, self.connect()).await {
             Ok(Ok(dialed)) => Ok(dialed.holding(room)),
+            Ok(Err(error)) if is_for_want_of_descriptors(&*error) => {
+                let server = self.server.clone();
+                Err(TransportError::NoDescriptors { server })
+            }
             Ok(Err(error)) => Err(TransportError::Unreachable {
                 server: self.server.clone(),
                 reason: root_cause(&*error),

@@ -3,6 +3,7 @@
 //! As client-go's, but that a plugin has no terminal, a deadline and a limit on what it prints, and that neither its output nor
 //! its arguments reach an error or a log.
 
+use crate::file::FileError;
 use kube_client::config::{ExecConfig, ExecInteractiveMode};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
@@ -134,6 +135,7 @@ fn start(config: &ExecConfig) -> Result<Plugin, String> {
         } else {
             format!(": {hint}")
         };
+        let error = FileError::from(error);
         format!("the credential plugin {program:?} cannot be run: {error}{hint}")
     })?;
     Ok(Plugin { child })

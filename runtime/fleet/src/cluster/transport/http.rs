@@ -4,7 +4,7 @@
 //! answers 401. A new token is used by the next request; a new client certificate gives up the connections made with the old one.
 
 use super::body::Body;
-use super::credentials::{Prepared, is_renewable, prepare};
+use super::credentials::{Prepared, Unprepared, is_renewable, prepare};
 use super::dial::Dialer;
 use super::pool::{Broken, LeaseError, Outgoing, Pool, Use};
 use super::single::Single;
@@ -233,8 +233,13 @@ impl Http {
             let Some(http) = this.upgrade() else {
                 return Ok(());
             };
-            let installed = prepared.and_then(|prepared| http.install(prepared));
-            let outcome = installed.map_err(|reason| http.unusable(reason));
+            let installed = prepared.and_then(|prepared| Ok(http.install(prepared)?));
+            let outcome = installed.map_err(|unprepared| match unprepared {
+                Unprepared::Unusable(reason) => http.unusable(reason),
+                Unprepared::NoDescriptors => TransportError::NoDescriptors {
+                    server: http.config.server(),
+                },
+            });
             *http.failed.lock() = outcome
                 .as_ref()
                 .err()

@@ -1,6 +1,7 @@
 //! Who shares connections with whom. Entry points: [`Transports::connect`] and [`Transports::exchange`].
 
 use super::TransportOptions;
+use super::answers::{AnswerUse, Answers};
 use super::connection::Connection;
 use super::http::Http;
 use super::sockets::{SocketUse, Sockets};
@@ -21,6 +22,7 @@ pub(crate) struct Transports {
     options: TransportOptions,
     plugins: Arc<Semaphore>,
     sockets: Sockets,
+    answers: Arc<Answers>,
     /// Holds no connection alive: each user holds its own `Arc`. Dead entries are dropped whenever one is added.
     shared: Mutex<HashMap<[u8; 32], Weak<Http>>>,
 }
@@ -30,6 +32,7 @@ impl Transports {
         Self {
             host,
             sockets: Sockets::new(&options),
+            answers: Answers::new(options.max_answers),
             options,
             plugins: Arc::new(Semaphore::new(PLUGINS)),
             shared: Mutex::default(),
@@ -49,6 +52,7 @@ impl Transports {
             vital,
             &self.host,
             &self.options,
+            self.answers.clone(),
             metrics,
         )
     }
@@ -62,6 +66,11 @@ impl Transports {
     /// How many sockets there are, where there is a cap.
     pub(crate) fn sockets(&self) -> Option<SocketUse> {
         self.sockets.now()
+    }
+
+    /// The bytes of answers that are held.
+    pub(crate) fn answers(&self) -> AnswerUse {
+        self.answers.usage()
     }
 
     fn http(&self, config: &ClusterConfig, vital: bool) -> Arc<Http> {

@@ -45,6 +45,7 @@ impl Filling {
 impl Watcher {
     /// Brings the whole kind into the store. A streamed list goes on as the watch that is returned.
     pub(super) async fn fill(&mut self) -> Result<Option<Open>, Interrupted> {
+        self.begin_rebuild();
         // A server that is behind is not asked for everything each time.
         if self.stale_since.is_some() {
             self.probe().await?;
@@ -68,15 +69,28 @@ impl Watcher {
         }
     }
 
+    /// Where the server's history was lost, the store takes in nothing but the next list.
+    fn begin_rebuild(&mut self) {
+        let lost = self.verdicts.borrow().histories_lost;
+        if std::mem::replace(&mut self.histories_lost, lost) != lost {
+            tracing::warn!(server = self.connection.server(), kind = %self.store.key.kind, "cache is rebuilt: the server lost its history");
+            self.stale_since = None;
+            self.store.rebuild();
+        }
+    }
+
     /// Puts a whole list into the store.
-    fn put(&mut self, listing: Listing, version: String) -> Result<(), Interrupted> {
+    async fn put(&mut self, listing: Listing, version: String) -> Result<(), Interrupted> {
         if version.is_empty() {
             return Err(Interrupted::Garbage(
                 "a list without a resource version".into(),
             ));
         }
         let objects = listing.finish()?;
-        if self.store.take_relist() {
+        if let Some(since) = self.broken_since {
+            self.continuity.confirm(since).await?;
+        }
+        if self.store.take_relist() || self.verdicts.borrow().histories_lost > self.histories_lost {
             // Reset while the list was on its way: it may be of the server before.
             return Err(Interrupted::Expired);
         }
@@ -87,23 +101,29 @@ impl Watcher {
                     self.connection.metrics().relisted();
                 }
                 self.stale_since = None;
+                self.broken_since = None;
                 Ok(())
             }
             Err(stale) => Err(self.stale(stale)),
         }
     }
 
-    /// A quorum list that is older than the store: waited out, and believed in the end.
+    /// A quorum list that is older than the store: doubted at first, and believed once another one says the same.
     fn stale(&mut self, stale: StaleList) -> Interrupted {
         let since = *self.stale_since.get_or_insert_with(Instant::now);
         if since.elapsed() < self.options.stale_for {
             return stale.into();
         }
-        tracing::warn!(server = self.connection.server(), kind = %self.store.key.kind, list = stale.list, held = stale.held, "store rebuilt: the server lost its history");
-        self.store.reset();
-        self.stale_since = None;
+        tracing::warn!(server = self.connection.server(), kind = %self.store.key.kind, list = stale.list, held = stale.held, "server lost its history");
+        self.continuity.lose_history();
         self.pace.progressed();
         Interrupted::Expired
+    }
+
+    /// How long the server is still doubted that listed less than the store has seen.
+    pub(super) fn doubted_for(&self) -> Duration {
+        let since = self.stale_since.map_or(Duration::ZERO, |at| at.elapsed());
+        self.options.stale_for.saturating_sub(since)
     }
 
     /// Asks a quorum how far the server is.
@@ -151,7 +171,7 @@ impl Watcher {
                 None => break page.resource_version,
             }
         };
-        self.put(listing, version)
+        self.put(listing, version).await
     }
 
     async fn page(&self, limit: usize, token: Option<&str>) -> Result<List, Interrupted> {
@@ -173,7 +193,7 @@ impl Watcher {
             open => open?,
         };
         let (listing, version) = self.receive(&mut open).await?;
-        self.put(listing, version)?;
+        self.put(listing, version).await?;
         self.filling.broken_streams = 0;
         self.trust();
         // One that was given longer than a watch would be found silent too late.

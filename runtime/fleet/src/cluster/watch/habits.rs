@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// Most API groups of which it is remembered that they do not stream lists.
 const MAX_GROUPS: usize = 1000;
@@ -12,6 +13,8 @@ const MAX_GROUPS: usize = 1000;
 pub(crate) struct Habits {
     /// API groups whose lists it does not stream: an aggregated group is served by a program of its own. At most [`MAX_GROUPS`].
     unstreamed: Mutex<HashSet<Arc<str>>>,
+    /// Notified when a store asks to be compared with the server soon.
+    pub(in crate::cluster) comparison_asked: Notify,
 }
 
 impl Habits {

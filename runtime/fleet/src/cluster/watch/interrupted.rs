@@ -1,6 +1,7 @@
 //! How a list or a watch ends, and what people are told of it. Entry point: [`Interrupted`].
 
 use crate::api::{ApiCode, ApiError};
+use crate::cluster::continuity::NotConfirmed;
 use crate::cluster::store::{Problem, StaleList, Unfit};
 use crate::cluster::transport::TransportError;
 use crate::json::JsonError;
@@ -25,8 +26,11 @@ pub(super) enum Interrupted {
     /// The server does not know the version yet: ask it how far it is.
     #[error("the server is not as far as the cache")]
     Behind,
-    #[error(transparent)]
+    #[error("HistoryLost: {0}")]
     Stale(#[from] StaleList),
+    /// Another server answers: this cluster ends, and with it this watch.
+    #[error("another server answers under this address")]
+    Replaced,
     /// The server does not stream lists.
     #[error("the server does not stream lists")]
     Unstreamed,
@@ -63,12 +67,13 @@ impl Interrupted {
             _ => {}
         }
         let unreachable = match self {
-            Self::Silent(_) => true,
+            Self::Silent(_) | Self::Replaced => true,
             // An answer that cannot be read is an answer.
             Self::Transport(error) => matches!(
                 error,
                 TransportError::Unreachable { .. }
                     | TransportError::Crowded { .. }
+                    | TransportError::NoDescriptors { .. }
                     | TransportError::Timeout { .. }
                     | TransportError::Credentials { .. }
             ),
@@ -116,6 +121,15 @@ impl From<ApiError> for Interrupted {
             Self::Behind
         } else {
             Self::Refused(error)
+        }
+    }
+}
+
+impl From<NotConfirmed> for Interrupted {
+    fn from(error: NotConfirmed) -> Self {
+        match error {
+            NotConfirmed::Replaced => Self::Replaced,
+            NotConfirmed::Unknown(error) => error.into(),
         }
     }
 }

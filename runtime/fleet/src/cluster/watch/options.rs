@@ -1,5 +1,7 @@
 //! How caches follow their servers. Entry point: [`CacheOptions`].
 
+use arc_swap::ArcSwap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How caches follow their servers. Defaults are in [`CacheOptions::default`].
@@ -21,8 +23,8 @@ pub struct CacheOptions {
     pub watch_timeout: Duration,
     /// The same over HTTP/2, where PINGs find dead peers, and up to twice as long at random. Default: 4 min.
     pub multiplexed_watch_timeout: Duration,
-    /// How long a server may list less than a cache has seen before it is believed to have lost its history and the cache is
-    /// rebuilt. Default: 60 s.
+    /// After how long a server that listed less than a cache has seen is asked again. If it still does, it has lost its history and
+    /// the caches of its cluster are rebuilt. Default: 5 s.
     pub stale_for: Duration,
     /// How often each cache is compared with its server, and up to a fifth later at random: an event that the server never sent is
     /// made good within that time and a few seconds. Zero: never. Default: 10 min.
@@ -43,10 +45,28 @@ impl Default for CacheOptions {
             max_bytes: 4 << 30,
             watch_timeout: Duration::from_secs(50),
             multiplexed_watch_timeout: Duration::from_secs(240),
-            stale_for: Duration::from_secs(60),
+            stale_for: Duration::from_secs(5),
             compare_every: Duration::from_secs(600),
             unread_life: Duration::from_secs(600),
             look_again: Duration::from_secs(30),
         }
+    }
+}
+
+/// The options of all caches of a manager, which may change while the caches are in use. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct SharedOptions(Arc<ArcSwap<CacheOptions>>);
+
+impl SharedOptions {
+    pub(crate) fn new(options: CacheOptions) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(options)))
+    }
+
+    pub(crate) fn now(&self) -> Arc<CacheOptions> {
+        self.0.load_full()
+    }
+
+    pub(crate) fn set(&self, options: CacheOptions) {
+        self.0.store(Arc::new(options));
     }
 }

@@ -5,7 +5,7 @@ use super::Subscription;
 use super::task::Task;
 use crate::api::ApiCode;
 use crate::cluster::Backend;
-use crate::cluster::store::{Progress, Store};
+use crate::cluster::store::{Progress, Store, StoreKey};
 use crate::kind::Resource;
 use futures::future::select_all;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Task {
         }
     }
 
-    /// Moves the watch from a selection's store to one of the whole kind, as soon as somebody needs the rest of it. The way back is
-    /// never taken. Returns once it has moved.
+    /// Moves the watch from a store of a selection or of a namespace to one of the whole kind, as soon as somebody needs the rest of
+    /// it. The way back is never taken. Returns once it has moved.
     pub(super) async fn widen(&self, backend: &Arc<Backend>, resource: &Arc<Resource>) {
         let mut published = backend.stores.published();
         loop {
@@ -56,8 +56,7 @@ impl Task {
             drop(source);
             // Looked at without the lock, as this takes others.
             let scoped = subscriptions.into_iter().position(|(key, namespace)| {
-                !key.label_selector.is_empty()
-                    && self.store_key(backend, resource, namespace) != key
+                is_wider(&self.store_key(backend, resource, namespace), &key)
             });
             match scoped {
                 Some(at) => return self.move_to_whole(at, backend, resource).await,
@@ -101,6 +100,17 @@ impl Task {
         };
         drop(left);
     }
+}
+
+/// Whether a store holds all that a narrower one does, and more.
+fn is_wider(this: &StoreKey, other: &StoreKey) -> bool {
+    let covers = |all: bool, same: bool| all || same;
+    covers(
+        this.label_selector.is_empty(),
+        this.label_selector == other.label_selector,
+    ) && covers(this.namespace.is_none(), this.namespace == other.namespace)
+        && this.field_selector == other.field_selector
+        && this != other
 }
 
 /// Returns when the server has said that it does not serve a store's kind, and the store is empty.

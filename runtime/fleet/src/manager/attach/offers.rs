@@ -43,8 +43,15 @@ impl Task {
                     }
                     continue;
                 }
-                self.room(&sink).await;
+                self.room().await;
                 if sink.offer_missed() {
+                    if let Some(mapped) = &sink.mapped {
+                        tokio::select! {
+                            () = mapped.room() => {}
+                            // The mapper waits until what it asked for and has been refused is offered.
+                            () = sink.rescan.asked() => continue,
+                        }
+                    }
                     self.offer_page(&sink).await;
                 }
                 tokio::task::yield_now().await;
@@ -57,11 +64,8 @@ impl Task {
         self.registered.upgrade()?.controller().options.resync
     }
 
-    /// Waits until the controller's share of the queue, and the watch's mapper, have room.
-    async fn room(&self, sink: &SourceSink) {
-        if let Some(mapped) = &sink.mapped {
-            mapped.room().await;
-        }
+    /// Waits until the controller's share of the queue has room.
+    async fn room(&self) {
         let Some(registered) = self.registered.upgrade() else {
             return std::future::pending().await;
         };
@@ -117,6 +121,17 @@ impl super::Source {
             let sink = &subscription.sink;
             !sink.owes() && sink.mapped.as_ref().is_none_or(MappedEvents::is_idle)
         })
+    }
+
+    /// Events that wait for their code, and requests of what is gone that wait for room.
+    pub(in crate::manager) fn waiting(&self) -> (usize, usize) {
+        let subscriptions = self.subscriptions.lock();
+        let waiting = subscriptions.iter().map(|subscription| {
+            let sink = &subscription.sink;
+            let unmapped = sink.mapped.as_ref().map_or(0, MappedEvents::len);
+            (unmapped, sink.missed.lock().len())
+        });
+        waiting.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
     }
 
     /// A cluster has come: what a mapper asked for there while it was away is asked for again.

@@ -3,7 +3,7 @@
 use super::moves::unserved;
 use super::what::{NoStore, What};
 use super::{Source, Subscription};
-use crate::cluster::store::StoreKey;
+use crate::cluster::store::{Progress, StoreKey};
 use crate::cluster::{Arrivals, Backend, Cluster, IndexUse};
 use crate::kind::Resource;
 use crate::manager::controllers::Registered;
@@ -64,9 +64,12 @@ impl Task {
         tokio::pin!(serve);
         let again = tokio::time::sleep(again);
         tokio::pin!(again);
+        let filled = self.filled();
+        tokio::pin!(filled);
         loop {
             tokio::select! {
                 () = &mut serve => {}
+                () = &mut filled => {}
                 () = self.replaced.notified() => {
                     self.declare_indexes(backend).await;
                     self.sinks().iter().for_each(|sink| sink.rescan.wake());
@@ -75,6 +78,30 @@ impl Task {
                 () = &mut again => return true,
                 () = unserved(self.stores()) => return false,
             }
+        }
+    }
+
+    /// Notes once the caches of the watch are filled, or cannot be. Never returns.
+    async fn filled(&self) {
+        for store in self.stores() {
+            // The sender lives as long as the store.
+            let _ = store.progress().wait_for(Progress::is_decided).await;
+        }
+        self.note_in_step();
+        std::future::pending().await
+    }
+
+    /// The watch keeps no key of its controller waiting any more.
+    fn note_in_step(&self) {
+        let (Some(core), Some(registered), Some(source)) = (
+            self.core.upgrade(),
+            self.registered.upgrade(),
+            self.source.upgrade(),
+        ) else {
+            return;
+        };
+        if !source.in_step.swap(true, Ordering::AcqRel) {
+            core.settle(&registered, self.cluster.name());
         }
     }
 
@@ -91,6 +118,7 @@ impl Task {
             if let Some(source) = self.source.upgrade() {
                 source.start.lock().let_go();
             }
+            self.note_in_step();
             arrivals
                 .get_or_insert_with(|| Arrivals::new(backend, kind))
                 .wait()
@@ -166,6 +194,7 @@ impl Task {
                     .then(MappedEvents::default),
                 rescan: Rescan::default(),
                 missed: Mutex::default(),
+                settled: Notify::new(),
                 targets: Mutex::default(),
             });
             if sink.mapped.is_some()
@@ -254,8 +283,7 @@ impl Task {
             let controller = registered.controller();
             let here = |watch: &&Watch| {
                 let selection = &controller.selection;
-                watch.kind == *kind
-                    && selection.engages(watch.clusters, &self.cluster, has_provider)
+                watch.kind == *kind && selection.engages(watch, &self.cluster, has_provider)
             };
             controller.watches.iter().filter(here).all(|watch| {
                 let selector = watch.label_selector.as_ref();

@@ -1,17 +1,14 @@
 //! What the files hold now, and what they held when they were last good. Entry point: [`scan`].
 
-use super::KubeconfigFilesOptions;
+use super::{KubeconfigFilesOptions, LARGEST};
 use crate::cluster::{ClusterConfig, Provenance, every_context};
 use crate::engage::ClusterSpec;
+use crate::file::{self, FileError};
 use crate::name::{ClusterName, NamePattern};
 use crate::provider::Problem;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
-
-/// Largest kubeconfig, in bytes: some ten thousand contexts.
-const LARGEST: u64 = 32 << 20;
 
 /// The files that are there, by path as given.
 #[derive(Default)]
@@ -107,7 +104,10 @@ impl Scan {
             Err(error) => {
                 self.problem(
                     given,
-                    format!("the folder cannot be read, its last good files stay: {error}"),
+                    format!(
+                        "the folder cannot be read, its last good files stay: {}",
+                        FileError::from(error)
+                    ),
                 );
                 let within = plain(given);
                 let kept = last
@@ -143,9 +143,12 @@ impl Scan {
             return;
         }
         let before = last.0.remove(&key);
-        let read = match read(path) {
-            Ok(text) => File::read(&text, path, before.as_ref()),
-            Err(error) if error.kind() == ErrorKind::NotFound => return,
+        let read = match file::read(path, LARGEST) {
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => File::read(&text, path, before.as_ref()),
+                Err(_) => Err("it is not UTF-8 text: save it as such".to_owned()),
+            },
+            Err(error) if error.is_not_found() => return,
             Err(error) => Err(format!("it cannot be read: {error}")),
         };
         let file = match read {
@@ -174,20 +177,6 @@ impl Scan {
         };
         self.files.0.insert(key, file);
     }
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?
-        .take(LARGEST + 1)
-        .read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST {
-        return Err(std::io::Error::other(format!(
-            "it is larger than {} MiB",
-            LARGEST >> 20
-        )));
-    }
-    Ok(text)
 }
 
 impl File {

@@ -96,6 +96,7 @@ impl World {
             base: folder.path().to_owned(),
             paths: paths.iter().map(PathBuf::from).collect(),
             globs: Vec::new(),
+            on_server_change: ServerChange::default(),
         };
         let provider = Arc::new(KubeconfigFiles::new(options));
         let recorder = Arc::new(Recorder::default());
@@ -175,6 +176,19 @@ fn write(folder: &Path, path: &str, text: &str) {
     let path = folder.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn a_pipe_is_reported_and_holds_up_no_other_file() {
+    let world = World::start(&["clusters"], |folder| {
+        write(folder, "clusters/b.kubeconfig", &kubeconfig(&["one"], "t"));
+        let pipe = folder.join("clusters/a.kubeconfig");
+        let made = std::process::Command::new("mkfifo").arg(pipe).status();
+        assert!(made.unwrap().success());
+    });
+    world.engages(&["clusters/b.kubeconfig+one"]).await;
+    let problem = world.reports("clusters/a.kubeconfig").await;
+    assert!(problem.contains("it is no regular file"), "{problem}");
 }
 
 #[tokio::test]

@@ -19,7 +19,8 @@ impl Model {
             let held = self
                 .clusters
                 .get(&id.1.cluster)
-                .is_some_and(|state| *state != ClusterState::Ready);
+                .is_some_and(|state| *state != ClusterState::Ready)
+                || self.held.contains(&(id.0, id.1.cluster.clone()));
             let same = match (key.doing, status.state) {
                 (Doing::Ready, KeyState::Ready(_)) => !held,
                 (Doing::Ready, KeyState::Held(_)) => held,

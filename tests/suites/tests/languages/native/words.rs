@@ -107,7 +107,7 @@ impl Sheet {
     pub(super) fn line(&self, level: &str, message: &str, fields: &[(&str, String)]) {
         let mut joined = String::new();
         for (name, value) in fields {
-            let value: String = value.chars().map(visible).collect();
+            let value = visible(value);
             let space = if joined.is_empty() { "" } else { " " };
             let plain = !value.is_empty() && !value.contains([' ', '"', '=']);
             let written = if plain {
@@ -144,13 +144,17 @@ impl Sheet {
     }
 }
 
-/// What the host makes of control characters.
-fn visible(character: char) -> char {
-    match character {
-        '\n' | '\t' => ' ',
-        control if control.is_control() => '\u{fffd}',
-        other => other,
+/// What the host makes of line ends, tabs and other control characters.
+fn visible(text: &str) -> String {
+    let mut visible = String::new();
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => visible.push(' '),
+            control if control.is_control() => visible.extend(control.escape_unicode()),
+            other => visible.push(other),
+        }
     }
+    visible
 }
 
 pub(super) fn parsed(json: &Json) -> Value {

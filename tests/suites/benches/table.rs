@@ -1,4 +1,7 @@
-//! Tables that grow by a row while a bench runs. Entry point: [`Table::begin`].
+//! What benches print: tables that grow by a row while a bench runs, with a verdict beside each bar. Entry points: [`Table::begin`] and
+//! [`verdict`].
+
+#![allow(dead_code, reason = "each bench uses the parts it needs")]
 
 use std::io::Write;
 
@@ -32,7 +35,7 @@ impl Table {
     }
 }
 
-/// `OK` or `MISSED` behind a bar.
+/// A bar, and whether it is met: what the last column of a row with a bar shows.
 pub(crate) fn verdict(bar: &str, met: bool) -> String {
     format!("{bar} {}", if met { "OK" } else { "MISSED" })
 }

@@ -1,0 +1,24 @@
+//! What providers ask for and the fleet does not have yet. Entry point: [`write`].
+
+use super::{Snapshot, Writer, summed};
+use std::fmt;
+
+pub(super) fn write(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
+    let pending = summed(now, |cluster| u64::from(cluster.replacement_pending));
+    writer.gauges(
+        "windlass_cluster_replacement_pending",
+        "Whether the cluster has another server now, which has not taken over yet: work goes on at the one before.",
+        pending
+            .iter()
+            .map(|(cluster, count)| ([("cluster", *cluster)], *count as f64)),
+    )?;
+    // Providers are documents of the operator: there are few.
+    writer.gauges(
+        "windlass_provider_problems",
+        "Files, contexts and clusters that a provider cannot use.",
+        now.providers.iter().map(|provider| {
+            let labels = [("provider", provider.name.as_str())];
+            (labels, provider.problems as f64)
+        }),
+    )
+}

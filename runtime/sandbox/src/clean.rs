@@ -1,0 +1,60 @@
+//! What a guest says, made fit for logs, status pages and terminals. Entry point: [`clean`].
+//!
+//! Every text that a guest or its component chooses passes here where it enters the host: log lines, failures, names of functions, and
+//! what a compiler quotes. So nothing that is made of it forges a line, drives a terminal or hides what stands beside it.
+
+use std::fmt::Write as _;
+
+/// A text in one line of at most so many bytes, but for the sign that it was cut. Line ends and tabs become blanks; other control
+/// characters, separators of lines and paragraphs, and what turns the direction of writing are escaped.
+pub(crate) fn clean(text: &str, limit: usize) -> String {
+    let mut cleaned = String::with_capacity(text.len().min(limit));
+    for character in text.chars() {
+        let before = cleaned.len();
+        match character {
+            '\n' | '\t' => cleaned.push(' '),
+            character if is_harmful(character) => {
+                let written = write!(cleaned, "{}", character.escape_unicode());
+                debug_assert!(written.is_ok(), "writing to a string does not fail");
+            }
+            character => cleaned.push(character),
+        }
+        if cleaned.len() > limit {
+            cleaned.truncate(before);
+            cleaned.push('…');
+            break;
+        }
+    }
+    cleaned
+}
+
+fn is_harmful(character: char) -> bool {
+    let separates = matches!(character, '\u{2028}' | '\u{2029}');
+    let turns = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    character.is_control() || separates || turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_can_neither_forge_a_line_nor_drive_a_terminal() {
+        assert_eq!(clean("a\nERROR b\u{1b}[2J", 100), "a ERROR b\\u{1b}[2J");
+        assert_eq!(
+            clean("a\u{2028}b\u{202e}c\u{9b}", 100),
+            "a\\u{2028}b\\u{202e}c\\u{9b}"
+        );
+        assert_eq!(clean("\r\u{2066}\u{200f}", 100), "\\u{d}\\u{2066}\\u{200f}");
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_between_characters() {
+        assert_eq!(clean(&"é".repeat(10), 5), "éé…");
+        assert_eq!(clean("ab\u{1b}", 4), "ab…");
+        assert_eq!(clean("abcd", 4), "abcd");
+    }
+}

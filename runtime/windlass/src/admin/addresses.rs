@@ -1,0 +1,220 @@
+//! Where the admin endpoints listen, which may change while the process runs. Entry points: [`bind`] and [`Served::follow`].
+
+use super::listener::Listener;
+use anyhow::{Context, Result};
+use axum::Router;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Pause before an address that was taken is tried again.
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
+
+/// Where the admin endpoints are to be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// All of them.
+    pub(crate) admin: SocketAddr,
+    /// The probes alone, besides.
+    pub(crate) probes: Option<SocketAddr>,
+}
+
+/// Both addresses, taken.
+pub(crate) struct Sockets {
+    wanted: Addresses,
+    admin: TcpListener,
+    probes: Option<TcpListener>,
+}
+
+/// Takes both addresses. With `free_port`, a free port where the admin address is taken.
+///
+/// # Errors
+/// When one is taken or not of this machine, with what to change.
+pub(crate) fn bind(wanted: Addresses, free_port: bool) -> Result<Sockets> {
+    let admin = match listen(wanted.admin) {
+        Err(_) if free_port => {
+            let address = wanted.admin;
+            tracing::info!(%address, "the admin address is taken, a free port is used");
+            listen(SocketAddr::new(address.ip(), 0))
+        }
+        other => other,
+    };
+    let probes = wanted.probes.map(|address| {
+        let taken = listen(address);
+        taken.with_context(|| refusal(address, PROBES))
+    });
+    Ok(Sockets {
+        wanted,
+        admin: admin.with_context(|| refusal(wanted.admin, ADMIN))?,
+        probes: probes.transpose()?,
+    })
+}
+
+/// The fields that name the addresses.
+const ADMIN: &str = "spec.admin.address";
+const PROBES: &str = "spec.admin.probeAddress";
+
+fn refusal(address: SocketAddr, field: &str) -> String {
+    let flag = if field == ADMIN { "--admin or " } else { "" };
+    format!("cannot serve at {address}: choose another address with {flag}the Manager's {field}")
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = StdListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// An address that is served.
+struct Place {
+    wanted: SocketAddr,
+    listener: Listener,
+}
+
+/// What is served at one address at most.
+pub(super) struct Served {
+    field: &'static str,
+    router: Router,
+    place: Option<Place>,
+}
+
+impl Served {
+    /// Serves what was taken: all endpoints, and the probes alone.
+    pub(super) fn both(sockets: Sockets, all: Router, probes: Router) -> [Self; 2] {
+        let Sockets {
+            wanted,
+            admin,
+            probes: second,
+        } = sockets;
+        let serve = |field, router, socket: Option<(SocketAddr, TcpListener)>| {
+            let mut served = Self {
+                field,
+                router,
+                place: None,
+            };
+            if let Some((wanted, tcp)) = socket {
+                served.begin(wanted, tcp);
+            }
+            served
+        };
+        [
+            serve(ADMIN, all, Some((wanted.admin, admin))),
+            serve(PROBES, probes, wanted.probes.zip(second)),
+        ]
+    }
+
+    fn begin(&mut self, wanted: SocketAddr, tcp: TcpListener) {
+        let listener = Listener::new(tcp, self.router.clone());
+        if let Ok(address) = listener.address() {
+            match self.field {
+                ADMIN => tracing::info!(%address, "admin endpoints are served"),
+                _ => tracing::info!(%address, "probes are served"),
+            }
+        }
+        self.place = Some(Place { wanted, listener });
+    }
+
+    /// Takes connections until the future is dropped.
+    pub(super) async fn take(&self) {
+        match &self.place {
+            Some(place) => place.listener.take().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Moves to another address, or to none; where that cannot be had, the one before is served on, and the reason returned.
+    /// Answers under way are finished wherever they are asked for.
+    pub(super) fn follow(&mut self, wanted: Option<SocketAddr>) -> Result<(), String> {
+        let before = self.place.as_ref().map(|place| place.wanted);
+        if before == wanted {
+            return Ok(());
+        }
+        let Some(address) = wanted else {
+            self.place = None;
+            tracing::info!(
+                field = self.field,
+                "probes have no address of their own any more"
+            );
+            return Ok(());
+        };
+        let mut taken = listen(address);
+        let overlaps = |before: SocketAddr| before.port() == address.port();
+        if taken.is_err() && before.is_some_and(overlaps) {
+            // `127.0.0.1:8080` and `0.0.0.0:8080` cannot be had at once.
+            self.place = None;
+            taken = listen(address);
+        }
+        match taken {
+            Ok(tcp) => {
+                self.begin(address, tcp);
+                Ok(())
+            }
+            Err(error) => {
+                if let (None, Some(before)) = (&self.place, before)
+                    && let Ok(tcp) = listen(before)
+                {
+                    self.begin(before, tcp);
+                }
+                Err(format!("{}: {error}", refusal(address, self.field)))
+            }
+        }
+    }
+
+    /// Takes no more connections, and waits for the answers under way.
+    pub(super) async fn close(self) {
+        if let Some(place) = self.place {
+            place.listener.close().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn free() -> SocketAddr {
+        let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.local_addr().unwrap()
+    }
+
+    fn served(at: &Served) -> Option<SocketAddr> {
+        let place = at.place.as_ref();
+        place.map(|place| place.listener.address().unwrap())
+    }
+
+    fn start(admin: SocketAddr, probes: Option<SocketAddr>) -> [Served; 2] {
+        let sockets = bind(Addresses { admin, probes }, false).unwrap();
+        Served::both(sockets, Router::new(), Router::new())
+    }
+
+    #[tokio::test]
+    async fn an_address_moves_and_one_that_overlaps_is_given_up_first() {
+        let (first, second) = (free(), free());
+        let [mut admin, mut probes] = start(first, None);
+        admin.follow(Some(second)).unwrap();
+        assert_eq!(served(&admin), Some(second));
+        let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, second.port()));
+        admin.follow(Some(everywhere)).unwrap();
+        assert_eq!(served(&admin), Some(everywhere));
+        probes.follow(Some(first)).unwrap();
+        assert_eq!(served(&probes), Some(first));
+        probes.follow(None).unwrap();
+        assert_eq!(served(&probes), None);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_taken_leaves_the_one_before() {
+        let taken = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let taken = taken.local_addr().map(|address| (taken, address)).unwrap();
+        let [mut admin, _] = start(free(), None);
+        let before = served(&admin);
+        let error = admin.follow(Some(taken.1)).unwrap_err();
+        assert!(error.contains("spec.admin.address"), "{error}");
+        assert_eq!(served(&admin), before);
+        drop(taken.0);
+        admin.follow(Some(taken.1)).unwrap();
+        assert_eq!(served(&admin), Some(taken.1));
+    }
+}

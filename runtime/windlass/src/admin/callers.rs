@@ -1,0 +1,203 @@
+//! Who may ask: what a web page has a browser send is refused. Entry point: [`check`].
+//!
+//! Nobody who asks is authenticated, so a browser on a machine that reaches the address is a way in for every page that it shows. A page
+//! of another site can send a form or a script's request, which carries its `Origin`; or have its own name resolve to our address (DNS
+//! rebinding), and then `Host` is that name. An IP address as `Host` cannot be had by rebinding, and `localhost` is what the browser
+//! says it is: these are taken, and names that the configuration lists. Programs that send neither header are no browsers.
+
+use super::Refused;
+use crate::host::Host;
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+/// Answers a request, or refuses it. A probe is answered whoever asks, but with no more than its status.
+pub(super) async fn check(State(host): State<Arc<Host>>, request: Request, next: Next) -> Response {
+    let configuration = host.configuration.load_full();
+    let manager = configuration.manager();
+    let names = manager.map_or(&[][..], |(_, spec)| &spec.admin.allow_hosts);
+    let refused = refusal(request.method(), request.uri(), request.headers(), names);
+    let Some(refused) = refused else {
+        return next.run(request).await;
+    };
+    if !super::is_probe(request.uri().path()) {
+        return refused.into_response();
+    }
+    next.run(request).await.status().into_response()
+}
+
+/// Why a request is refused, if it is. `names` are hosts besides those that need no permission.
+fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap, names: &[String]) -> Option<Refused> {
+    let hosts = headers.get_all(header::HOST);
+    let asked = hosts.iter().map(HeaderValue::as_bytes);
+    let absolute = uri
+        .authority()
+        .map(|authority| authority.as_str().as_bytes());
+    let asked: Vec<&[u8]> = asked.chain(absolute).collect();
+    if let Some(host) = asked.iter().find(|host| !is_known(host, names)) {
+        let host = String::from_utf8_lossy(host);
+        let message = format!(
+            "{host:?} is not known as a name of this process: ask by its IP address, or add the name to spec.admin.allowHosts of the Manager"
+        );
+        return Some(Refused(StatusCode::FORBIDDEN, message));
+    }
+    let own = |origin: &HeaderValue| {
+        let site = origin.as_bytes();
+        let site = site
+            .strip_prefix(b"http://")
+            .or(site.strip_prefix(b"https://"));
+        site.is_some_and(|site| asked.iter().any(|host| host.eq_ignore_ascii_case(site)))
+    };
+    if let Some(origin) = headers
+        .get_all(header::ORIGIN)
+        .iter()
+        .find(|origin| !own(origin))
+    {
+        let message = format!("a page of {origin:?} asks: pages of other sites may not");
+        return Some(Refused(StatusCode::FORBIDDEN, message));
+    }
+    if !method.is_safe() && !is_json(headers) {
+        let message = "what changes something is asked for with Content-Type: application/json";
+        return Some(Refused(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            message.to_owned(),
+        ));
+    }
+    None
+}
+
+/// Whether a host, with a port or without, is an IP address, this machine, or one of the names.
+fn is_known(host: &[u8], names: &[String]) -> bool {
+    let Ok(authority) = Authority::try_from(host) else {
+        return false;
+    };
+    if authority.as_str().contains('@') {
+        return false;
+    }
+    let host = authority.host();
+    if let Some(address) = host.strip_prefix('[') {
+        return address.trim_end_matches(']').parse::<Ipv6Addr>().is_ok();
+    }
+    let host = host.trim_end_matches('.');
+    let named = |name: &str| name.trim_end_matches('.').eq_ignore_ascii_case(host);
+    host.parse::<IpAddr>().is_ok() || named("localhost") || names.iter().any(|name| named(name))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status that a request to the API is refused with.
+    fn refused(method: Method, uri: &str, headers: &[(&str, &str)]) -> Option<u16> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name = header::HeaderName::try_from(*name).unwrap();
+            map.append(name, value.parse().unwrap());
+        }
+        let names = ["windlass.example".to_owned()];
+        refusal(&method, &uri.parse().unwrap(), &map, &names).map(|refused| refused.0.as_u16())
+    }
+
+    #[test]
+    fn a_host_is_an_ip_address_this_machine_or_a_name_that_is_allowed() {
+        for (host, known) in [
+            ("127.0.0.1:8080", true),
+            ("10.1.2.3", true),
+            ("[::1]:8080", true),
+            ("[::1]", true),
+            ("localhost:8080", true),
+            ("LOCALHOST", true),
+            ("Windlass.Example.:8080", true),
+            ("evil.example:8080", false),
+            ("windlass.example.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost.evil.example", false),
+            ("evil.example@127.0.0.1", false),
+            ("[evil.example]", false),
+            ("", false),
+            ("127.0.0.1:8080 evil", false),
+        ] {
+            assert_eq!(
+                is_known(host.as_bytes(), &["windlass.example".to_owned()]),
+                known,
+                "{host}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_host_that_a_request_names_must_be_known() {
+        let own = ("host", "127.0.0.1:8080");
+        assert_eq!(refused(Method::GET, "/api/v1/keys", &[own]), None);
+        assert_eq!(
+            refused(Method::GET, "/api/v1/keys", &[]),
+            None,
+            "no browser"
+        );
+        let two = [own, ("host", "evil.example")];
+        assert_eq!(refused(Method::GET, "/api/v1/keys", &two), Some(403));
+        let absolute = "http://evil.example/api/v1/keys";
+        assert_eq!(refused(Method::GET, absolute, &[own]), Some(403));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let json = ("content-type", "application/json");
+        let own = ("host", "127.0.0.1:8080");
+        for (origin, status) in [
+            ("http://127.0.0.1:8080", None),
+            ("https://127.0.0.1:8080", None),
+            ("http://127.0.0.1:3000", Some(403)),
+            ("http://evil.example", Some(403)),
+            ("null", Some(403)),
+        ] {
+            let headers = [own, json, ("origin", origin)];
+            assert_eq!(
+                refused(Method::POST, "/api/v1/requeue", &headers),
+                status,
+                "{origin}"
+            );
+            assert_eq!(
+                refused(Method::GET, "/api/v1/keys", &headers),
+                status,
+                "{origin}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_changes_something_is_asked_for_in_json() {
+        let own = ("host", "localhost:8080");
+        for (kind, status) in [
+            ("application/json", None),
+            ("application/json; charset=utf-8", None),
+            ("text/plain", Some(415)),
+            ("application/x-www-form-urlencoded", Some(415)),
+            ("text/plain; application/json", Some(415)),
+        ] {
+            let headers = [own, ("content-type", kind)];
+            assert_eq!(
+                refused(Method::POST, "/api/v1/requeue", &headers),
+                status,
+                "{kind}"
+            );
+            assert_eq!(
+                refused(Method::GET, "/api/v1/keys", &headers),
+                None,
+                "{kind}"
+            );
+        }
+        assert_eq!(refused(Method::POST, "/api/v1/requeue", &[own]), Some(415));
+    }
+}

@@ -1,0 +1,105 @@
+//! Fields of a log line for people, of which none can look like another. Entry point: [`Quoted`].
+
+use std::fmt;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::Writer;
+
+/// Writes `name=value`, the value in quotation marks where it would look like more than one word, and the message as it is.
+///
+/// Values may be a guest's or an API server's words. A message that could be taken for fields is in quotation marks too.
+#[derive(Debug, Default)]
+pub(super) struct Quoted;
+
+impl<'writer> FormatFields<'writer> for Quoted {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut words = Words {
+            writer,
+            is_first: true,
+            written: Ok(()),
+        };
+        fields.record(&mut words);
+        words.written
+    }
+}
+
+struct Words<'writer> {
+    writer: Writer<'writer>,
+    is_first: bool,
+    written: fmt::Result,
+}
+
+impl Words<'_> {
+    fn write(&mut self, name: &str, value: &str) -> fmt::Result {
+        if !std::mem::take(&mut self.is_first) {
+            self.writer.write_char(' ')?;
+        }
+        if name == "message" {
+            return match value.contains(['=', '"']) || value.contains(char::is_control) {
+                true => write!(self.writer, "{value:?}"),
+                false => self.writer.write_str(value),
+            };
+        }
+        match self.writer.has_ansi_escapes() {
+            true => write!(self.writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m")?,
+            false => write!(self.writer, "{name}=")?,
+        }
+        let separates = |character: char| {
+            character.is_whitespace() || character.is_control() || matches!(character, '=' | '"')
+        };
+        match value.is_empty() || value.contains(separates) {
+            true => write!(self.writer, "{value:?}"),
+            false => self.writer.write_str(value),
+        }
+    }
+}
+
+impl Visit for Words<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // The origin of lines of libraries that log in another way.
+        if !field.name().starts_with("log.") && self.written.is_ok() {
+            self.written = self.write(field.name(), value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logging::json::tests::Lines;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    #[test]
+    fn no_value_can_look_like_another_field() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let format = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .without_time()
+            .fmt_fields(Quoted)
+            .with_writer(move || writer.clone());
+        let subscriber = tracing_subscriber::registry().with(format);
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!("reconcile", tenant = "bad", key = "a b=c");
+            let error = "x tenant=good";
+            span.in_scope(|| {
+                tracing::info!(target: "guest", error = %error, count = 3, plain = %"word", "said");
+                tracing::info!(target: "guest", "{}", "said tenant=good");
+                tracing::info!(target: "guest", "{}", "said \u{1b}[2J");
+            });
+        });
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        let span = "INFO reconcile{tenant=bad key=\"a b=c\"}: guest:";
+        let expected = [
+            format!(" {span} said error=\"x tenant=good\" count=3 plain=word"),
+            format!(" {span} \"said tenant=good\""),
+            format!(" {span} \"said \\u{{1b}}[2J\""),
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,219 @@
+//! Servers whose past was taken back, and others under the same address. Entry points: the tests.
+
+use crate::rig::{Rig, Setup, request, wait};
+use anyhow::Result;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_apiserver::{AnswerFault, Backup, EventFault, Faults, RequestFault, Rule, Verb};
+use windlass_fleet::Grant;
+use windlass_fleet::ObjectKey;
+use windlass_fleet::api::GetOptions;
+use windlass_harness::eventually::Seen;
+
+/// The value of an object as a cached read finds it.
+async fn cached(rig: &Rig, object: &str) -> Result<Value> {
+    let client = rig.engaged("alpha").map(|alpha| alpha.client(Grant::all()));
+    let key = ObjectKey::namespaced("default", object);
+    let kind = crate::keeper::config_map();
+    let Some(client) = client else {
+        return Ok(Value::Null);
+    };
+    let json = client.get(&kind, &key, &GetOptions::default()).await?;
+    let object: Option<Value> = json.map(|json| serde_json::from_slice(&json)).transpose()?;
+    Ok(object.map_or(Value::Null, |object| object["data"]["value"].clone()))
+}
+
+/// A fleet of one cluster that has cached changes which the backup does not have.
+async fn ahead_of_its_backup() -> Result<(Rig, Backup)> {
+    let rig = Rig::start(Setup::of(&["alpha"])).await?;
+    let backup = rig.cluster("alpha").backup();
+    rig.put("alpha", "seed-0", "lost")?;
+    rig.put("alpha", "lost-too", "lost")?;
+    for n in 0..10 {
+        rig.carried("alpha", &format!("lost {n}")).await?;
+    }
+    Ok((rig, backup))
+}
+
+#[tokio::test]
+async fn a_server_that_lost_its_history_is_degraded_and_its_caches_rebuilt_within_seconds()
+-> Result<()> {
+    let (rig, backup) = ahead_of_its_backup().await?;
+    let engaged = rig.engaged("alpha");
+    rig.cluster("alpha").roll_back(&backup);
+    // The first version after the backup is given out again, to the same object: only its content differs.
+    rig.put("alpha", "seed-0", "of the new history")?;
+    let began = Instant::now();
+    let status = rig.reaches("alpha", "Degraded").await?;
+    assert!(status.reason.contains("HistoryLost"), "{}", status.reason);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    rig.reaches("alpha", "Ready").await?;
+    assert!(began.elapsed() < Duration::from_secs(15));
+    assert_eq!(cached(&rig, "seed-0").await?, "of the new history");
+    assert_eq!(cached(&rig, "lost-too").await?, Value::Null);
+    assert!(
+        rig.metrics()?
+            .contains(r#"windlass_cluster_histories_lost_total{cluster="alpha"} 1"#)
+    );
+    let same = |(a, b): (Arc<_>, Arc<_>)| Arc::ptr_eq(&a, &b);
+    assert!(engaged.zip(rig.engaged("alpha")).is_some_and(same));
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn an_answer_of_the_lost_history_does_not_enter_rebuilt_caches() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let mut setup = Setup::of(&["alpha"]).hook(faults.clone());
+    setup.manager.caches.stale_for = Duration::from_millis(500);
+    let rig = Rig::start(setup).await?;
+    let backup = rig.cluster("alpha").backup();
+    for n in 0..10 {
+        rig.carried("alpha", &format!("lost {n}")).await?;
+    }
+    // Some seconds for an answer of some hundred bytes.
+    let slow = AnswerFault::Slow {
+        bytes_per_second: 100,
+    };
+    let slow = faults.add(Rule::new(slow).verb(Verb::Update));
+    let client = rig.engaged("alpha").map(|alpha| alpha.client(Grant::all()));
+    let mut seed = rig.stored("alpha", "seed-2").unwrap_or_default();
+    seed["metadata"]["annotations"] = serde_json::json!({"note": "x".repeat(200)});
+    let write = tokio::spawn(async move {
+        let kind = crate::keeper::config_map();
+        let options = windlass_fleet::api::WriteOptions::default();
+        let client = client.expect("it is engaged");
+        client
+            .update(&kind, seed.to_string().into(), &options)
+            .await
+    });
+    wait("the write", || Seen::of(faults.struck(slow), |n| *n >= 1)).await?;
+    rig.cluster("alpha").roll_back(&backup);
+    rig.reaches("alpha", "Degraded").await?;
+    rig.reaches("alpha", "Ready").await?;
+    assert!(
+        !write.is_finished(),
+        "its answer comes after the caches were rebuilt"
+    );
+    write.await??;
+    // Nothing in the caches is newer than the server.
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn a_history_that_has_passed_the_caches_before_they_come_back_is_found_by_a_comparison()
+-> Result<()> {
+    let (rig, backup) = ahead_of_its_backup().await?;
+    rig.cluster("alpha").down(true);
+    rig.cluster("alpha").roll_back(&backup);
+    for n in 0..60 {
+        rig.put("alpha", "seed-1", &format!("new {n}"))?;
+    }
+    rig.cluster("alpha").down(false);
+    // It was cached in a version that the new history gave to another object.
+    wait("what was lost to leave", || {
+        let objects = rig.status("alpha").map(|status| status.objects);
+        Seen::of(objects.unwrap_or_default(), |n| *n == 6)
+    })
+    .await?;
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn an_event_that_was_lost_is_made_good_soon_after_its_watch_broke() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let rig = Rig::start(Setup::of(&["alpha"]).hook(faults.clone())).await?;
+    let dropped = faults.add(Rule::new(EventFault::Drop).cluster("alpha"));
+    rig.put("alpha", "seed-0", "unseen")?;
+    wait("the event to be dropped", || {
+        Seen::of(faults.struck(dropped), |n| *n >= 1)
+    })
+    .await?;
+    faults.remove(dropped);
+    // The cache comes to a version beyond the lost event: no watch will tell of it again.
+    rig.put("alpha", "seed-1", "seen")?;
+    let later = request("alpha", "seed-1");
+    let before = rig.keeper.count(&later);
+    wait("a later event", || {
+        Seen::of(rig.keeper.count(&later), |n| *n > before)
+    })
+    .await?;
+    rig.cluster("alpha").cut_watches();
+    // Comparisons are ten minutes apart by default.
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn no_event_of_another_server_is_taken_before_the_server_has_said_who_it_is() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let rig = Rig::start(Setup::of(&["alpha"]).hook(faults.clone())).await?;
+    let before = rig.engaged("alpha");
+    let question = Rule::new(RequestFault::Delay(Duration::from_secs(2)));
+    let asked = faults.add(question.verb(Verb::Get).resource("namespaces"));
+    rig.cluster("alpha").down(true);
+    assert!(rig.server.remove_cluster("alpha"));
+    rig.server.add_cluster("alpha");
+    // Its past is longer: a watch from the cached version goes on there without a word.
+    for n in 0..100 {
+        rig.put("alpha", "foreign", &format!("{n}"))?;
+    }
+    wait("the question who it is", || {
+        Seen::of(faults.struck(asked), |n| *n >= 1)
+    })
+    .await?;
+    let foreign = request("alpha", "foreign");
+    rig.holds("no run", Duration::from_secs(1), || {
+        match rig.keeper.count(&foreign) {
+            0 => Ok(()),
+            n => Err(format!("{n} runs of another server's object")),
+        }
+    })
+    .await?;
+    faults.clear();
+    wait("a cluster of its own", || {
+        let now = rig.engaged("alpha").zip(before.clone());
+        let other = now.is_some_and(|(now, before)| !Arc::ptr_eq(&now, &before));
+        Seen::of(other, |other| *other)
+    })
+    .await?;
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn the_next_attempt_is_shown_and_brought_forward_by_a_call_that_succeeds() -> Result<()> {
+    let rig = Rig::start(Setup::of(&["alpha"])).await?;
+    rig.cluster("alpha").down(true);
+    rig.reaches("alpha", "Degraded").await?;
+    // Waits have grown so far that nobody would want to wait for the next.
+    let due = wait("an attempt that is far off", || {
+        let due = rig.status("alpha").ok().and_then(|now| now.next_attempt);
+        let ahead = due.unwrap_or_default().saturating_sub(now());
+        Seen::of((due, ahead), |(_, ahead)| *ahead >= 6)
+    })
+    .await?;
+    rig.cluster("alpha").down(false);
+    read_live(&rig).await?;
+    rig.reaches("alpha", "Ready").await?;
+    assert!(now() < due.0.unwrap_or_default(), "before its time");
+    rig.finish().await
+}
+
+fn now() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+async fn read_live(rig: &Rig) -> Result<()> {
+    let client = rig.engaged("alpha").map(|alpha| alpha.client(Grant::all()));
+    let live = GetOptions {
+        mode: windlass_fleet::api::ReadMode::Live,
+        ..GetOptions::default()
+    };
+    if let Some(client) = client {
+        let key = ObjectKey::namespaced("default", "seed-0");
+        client
+            .get(&crate::keeper::config_map(), &key, &live)
+            .await?;
+    }
+    Ok(())
+}
