@@ -2,11 +2,13 @@
 //!
 //! * [`testenv`] starts real `kube-apiserver`s.
 //! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary, and [`http`] asks it.
+//! * [`alone`] gives a test a process of its own.
 //! * [`eventually()`] is the one way to wait in a test: for a condition, with a deadline.
 //! * [`footprint`] tells which tasks, sockets and memory a test holds.
 //! * [`proxy`] is a network that fails.
 //! * [`logs`] shows `tracing` output of a test that fails.
 
+pub mod alone;
 pub mod eventually;
 pub mod footprint;
 pub mod guests;

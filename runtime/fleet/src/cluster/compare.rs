@@ -92,7 +92,7 @@ async fn suspects(
     page: usize,
 ) -> Result<Vec<Suspect>, CompareError> {
     let mut comparison = Comparison::default();
-    let before = number(&store.version());
+    let before = number(&store.version()).map(|version| version.max(store.seen()));
     let mut token: Option<String> = None;
     let mut pages = 0_usize;
     let version = loop {
@@ -176,7 +176,7 @@ impl Comparison {
         }
     }
 
-    /// `before` is where the store was when the list began.
+    /// `before` is the highest version that the store had seen when the list began.
     fn finish(mut self, store: &Store, version: &str, before: Option<u64>) -> Vec<Suspect> {
         let Some(list) = number(version) else {
             return Vec::new();

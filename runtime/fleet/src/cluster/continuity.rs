@@ -12,7 +12,7 @@ use super::transport::{Call, Connection, JSON};
 use crate::api::ApiError;
 use crate::kind::GroupVersionKind;
 use parking_lot::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// What a backend's server has shown of its continuity, shared by the cluster and all its watches.
@@ -22,8 +22,9 @@ pub(crate) struct Continuity {
     path: &'static str,
     /// The identity that was given first. `None` while the server gives none.
     identity: Mutex<Option<String>>,
-    /// When the last check that found the same server began. Held while one is under way: those who wait share its outcome.
-    checked: tokio::sync::Mutex<Option<Instant>>,
+    /// When the last check that found the same server began. Locked while a check is under way: of those who wait for the lock, the
+    /// first asks for all.
+    checked: tokio::sync::Mutex<Instant>,
     verdict: watch::Sender<Verdict>,
 }
 
@@ -55,20 +56,22 @@ impl Continuity {
         discovery: &Discovery,
     ) -> Result<Self, ApiError> {
         let path = identity_path(discovery);
+        let began = Instant::now();
         let identity = ask(&connection, path).await?;
-        Ok(Self::new(connection, path, identity))
+        Ok(Self::new(connection, path, identity, began))
     }
 
     pub(super) fn new(
         connection: Connection,
         path: &'static str,
         identity: Option<String>,
+        checked: Instant,
     ) -> Self {
         Self {
             connection,
             path,
             identity: Mutex::new(identity),
-            checked: tokio::sync::Mutex::default(),
+            checked: tokio::sync::Mutex::new(checked),
             verdict: watch::channel(Verdict::default()).0,
         }
     }
@@ -78,19 +81,20 @@ impl Continuity {
         self.identity.lock().is_some()
     }
 
-    /// Makes sure that the server is still the same, by a question asked after `since`.
+    /// Makes sure that the server is still the same, by a question that was asked at most `allowance` before this call.
     ///
     /// # Errors
     /// [`NotConfirmed`]: another server, or no answer.
     ///
     /// # Cancellation
     /// Dropping the future leaves the question to whoever asks next.
-    pub(super) async fn confirm(&self, since: Instant) -> Result<(), NotConfirmed> {
+    pub(super) async fn confirm(&self, allowance: Duration) -> Result<(), NotConfirmed> {
+        let called = Instant::now();
         let mut checked = self.checked.lock().await;
         if self.verdict.borrow().replaced {
             return Err(NotConfirmed::Replaced);
         }
-        if checked.is_some_and(|checked| checked >= since) {
+        if *checked + allowance >= called {
             return Ok(());
         }
         let began = Instant::now();
@@ -99,7 +103,7 @@ impl Continuity {
             self.verdict.send_modify(|verdict| verdict.replaced = true);
             return Err(NotConfirmed::Replaced);
         }
-        *checked = Some(began);
+        *checked = began;
         Ok(())
     }
 

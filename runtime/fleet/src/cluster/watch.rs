@@ -61,10 +61,9 @@ pub(crate) struct Watcher {
     unserved_since: Option<Instant>,
     /// Whether the last watch fell silent: the next one clears the store's problem once it has said something.
     doubted: bool,
-    /// Whether the last watch ended when it was told to.
-    timely: bool,
-    /// When the watch broke off, while the server has not been confirmed since.
-    broken_since: Option<std::time::Instant>,
+    /// Whether another server, or another history, may answer the next request: set while a watch is open, and taken back if it
+    /// ends when it was told to or once the server is confirmed.
+    broken: bool,
     filling: fill::Filling,
 }
 
@@ -104,8 +103,7 @@ impl Watcher {
             stale_since: None,
             unserved_since: None,
             doubted: false,
-            timely: false,
-            broken_since: None,
+            broken: false,
             filling,
         }
     }
@@ -116,7 +114,7 @@ impl Watcher {
             self.refresh_options();
             let interrupted = self.fill_and_follow().await;
             self.store.watch_closed();
-            self.broke();
+            self.broken = true;
             self.forget_if_unserved(&interrupted);
             // One list anew is what a 410 is for.
             if !matches!(interrupted, Interrupted::Expired) || self.pace.is_stuck() {
@@ -145,12 +143,14 @@ impl Watcher {
             Ok(open) => open,
             Err(interrupted) => return interrupted,
         };
+        let mut listed = true;
         loop {
             let began = Instant::now();
             let interrupted = match open.take() {
-                Some(open) => self.follow(open).await,
-                None => self.watch().await,
+                Some(open) => self.follow(open, false).await,
+                None => self.watch(listed).await,
             };
+            listed = false;
             self.store.watch_closed();
             if self.pace.is_progress(&interrupted, began.elapsed()) {
                 continue;
@@ -196,14 +196,10 @@ impl Watcher {
         self.store.set_next_attempt(None);
     }
 
-    /// Makes sure after a break that the server is the same and has come at least as far as the store.
+    /// Makes sure, once a watch is open, that its server is the same and has come at least as far as the store.
     async fn confirm(&mut self) -> Result<(), Interrupted> {
-        let since = *self
-            .broken_since
-            .get_or_insert_with(std::time::Instant::now);
-        self.continuity.confirm(since).await?;
+        self.continuity.confirm(Duration::ZERO).await?;
         self.probe().await?;
-        self.broken_since = None;
         // What changed before the break may have been lost with it.
         self.store.ask_comparison();
         self.habits.comparison_asked.notify_one();
@@ -250,7 +246,8 @@ impl Watcher {
             .mul_f64(0.9 + 0.2 * self.rng.f64())
     }
 
-    async fn watch(&mut self) -> Interrupted {
+    /// Opens a watch and follows it to its end. `listed` is whether it is the first one after a list.
+    async fn watch(&mut self, listed: bool) -> Interrupted {
         let version = self.store.version();
         // A reset store has no version to watch from: without one the server would begin where it likes.
         if version.is_empty() {
@@ -265,39 +262,23 @@ impl Watcher {
         let open = match self.open(&ask, timeout).await {
             Ok(open) => open,
             Err(interrupted) => {
-                self.broke();
+                self.broken = true;
                 return interrupted;
             }
         };
-        if self.broken_since.is_some()
-            && let Err(interrupted) = self.confirm().await
-        {
+        let broken = self.broken;
+        if broken && let Err(interrupted) = self.confirm().await {
             return interrupted;
         }
         if self.store.progress().borrow().watches > 0 {
             self.connection.metrics().watch_restarted();
         }
-        self.follow(open).await
+        self.follow(open, !broken && !listed).await
     }
 
-    /// Notes that another server, or another history, may answer from now on.
-    fn broke(&mut self) {
-        self.timely = false;
-        self.broken_since
-            .get_or_insert_with(std::time::Instant::now);
-    }
-
-    /// Follows a watch to its end, and notes whether it broke off.
-    async fn follow(&mut self, open: Open) -> Interrupted {
-        let interrupted = self.follow_events(open).await;
-        if !self.timely {
-            self.broke();
-        }
-        interrupted
-    }
-
-    async fn follow_events(&mut self, mut open: Open) -> Interrupted {
-        let timely = std::mem::take(&mut self.timely);
+    /// Follows a watch to its end. `timely` is whether the watch before it ended when it was told to.
+    async fn follow(&mut self, mut open: Open, timely: bool) -> Interrupted {
+        self.broken = true;
         self.store.watch_opened(!self.doubted, timely);
         let from = number(&self.store.version());
         let store = self.store.clone();
@@ -314,7 +295,7 @@ impl Watcher {
                 Ok(Err(Broken::LongLine(limit))) => return long_line(limit),
                 Ok(Ok(None)) => {
                     self.trust();
-                    self.timely = open.is_old();
+                    self.broken = !open.is_old();
                     return open.ended();
                 }
                 Ok(Ok(Some(line))) => line,

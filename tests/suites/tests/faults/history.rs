@@ -1,14 +1,16 @@
 //! Servers whose past was taken back, and others under the same address. Entry points: the tests.
 
 use crate::rig::{Rig, Setup, request, wait};
-use anyhow::Result;
-use serde_json::Value;
+use anyhow::{Context as _, Result, anyhow};
+use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use windlass_apiserver::{AnswerFault, Backup, EventFault, Faults, RequestFault, Rule, Verb};
-use windlass_fleet::Grant;
-use windlass_fleet::ObjectKey;
-use windlass_fleet::api::GetOptions;
+use windlass_apiserver::{
+    AnswerFault, Backup, Call, EventFault, Faults, Hook, RequestFault, RequestVerdict, Rule, Verb,
+};
+use windlass_fleet::api::{GetOptions, ListOptions};
+use windlass_fleet::{Grant, GroupVersionKind, ObjectKey};
 use windlass_harness::eventually::Seen;
 
 /// The value of an object as a cached read finds it.
@@ -76,17 +78,9 @@ async fn an_answer_of_the_lost_history_does_not_enter_rebuilt_caches() -> Result
         bytes_per_second: 100,
     };
     let slow = faults.add(Rule::new(slow).verb(Verb::Update));
-    let client = rig.engaged("alpha").map(|alpha| alpha.client(Grant::all()));
     let mut seed = rig.stored("alpha", "seed-2").unwrap_or_default();
-    seed["metadata"]["annotations"] = serde_json::json!({"note": "x".repeat(200)});
-    let write = tokio::spawn(async move {
-        let kind = crate::keeper::config_map();
-        let options = windlass_fleet::api::WriteOptions::default();
-        let client = client.expect("it is engaged");
-        client
-            .update(&kind, seed.to_string().into(), &options)
-            .await
-    });
+    seed["metadata"]["annotations"] = json!({"note": "x".repeat(200)});
+    let write = tokio::spawn(update(&rig, seed));
     wait("the write", || Seen::of(faults.struck(slow), |n| *n >= 1)).await?;
     rig.cluster("alpha").roll_back(&backup);
     rig.reaches("alpha", "Degraded").await?;
@@ -98,6 +92,43 @@ async fn an_answer_of_the_lost_history_does_not_enter_rebuilt_caches() -> Result
     write.await??;
     // Nothing in the caches is newer than the server.
     rig.finish().await
+}
+
+#[tokio::test]
+async fn a_history_that_lost_only_what_was_written_through_the_cache_is_found_too() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let rig = Rig::start(Setup::of(&["alpha"]).hook(faults.clone())).await?;
+    // The watch stays behind, so that the backup is ahead of it.
+    faults.add(Rule::new(EventFault::Drop).cluster("alpha"));
+    let mut plain = crate::keeper::source("plain", &json!({"value": "kept"}));
+    // No reconciler asks for it: nobody writes what it was made of into the restored history.
+    plain["metadata"]["labels"] = Value::Null;
+    let made = rig.cluster("alpha").apply(plain.clone());
+    made.map_err(|error| anyhow!("{error:?}"))?;
+    let backup = rig.cluster("alpha").backup();
+    plain["data"]["value"] = "lost".into();
+    update(&rig, plain).await?;
+    assert_eq!(cached(&rig, "plain").await?, "lost");
+    faults.clear();
+    rig.cluster("alpha").roll_back(&backup);
+    let status = rig.reaches("alpha", "Degraded").await?;
+    assert!(status.reason.contains("HistoryLost"), "{}", status.reason);
+    rig.reaches("alpha", "Ready").await?;
+    assert_eq!(cached(&rig, "plain").await?, "kept");
+    rig.delete("alpha", "plain")?;
+    rig.finish().await
+}
+
+/// Writes an object through the engine's client for `alpha`.
+fn update(rig: &Rig, object: Value) -> impl Future<Output = Result<()>> + use<> {
+    let client = rig.engaged("alpha").map(|alpha| alpha.client(Grant::all()));
+    async move {
+        let kind = crate::keeper::config_map();
+        let options = windlass_fleet::api::WriteOptions::default();
+        let client = client.expect("it is engaged");
+        let written = client.update(&kind, object.to_string().into(), &options);
+        Ok(written.await.map(drop)?)
+    }
 }
 
 #[tokio::test]
@@ -177,6 +208,89 @@ async fn no_event_of_another_server_is_taken_before_the_server_has_said_who_it_i
     })
     .await?;
     rig.finish().await
+}
+
+/// Refuses watches of Secrets, and lets nobody learn who the server is, each for as long as it is told to.
+#[derive(Default)]
+struct Gatekeeper {
+    refuses_secrets: AtomicBool,
+    hides_identity: AtomicBool,
+    identity_told: AtomicUsize,
+    secrets_watched: AtomicUsize,
+}
+
+impl Hook for Gatekeeper {
+    fn request(&self, _cluster: &str, call: &Call) -> RequestVerdict {
+        if call.resource == "namespaces" && call.verb == Verb::Get {
+            if self.hides_identity.load(Ordering::SeqCst) {
+                return RequestVerdict::Silence;
+            }
+            self.identity_told.fetch_add(1, Ordering::SeqCst);
+        }
+        if call.resource == "secrets" && call.verb == Verb::Watch {
+            if self.refuses_secrets.load(Ordering::SeqCst) {
+                return RequestVerdict::Cut;
+            }
+            self.secrets_watched.fetch_add(1, Ordering::SeqCst);
+        }
+        RequestVerdict::Proceed
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_comes_back_late_trusts_no_check_of_the_server_before() -> Result<()> {
+    let gate = Arc::new(Gatekeeper::default());
+    let rig = Rig::start(Setup::of(&["alpha"]).hook(gate.clone())).await?;
+    let (secret, options) = (secret(), ListOptions::default());
+    let before = rig.engaged("alpha").context("it is engaged")?;
+    let client = before.client(Grant::all());
+    assert!(client.list(&secret, &options).await?.items.is_empty());
+    wait("a watch of secrets", || {
+        Seen::of(gate.secrets_watched.load(Ordering::SeqCst), |n| *n > 0)
+    })
+    .await?;
+    let (told, watched) = (
+        gate.identity_told.load(Ordering::SeqCst),
+        gate.secrets_watched.load(Ordering::SeqCst),
+    );
+    gate.refuses_secrets.store(true, Ordering::SeqCst);
+    rig.cluster("alpha").cut_watches();
+    wait("the other watch to find the same server", || {
+        Seen::of(gate.identity_told.load(Ordering::SeqCst), |n| *n > told)
+    })
+    .await?;
+    gate.hides_identity.store(true, Ordering::SeqCst);
+    assert!(rig.server.remove_cluster("alpha"));
+    rig.server.add_cluster("alpha");
+    for n in 0..100 {
+        let foreign = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"n": n.to_string()},
+            "metadata": {"namespace": "default", "name": "foreign"}});
+        let made = rig.cluster("alpha").apply(foreign);
+        made.map_err(|error| anyhow!("{error:?}"))?;
+    }
+    gate.refuses_secrets.store(false, Ordering::SeqCst);
+    wait("the late watch at the other server", || {
+        Seen::of(gate.secrets_watched.load(Ordering::SeqCst), |n| {
+            *n > watched
+        })
+    })
+    .await?;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(client.list(&secret, &options).await?.items.is_empty());
+    }
+    gate.hides_identity.store(false, Ordering::SeqCst);
+    wait("a cluster of its own", || {
+        let now = rig.engaged("alpha");
+        let other = now.is_some_and(|now| !Arc::ptr_eq(&now, &before));
+        Seen::of(other, |other| *other)
+    })
+    .await?;
+    rig.finish().await
+}
+
+fn secret() -> GroupVersionKind {
+    GroupVersionKind::new("", "v1", "Secret")
 }
 
 #[tokio::test]

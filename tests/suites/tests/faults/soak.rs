@@ -11,7 +11,6 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use fastrand::Rng;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -20,6 +19,7 @@ use windlass_apiserver::{Faults, Schedule, Shape};
 use windlass_fleet::api::{ListOptions, Operation, ReadMode};
 use windlass_fleet::cluster::Provenance;
 use windlass_fleet::{Grant, GroupVersionKind};
+use windlass_harness::alone::ran_alone;
 use windlass_harness::eventually;
 use windlass_harness::eventually::Seen;
 use windlass_harness::footprint::Footprint;
@@ -56,8 +56,6 @@ const GROWTH: usize = 32 << 20;
 /// How much more may stay for each second beyond the first minute. It is no leak: glibc's heap fragments with the length of a run, by 37 MB
 /// in 150 s and 95 to 123 MB in 600 s, where 150 s on jemalloc end with 7 MB.
 const FRAGMENTED: usize = 256 << 10;
-/// Set in the process that soaks.
-const ALONE: &str = "WINDLASS_SOAK_ALONE";
 const NAME: &str = "soak::a_fleet_under_random_faults_and_changes_ends_as_desired";
 
 /// How long and from which seed: set by `./test`.
@@ -83,28 +81,19 @@ impl Length {
 
 #[test]
 fn a_fleet_under_random_faults_and_changes_ends_as_desired() -> Result<()> {
-    if std::env::var_os(ALONE).is_some() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()?;
-        return runtime.block_on(alone());
+    // Memory that is free goes back to the system, so that what stays resident is in use.
+    let variables = [
+        ("MALLOC_ARENA_MAX", "1"),
+        ("MALLOC_TRIM_THRESHOLD_", "131072"),
+    ];
+    if ran_alone(NAME, &variables)? {
+        return Ok(());
     }
-    let output = Command::new(std::env::current_exe()?)
-        .args([NAME, "--exact", "--nocapture"])
-        .env(ALONE, "1")
-        // Memory that is free goes back to the system, so that what stays resident is in use.
-        .env("MALLOC_ARENA_MAX", "1")
-        .env("MALLOC_TRIM_THRESHOLD_", "131072")
-        .output()
-        .context("start the process that soaks")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    println!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    ensure!(
-        output.status.success() && text.contains("1 passed"),
-        "the soak failed: its output says why"
-    );
-    Ok(())
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(alone())
 }
 
 async fn alone() -> Result<()> {

@@ -5,6 +5,7 @@ use crate::graft::{component, section, unsigned};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use windlass_harness::alone::ran_alone;
 use windlass_harness::guests::guest;
 use windlass_harness::program::binary;
 use windlass_sandbox::{
@@ -90,6 +91,10 @@ async fn a_guest_compiled_in_another_process_runs_here() -> Result<()> {
 
 #[tokio::test]
 async fn a_bomb_of_a_component_fails_with_its_limit_and_the_hosts_memory_flat() -> Result<()> {
+    let test = "compiling::a_bomb_of_a_component_fails_with_its_limit_and_the_hosts_memory_flat";
+    if ran_alone(test, &[])? {
+        return Ok(());
+    }
     let before = resident()?;
     let small = CompilerProcess {
         memory: 512 << 20,

@@ -19,7 +19,7 @@ fn stores() -> Arc<Stores> {
     let host = tokio::runtime::Handle::current();
     let transports = Transports::new(host, TransportOptions::default());
     let connection = transports.connect(&config, false, metrics);
-    let continuity = Continuity::new(connection.clone(), "/", None);
+    let continuity = Continuity::new(connection.clone(), "/", None, Instant::now());
     Stores::new(
         connection,
         Arc::new(continuity),

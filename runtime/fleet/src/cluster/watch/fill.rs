@@ -19,6 +19,8 @@ const LARGER_PAGES: usize = 64;
 const BROKEN_STREAMS: u32 = 3;
 /// Most pages without an item in one list.
 const EMPTY_PAGES: u32 = 100;
+/// So old may the last check of the server's identity be for a list that follows no break: engaging a cluster has just made one.
+const RECENT: Duration = Duration::from_secs(5);
 /// The longest time that a streamed list is given.
 const MAX_STREAM: Duration = Duration::from_secs(600);
 
@@ -28,6 +30,9 @@ pub(super) struct Filling {
     page: usize,
     /// Streamed lists in a row that broke before their end.
     broken_streams: u32,
+    /// The highest version that the store had seen before the list under way was asked for: a list that is older lacks what its
+    /// server has confirmed.
+    seen: u64,
     /// By how much longer than a watch a streamed list may take: doubles while the server ends it too soon.
     stretch: u32,
 }
@@ -37,6 +42,7 @@ impl Filling {
         Self {
             page: options.page.max(1),
             broken_streams: 0,
+            seen: 0,
             stretch: 1,
         }
     }
@@ -50,6 +56,7 @@ impl Watcher {
         if self.stale_since.is_some() {
             self.probe().await?;
         }
+        self.filling.seen = self.store.seen();
         // This list is what a reset has asked for.
         self.store.take_relist();
         let group = self.store.key.kind.group.clone();
@@ -87,21 +94,26 @@ impl Watcher {
             ));
         }
         let objects = listing.finish()?;
-        if let Some(since) = self.broken_since {
-            self.continuity.confirm(since).await?;
-        }
+        let allowance = if self.broken { Duration::ZERO } else { RECENT };
+        self.continuity.confirm(allowance).await?;
         if self.store.take_relist() || self.verdicts.borrow().histories_lost > self.histories_lost {
             // Reset while the list was on its way: it may be of the server before.
             return Err(Interrupted::Expired);
         }
         let again = self.store.progress().borrow().watches > 0;
+        if let Some(list) = number(&version)
+            && list < self.filling.seen
+        {
+            let held = self.filling.seen;
+            return Err(self.stale(StaleList { list, held }));
+        }
         match self.store.replace(objects, version) {
             Ok(()) => {
                 if again {
                     self.connection.metrics().relisted();
                 }
                 self.stale_since = None;
-                self.broken_since = None;
+                self.broken = false;
                 Ok(())
             }
             Err(stale) => Err(self.stale(stale)),
@@ -128,9 +140,10 @@ impl Watcher {
 
     /// Asks a quorum how far the server is.
     pub(super) async fn probe(&mut self) -> Result<(), Interrupted> {
+        let seen = self.store.seen();
+        let held = number(&self.store.version()).map(|version| version.max(seen));
         let page = self.page(1, None).await?;
-        let versions = number(&page.resource_version).zip(number(&self.store.version()));
-        match versions {
+        match number(&page.resource_version).zip(held) {
             Some((list, held)) if list < held => Err(self.stale(StaleList { list, held })),
             _ => Ok(()),
         }
