@@ -24,7 +24,7 @@ pub(crate) struct ReconcilerSpec {
     /// Passed to the guest as JSON. Default: an empty mapping.
     #[serde(default)]
     pub(crate) config: Option<Json>,
-    /// What its calls may use.
+    /// Limits of its calls.
     #[serde(default)]
     pub(crate) limits: ReconcilerLimits,
     /// `fresh`: each call has its own instance; `reuse`: calls share instances, within the default or the given bounds. Default: fresh.

@@ -10,7 +10,7 @@ use windlass_fleet::grant::{Identity, IdentityError};
 pub(crate) struct TenantSpec {
     /// Its share of the queue and of the processors beside other tenants. Default: 1; at most 1000.
     pub(crate) weight: Option<u32>,
-    /// What its reconcilers may use together.
+    /// Limits of its reconcilers together.
     pub(crate) limits: TenantLimits,
     /// A ceiling for the rules of its reconcilers. Default: none.
     pub(crate) rules: Option<Vec<RuleSpec>>,
