@@ -7,6 +7,8 @@ pub mod links;
 pub mod linked;
 pub mod manifests;
 pub mod order;
+pub mod pages;
+pub mod phrases;
 pub mod reference;
 pub mod walls;
 pub mod wit;

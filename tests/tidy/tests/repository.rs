@@ -88,6 +88,16 @@ fn links_lead_somewhere() -> Result<()> {
 }
 
 #[test]
+fn lines_of_pages_are_short() -> Result<()> {
+    holds(check::pages::check)
+}
+
+#[test]
+fn pages_are_in_plain_words() -> Result<()> {
+    holds(check::phrases::check)
+}
+
+#[test]
 fn the_project_speaks_of_itself() -> Result<()> {
     holds(check::words::check)
 }

@@ -13,16 +13,16 @@ pub(crate) struct CachesSpec {
     pub(crate) streaming_lists: Option<bool>,
     /// Objects per page of a list that is not streamed, up to 10000. Default: 500.
     pub(crate) page: Option<usize>,
-    /// Largest cache, 1Mi to 1Ti; a kind that is larger is not cached, and its cluster's status says so. Default: 4Gi.
+    /// Largest cache, 1Mi to 1Ti; a larger kind is not cached, and its cluster's status says so. Default: 4Gi.
     pub(crate) max_size: Option<Bytes>,
-    /// How long a watch lasts over HTTP/1.1, where only its end tells a silent server from an idle one, 5s to 1h. Default: 50s.
+    /// Length of a watch over HTTP/1.1, where only its end shows that a server is silent and not idle, 5s to 1h. Default: 50s.
     pub(crate) watch_timeout: Option<Interval>,
     /// How often each cache is compared with its server, for events that were never sent: 10s or more, 0s for never. Default: 10m.
     pub(crate) compare_every: Option<Interval>,
-    /// After how long a server that listed less than a cache has seen is asked again, 1s to 1h. If it still lists less, it lost its
-    /// history: all caches of its cluster are rebuilt. Default: 5s.
+    /// Time until a server that lists less than a cache has seen is asked again, 1s to 1h. If it still does, its caches are rebuilt.
+    /// Default: 5s.
     pub(crate) stale_for: Option<Interval>,
-    /// How long a cache that only reads use is kept after the last one, 1s to 24h. Default: 10m.
+    /// How long a cache that no watch uses is kept after its last read, 1s to 24h. Default: 10m.
     pub(crate) keep_unread: Option<Interval>,
 }
 

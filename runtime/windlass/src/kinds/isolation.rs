@@ -10,7 +10,7 @@ use windlass_sandbox::{Isolation, Reuse};
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IsolationSpec {
-    /// An instance serves several calls, one after the other: what the guest remembers is there in the next. Default: not.
+    /// An instance serves several calls, one after the other, and the guest's memory is kept between them. Default: not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reuse: Option<ReuseSpec>,
 }
@@ -21,11 +21,11 @@ pub(crate) struct IsolationSpec {
 pub(crate) struct ReuseSpec {
     /// Calls, 1 to 1000000. Default: 100.
     pub(crate) calls: Option<u32>,
-    /// Time since it was made, 1s to 24h. Default: 1m.
+    /// Time since its creation, 1s to 24h. Default: 1m.
     pub(crate) age: Option<Interval>,
-    /// Memory that it has after a call, 1Mi to 256Mi. Default: 32Mi.
+    /// Its memory after a call, 1Mi to 256Mi. Default: 32Mi.
     pub(crate) memory: Option<Bytes>,
-    /// Instances that wait for a call at once, 1 to 64; their memory is the tenant's. Default: 4.
+    /// Instances that wait for a call at once, 1 to 64; their memory is charged to the tenant. Default: 4.
     pub(crate) idle: Option<u32>,
 }
 

@@ -9,17 +9,17 @@ use windlass_fleet::election::{ElectionOptions, Timing};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct LeaderElectionSpec {
-    /// Whether it is held. Default: false.
+    /// Whether the processes elect a leader. Default: false.
     pub(crate) enabled: bool,
-    /// Where the Lease lives; it must exist. Default: windlass.
+    /// The Lease's namespace, which must exist. Default: windlass.
     pub(crate) namespace: Option<String>,
     /// The Lease's name. Default: windlass.
     pub(crate) name: Option<String>,
-    /// How long the others wait, since they last saw the Lease renewed, before one takes it. Default: 15s.
+    /// How long the others wait after the last renewal that they saw. Default: 15s.
     pub(crate) lease_duration: Option<Interval>,
     /// How long a leader that cannot renew goes on, at most three quarters of leaseDuration. Default: 10s.
     pub(crate) renew_deadline: Option<Interval>,
-    /// Time between two looks at the Lease, less than five sixths of renewDeadline. Default: 2s.
+    /// Time between two reads of the Lease, less than five sixths of renewDeadline. Default: 2s.
     pub(crate) retry_period: Option<Interval>,
 }
 

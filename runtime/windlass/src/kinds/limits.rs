@@ -22,19 +22,19 @@ pub(crate) struct ReconcilerLimits {
     pub(crate) table_elements: Option<u32>,
     /// Handles held at once, 8 to 100000. Default: 256.
     pub(crate) handles: Option<u32>,
-    /// Calls of cluster functions in one call of the guest, each operation of a batch counted, 1 to 10000000. Default: 10000.
+    /// Calls of cluster functions in one call of the guest; each operation of a batch counts; 1 to 10000000. Default: 10000.
     pub(crate) host_calls: Option<u32>,
     /// Bytes that the guest hands to the host at once, 4Ki to 64Mi. Default: 2Mi.
     pub(crate) host_call_bytes: Option<Bytes>,
-    /// Largest object that it is given, 4Ki to 64Mi. Default: 4Mi.
+    /// Largest object that it gets, 4Ki to 64Mi. Default: 4Mi.
     pub(crate) object_bytes: Option<Bytes>,
-    /// Objects that it is given by one list or one batch, or clusters by one list, 4Ki to 128Mi. Default: 16Mi.
+    /// Objects that it gets from one list or one batch, or clusters from one list, 4Ki to 128Mi. Default: 16Mi.
     pub(crate) response_bytes: Option<Bytes>,
     /// Objects in a page of a list, 1 to 5000. Default: 5000.
     pub(crate) list_items: Option<u32>,
     /// Operations in a batch, 1 to 10000. Default: 1000.
     pub(crate) batch_operations: Option<u32>,
-    /// Calls to API servers that begin per second, up to 1000000; as many at once after a pause. Default: no limit.
+    /// Calls to API servers that begin per second, up to 1000000; after a pause, as many at once. Default: no limit.
     pub(crate) requests_per_second: Option<u32>,
     /// Log lines of one call, 1Ki to 16Mi. Default: 64Ki.
     pub(crate) log_bytes: Option<Bytes>,
@@ -50,15 +50,14 @@ pub(crate) struct TenantLimits {
     pub(crate) memory: Option<Bytes>,
     /// Calls that run at once. Default: what the manager allows.
     pub(crate) concurrency: Option<usize>,
-    /// Processors that its guests may use, even while others use none: `500m`, `2`; 10m to 1000. Default: its weight's share, and
-    /// whatever others leave.
+    /// Processors that its guests may use, even while others are idle: `500m`, `2`; 10m to 1000. Default: its weight's share, and
+    /// unused ones.
     pub(crate) cpu: Option<Processors>,
-    /// Calls to API servers under way at once, 1 to 100000. Default: 256.
+    /// Calls to API servers in flight, 1 to 100000. Default: 256.
     pub(crate) requests_in_flight: Option<u32>,
-    /// Calls to API servers that begin per second, up to 1000000; as many at once after a pause. Default: no limit.
+    /// Calls to API servers that begin per second, up to 1000000; after a pause, as many at once. Default: no limit.
     pub(crate) requests_per_second: Option<u32>,
-    /// The most that each of its reconcilers may have, whatever their documents say: the fields of a Reconciler's `limits`. Default: no
-    /// less than the fields' own bounds.
+    /// The most that each of its reconcilers may have: the fields of a Reconciler's `limits`. Default: the fields' own bounds.
     pub(crate) per_reconciler: Ceiling,
 }
 

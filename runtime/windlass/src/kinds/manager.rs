@@ -17,13 +17,13 @@ use windlass_fleet::metrics::MetricLimits;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ManagerSpec {
-    /// The local (hub) cluster. Default: the cluster that this process runs in, if it runs in one, else there is none.
+    /// The local (hub) cluster. Default: the cluster that this process runs in, else none.
     pub(crate) local: Option<LocalSpec>,
     /// How much runs at once.
     pub(crate) concurrency: ConcurrencySpec,
     /// The admin endpoints.
     pub(crate) admin: AdminSpec,
-    /// How long a stop waits for what is running. Default: 30s.
+    /// How long a stop waits for running reconciles. Default: 30s.
     pub(crate) drain_timeout: Option<Interval>,
     /// Bounds on calls to API servers.
     pub(crate) transport: TransportSpec,
@@ -31,7 +31,7 @@ pub(crate) struct ManagerSpec {
     pub(crate) caches: CachesSpec,
     /// Bounds on metrics.
     pub(crate) metrics: MetricsSpec,
-    /// One of several processes works, the others wait.
+    /// One of several processes leads, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct ManagerSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct LocalSpec {
-    /// A kubeconfig file, relative to the document's folder. Default: none, and then `inCluster` is needed.
+    /// A kubeconfig file, relative to the document's folder. Default: none; then `inCluster` is needed.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// A context of `kubeconfig`. Default: its current context.
     pub(crate) context: Option<String>,
@@ -57,8 +57,8 @@ pub(crate) struct ConcurrencySpec {
     pub(crate) per_cluster: Option<usize>,
     /// Beyond that in the whole process, those that wait for an API server, of which a tenant has at most half; up to 10000. Default: 512.
     pub(crate) waiting: Option<usize>,
-    /// Of each reconciler by its primary kind, as `Deployment.apps` or `ConfigMap`, where `spec.limits.concurrency` of the Reconciler
-    /// says nothing. Default: 4 for every kind.
+    /// Of each reconciler by its primary kind, as `Deployment.apps`, unless its `spec.limits.concurrency` is set. Default: 4 for every
+    /// kind.
     pub(crate) kinds: BTreeMap<String, usize>,
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct ConcurrencySpec {
 pub(crate) struct AdminSpec {
     /// Address and port. Default: 127.0.0.1:8080.
     pub(crate) address: Option<String>,
-    /// Address and port where the probes alone are served, besides. Default: none, the probes are served at `address` only.
+    /// A second address and port, for the probes alone. Default: none.
     pub(crate) probe_address: Option<String>,
-    /// Names that requests may have as `Host`, without a port, up to 100; IP addresses and `localhost` need not be listed. Default: none.
+    /// Names, without a port, that `Host` of a request may have besides IP addresses and `localhost`; up to 100. Default: none.
     pub(crate) allow_hosts: Vec<String>,
 }
 
@@ -85,11 +85,11 @@ pub(crate) struct TransportSpec {
     pub(crate) connect_timeout: Option<Interval>,
     /// Time for a whole call that is not a watch, 1s to 10m. Default: 30s.
     pub(crate) call_timeout: Option<Interval>,
-    /// Calls of reconcilers under way at once, watches apart; tenants share them. The manager has 16 more for its own. Default: 128.
+    /// Calls of reconcilers in flight, without watches; tenants share them. The manager has 16 more for itself. Default: 128.
     pub(crate) requests_in_flight: Option<usize>,
-    /// Watches under way at once. Default: 512.
+    /// Watches in flight. Default: 512.
     pub(crate) watches_in_flight: Option<usize>,
-    /// Calls and watches that begin per second, up to 1000000; as many may begin at once after a pause. Default: no limit.
+    /// Calls and watches that begin per second, up to 1000000; after a pause, as many at once. Default: no limit.
     pub(crate) requests_per_second: Option<u32>,
     /// Connections at once to one server as one identity. Default: 4096.
     pub(crate) max_connections: Option<usize>,
@@ -97,11 +97,11 @@ pub(crate) struct TransportSpec {
     pub(crate) plugin_timeout: Option<Interval>,
     /// Largest answer that is read, 1Mi to 1Gi. Default: 64Mi.
     pub(crate) max_answer: Option<Bytes>,
-    /// Answers to reconcilers' calls that are held at once, of all clusters together, 64Mi to 64Gi. Default: 256Mi.
+    /// Answers to reconcilers' calls held at once, of all clusters together, 64Mi to 64Gi. Default: 256Mi.
     pub(crate) answers_in_memory: Option<Bytes>,
     /// Largest event of a watch, 1Mi to 256Mi. Default: 8Mi.
     pub(crate) max_event: Option<Bytes>,
-    /// Longest time that a server may ask to be left alone, up to 1h. Default: 1m.
+    /// Longest `Retry-After` of a server that is honoured, up to 1h. Default: 1m.
     pub(crate) max_retry_after: Option<Interval>,
 }
 
@@ -109,9 +109,9 @@ pub(crate) struct TransportSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct MetricsSpec {
-    /// Clusters that have series of their own, up to 100000; those beyond are counted together. Default: 1000.
+    /// Clusters with series of their own, up to 100000; further ones are counted together. Default: 1000.
     pub(crate) clusters: Option<usize>,
-    /// Pairs of a reconciler and a cluster that have series of their own, up to 1000000. Default: 10000.
+    /// Pairs of a reconciler and a cluster with series of their own, up to 1000000. Default: 10000.
     pub(crate) pairs: Option<usize>,
 }
 

@@ -13,8 +13,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) kubeconfig_files: Option<KubeconfigFilesSpec>,
     /// One cluster, named as the provider is.
     pub(crate) single: Option<SingleSpec>,
-    /// What happens when a context names another server than before. `keep`: work on the server before goes on until the caches of the
-    /// new one are filled. `stop`: it ends at once, and nothing is reconciled until the new one answers. Default: keep.
+    /// When work on the old server ends if a context names a new one: `keep`, once the new caches are filled; `stop`, at once.
+    /// Default: keep.
     pub(crate) on_server_change: OnServerChange,
 }
 
@@ -43,8 +43,7 @@ impl OnServerChange {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct KubeconfigFilesSpec {
-    /// Files, and folders in which `globs` choose; relative to the document's folder. Default: the files that $KUBECONFIG lists, else
-    /// ~/.kube/config, as for kubectl.
+    /// Files, and folders in which `globs` choose; relative to the document's folder. Default: $KUBECONFIG, else ~/.kube/config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paths: Option<Vec<PathBuf>>,
     /// File names that count in folders. Default: kubeconfig.yaml, kubeconfig.yml, *.kubeconfig, *.kubeconfig.yaml,

@@ -18,19 +18,19 @@ pub(crate) struct ReconcilerSpec {
     /// Where its watches engage. Default: the provider's clusters, or the local cluster when there is no provider.
     #[serde(default)]
     pub(crate) clusters: ClustersSpec,
-    /// What it may touch; what no rule grants is denied. Default: nothing.
+    /// Its rights; a call that no rule grants is denied. Default: nothing.
     #[serde(default)]
     pub(crate) rules: Vec<RuleSpec>,
-    /// Handed to the guest as JSON. Default: an empty mapping.
+    /// Passed to the guest as JSON. Default: an empty mapping.
     #[serde(default)]
     pub(crate) config: Option<Json>,
-    /// What its calls may use.
+    /// Limits of its calls.
     #[serde(default)]
     pub(crate) limits: ReconcilerLimits,
-    /// What calls share: `fresh`, nothing; `reuse`, instances, within the default bounds or the given ones. Default: fresh.
+    /// `fresh`: each call has its own instance; `reuse`: calls share instances, within the default or the given bounds. Default: fresh.
     #[serde(default)]
     pub(crate) isolation: IsolationSpec,
-    /// How often every object is reconciled though nothing has changed, at least 10s; a tenth more or less. Default: never.
+    /// How often every object is reconciled without a change, 10s or more; a tenth more or less. Default: never.
     #[serde(default)]
     pub(crate) resync: Option<Interval>,
 }

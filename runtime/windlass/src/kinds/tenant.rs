@@ -10,11 +10,11 @@ use windlass_fleet::grant::{Identity, IdentityError};
 pub(crate) struct TenantSpec {
     /// Its share of the queue and of the processors beside other tenants. Default: 1; at most 1000.
     pub(crate) weight: Option<u32>,
-    /// What its reconcilers may use together.
+    /// Limits of its reconcilers together.
     pub(crate) limits: TenantLimits,
-    /// A ceiling for the rules of its reconcilers. Default: none, what a reconciler's rules grant is granted.
+    /// A ceiling for the rules of its reconcilers. Default: none.
     pub(crate) rules: Option<Vec<RuleSpec>>,
-    /// Whom its reconcilers' calls that reach a server are made in the name of. Default: whoever a cluster's credentials are of.
+    /// The user in whose name its reconcilers call servers. Default: the user of the cluster's credentials.
     pub(crate) impersonate: Option<Impersonate>,
 }
 

@@ -62,7 +62,7 @@ fn links(text: &str) -> Vec<(&str, usize)> {
 }
 
 /// The lines outside code blocks, with their index.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut code = false;
     text.lines().enumerate().filter(move |(_, line)| {
         let fence = line.trim_start().starts_with("```");
