@@ -7,7 +7,7 @@ use crate::limit::Limit;
 use crate::memory::Meter;
 use crate::promise::Promise;
 use crate::room::Room;
-use crate::share::Used;
+use crate::scheduler::ProcessorTime;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -41,10 +41,10 @@ pub(crate) struct Around {
 pub(crate) struct Time {
     /// When the guest is interrupted, whatever it did.
     pub(crate) deadline: Instant,
-    /// What it may compute, turn by turn: a machine that is busy with other things does not make a guest slow.
+    /// What it may compute, slice by slice: a machine that is busy with other things does not make a guest slow.
     computing: Duration,
-    /// What it has computed, up to its last turn.
-    pub(crate) used: Used,
+    /// What it has computed.
+    pub(crate) processor: Arc<ProcessorTime>,
 }
 
 impl Time {
@@ -58,13 +58,13 @@ impl Time {
         Self {
             deadline,
             computing,
-            used: Used::default(),
+            processor: Arc::default(),
         }
     }
 
     /// Whether any of it is left.
     pub(crate) fn is_left(&self) -> bool {
-        self.used.get() < self.computing && Instant::now() < self.deadline
+        self.processor.used() < self.computing && Instant::now() < self.deadline
     }
 }
 
@@ -174,6 +174,13 @@ impl Call {
         told.last_error
     }
 
+    /// Ends a call that was given up.
+    pub(crate) fn end_if_under_way(&mut self) {
+        if !matches!(self.purpose, Purpose::Nothing) {
+            drop(self.end());
+        }
+    }
+
     fn revoke(&mut self) {
         for rep in self.given.drain(..) {
             let handle = Resource::<ClusterHandle>::new_borrow(rep);
@@ -244,20 +251,20 @@ impl Wasi {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::TICK;
+    use crate::scheduler::TICK;
 
     #[test]
     fn a_call_ends_when_it_has_computed_enough_or_at_its_deadline() {
         let later = Instant::now() + Duration::from_secs(60);
         let time = Time::of_computing(3 * TICK, later);
-        time.used.add(TICK / 2);
-        time.used.add(TICK / 2);
-        time.used.add(100 * TICK); // others had the processor
+        time.processor.add(TICK / 2);
+        time.processor.add(TICK / 2);
+        time.processor.add(100 * TICK); // others had the processor
         assert!(time.is_left());
-        time.used.add(TICK);
+        time.processor.add(TICK);
         assert!(!time.is_left());
         let time = Time::until(later);
-        (0..1000).for_each(|_| time.used.add(TICK));
+        (0..1000).for_each(|_| time.processor.add(TICK));
         assert!(time.is_left());
         assert!(!Time::until(Instant::now()).is_left());
     }

@@ -5,7 +5,6 @@
 
 mod child;
 mod parent;
-mod pieces;
 
 pub use child::compile;
 
@@ -62,25 +61,13 @@ pub(crate) async fn run(
         Compiler::Process(process) => return parent::run(process, component).await,
         Compiler::InProcess => engine.clone(),
     };
-    let compiling = tokio::task::spawn_blocking(move || machine_code(&engine, &component));
+    let compiling = tokio::task::spawn_blocking(move || engine.precompile_component(&component));
     match compiling.await {
         Ok(compiled) => compiled.map_err(|error| CompileError::Refused(chain(&error))),
         Err(error) => Err(CompileError::Refused(format!(
             "the compiler panicked: {error}"
         ))),
     }
-}
-
-/// Machine code of a component [in pieces](pieces::in_pieces).
-fn machine_code(engine: &Engine, component: &[u8]) -> wasmtime::Result<Vec<u8>> {
-    let compiled = pieces::in_pieces(component)
-        .map_err(wasmtime::Error::from)
-        .and_then(|pieces| engine.precompile_component(&pieces));
-    let Err(error) = compiled else {
-        return compiled;
-    };
-    // What is wrong with it is told by its own bytes: in pieces it has others.
-    engine.precompile_component(component).and(Err(error))
 }
 
 /// Machine code as a component of an engine.
@@ -92,36 +79,6 @@ fn machine_code(engine: &Engine, component: &[u8]) -> wasmtime::Result<Vec<u8>> 
     reason = "compiled code is run as it is: the one place where it is taken over"
 )]
 pub(crate) fn load(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: `code` is what `machine_code` made in a process of this user, see above.
+    // SAFETY: `code` is what the compiler made in a process of this user, see above.
     unsafe { Component::deserialize(engine, code) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pieces::{in_pieces, with_a_fill};
-
-    #[test]
-    fn code_is_made_of_what_can_be_interrupted() {
-        let engine = crate::engine::compiling().unwrap();
-        let component = with_a_fill(true);
-        let pieces = in_pieces(&component).unwrap();
-        assert_ne!(pieces, component);
-        let code = machine_code(&engine, &component).unwrap();
-        assert!(code == engine.precompile_component(&pieces).unwrap());
-    }
-
-    #[test]
-    fn what_is_wrong_is_told_by_the_components_own_bytes() {
-        let engine = crate::engine::compiling().unwrap();
-        let component = with_a_fill(false);
-        let refused = chain(&machine_code(&engine, &component).unwrap_err());
-        let own = chain(&engine.precompile_component(&component).unwrap_err());
-        assert_eq!(refused, own);
-        let pieces = in_pieces(&component).unwrap();
-        assert_ne!(
-            chain(&engine.precompile_component(&pieces).unwrap_err()),
-            own
-        );
-    }
 }

@@ -1,19 +1,16 @@
-//! The engine that all guests run in, and the thread that makes them yield. Entry point: [`Sandbox`].
+//! The engine that all guests run in. Entry point: [`Sandbox`].
 
 mod config;
-mod ticker;
 
 pub(crate) use config::compiling;
-pub(crate) use ticker::Running;
 
 use crate::bindings::windlass::runtime::{client, clock, config as config_import, fleet, log};
 use crate::cache::{Cache, CacheError};
 use crate::call::Call;
 use crate::options::Options;
 use crate::pool::{Place, Pool};
-use crate::runtime::sideline;
+use crate::scheduler::Scheduler;
 use crate::session::Session;
-use crate::share::{Processors, Seat};
 use crate::spare::Spares;
 use crate::teardown::Teardown;
 use crate::tenant::Tenant;
@@ -22,7 +19,6 @@ use crate::workshop::{Bench, Workshop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use ticker::Ticker;
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
 use windlass_fleet::TenantName;
@@ -39,7 +35,7 @@ pub enum SandboxError {
     /// A host function does not fit the contract that it was generated from.
     #[error("cannot link the host's functions")]
     Link(#[source] wasmtime::Error),
-    /// A thread cannot be started: the one that makes guests yield, or the one that takes large instances down.
+    /// A thread cannot be started: one that runs guests, or the one that takes large instances down.
     #[error("cannot start a thread for guests: raise the limit on threads")]
     Thread(#[source] std::io::Error),
     /// What was compiled cannot be kept where it should.
@@ -61,12 +57,10 @@ struct Inner {
     plain: Linker<Call>,
     /// Every capability.
     with_fleet: Linker<Call>,
-    ticker: Ticker,
+    /// Polls the calls of all guests.
+    scheduler: Scheduler,
     /// Places for the instances that the engine has room for: a call beyond waits here instead of failing.
     pool: Arc<Pool>,
-    processors: Arc<Processors>,
-    /// Those of guests that are on the sideline.
-    sideline: Arc<Processors>,
     teardown: Arc<Teardown>,
     /// Idle instances of all guests.
     spares: Spares,
@@ -99,10 +93,7 @@ impl Sandbox {
         let plain = link(&engine, false).map_err(SandboxError::Link)?;
         let with_fleet = link(&engine, true).map_err(SandboxError::Link)?;
         let count = options.processors.unwrap_or_else(all_but_one);
-        let [processors, sideline] =
-            [count, sideline(count)].map(|count| Arc::new(Processors::new(count)));
-        let ticked = [processors.clone(), sideline.clone()];
-        let ticker = Ticker::start(&engine, ticked).map_err(SandboxError::Thread)?;
+        let scheduler = Scheduler::start(&engine, count).map_err(SandboxError::Thread)?;
         let teardown = Teardown::start(instances as usize).map_err(SandboxError::Thread)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -110,10 +101,8 @@ impl Sandbox {
                 engine,
                 plain,
                 with_fleet,
-                ticker,
+                scheduler,
                 pool: Pool::new(instances as usize),
-                processors,
-                sideline,
                 teardown: Arc::new(teardown),
                 spares: Spares::default(),
                 sweeping: AtomicBool::new(false),
@@ -150,17 +139,15 @@ impl Sandbox {
         }
     }
 
-    /// Those that the thread that calls it belongs to.
-    pub(crate) fn processors(&self) -> &Arc<Processors> {
-        match Seat::is_on_the_sideline() {
-            true => &self.inner.sideline,
-            false => &self.inner.processors,
-        }
+    /// How many slices of guests' calls have begun so far, while calls are ready and wait for theirs. `None`: no call waits.
+    #[must_use]
+    pub fn backlog(&self) -> Option<u64> {
+        self.inner.scheduler.backlog()
     }
 
-    /// Keeps the ticker awake until what it returns is dropped.
-    pub(crate) fn running(&self) -> Running<'_> {
-        self.inner.ticker.running()
+    /// What polls the calls of all guests.
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.inner.scheduler
     }
 
     /// Waits for room for an instance; idle ones make room. `loading`: of a guest that is loaded, which comes before calls.

@@ -14,7 +14,6 @@ use crate::identity::{History, Identity};
 use crate::instance::Code;
 use crate::options::{Isolation, Limits};
 use crate::revision::{LoadError, Revision};
-use crate::share::Sideline;
 use crate::tenant::Tenant;
 use arc_swap::ArcSwap;
 use futures::FutureExt;
@@ -90,7 +89,7 @@ pub struct Prepared {
 /// A revision in use, and what it was described under. Replaced as a whole.
 struct Current {
     revision: Revision,
-    code: Code,
+    code: Arc<Code>,
     identity: Arc<Identity>,
     isolation: Isolation,
     description: Description,
@@ -297,7 +296,7 @@ impl Current {
             isolation,
         };
         let code = Code::bind(sandbox, &revision, grant.opens_other_clusters())?;
-        let code = code.isolated(isolation, &tenant);
+        let code = Arc::new(code.isolated(isolation, &tenant));
         let identity = Identity::new(tenant, name, grant, config.into(), limits, history);
         let span = tracing::info_span!("describe", tenant = %identity.tenant.name(), reconciler = %identity.name);
         let described = tracing::Instrument::instrument(code.describe(identity.clone()), span);
@@ -340,7 +339,7 @@ impl Current {
             ..
         } = &*self.identity;
         // What waits for another call knows more than it may now.
-        let code = self.code.anew(isolation, tenant);
+        let code = Arc::new(self.code.anew(isolation, tenant));
         let identity = Identity::new(
             tenant.clone(),
             name.clone(),
@@ -383,14 +382,7 @@ impl Reconciler for Guest {
         async move {
             let current = self.current.load_full();
             let identity = current.identity.clone();
-            // Not one future for both: it would be there twice, and is moved about for each call.
-            let outcome = match Sideline::of(&identity) {
-                None => current.code.reconcile(identity, context).await,
-                Some(sideline) => {
-                    let call = async move { current.code.reconcile(identity, context).await };
-                    sideline.run(call).await
-                }
-            };
+            let outcome = current.code.reconcile(identity, context).await;
             self.counters.called(&outcome);
             outcome
         }
@@ -415,16 +407,8 @@ impl Mapper for Guest {
             };
             let identity = current.identity.clone();
             let own = identity.clone();
-            let answer = match Sideline::of(&identity) {
-                None => current.code.map(own, client, around, &kind, &objects).await,
-                Some(sideline) => {
-                    let call = async move {
-                        let mapped = current.code.map(own, client, around, &kind, &objects);
-                        mapped.await
-                    };
-                    sideline.run(call).await
-                }
-            };
+            let answer = current.code.map(own, client, around, &kind, &objects);
+            let answer = answer.await;
             let Some(outcome) = answer else {
                 return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
             };

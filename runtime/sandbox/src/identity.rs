@@ -4,7 +4,6 @@ use crate::denial::Denials;
 use crate::journal::LogRate;
 use crate::limit::{Ledger, Limit};
 use crate::options::Limits;
-use crate::overtime::Overtime;
 use crate::tenant::{Tenant, bucket};
 use arc_swap::ArcSwapOption;
 use futures::FutureExt;
@@ -39,8 +38,6 @@ pub(crate) struct Identity {
 pub(crate) struct History {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) denials: Arc<Denials>,
-    /// What it computed in what cannot be interrupted.
-    pub(crate) overtime: Arc<Mutex<Overtime>>,
     /// What the guest may touch now, which bounds its calls of earlier configurations too. None: it is not in use yet.
     pub(crate) latest: Arc<ArcSwapOption<Grant>>,
 }
@@ -76,18 +73,6 @@ impl Identity {
 
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.history.ledger
-    }
-
-    /// Counts that a turn was overtaken, and computed for so long from then on. Returns whether its calls are to compute on the sideline now.
-    pub(crate) fn was_overtaken(&self, computed: Duration) -> bool {
-        self.hit(Limit::Turn);
-        let mut overtime = self.history.overtime.lock();
-        overtime.overtaken(computed, Instant::now())
-    }
-
-    /// Whether its calls are to compute on the sideline.
-    pub(crate) fn is_sidelined(&self) -> bool {
-        self.history.overtime.lock().is_sidelined(Instant::now())
     }
 
     /// Counts that a call hit a limit.

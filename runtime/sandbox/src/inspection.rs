@@ -6,6 +6,7 @@ use crate::engine::Sandbox;
 use crate::instance::Code;
 use crate::kinds::CustomResource;
 use crate::revision::{LoadError, Revision};
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::Rule;
 use windlass_fleet::source::WatchClusters;
@@ -59,7 +60,7 @@ impl Revision {
         config: &str,
         customs: &[CustomResource],
     ) -> Result<Inspection, LoadError> {
-        let code = Code::bind(sandbox, self, true)?;
+        let code = Arc::new(Code::bind(sandbox, self, true)?);
         let (description, memory) = code.describe_alone(config).await?;
         let needed = needed_rules(&description, self.functions(), customs);
         Ok(Inspection {

@@ -17,11 +17,10 @@ use crate::options::{Isolation, Limits, TenantLimits};
 use crate::pool::Place;
 use crate::promise::Promise;
 use crate::revision::{LoadError, Revision};
+use crate::scheduler::Unfinished;
 use crate::session::{Body, Session, Shelf};
-use crate::share::Turn;
 use crate::spare::Spare;
 use crate::tenant::Tenant;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -39,9 +38,9 @@ const DESCRIBE_PATIENCE: u32 = 40;
 /// Longest reason of a guest that refuses to start, in bytes.
 const REFUSAL: usize = 1000;
 
-/// How long after its deadline a call that waits, for the host or for its turn beside others that compute, is cut off. One that runs is
-/// interrupted at the deadline itself, which is preferred, as it shows where the guest was. Less for calls that may take little: whoever
-/// called must not give up before.
+/// How long after its deadline a call that waits, for the host or in the run queue, is cut off. One that runs is interrupted at the
+/// deadline itself, which is preferred, as it shows where the guest was. Less for calls that may take little: whoever called must not
+/// give up before.
 const WAITING: Duration = Duration::from_millis(40);
 
 /// Longest wait for room for the instance of a guest that is loaded.
@@ -125,7 +124,10 @@ impl Code {
     }
 
     /// Asks the guest what it wants, with every call to a cluster denied. The answer is checked by itself, not against a grant.
-    pub(crate) async fn describe(&self, identity: Arc<Identity>) -> Result<Description, LoadError> {
+    pub(crate) async fn describe(
+        self: &Arc<Self>,
+        identity: Arc<Identity>,
+    ) -> Result<Description, LoadError> {
         let timeout = self.sandbox.options().describe_timeout;
         let room = self.room(&identity, true, Instant::now() + ROOM_TO_LOAD);
         let (promise, place) = room.await.map_err(|full| {
@@ -138,17 +140,18 @@ impl Code {
         let deadline = Instant::now() + DESCRIBE_PATIENCE * timeout;
         let time = Time::of_computing(timeout, deadline);
         let store = self.store(Call::new(identity, promise, Purpose::Describe, time));
-        let run = self.run(
-            Session::new(store, place, self.sandbox.teardown()),
-            async |store, instance| {
-                self.reconciler
+        let session = Session::new(store, place, self.sandbox.teardown());
+        let code = self.clone();
+        let outcome = self.on_a_worker(session, |session| async move {
+            let run = code.run(session, async |store, instance| {
+                code.reconciler
                     .load(&mut *store, instance)?
                     .call_describe(store)
                     .await
-            },
-        );
-        let outcome = run.await.map(|(answer, _)| answer);
-        let described = outcome.map_err(|failure| LoadError::DescribeFailed {
+            });
+            run.await.map(|(answer, _)| answer)
+        });
+        let described = outcome.await.map_err(|failure| LoadError::DescribeFailed {
             problem: describe_problem(failure, timeout),
         })?;
         let raw = described.map_err(|problem| LoadError::Refused {
@@ -159,7 +162,7 @@ impl Code {
 
     /// As [`Self::describe`], for a component that is no guest of anybody's yet; and how much memory its instance had, in bytes.
     pub(crate) async fn describe_alone(
-        &self,
+        self: &Arc<Self>,
         config: &str,
     ) -> Result<(Description, usize), LoadError> {
         let name = ControllerName::new("check").map_err(|error| LoadError::Host {
@@ -179,7 +182,7 @@ impl Code {
 
     /// Runs `reconcile`, in an instance of its own or in one that waited for another call.
     pub(crate) async fn reconcile(
-        &self,
+        self: &Arc<Self>,
         identity: Arc<Identity>,
         context: Context,
     ) -> Result<Action, Failure> {
@@ -190,23 +193,55 @@ impl Code {
         let session = self
             .session(&identity, Purpose::Reconcile(context), deadline)
             .await?;
-        let run = self.run(session, async |store, instance| {
-            let cluster = store
-                .data_mut()
-                .give(ClusterHandle::new(client, Reach::Everything))?;
-            self.reconciler
-                .load(&mut *store, instance)?
-                .call_reconcile(store, &request, cluster)
-                .await
+        let code = self.clone();
+        let outcome = self.on_a_worker(session, |session| async move {
+            let run = code.run(session, async |store, instance| {
+                let cluster = store
+                    .data_mut()
+                    .give(ClusterHandle::new(client, Reach::Everything))?;
+                code.reconciler
+                    .load(&mut *store, instance)?
+                    .call_reconcile(store, &request, cluster)
+                    .await
+            });
+            let (answer, session) = run.await?;
+            if cancelled.is_cancelled() {
+                // It returned, but its calls were cut short: what it remembers of them is not to be built upon.
+                code.sandbox.discard(session, deadline).await;
+            } else {
+                code.keep(session, deadline).await;
+            }
+            answer.map(Action::from).map_err(Failure::from)
         });
-        let (answer, session) = run.await?;
-        if cancelled.is_cancelled() {
-            // It returned, but its calls were cut short: what it remembers of them is not to be built upon.
-            self.sandbox.discard(session, deadline).await;
-        } else {
-            self.keep(session, deadline).await;
-        }
-        answer.map(Action::from).map_err(Failure::from)
+        outcome.await
+    }
+
+    /// Runs a call on a worker of the scheduler, up to its deadline. A call that waits is cut off soon after the deadline.
+    async fn on_a_worker<T, F>(
+        &self,
+        session: Session,
+        call: impl FnOnce(Session) -> F,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let (identity, time, loading) = {
+            let call = session.store.data();
+            let loading = matches!(call.purpose, Purpose::Describe);
+            (call.identity.clone(), call.time.clone(), loading)
+        };
+        let timeout = identity.limits.timeout;
+        let scheduler = self.sandbox.scheduler();
+        let spawned = scheduler.spawn(&identity, loading, time.processor, call(session));
+        let outcome = spawned.until(time.deadline + waiting(timeout)).await;
+        outcome.unwrap_or_else(|unfinished| {
+            identity.hit(Limit::Timeout);
+            Err(match unfinished {
+                Unfinished::Ready => failure::timed_out_in_line(timeout),
+                Unfinished::Waiting => failure::timed_out_waiting(timeout),
+            })
+        })
     }
 
     /// Where a call runs: in an instance that waited for it, or in a new one.
@@ -276,14 +311,14 @@ impl Code {
 
     /// Runs `map-objects` in an instance of its own. `None`: the guest has no mapper.
     pub(crate) async fn map(
-        &self,
+        self: &Arc<Self>,
         identity: Arc<Identity>,
         client: Client,
         around: Around,
         kind: &GroupVersionKind,
         objects: &[Json],
     ) -> Option<Result<Vec<Request>, String>> {
-        let mapper = self.mapper.as_ref()?;
+        let mapper = self.mapper.clone()?;
         let deadline = deadline(identity.limits.timeout, None);
         let kind = types::GroupVersionKind::from(kind);
         let objects: Vec<String> = objects
@@ -303,9 +338,10 @@ impl Code {
             Time::until(deadline),
         );
         let store = self.store(call);
-        let run = self.run(
-            Session::new(store, place, self.sandbox.teardown()),
-            async |store, instance| {
+        let session = Session::new(store, place, self.sandbox.teardown());
+        let code = self.clone();
+        let answer = self.on_a_worker(session, |session| async move {
+            let run = code.run(session, async |store, instance| {
                 let cluster = store
                     .data_mut()
                     .give(ClusterHandle::new(client, Reach::CachedReads))?;
@@ -313,13 +349,13 @@ impl Code {
                     .load(&mut *store, instance)?
                     .call_map_objects(store, cluster, &kind, &objects)
                     .await
-            },
-        );
-        let answer = match run.await {
-            Ok((answer, session)) => {
-                self.sandbox.discard(session, deadline).await;
-                answer.map_err(|problem| clean(&problem, Failure::MAX_MESSAGE))
-            }
+            });
+            let (answer, session) = run.await?;
+            code.sandbox.discard(session, deadline).await;
+            Ok(answer)
+        });
+        let answer = match answer.await {
+            Ok(answer) => answer.map_err(|problem| clean(&problem, Failure::MAX_MESSAGE)),
             Err(failure) => Err(failure.message),
         };
         Some(answer.and_then(|requests| requests.into_iter().map(request).collect()))
@@ -331,52 +367,41 @@ impl Code {
         mut session: Session,
         call: impl AsyncFnOnce(&mut Store<Call>, &Instance) -> wasmtime::Result<T>,
     ) -> Result<(T, Session), Failure> {
-        let (identity, time, loading) = {
-            let call = session.store.data();
-            let loading = matches!(call.purpose, Purpose::Describe);
-            (call.identity.clone(), call.time.clone(), loading)
-        };
-        let deadline = time.deadline;
-        let _running = self.sandbox.running();
-        let processors = self.sandbox.processors().clone();
-        let mut turn = Turn::new(processors, identity.clone(), time.used, loading);
-        let cut_off = deadline + waiting(identity.limits.timeout);
         let outcome = {
-            let work = pin!(async {
-                let Body {
-                    store, instance, ..
-                } = &mut *session;
-                store.set_epoch_deadline(1);
-                let instance = match *instance {
-                    Some(instance) => instance,
-                    None => *instance.insert(self.pre.instantiate_async(&mut *store).await?),
-                };
-                call(store, &instance).await
-            });
-            tokio::time::timeout_at(cut_off, turn.of(work)).await
+            let Body {
+                store, instance, ..
+            } = &mut *session;
+            store.set_epoch_deadline(1);
+            self.enter(store, instance, call).await
         };
-        let last_words = session.store.data_mut().end();
-        let failure = match outcome {
-            Ok(Ok(value)) => return Ok((value, session)),
-            Ok(Err(error)) => {
-                let call = session.store.data();
-                turn.aside(|| failure::explain(&error, call, last_words.as_deref()))
-            }
-            Err(_) if turn.is_waiting() => failure::timed_out_in_line(identity.limits.timeout),
-            Err(_) => failure::timed_out_waiting(identity.limits.timeout),
+        let call_data = session.store.data_mut();
+        let last_words = call_data.end();
+        let error = match outcome {
+            Ok(value) => return Ok((value, session)),
+            Err(error) => error,
         };
+        let deadline = call_data.time.deadline;
+        let failure = failure::explain(&error, call_data, last_words.as_deref());
         if let Some(limit) = hit(failure.reason) {
-            identity.hit(limit);
+            call_data.identity.hit(limit);
         }
-        tracing::debug!(computed = ?turn.used(), waited = ?turn.waited(), "the instance of a failed call is discarded");
-        turn.leave(); // or a turn that comes meanwhile would be nobody's
-        match session.take_down() {
-            Ok(gone) => {
-                let _ = tokio::time::timeout_at(deadline, gone).await;
-            }
-            Err(small) => turn.aside(|| drop(small)),
-        }
+        tracing::debug!(computed = ?call_data.time.processor.used(), "the instance of a failed call is discarded");
+        self.sandbox.discard(session, deadline).await;
         Err(failure)
+    }
+
+    /// Calls into the instance, which is made first if there is none.
+    async fn enter<T>(
+        &self,
+        store: &mut Store<Call>,
+        instance: &mut Option<Instance>,
+        call: impl AsyncFnOnce(&mut Store<Call>, &Instance) -> wasmtime::Result<T>,
+    ) -> wasmtime::Result<T> {
+        let instance = match *instance {
+            Some(instance) => instance,
+            None => *instance.insert(self.pre.instantiate_async(&mut *store).await?),
+        };
+        call(store, &instance).await
     }
 
     fn store(&self, call: Call) -> Store<Call> {
@@ -389,11 +414,15 @@ impl Code {
         store.set_hostcall_fuel(host_call_bytes);
         store.set_max_component_handles(handles);
         store.epoch_deadline_callback(|context| {
-            if context.data().time.is_left() {
-                Ok(UpdateDeadline::Yield(1))
-            } else {
-                Err(OutOfTime.into())
+            let time = &context.data().time;
+            if !time.is_left() {
+                return Err(OutOfTime.into());
             }
+            // The epoch moves for all guests that run.
+            Ok(match time.processor.is_slice_over() {
+                true => UpdateDeadline::Yield(1),
+                false => UpdateDeadline::Continue(1),
+            })
         });
         store
     }

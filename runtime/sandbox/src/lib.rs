@@ -34,7 +34,6 @@
 //! * A revision serves only after it was compiled, linked, described and checked against the grant.
 
 mod options;
-mod overtime;
 mod digest;
 mod cache;
 mod kinds;
@@ -53,10 +52,9 @@ mod thread;
 mod identity;
 mod memory;
 mod room;
-mod share;
+mod scheduler;
 mod call;
 mod capability;
-mod runtime;
 mod session;
 mod teardown;
 mod engine;
@@ -81,5 +79,4 @@ pub use options::{
     CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,
 };
 pub use revision::{LoadError, Revision, Source};
-pub use runtime::GuestRuntime;
 pub use tenant::Tenant;

@@ -10,7 +10,7 @@ pub(crate) enum Limit {
     /// The call's time.
     Timeout,
     /// Computing without an interruption.
-    Turn,
+    Slice,
     /// Memory of an instance.
     Memory,
     /// Memory of all instances of the tenant.
@@ -48,7 +48,7 @@ pub(crate) enum Limit {
 impl Limit {
     pub(crate) const ALL: [Self; 18] = [
         Self::Timeout,
-        Self::Turn,
+        Self::Slice,
         Self::Memory,
         Self::TenantMemory,
         Self::Tables,
@@ -71,7 +71,7 @@ impl Limit {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
-            Self::Turn => "turn",
+            Self::Slice => "slice",
             Self::Memory => "memory",
             Self::TenantMemory => "tenant.memory",
             Self::Tables => "tableElements",

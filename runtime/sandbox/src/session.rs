@@ -4,7 +4,6 @@ use crate::call::Call;
 use crate::memory::Bill;
 use crate::options::Reuse;
 use crate::pool::Place;
-use crate::share::Seat;
 use crate::spare::Spare;
 use crate::teardown::Teardown;
 use parking_lot::Mutex;
@@ -59,9 +58,7 @@ impl Session {
     /// comes back, to be dropped here and now.
     pub(crate) fn take_down(mut self) -> Result<impl Future<Output = ()> + use<>, Option<Body>> {
         match self.body.take() {
-            Some(body) if body.is_taken_down_elsewhere() => {
-                Ok(self.teardown.take_down(Box::new(body)))
-            }
+            Some(body) if body.is_large() => Ok(self.teardown.take_down(Box::new(body))),
             small => Err(small),
         }
     }
@@ -81,7 +78,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(body) = self.body.take_if(|body| body.is_taken_down_elsewhere()) {
+        if let Some(body) = self.body.take_if(|body| body.is_large()) {
             drop(self.teardown.take_down(Box::new(body)));
         }
     }
@@ -105,6 +102,7 @@ impl DerefMut for Session {
 
 impl Drop for Body {
     fn drop(&mut self) {
+        self.store.data_mut().end_if_under_way();
         self.bill = Some(self.store.data_mut().meter.take_bill());
     }
 }
@@ -113,12 +111,6 @@ impl Body {
     /// Whether it takes so long to give its memory back that it is not done where guests compute.
     fn is_large(&self) -> bool {
         self.store.data().meter.memory() > SMALL
-    }
-
-    /// Whether that is done elsewhere. On the sideline nobody waits for it, and nobody is to wait for two threads there that hold up each
-    /// other.
-    fn is_taken_down_elsewhere(&self) -> bool {
-        self.is_large() && !Seat::is_on_the_sideline()
     }
 
     fn is_old(&self, bounds: &Reuse, now: Instant) -> bool {

@@ -1,6 +1,4 @@
-//! A thread, as the system sees it: what it gives way to, and what it has computed. Entry point: [`Thread`].
-
-use std::time::Duration;
+//! Priorities of threads. Entry point: [`stand_back`].
 
 /// How much a thread stands back behind the others of this process where processors are short.
 #[derive(Debug, Clone, Copy)]
@@ -59,72 +57,4 @@ fn stand_back_on_linux(standing: Standing) -> rustix::io::Result<()> {
         }
     }
     rustix::process::setpriority_process(None, standing.nice())
-}
-
-/// A thread of this process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Thread {
-    #[cfg(target_os = "linux")]
-    id: i32,
-}
-
-impl Thread {
-    /// The one that calls it.
-    pub(crate) fn current() -> Self {
-        Self {
-            #[cfg(target_os = "linux")]
-            id: rustix::thread::gettid().as_raw_nonzero().get(),
-        }
-    }
-
-    /// Time of a processor that it has had. `None`: it is gone, or the system does not tell.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn processor_time(self) -> Option<Duration> {
-        /// What the number of a thread's clock of processor time ends with, in Linux.
-        const CLOCK: i32 = 0b110;
-        let clock = nix::time::ClockId::from_raw(!self.id << 3 | CLOCK);
-        nix::time::clock_gettime(clock).ok().map(Duration::from)
-    }
-
-    /// Time of a processor that it has had. `None`: it is gone, or the system does not tell.
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn processor_time(self) -> Option<Duration> {
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-    use std::time::Instant;
-
-    /// A thread that does something until it is told to end, and how to tell it.
-    fn thread(work: fn()) -> (Thread, mpsc::Sender<()>) {
-        let (tell, told) = mpsc::channel();
-        let (end, ends) = mpsc::channel();
-        std::thread::spawn(move || {
-            tell.send(Thread::current()).unwrap();
-            while ends.try_recv() == Err(mpsc::TryRecvError::Empty) {
-                work();
-            }
-        });
-        (told.recv().unwrap(), end)
-    }
-
-    #[test]
-    fn what_another_thread_has_computed_can_be_told() {
-        const MUCH: Duration = Duration::from_millis(20);
-        if !cfg!(target_os = "linux") {
-            return;
-        }
-        let (computes, _end) = thread(std::hint::spin_loop);
-        let (waits, _end) = thread(|| std::thread::park_timeout(MUCH));
-        let began = Instant::now();
-        while computes.processor_time().unwrap() < MUCH {
-            assert!(began.elapsed() < Duration::from_secs(20));
-            std::thread::yield_now();
-        }
-        assert!(waits.processor_time().unwrap() < MUCH);
-    }
 }

@@ -3,6 +3,7 @@
 mod revisions;
 
 use crate::engine;
+use crate::heartbeat::Heartbeat;
 use crate::kinds::{
     Ceiling, Effective, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
 };
@@ -15,8 +16,6 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::runtime::Handle;
-use tokio_util::task::AbortOnDropHandle;
 use windlass_fleet::controller::{Controller, ControllerOptions};
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
@@ -193,22 +192,28 @@ pub(crate) struct Guests {
     /// Those that serve, and their tenants.
     roster: Arc<Roster>,
     revisions: Revisions,
-    /// Where they compute, which they do as they describe themselves, too.
-    workers: Handle,
 }
 
 impl Guests {
-    /// None yet. They compute on `workers`.
+    /// None yet.
     ///
     /// # Errors
     /// When the engine cannot be made on this machine.
-    pub(crate) fn new(options: &Options, workers: &Handle, roster: Arc<Roster>) -> Result<Self> {
+    pub(crate) fn new(options: &Options, roster: Arc<Roster>) -> Result<Self> {
         let sandbox = engine::start(options)?;
         Ok(Self {
-            workers: workers.clone(),
             sandbox,
             roster,
             revisions: Revisions::default(),
+        })
+    }
+
+    /// Beats while guests' calls that are ready are run.
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
+        let (sandbox, mut before) = (self.sandbox.clone(), None);
+        Heartbeat::start("guests", move || {
+            let backlog = sandbox.backlog();
+            backlog.is_none() || std::mem::replace(&mut before, backlog) != backlog
         })
     }
 
@@ -281,24 +286,12 @@ impl Guests {
             isolation: options.isolation,
         };
         let name = options.name.clone();
-        let sandbox = self.sandbox.clone();
-        let describing = self.workers.spawn(async move {
-            Ok::<_, LoadError>(match there {
-                Some(guest) => {
-                    let next = guest.prepare(options, revision).await?;
-                    (guest, Some(next))
-                }
-                None => (Guest::new(&sandbox, options, revision).await?, None),
-            })
-        });
-        let (guest, next) = match AbortOnDropHandle::new(describing).await {
-            Ok(described) => described?,
-            Err(error) => match error.try_into_panic() {
-                // Told by who waits for this, as of all that it has done aside.
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The guests' threads end, and this with them.
-                Err(_) => std::future::pending().await,
-            },
+        let (guest, next) = match there {
+            Some(guest) => {
+                let next = guest.prepare(options, revision).await?;
+                (guest, Some(next))
+            }
+            None => (Guest::new(&self.sandbox, options, revision).await?, None),
         };
         let parts = match &next {
             Some(next) => guest.parts_of(next),

@@ -1,22 +1,21 @@
-//! Whether a runtime still turns its wheels. Entry point: [`Heartbeat::start`].
+//! Whether a part of the program still makes progress. Entry point: [`Heartbeat::start`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 /// How often it beats.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A runtime that has not beaten for so long is stuck: every thread of it is held by something that does not yield.
+/// A part that has not beaten for so long is stuck: every thread of it is held by something that does not yield.
 const STUCK: Duration = Duration::from_secs(60);
 /// How long somebody who asks waits for the next beat: after a stop of the whole process all are late.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// The beats of one runtime. They end with the runtime.
+/// The beats of one part.
 #[derive(Debug, Clone)]
 pub(crate) struct Heartbeat {
-    /// Which runtime it is.
+    /// Which part it is.
     pub(crate) name: &'static str,
     start: Instant,
     /// Of the last beat, in milliseconds since the start.
@@ -24,18 +23,23 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Begins to beat on a runtime.
-    pub(crate) fn start(name: &'static str, runtime: &Handle) -> Self {
+    /// Begins to beat, on the runtime that calls it, each second in which `makes_progress` answers so.
+    pub(crate) fn start(
+        name: &'static str,
+        mut makes_progress: impl FnMut() -> bool + Send + 'static,
+    ) -> Self {
         let heart = Self {
             name,
             start: Instant::now(),
             last: Arc::default(),
         };
         let beating = heart.clone();
-        runtime.spawn(async move {
+        tokio::spawn(async move {
             loop {
-                let at = u64::try_from(beating.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-                beating.last.store(at, Ordering::Relaxed);
+                if makes_progress() {
+                    let at = u64::try_from(beating.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+                    beating.last.store(at, Ordering::Relaxed);
+                }
                 sleep(INTERVAL).await;
             }
         });
@@ -78,7 +82,10 @@ mod tests {
                 .unwrap()
         };
         let (held, asking) = (one(), one());
-        let heart = Heartbeat::start("held", held.handle());
+        let heart = {
+            let _held = held.enter();
+            Heartbeat::start("held", || true)
+        };
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let (begun, at_work) = std::sync::mpsc::channel();
         held.spawn(async move {
@@ -92,5 +99,22 @@ mod tests {
         assert!(silent.unwrap_err() >= Duration::from_millis(1500));
         drop(release);
         assert_eq!(asking.block_on(heart.check_within(stuck, patience)), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_that_makes_no_progress_is_found() {
+        let works = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let part = works.clone();
+        let heart = Heartbeat::start("part", move || part.load(Ordering::Relaxed));
+        sleep(INTERVAL).await;
+        let before = heart.last.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+        sleep(INTERVAL).await;
+        let after = heart.last.load(Ordering::Relaxed);
+        assert!(after > before);
+        works.store(false, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+        sleep(INTERVAL).await;
+        assert_eq!(heart.last.load(Ordering::Relaxed), after);
     }
 }

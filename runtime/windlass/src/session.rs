@@ -34,7 +34,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
@@ -42,7 +41,7 @@ use windlass_fleet::cluster::TransportOptions;
 use windlass_fleet::manager::{Builder, Manager, ManagerOptions};
 use windlass_fleet::metrics::Metrics;
 use windlass_fleet::queue::TenantOptions;
-use windlass_sandbox::{GuestRuntime, Options};
+use windlass_sandbox::Options;
 
 /// How long a start waits for guests that take longer than others.
 const MOMENT: Duration = Duration::from_secs(2);
@@ -72,8 +71,7 @@ pub(crate) struct Session {
 pub(crate) async fn run(session: Session) -> Result<Option<Report>> {
     let stop = session.stop.child_token();
     raise_descriptor_limit();
-    let workers = GuestRuntime::new(None).context("start the guests' threads")?;
-    let prepared = Prepared::new(&session, &workers).await?;
+    let prepared = Prepared::new(&session).await?;
     let spec = prepared.merged.configuration.manager_spec();
     let wanted = addresses(session.admin, session.simulated.is_none(), &spec);
     let free_port = session.simulated.is_some() && session.admin.is_none();
@@ -94,14 +92,14 @@ struct Prepared {
 
 impl Prepared {
     /// Reads the documents and makes everything that they ask for. What is bad is told and left out.
-    async fn new(session: &Session, workers: &GuestRuntime) -> Result<Self> {
+    async fn new(session: &Session) -> Result<Self> {
         let merged = merge(&Configuration::default(), &load(&session.files));
         if !merged.configuration.has(Kind::Reconciler) {
             bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }
         let mut registry = Registry::default();
         registry.register_collector(Box::new(ProcessMetrics::starting()));
-        let mut manager = build_manager(session, &merged.configuration, workers)?;
+        let mut manager = build_manager(session, &merged.configuration)?;
         let limits = merged.configuration.manager_spec().metric_limits();
         manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
         let board = Arc::new(Board::default());
@@ -112,7 +110,8 @@ impl Prepared {
         }));
         let reloads = Reloads::default();
         reloads.register(&mut registry);
-        let guests = Guests::new(&session.engine, workers.handle(), roster.clone())?;
+        let guests = Guests::new(&session.engine, roster.clone())?;
+        let scheduled = guests.heartbeat();
         let mut reconcilers = Reconcilers::new(guests, board.clone(), reloads);
         for change in begin(&mut reconcilers, &merged.configuration).await {
             if let Change::Put(controller) = change {
@@ -131,10 +130,7 @@ impl Prepared {
             roster,
             reconcilers,
             merged,
-            heartbeats: vec![
-                Heartbeat::start("host", &Handle::current()),
-                Heartbeat::start("guests", workers.handle()),
-            ],
+            heartbeats: vec![Heartbeat::start("host", || true), scheduled],
         })
     }
 
@@ -246,16 +242,11 @@ async fn end_when_idle(
 }
 
 /// A manager with the clusters and tenants of the documents, or those that stand in for them.
-fn build_manager(
-    session: &Session,
-    configuration: &Configuration,
-    workers: &GuestRuntime,
-) -> Result<Builder> {
+fn build_manager(session: &Session, configuration: &Configuration) -> Result<Builder> {
     let spec = configuration.manager_spec();
     let options = ManagerOptions {
         concurrency: spec.concurrency(),
         drain_timeout: spec.drain_timeout(),
-        reconcile_runtime: Some(workers.handle().clone()),
         caches: spec.caches.options(),
         transport: TransportOptions {
             max_sockets: socket_budget(),

@@ -30,7 +30,7 @@ use windlass_fleet::{
     TenantName,
 };
 use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
+    Guest, GuestOptions, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
 };
 
 const GREET: &str = "hello.windlass.dev/greet";
@@ -46,16 +46,11 @@ fn main() -> Result<()> {
     }
     run(async {
         let server = ServerProcess::start(&["native", "guest"])?;
-        let guests = GuestRuntime::new(None)?;
         let sandbox = Sandbox::new(Options::default())?;
         let guest = hello(&sandbox).await?;
         let native: Arc<dyn Reconciler> = Arc::new(greet);
         let timed = Timed::new(native.clone(), guest.clone());
         let manager = Manager::builder()
-            .options(windlass_fleet::manager::ManagerOptions {
-                reconcile_runtime: Some(guests.handle().clone()),
-                ..Default::default()
-            })
             .controller(controller("native", native)?)
             .controller(controller("guest", guest)?)
             .controller(timer(timed.clone())?);

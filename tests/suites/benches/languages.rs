@@ -37,8 +37,7 @@ use windlass_fleet::{
 };
 use windlass_harness::guests;
 use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Reuse, Revision, Sandbox, Tenant,
-    TenantLimits,
+    Guest, GuestOptions, Isolation, Limits, Reuse, Revision, Sandbox, Tenant, TenantLimits,
 };
 use workload::{Workload, tell};
 
@@ -174,7 +173,6 @@ async fn run(figures: &Arc<Figures>) -> Result<()> {
     for object in [named("plain", json!({})), named(WAITING, asking)] {
         alpha.create(object).map_err(|error| anyhow!("{error:?}"))?;
     }
-    let runtime = GuestRuntime::new(None)?;
     let options = ControllerOptions {
         timeout: Duration::from_secs(300),
         concurrency: Some(1),
@@ -184,12 +182,7 @@ async fn run(figures: &Arc<Figures>) -> Result<()> {
         .for_kind(config_map())
         .options(options)
         .build(figures.clone())?;
-    let manager = windlass_fleet::Manager::builder()
-        .options(ManagerOptions {
-            reconcile_runtime: Some(runtime.handle().clone()),
-            ..ManagerOptions::default()
-        })
-        .controller(controller);
+    let manager = windlass_fleet::Manager::builder().controller(controller);
     let config = ClusterConfig::from_url(&server.url("alpha"))?;
     let spec = ClusterSpec::new(ClusterName::new("alpha")?, config);
     let manager = Manager::engage(manager, vec![spec]).await?;

@@ -1,6 +1,6 @@
 //! The process that compiles one component and ends. Entry point: [`compile`].
 
-use super::{chain, machine_code};
+use super::chain;
 use crate::engine;
 use crate::thread::{Standing, stand_back};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -49,7 +49,7 @@ fn limit(memory: u64, seconds: u64) -> io::Result<()> {
 fn answer() -> io::Result<ExitCode> {
     let mut component = Vec::new();
     io::stdin().lock().read_to_end(&mut component)?;
-    let compiled = engine::compiling().and_then(|engine| machine_code(&engine, &component));
+    let compiled = engine::compiling().and_then(|engine| engine.precompile_component(&component));
     match compiled {
         Ok(code) => {
             let mut output = io::stdout().lock();

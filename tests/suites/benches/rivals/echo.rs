@@ -22,7 +22,7 @@ use windlass_fleet::{
     Manager, ObjectKey, Reconciler, TenantName,
 };
 use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
+    Guest, GuestOptions, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
 };
 
 /// Keys of all servers that run at once.
@@ -30,7 +30,6 @@ const CONCURRENCY: usize = SLOTS as usize * SERVERS;
 
 /// Works on the clusters of these kubeconfigs until it is killed; says so when everything has been looked at.
 pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finished) -> Result<()> {
-    let guests = GuestRuntime::new(None)?;
     let reconciler: Arc<dyn Reconciler> = if with_guest {
         guest().await?
     } else {
@@ -44,7 +43,6 @@ pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finishe
             aside: 0,
             ..Concurrency::default()
         },
-        reconcile_runtime: with_guest.then(|| guests.handle().clone()),
         ..ManagerOptions::default()
     };
     let provider = Arc::new(Clusters::new("servers"));

@@ -100,13 +100,8 @@ async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Opt
     let controller = watching("timer", Some("name=o-0"), 1)?
         .options(options)
         .build(timed.clone())?;
-    let manager = Manager::engage(
-        stage
-            .manager(ManagerOptions::default())
-            .controller(controller),
-        server.specs()?,
-    )
-    .await?;
+    let manager =
+        Manager::engage(Manager::builder().controller(controller), server.specs()?).await?;
     let update = Order::Burst {
         set: "o".into(),
         rounds: 1,

@@ -51,7 +51,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
         "beside",
         "failed",
         "its calls/s",
-        "overtaken",
+        "stuck",
         "bar       ",
     ],
     runs: &[
@@ -119,10 +119,7 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
     let hot = watching("noisy", Some("set=hot"), CONCURRENCY)?
         .tenant(TenantName::new("noisy")?)
         .build(harmful.clone())?;
-    let builder = stage
-        .manager(ManagerOptions::default())
-        .controller(quiet)
-        .controller(hot);
+    let builder = Manager::builder().controller(quiet).controller(hot);
     let manager = Manager::engage(builder, server.specs()?).await?;
     settled(&manager).await?;
     let mut scene = Scene {
@@ -246,7 +243,7 @@ impl Scene {
     fn row(&self, name: &str, worst: &Worst, alone: &Phases, beside: &Phases) -> Vec<String> {
         let calls = beside.calls;
         let status = self.harmful.guest.status();
-        let overtaken = status.limit_hits.get("turn").copied().unwrap_or_default();
+        let stuck = status.limit_hits.get("slice").copied().unwrap_or_default();
         let (mostly, part) = self.harmful.ended_mostly();
         // The guests that are denied something answer what came of it as an error, each call once and more.
         let denied = status.denials >= self.harmful.calls() as u64;
@@ -272,7 +269,7 @@ impl Scene {
             format!("{:.0}", beside.per_second()),
             failed.to_string(),
             format!("{:.0}", calls as f64 / (SECONDS * ROUNDS as f64)),
-            overtaken.to_string(),
+            stuck.to_string(),
             match as_meant {
                 true => verdict("2.0", ratio <= BAR && kept && failed == 0),
                 false => format!(
@@ -324,9 +321,7 @@ impl Disturbing {
                 }
                 Self::Replaced(revisions) => {
                     let revision = revisions[at % revisions.len()].clone();
-                    let harmful = harmful.clone();
-                    let swapped = stage.aside(async move { harmful.guest.swap(revision).await });
-                    swapped.await??;
+                    harmful.guest.swap(revision).await?;
                 }
             }
         }

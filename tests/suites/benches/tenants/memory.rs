@@ -34,7 +34,7 @@ pub(crate) async fn measure() -> Result<()> {
         let stage = Stage::new()?;
         let revision = stage.load(component).await?;
         let before = resident()?;
-        let mut builder = stage.manager(ManagerOptions::default());
+        let mut builder = Manager::builder();
         for n in 0..TENANTS {
             let tenant = format!("tenant-{n}");
             let setup = Setup {

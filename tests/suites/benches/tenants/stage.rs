@@ -19,41 +19,22 @@ use windlass_fleet::{
     Action, Context, ControllerName, Failure, Grant, Manager, Reconciler, TenantName,
 };
 use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, Revision, Sandbox, Source, Tenant,
-    TenantLimits,
+    Guest, GuestOptions, Isolation, Limits, Revision, Sandbox, Source, Tenant, TenantLimits,
 };
 
 /// Told beside what is not measured.
 pub(crate) const NO_NPM: &str = "not run: it needs npm";
 
-/// An engine that compiles as the program's does, and the threads that its guests run on.
+/// An engine that compiles as the program's does.
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) sandbox: Sandbox,
-    runtime: Arc<GuestRuntime>,
 }
 
 impl Stage {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             sandbox: engine(None)?,
-            runtime: Arc::new(GuestRuntime::new(None)?),
-        })
-    }
-
-    /// Does something where guests compute, as the program has them describe themselves.
-    pub(crate) fn aside<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> AbortOnDropHandle<T> {
-        AbortOnDropHandle::new(self.runtime.handle().spawn(work))
-    }
-
-    /// A manager whose reconcilers run where guests do, as in the program.
-    pub(crate) fn manager(&self, options: ManagerOptions) -> Builder {
-        Manager::builder().options(ManagerOptions {
-            reconcile_runtime: Some(self.runtime.handle().clone()),
-            ..options
         })
     }
 

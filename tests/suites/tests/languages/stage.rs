@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,6 @@ use windlass_fleet::{
     Reconciler, Request, TenantName,
 };
 use windlass_harness::eventually::{Seen, eventually};
-use windlass_sandbox::GuestRuntime;
 
 /// What happened in each case, line by line.
 pub(crate) type Traces = BTreeMap<String, Vec<String>>;
@@ -108,7 +107,6 @@ impl Stage {
             controller = controller.index(index);
         }
         let options = ManagerOptions {
-            reconcile_runtime: Some(threads().handle().clone()),
             transport: TransportOptions {
                 max_body: MAX_BODY,
                 ..TransportOptions::default()
@@ -277,12 +275,6 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.stop.cancel();
     }
-}
-
-/// The guests' threads of all tests of this process.
-fn threads() -> &'static GuestRuntime {
-    static THREADS: OnceLock<GuestRuntime> = OnceLock::new();
-    THREADS.get_or_init(|| GuestRuntime::new(Some(2)).expect("threads"))
 }
 
 type Outcome = Result<Action, Failure>;

@@ -25,8 +25,8 @@ use windlass_fleet::{
 use windlass_harness::eventually::Seen;
 use windlass_harness::guests::guest;
 use windlass_sandbox::{
-    Guest, GuestOptions, GuestRuntime, Isolation, Limits, LoadError, Options, Revision, Sandbox,
-    Source, Tenant, TenantLimits,
+    Guest, GuestOptions, Isolation, Limits, LoadError, Options, Revision, Sandbox, Source, Tenant,
+    TenantLimits,
 };
 
 /// How long anything may take before a test fails.
@@ -43,11 +43,6 @@ pub(crate) fn sandbox() -> &'static Sandbox {
         ..Options::default()
     };
     SANDBOX.get_or_init(|| Sandbox::new(options).expect("an engine"))
-}
-
-fn threads() -> &'static GuestRuntime {
-    static THREADS: OnceLock<GuestRuntime> = OnceLock::new();
-    THREADS.get_or_init(|| GuestRuntime::new(Some(PROCESSORS)).expect("threads"))
 }
 
 /// What is not as usual on a [`Stage`].
@@ -99,13 +94,9 @@ impl Stage {
         }
         let server = server.bind("127.0.0.1:0").await?;
         let provider = Arc::new(Clusters::new("test"));
-        let options = ManagerOptions {
-            reconcile_runtime: Some(threads().handle().clone()),
-            ..setup.manager
-        };
         let mut registry = Registry::default();
         let bound = Manager::builder()
-            .options(options)
+            .options(setup.manager)
             .metrics(Metrics::new(&mut registry))
             .provider(provider.clone())
             .build()?

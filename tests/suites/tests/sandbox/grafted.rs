@@ -180,20 +180,19 @@ async fn a_guest_whose_components_hand_each_other_long_texts_is_like_any_other()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guest_that_cannot_be_interrupted_is_overtaken_and_goes_on_where_nobody_waits_for_it()
--> Result<()> {
+async fn a_guest_that_cannot_be_interrupted_is_counted_and_goes_on() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let texts = texts(&std::fs::read(guest("test-requeue"))?)?;
     let actor = stage
-        .grafted("overtaken", texts)
+        .grafted("stuck", texts)
         .config(json!({"after": 0}))
         .run()
         .await?;
     stage.put("alpha", config_map("a", json!({})))?;
     // How long such a copy takes is the machine's to say: often enough it is too long.
-    wait("it to be overtaken", || {
+    wait("its slices to be stuck", || {
         let hits = actor.guest.status().limit_hits;
-        Seen::of(hits.get("turn").copied(), |turns| *turns > Some(3))
+        Seen::of(hits.get("slice").copied(), |stuck| *stuck > Some(3))
     })
     .await?;
     let runs = actor.runs();

@@ -12,7 +12,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 pub(super) struct Bucket {
     /// Thousandths of a processor.
     cap: u32,
-    /// Below zero when the last turns were longer than what was left.
+    /// Below zero when the last slices were longer than what was left.
     left: i128,
     /// When `left` was right.
     at: Instant,

@@ -1,0 +1,212 @@
+//! Runs guests' calls on processors, fairly by tenant. Entry point: [`Scheduler::spawn`].
+//!
+//! Each call is a task. There is one [run queue](run_queue). A worker takes the next task, polls it once, and charges the time of
+//! the poll, which is a *slice*, to the tenant. A [ticker](threads) ends a slice that is a tick old: it moves the engine's epoch, the
+//! guest yields, and its task goes back into the queue.
+//!
+//! * At most as many slices run at once as there are processors for guests; slices that are stuck do not count.
+//! * A slice is stuck when it has lasted three ticks: the guest is in an operation that cannot be interrupted, or the system has given
+//!   the processor to others. A spare worker goes on in its place, and the tenant has no other slice until the stuck one ends.
+//! * There are as many spare workers as processors for guests, at least four. When all of them are stuck too, tasks wait.
+//! * No thread wakes up while no call computes.
+//!
+//! A slice costs two locks of one mutex and three readings of the clock. A call that finds all workers asleep costs a wake-up of
+//! one of them, and one of the ticker if that sleeps too.
+//!
+//! The scheduler does not bound how long an operation takes that cannot be interrupted: `docs/limits.md` does.
+
+mod run_queue;
+mod state;
+mod threads;
+
+use crate::identity::Identity;
+use async_task::FallibleTask;
+use run_queue::Ticket;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use threads::Shared;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+use wasmtime::Engine;
+
+/// Longest time that a guest computes between two yields.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
+
+/// Fewest spare workers.
+const FEWEST_SPARE: usize = 4;
+
+/// The workers and their run queue. Dropped, it drops the tasks that wait, and its threads end.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    shared: Arc<Shared>,
+}
+
+impl Scheduler {
+    /// Starts the threads, with this many processors for guests, at least one.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub(crate) fn start(engine: &Engine, processors: usize) -> std::io::Result<Self> {
+        let width = processors.max(1);
+        let workers = width + width.max(FEWEST_SPARE);
+        let shared = Arc::new(Shared::new(engine.clone(), width, workers));
+        let scheduler = Self {
+            shared: shared.clone(),
+        };
+        threads::start(&shared, workers)?;
+        Ok(scheduler)
+    }
+
+    /// How many slices have begun, while tasks wait for theirs.
+    pub(crate) fn backlog(&self) -> Option<u64> {
+        self.shared.backlog()
+    }
+
+    /// Begins a call of a guest, whose time adds to `time`. `loading`: before other calls of its tenant.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime: the call's timers and I/O are those of the runtime that it is spawned from.
+    pub(crate) fn spawn<F>(
+        &self,
+        identity: &Arc<Identity>,
+        loading: bool,
+        time: Arc<ProcessorTime>,
+        call: F,
+    ) -> Spawned<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let account = Arc::new(Account {
+            identity: identity.clone(),
+            loading,
+            time,
+            runtime: Handle::current(),
+            ticket: parking_lot::Mutex::default(),
+        });
+        let shared = self.shared.clone();
+        let call = call.in_current_span();
+        let (task, handle) = async_task::Builder::new()
+            .propagate_panic(true)
+            .metadata(account.clone())
+            .spawn(|_| call, move |task| shared.push(task));
+        task.schedule();
+        Spawned {
+            task: Some(handle.fallible()),
+            shared: self.shared.clone(),
+            account,
+        }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// A call that is ready, runs or waits. Dropped before its end, the call is dropped, at the end of its slice if it has one.
+#[derive(Debug)]
+pub(crate) struct Spawned<T> {
+    /// `None` only while it is dropped.
+    task: Option<FallibleTask<T, Arc<Account>>>,
+    shared: Arc<Shared>,
+    account: Arc<Account>,
+}
+
+/// What a call did when its time was up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// It was ready to run, and other calls ran.
+    Ready,
+    /// It waited for something that the host does for it.
+    Waiting,
+}
+
+impl<T> Spawned<T> {
+    /// The call's result, or what the call did at its deadline.
+    ///
+    /// # Panics
+    /// When the call panicked.
+    pub(crate) async fn until(mut self, deadline: Instant) -> Result<T, Unfinished> {
+        let Some(task) = &mut self.task else {
+            return Err(Unfinished::Waiting);
+        };
+        let ended = pin!(async {
+            match task.await {
+                Some(result) => result,
+                // The scheduler has ended, and its calls with it.
+                None => std::future::pending().await,
+            }
+        });
+        let outcome = tokio::time::timeout_at(deadline, ended).await;
+        outcome.map_err(|_| match self.account.is_ready() {
+            true => Unfinished::Ready,
+            false => Unfinished::Waiting,
+        })
+    }
+}
+
+impl<T> Drop for Spawned<T> {
+    fn drop(&mut self) {
+        // A call that waits is made ready by this, so that somebody drops it.
+        drop(self.task.take());
+        self.shared.remove(&self.account);
+    }
+}
+
+/// What is known of a task.
+#[derive(Debug)]
+struct Account {
+    identity: Arc<Identity>,
+    loading: bool,
+    time: Arc<ProcessorTime>,
+    runtime: Handle,
+    /// The task's place in the run queue while it has one. Changes only while the scheduler's state is locked.
+    ticket: parking_lot::Mutex<Option<Ticket>>,
+}
+
+impl Account {
+    fn is_ready(&self) -> bool {
+        self.ticket.lock().is_some()
+    }
+
+    /// Counts a slice.
+    fn charge(&self, used: Duration) {
+        self.time.add(used);
+        self.identity.tenant.computed(used);
+        self.identity.ledger().computed_for(used);
+    }
+}
+
+/// The processor time of one call.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessorTime {
+    nanoseconds: AtomicU64,
+    /// Whether the slice under way is to end. Set by the ticker before it moves the epoch, taken back when a slice begins.
+    is_over: AtomicBool,
+}
+
+impl ProcessorTime {
+    /// What the call has computed up to its last slice. A slice is billed at most one tick: the rest was preemption or an operation
+    /// that cannot be interrupted.
+    pub(crate) fn used(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+
+    /// Counts a slice.
+    pub(crate) fn add(&self, slice: Duration) {
+        let billed = crate::limit::nanoseconds(slice.min(TICK));
+        self.nanoseconds.fetch_add(billed, Ordering::Relaxed);
+    }
+
+    /// Whether the guest is to yield now.
+    pub(crate) fn is_slice_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Which slices run, and which are stuck: the scheduler without its threads. Entry points: [`State::begin`], [`State::end`] and
+//! [`State::tick`].
+
+use super::run_queue::{Claim, RunQueue, Slice};
+use super::{Account, TICK};
+use async_task::Runnable;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Ticks after which a slice is stuck. It should have ended at the first.
+const STUCK: u32 = 3;
+
+pub(super) type Task = Runnable<Arc<Account>>;
+
+/// The run queue and the workers' slices.
+#[derive(Debug)]
+pub(super) struct State {
+    queue: RunQueue<Ready>,
+    /// By worker.
+    slices: Vec<Option<UnderWay>>,
+    /// Slices under way that are not stuck. At most `width`.
+    running: usize,
+    width: usize,
+    /// Slices so far.
+    begun: u64,
+    /// No task is taken in any more.
+    pub(super) closed: bool,
+    /// The ticker sleeps until it is woken: no slice is under way that could be a tick old.
+    pub(super) ticker_sleeps: bool,
+}
+
+#[derive(Debug)]
+struct Ready {
+    task: Task,
+    since: Instant,
+}
+
+/// A slice that has begun and not ended.
+#[derive(Debug)]
+struct UnderWay {
+    slice: Slice,
+    account: Arc<Account>,
+    began: Instant,
+    /// Ticks that it has lasted, up to [`STUCK`].
+    ticks: u32,
+}
+
+/// What a tick has found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Ticked {
+    /// A guest is to yield.
+    pub(super) expired: bool,
+    /// Workers that were found stuck.
+    pub(super) stuck: usize,
+    /// When a slice under way will be a tick older. `None`: none is under way that is not stuck.
+    pub(super) next: Option<Instant>,
+}
+
+impl State {
+    pub(super) fn new(width: usize, workers: usize) -> Self {
+        Self {
+            queue: RunQueue::new(TICK),
+            slices: (0..workers).map(|_| None).collect(),
+            running: 0,
+            width,
+            begun: 0,
+            closed: false,
+            ticker_sleeps: false,
+        }
+    }
+
+    /// Whether one more slice may run.
+    pub(super) fn has_free(&self) -> bool {
+        self.running < self.width
+    }
+
+    /// Whether one more slice may run now and a task is there for it.
+    pub(super) fn has_work(&self) -> bool {
+        self.has_free() && self.queue.has_ready()
+    }
+
+    /// How many slices have begun, while tasks wait for theirs.
+    pub(super) fn backlog(&self) -> Option<u64> {
+        self.queue.has_ready().then_some(self.begun)
+    }
+
+    /// Takes in a task that is ready to run.
+    pub(super) fn push(&mut self, task: Task, now: Instant) {
+        let account = task.metadata().clone();
+        let tenant = &account.identity.tenant;
+        let claim = Claim {
+            tenant: tenant.name(),
+            weight: tenant.weight(),
+            cap: tenant.processors(),
+            first: account.loading,
+        };
+        let ready = Ready { task, since: now };
+        *account.ticket.lock() = Some(self.queue.push(&claim, ready, now));
+    }
+
+    /// Takes a task out again that has not begun its slice.
+    pub(super) fn remove(&mut self, account: &Account, now: Instant) -> Option<Task> {
+        let ticket = account.ticket.lock().take()?;
+        let tenant = account.identity.tenant.name();
+        let ready = self.queue.remove(tenant, ticket, now)?;
+        Some(ready.task)
+    }
+
+    /// Takes all tasks out that have not begun their slices.
+    pub(super) fn drain(&mut self) -> Vec<Task> {
+        let ready = self.queue.drain().into_iter();
+        ready.map(|ready| ready.task).collect()
+    }
+
+    /// Begins the slice of the task that is next, if there is one and it may run now.
+    pub(super) fn begin(&mut self, worker: usize, now: Instant) -> Option<Task> {
+        if !self.has_free() {
+            return None;
+        }
+        let (Ready { task, since }, slice) = self.queue.pop(now)?;
+        let account = task.metadata().clone();
+        *account.ticket.lock() = None;
+        account.time.is_over.store(false, Ordering::Release);
+        let waited = now.saturating_duration_since(since);
+        account.identity.ledger().waited_for(waited);
+        self.running += 1;
+        self.begun += 1;
+        self.slices[worker] = Some(UnderWay {
+            slice,
+            account,
+            began: now,
+            ticks: 0,
+        });
+        Some(task)
+    }
+
+    /// Ends a worker's slice.
+    pub(super) fn end(&mut self, worker: usize, now: Instant) {
+        let Some(ended) = self.slices[worker].take() else {
+            return;
+        };
+        let used = now.saturating_duration_since(ended.began);
+        if ended.is_stuck() {
+            tracing::debug!(tenant = %ended.account.identity.tenant.name(), reconciler = %ended.account.identity.name, took = ?used, "a slice could not be ended in time");
+        } else {
+            self.running -= 1;
+        }
+        ended.account.charge(used);
+        self.queue.end(ended.slice, used, now);
+    }
+
+    /// Ends the slices that are a tick old, and lets other workers go on in place of those that are stuck.
+    pub(super) fn tick(&mut self, now: Instant) -> Ticked {
+        let mut ticked = Ticked::default();
+        for under_way in self.slices.iter_mut().flatten() {
+            if under_way.is_stuck() {
+                continue;
+            }
+            if now >= under_way.next_tick() {
+                under_way.ticks += 1;
+                under_way
+                    .account
+                    .time
+                    .is_over
+                    .store(true, Ordering::Release);
+                ticked.expired = true;
+            }
+            if under_way.is_stuck() {
+                under_way.account.identity.hit(crate::limit::Limit::Slice);
+                self.queue.hold(&mut under_way.slice, now);
+                self.running -= 1;
+                ticked.stuck += 1;
+                continue;
+            }
+            let next = under_way.next_tick();
+            ticked.next = Some(
+                ticked
+                    .next
+                    .map_or(next, |earlier: Instant| earlier.min(next)),
+            );
+        }
+        ticked
+    }
+
+    /// How long a worker without a task may sleep. `None`: until a task is pushed or a slice ends.
+    pub(super) fn next_release(&self) -> Option<Instant> {
+        self.queue.next_release().filter(|_| self.has_free())
+    }
+}
+
+impl UnderWay {
+    fn is_stuck(&self) -> bool {
+        self.ticks >= STUCK
+    }
+
+    fn next_tick(&self) -> Instant {
+        self.began + TICK * (self.ticks + 1)
+    }
+}

@@ -1,0 +1,255 @@
+//! Calls on the scheduler's own threads.
+
+use super::*;
+use crate::identity::History;
+use crate::options::{Limits, TenantLimits};
+use crate::tenant::Tenant;
+use std::sync::atomic::AtomicUsize;
+use std::task::Poll;
+use windlass_fleet::{ControllerName, Grant, TenantName};
+
+/// How long anything may take before a test fails.
+const LONG: Duration = Duration::from_secs(20);
+
+fn scheduler(processors: usize) -> Scheduler {
+    Scheduler::start(&Engine::default(), processors).unwrap()
+}
+
+fn identity(tenant: &str) -> Arc<Identity> {
+    limited(tenant, &TenantLimits::default())
+}
+
+fn limited(tenant: &str, limits: &TenantLimits) -> Arc<Identity> {
+    Identity::new(
+        Tenant::new(TenantName::new(tenant).unwrap(), limits),
+        ControllerName::new("guest").unwrap(),
+        Arc::new(Grant::none()),
+        "".into(),
+        Limits::default(),
+        History::default(),
+    )
+}
+
+fn spawn<F>(scheduler: &Scheduler, identity: &Arc<Identity>, call: F) -> Spawned<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    scheduler.spawn(identity, false, Arc::default(), call)
+}
+
+/// Gives the processor up once, as a guest does at the end of its slice.
+async fn give_way() {
+    let mut gave = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut gave, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Computes until told to end, and cannot be interrupted.
+fn stuck(ends: &Arc<AtomicBool>) -> impl Future<Output = ()> + Send + 'static {
+    let ends = ends.clone();
+    async move {
+        while !ends.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn soon() -> Instant {
+    Instant::now() + LONG
+}
+
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = soon();
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_has_the_timers_of_its_runtime_and_returns_its_result() {
+    let scheduler = scheduler(1);
+    let call = async {
+        tokio::time::sleep(TICK).await;
+        std::thread::current().name().map(str::to_owned)
+    };
+    let thread = spawn(&scheduler, &identity("a"), call).until(soon()).await;
+    assert_eq!(thread.unwrap().as_deref(), Some("windlass-guest"));
+}
+
+#[tokio::test]
+async fn calls_of_two_tenants_take_turns_however_many_they_are() {
+    let scheduler = scheduler(1);
+    let slices = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let busy = |identity: &Arc<Identity>, slices: &Arc<AtomicUsize>| {
+        let slices = slices.clone();
+        spawn(&scheduler, identity, async move {
+            loop {
+                slices.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(TICK / 2);
+                give_way().await;
+            }
+        })
+    };
+    let (many, few) = (identity("many"), identity("few"));
+    let mut calls: Vec<_> = (0..8).map(|_| busy(&many, &slices[0])).collect();
+    calls.push(busy(&few, &slices[1]));
+    let count = |at: usize| slices[at].load(Ordering::Relaxed);
+    eventually("slices", || count(0) + count(1) > 400).await;
+    let (many, few) = (count(0), count(1));
+    assert!(few * 3 > many, "{many} beside {few}");
+}
+
+#[tokio::test]
+async fn a_stuck_worker_is_replaced_and_its_tenant_waits() {
+    let scheduler = scheduler(1);
+    let (bad, good) = (identity("bad"), identity("good"));
+    for _ in 0..10 {
+        let ends = Arc::new(AtomicBool::new(false));
+        let first = spawn(&scheduler, &bad, stuck(&ends));
+        eventually("it runs", || !first.account.is_ready()).await;
+        let second = spawn(&scheduler, &bad, async {});
+        // There is one processor, and it is taken.
+        let other = spawn(&scheduler, &good, async {});
+        other.until(soon()).await.unwrap();
+        assert!(second.account.is_ready(), "its tenant is held");
+        ends.store(true, Ordering::Relaxed);
+        first.until(soon()).await.unwrap();
+        second.until(soon()).await.unwrap();
+    }
+    assert!(bad.ledger().hits()["slice"] >= 10);
+}
+
+#[tokio::test]
+async fn a_call_that_did_not_end_in_time_says_what_it_did() {
+    let scheduler = scheduler(1);
+    let a = identity("a");
+    let waits = spawn(&scheduler, &a, std::future::pending::<()>());
+    let deadline = Instant::now() + 20 * TICK;
+    assert_eq!(waits.until(deadline).await, Err(Unfinished::Waiting));
+    let ends = Arc::new(AtomicBool::new(false));
+    let runs = spawn(&scheduler, &a, stuck(&ends));
+    let ready = spawn(&scheduler, &a, async {});
+    let deadline = Instant::now() + 20 * TICK;
+    assert_eq!(ready.until(deadline).await, Err(Unfinished::Ready));
+    ends.store(true, Ordering::Relaxed);
+    runs.until(soon()).await.unwrap();
+}
+
+/// Notes that it was dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_dropped_at_once_unless_it_computes() {
+    let scheduler = scheduler(1);
+    let a = identity("a");
+    let watched = || {
+        let dropped = Arc::new(AtomicBool::new(false));
+        (Dropped(dropped.clone()), dropped)
+    };
+    let (held, dropped) = watched();
+    let waits = spawn(&scheduler, &a, async move {
+        let _held = held;
+        std::future::pending::<()>().await;
+    });
+    eventually("it waits", || !waits.account.is_ready()).await;
+    drop(waits);
+    eventually("what waits is dropped", || dropped.load(Ordering::SeqCst)).await;
+
+    let ends = Arc::new(AtomicBool::new(false));
+    let (held, of_running) = watched();
+    let compute = stuck(&ends);
+    let runs = spawn(&scheduler, &a, async move {
+        let _held = held;
+        compute.await;
+        std::future::pending::<()>().await;
+    });
+    eventually("it runs", || !runs.account.is_ready()).await;
+    let (held, of_ready) = watched();
+    let ready = spawn(&scheduler, &a, async move { drop(held) });
+    drop(ready);
+    assert!(of_ready.load(Ordering::SeqCst), "what is ready is dropped");
+    drop(runs);
+    assert!(!of_running.load(Ordering::SeqCst));
+    ends.store(true, Ordering::Relaxed);
+    eventually("what ran is dropped", || of_running.load(Ordering::SeqCst)).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "of the host")]
+async fn a_panic_is_its_callers() {
+    let scheduler = scheduler(1);
+    let call = spawn(&scheduler, &identity("a"), async { panic!("of the host") });
+    let _: Result<(), _> = call.until(soon()).await;
+}
+
+#[tokio::test]
+async fn a_worker_outlives_the_panic_of_a_call() {
+    let scheduler = scheduler(1);
+    let a = identity("a");
+    for _ in 0..10 {
+        let panics = spawn(&scheduler, &a, async { panic!("of the host") });
+        let outcome: Result<Result<(), _>, _> = tokio::spawn(panics.until(soon())).await;
+        assert!(outcome.is_err());
+    }
+    spawn(&scheduler, &a, async {}).until(soon()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cap_is_kept() {
+    let scheduler = scheduler(1);
+    let limits = TenantLimits {
+        cpu_millis: Some(100),
+        ..TenantLimits::default()
+    };
+    let capped = limited("capped", &limits);
+    let time = Arc::<ProcessorTime>::default();
+    let begun = std::time::Instant::now();
+    let busy = async {
+        loop {
+            std::thread::sleep(TICK / 2);
+            give_way().await;
+        }
+    };
+    let call = scheduler.spawn(&capped, false, time.clone(), busy);
+    let deadline = Instant::now() + 500 * TICK;
+    let _: Result<(), _> = call.until(deadline).await;
+    let most = begun.elapsed() / 10 + 20 * TICK;
+    assert!(time.used() <= most, "{:?} of {most:?}", time.used());
+    assert!(time.used() >= 20 * TICK, "{:?}", time.used());
+}
+
+#[tokio::test]
+async fn the_ticker_sleeps_while_nothing_computes() {
+    let scheduler = scheduler(1);
+    let waits = spawn(&scheduler, &identity("a"), std::future::pending::<()>());
+    let sleeps = || scheduler.shared.ticker_sleeps();
+    eventually("the ticker to sleep", sleeps).await;
+    let ends = Arc::new(AtomicBool::new(false));
+    let runs = spawn(&scheduler, &identity("b"), stuck(&ends));
+    eventually("the ticker to wake up", || !sleeps()).await;
+    ends.store(true, Ordering::Relaxed);
+    runs.until(soon()).await.unwrap();
+    drop(waits);
+    eventually("the ticker to sleep again", sleeps).await;
+}
+
+#[test]
+fn a_call_is_billed_at_most_one_tick_a_slice() {
+    let time = ProcessorTime::default();
+    time.add(TICK / 2);
+    time.add(100 * TICK);
+    assert_eq!(time.used(), TICK * 3 / 2);
+}

@@ -1,0 +1,153 @@
+//! The threads of the scheduler: workers, which poll tasks, and the ticker, which ends slices. Entry point: [`start`].
+
+use super::Account;
+use super::state::{State, Task};
+use crate::thread::{Standing, stand_back};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+use wasmtime::Engine;
+
+/// What the threads share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    engine: Engine,
+    state: Mutex<State>,
+    /// A worker may find a task.
+    work: Condvar,
+    /// The ticker is to look at the slices.
+    slices: Condvar,
+}
+
+/// Starts the workers and the ticker. They end once it is [closed](Shared::close).
+///
+/// # Errors
+/// When the system gives no threads.
+pub(super) fn start(shared: &Arc<Shared>, workers: usize) -> std::io::Result<()> {
+    for worker in 0..workers {
+        let shared = shared.clone();
+        spawn("windlass-guest", move || {
+            stand_back(Standing::Guest);
+            shared.work(worker);
+        })?;
+    }
+    let shared = shared.clone();
+    spawn("windlass-ticker", move || shared.tick())
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map(drop)
+}
+
+impl Shared {
+    pub(super) fn new(engine: Engine, width: usize, workers: usize) -> Self {
+        Self {
+            engine,
+            state: Mutex::new(State::new(width, workers)),
+            work: Condvar::new(),
+            slices: Condvar::new(),
+        }
+    }
+
+    /// Takes in a task that is ready to run. Dropped once the scheduler is closed.
+    pub(super) fn push(&self, task: Task) {
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            return drop(task);
+        }
+        state.push(task, Instant::now());
+        let may_run = state.has_free();
+        drop(state);
+        if may_run {
+            self.work.notify_one();
+        }
+    }
+
+    /// Drops a task that has not begun its slice. One that is polled just now is dropped by its worker if its owner has given it up.
+    pub(super) fn remove(&self, account: &Account) {
+        if !account.is_ready() {
+            return;
+        }
+        let removed = self.state.lock().remove(account, Instant::now());
+        drop(removed); // not under the lock: a call is dropped with its task
+    }
+
+    pub(super) fn backlog(&self) -> Option<u64> {
+        self.state.lock().backlog()
+    }
+
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let left = state.drain();
+        drop(state);
+        self.work.notify_all();
+        self.slices.notify_all();
+        drop(left);
+    }
+
+    #[cfg(test)]
+    pub(super) fn ticker_sleeps(&self) -> bool {
+        self.state.lock().ticker_sleeps
+    }
+
+    fn work(&self, worker: usize) {
+        let mut state = self.state.lock();
+        while !state.closed {
+            let Some(task) = state.begin(worker, Instant::now()) else {
+                self.wait_for_work(&mut state);
+                continue;
+            };
+            if std::mem::take(&mut state.ticker_sleeps) {
+                self.slices.notify_one();
+            }
+            if state.has_work() {
+                self.work.notify_one(); // a stuck slice or a cap held several tasks back
+            }
+            MutexGuard::unlocked(&mut state, || poll(task));
+            state.end(worker, Instant::now());
+        }
+    }
+
+    fn wait_for_work(&self, state: &mut MutexGuard<'_, State>) {
+        match state.next_release() {
+            Some(at) => drop(self.work.wait_until(state, at)),
+            None => self.work.wait(state),
+        }
+    }
+
+    fn tick(&self) {
+        let mut state = self.state.lock();
+        while !state.closed {
+            let ticked = state.tick(Instant::now());
+            if ticked.expired {
+                self.engine.increment_epoch();
+            }
+            for _ in 0..ticked.stuck {
+                self.work.notify_one();
+            }
+            match ticked.next {
+                Some(at) => drop(self.slices.wait_until(&mut state, at)),
+                None => {
+                    state.ticker_sleeps = true;
+                    self.slices.wait(&mut state);
+                }
+            }
+        }
+    }
+}
+
+/// Polls a task once, with the runtime of whoever spawned it. A panic of the call is its owner's.
+fn poll(task: Task) {
+    let account = task.metadata().clone();
+    let _runtime = account.runtime.enter();
+    if catch_unwind(AssertUnwindSafe(|| task.run())).is_err() {
+        tracing::error!(tenant = %account.identity.tenant.name(), reconciler = %account.identity.name, "a call panicked while it was dropped");
+    }
+}
