@@ -7,6 +7,7 @@ use crate::tenant::Tenant;
 use std::sync::atomic::AtomicUsize;
 use std::task::Poll;
 use windlass_fleet::{ControllerName, Grant, TenantName};
+use windlass_harness::eventually::Seen;
 
 /// How long anything may take before a test fails.
 const LONG: Duration = Duration::from_secs(20);
@@ -65,11 +66,11 @@ fn soon() -> Instant {
 }
 
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = soon();
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        tokio::time::sleep(TICK).await;
-    }
+    let seen = windlass_harness::eventually(LONG, what, || {
+        let holds = holds();
+        async move { Ok(Seen::of(holds, |holds| *holds)) }
+    });
+    seen.await.unwrap();
 }
 
 #[tokio::test]
