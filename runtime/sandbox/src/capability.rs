@@ -1,5 +1,5 @@
 //! What a guest can reach, a file per interface of `wit/`. Nothing to call: each implements its generated trait for
-//! [`Call`](crate::call::Call).
+//! [`Call`](crate::instance::call::Call).
 
 mod access;
 mod client;

@@ -1,12 +1,13 @@
 //! What a guest asks for, checked. Entry point: [`Description::check`].
 
 mod grant;
+pub(crate) mod kinds;
 mod rules;
 
 pub(crate) use rules::needed_rules;
 
-use crate::bindings::exports::windlass::runtime::reconciler as wit;
 use crate::clean::clean;
+use crate::contract::exports::windlass::runtime::reconciler as wit;
 use std::sync::Arc;
 use windlass_fleet::GroupVersionKind;
 use windlass_fleet::api::Projection;
@@ -422,7 +423,7 @@ fn patterns(place: &str, value: &str) -> Result<Vec<NamePattern>, DescriptionErr
 
 fn checked_kind(
     place: &str,
-    kind: crate::bindings::windlass::runtime::types::GroupVersionKind,
+    kind: crate::contract::windlass::runtime::types::GroupVersionKind,
 ) -> Result<GroupVersionKind, DescriptionError> {
     let allowed = |text: &str| {
         text.len() <= NAME

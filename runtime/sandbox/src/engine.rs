@@ -4,18 +4,18 @@ mod config;
 
 pub(crate) use config::compiling;
 
-use crate::bindings::windlass::runtime::{client, clock, config as config_import, fleet, log};
+use crate::admission::compilations::{CompileQueue, Permit};
+use crate::admission::evictable::EvictableInstances;
+use crate::admission::slots::{Pool, Slot};
 use crate::cache::{Cache, CacheError};
-use crate::call::Call;
+use crate::contract::windlass::runtime::{client, clock, config as config_import, fleet, log};
+use crate::instance::call::Call;
+use crate::instance::pooled::PooledInstance;
+use crate::instance::teardown::Teardown;
 use crate::options::Options;
-use crate::pool::{Place, Pool};
 use crate::scheduler::Scheduler;
-use crate::session::Session;
-use crate::spare::Spares;
-use crate::teardown::Teardown;
+use crate::scheduler::priority::all_but_one;
 use crate::tenant::Tenant;
-use crate::thread::all_but_one;
-use crate::workshop::{Bench, Workshop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -63,13 +63,13 @@ struct Inner {
     pool: Arc<Pool>,
     teardown: Arc<Teardown>,
     /// Idle instances of all guests.
-    spares: Spares,
+    evictable: EvictableInstances,
     /// Whether a task looks after idle instances.
     sweeping: AtomicBool,
     /// What was compiled before.
     cache: Option<Cache>,
     /// Where components are compiled, few at a time.
-    workshop: Arc<Workshop>,
+    compilations: Arc<CompileQueue>,
 }
 
 impl Sandbox {
@@ -104,10 +104,10 @@ impl Sandbox {
                 scheduler,
                 pool: Pool::new(instances as usize),
                 teardown: Arc::new(teardown),
-                spares: Spares::default(),
+                evictable: EvictableInstances::default(),
                 sweeping: AtomicBool::new(false),
                 cache,
-                workshop: Workshop::new(),
+                compilations: CompileQueue::new(),
             }),
         })
     }
@@ -126,9 +126,9 @@ impl Sandbox {
         self.inner.cache.as_ref()
     }
 
-    /// Waits until it is a tenant's turn to have a component compiled, which it is until what this returns is dropped.
-    pub(crate) async fn bench(&self, tenant: &TenantName) -> Bench {
-        self.inner.workshop.bench(tenant).await
+    /// Waits until a component of a tenant may be compiled, which it may be until the permit is dropped.
+    pub(crate) async fn compile_permit(&self, tenant: &TenantName) -> Permit {
+        self.inner.compilations.permit(tenant).await
     }
 
     pub(crate) fn linker(&self, fleet: bool) -> &Linker<Call> {
@@ -151,15 +151,15 @@ impl Sandbox {
     }
 
     /// Waits for room for an instance; idle ones make room. `loading`: of a guest that is loaded, which comes before calls.
-    pub(crate) async fn place(&self, tenant: &Tenant, loading: bool) -> Place {
+    pub(crate) async fn slot(&self, tenant: &Tenant, loading: bool) -> Slot {
         let pool = &self.inner.pool;
-        if let Some(place) = pool.try_place(tenant.name(), loading) {
-            return place;
+        if let Some(slot) = pool.try_slot(tenant.name(), loading) {
+            return slot;
         }
         if pool.is_at_ceiling(tenant.name()) {
-            tenant.spares().give_up_one();
+            tenant.evictable().evict_one();
         } else {
-            self.inner.spares.give_up_one();
+            self.inner.evictable.evict_one();
         }
         pool.wait(tenant.name(), loading).await
     }
@@ -171,7 +171,7 @@ impl Sandbox {
 
     /// Gives an instance up. A large one is taken down elsewhere; returns once its tenant has the memory again, or at the deadline:
     /// an answer does not come too late for it.
-    pub(crate) async fn discard(&self, session: Session, deadline: tokio::time::Instant) {
+    pub(crate) async fn discard(&self, session: PooledInstance, deadline: tokio::time::Instant) {
         if let Ok(gone) = session.take_down() {
             let _ = tokio::time::timeout_at(deadline, gone).await;
         }
@@ -180,7 +180,7 @@ impl Sandbox {
     /// Has an idle instance leave its place to who waits for one, if somebody does.
     pub(crate) fn make_room(&self) {
         if self.inner.pool.is_wanted() {
-            self.inner.spares.give_up_one();
+            self.inner.evictable.evict_one();
         }
     }
 
@@ -190,8 +190,8 @@ impl Sandbox {
     }
 
     /// The idle instances of all guests.
-    pub(crate) fn spares(&self) -> &Spares {
-        &self.inner.spares
+    pub(crate) fn evictable(&self) -> &EvictableInstances {
+        &self.inner.evictable
     }
 
     /// Looks after idle instances from now on until there are none, in one task for all of them. Call it on a tokio runtime.
@@ -212,14 +212,14 @@ impl Inner {
     /// Gives up what is too old. Returns whether somebody has to look again.
     fn sweep(&self) -> bool {
         if self.pool.is_wanted() {
-            self.spares.give_up_one();
+            self.evictable.evict_one();
         }
-        if self.spares.give_up_old(Instant::now()) {
+        if self.evictable.evict_old(Instant::now()) {
             return true;
         }
         self.sweeping.store(false, Ordering::SeqCst);
         // One that was kept just before that is still this task's.
-        self.spares.give_up_old(Instant::now()) && !self.sweeping.swap(true, Ordering::SeqCst)
+        self.evictable.evict_old(Instant::now()) && !self.sweeping.swap(true, Ordering::SeqCst)
     }
 }
 

@@ -1,20 +1,21 @@
 //! A guest: a revision with a tenant, a grant, a config and limits, which can be swapped for another while it runs. Entry point:
 //! [`Guest`].
 
+pub(crate) mod code;
 mod rights;
 mod status;
 
 pub use rights::Rights;
 pub use status::GuestStatus;
 
-use crate::call::Around;
+use crate::component::revision::{LoadError, Revision};
 use crate::description::Description;
 use crate::engine::Sandbox;
-use crate::identity::{History, Identity};
-use crate::instance::Code;
+use crate::guest::code::Code;
+use crate::instance::call::Around;
 use crate::options::{Isolation, Limits};
-use crate::revision::{LoadError, Revision};
 use crate::tenant::Tenant;
+use crate::tenant::context::{GuestContext, History};
 use arc_swap::ArcSwap;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -90,7 +91,7 @@ pub struct Prepared {
 struct Current {
     revision: Revision,
     code: Arc<Code>,
-    identity: Arc<Identity>,
+    guest: Arc<GuestContext>,
     isolation: Isolation,
     description: Description,
     /// What it was loaded with. What it has now may be less.
@@ -156,7 +157,7 @@ impl Guest {
         options: GuestOptions,
         revision: Revision,
     ) -> Result<Prepared, LoadError> {
-        let history = self.current.load().identity.history.clone();
+        let history = self.current.load().guest.history.clone();
         let told = self.bounds.lock().told;
         let current = Current::prepare(&self.sandbox, options, revision, history).await?;
         Ok(Prepared { current, told })
@@ -211,7 +212,7 @@ impl Guest {
     /// Its owner.
     #[must_use]
     pub fn tenant(&self) -> TenantName {
-        self.current.load().identity.tenant.name().clone()
+        self.current.load().guest.tenant.name().clone()
     }
 
     /// The watches, indexes and primary kind of the current revision.
@@ -249,7 +250,7 @@ impl Guest {
         self.counters.status(&Now {
             revision: &current.revision,
             description: &current.description,
-            identity: &current.identity,
+            guest: &current.guest,
             idle: current.code.idle(),
         })
     }
@@ -297,15 +298,15 @@ impl Current {
         };
         let code = Code::bind(sandbox, &revision, grant.opens_other_clusters())?;
         let code = Arc::new(code.isolated(isolation, &tenant));
-        let identity = Identity::new(tenant, name, grant, config.into(), limits, history);
-        let span = tracing::info_span!("describe", tenant = %identity.tenant.name(), reconciler = %identity.name);
-        let described = tracing::Instrument::instrument(code.describe(identity.clone()), span);
+        let guest = GuestContext::new(tenant, name, grant, config.into(), limits, history);
+        let span = tracing::info_span!("describe", tenant = %guest.tenant.name(), reconciler = %guest.name);
+        let described = tracing::Instrument::instrument(code.describe(guest.clone()), span);
         let description = described.await?;
-        description.check_granted(&identity.given)?;
+        description.check_granted(&guest.given)?;
         Ok(Self {
             revision,
             code,
-            identity,
+            guest,
             isolation,
             description,
             loaded,
@@ -314,8 +315,8 @@ impl Current {
 
     fn rights(&self) -> Rights {
         Rights {
-            grant: self.identity.given.clone(),
-            limits: self.identity.limits.clone(),
+            grant: self.guest.given.clone(),
+            limits: self.guest.limits.clone(),
             isolation: self.isolation,
         }
     }
@@ -331,16 +332,16 @@ impl Current {
             limits,
             isolation,
         } = less;
-        let Identity {
+        let GuestContext {
             tenant,
             name,
             config,
             history,
             ..
-        } = &*self.identity;
+        } = &*self.guest;
         // What waits for another call knows more than it may now.
         let code = Arc::new(self.code.anew(isolation, tenant));
-        let identity = Identity::new(
+        let guest = GuestContext::new(
             tenant.clone(),
             name.clone(),
             grant,
@@ -351,7 +352,7 @@ impl Current {
         Some(Self {
             revision: self.revision.clone(),
             code,
-            identity,
+            guest,
             isolation,
             description: self.description.clone(),
             loaded: self.loaded.clone(),
@@ -360,18 +361,18 @@ impl Current {
 
     /// Has its grant bound the calls of those before it.
     fn take_effect(&self) {
-        let latest = &self.identity.history.latest;
-        latest.store(Some(self.identity.given.clone()));
+        let latest = &self.guest.history.latest;
+        latest.store(Some(self.guest.given.clone()));
     }
 
     fn options(&self) -> GuestOptions {
-        let identity = &self.identity;
+        let guest = &self.guest;
         GuestOptions {
-            tenant: identity.tenant.clone(),
-            name: identity.name.clone(),
-            grant: identity.given.clone(),
-            config: identity.config.to_string(),
-            limits: identity.limits.clone(),
+            tenant: guest.tenant.clone(),
+            name: guest.name.clone(),
+            grant: guest.given.clone(),
+            config: guest.config.to_string(),
+            limits: guest.limits.clone(),
             isolation: self.isolation,
         }
     }
@@ -381,8 +382,8 @@ impl Reconciler for Guest {
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>> {
         async move {
             let current = self.current.load_full();
-            let identity = current.identity.clone();
-            let outcome = current.code.reconcile(identity, context).await;
+            let guest = current.guest.clone();
+            let outcome = current.code.reconcile(guest, context).await;
             self.counters.called(&outcome);
             outcome
         }
@@ -399,14 +400,14 @@ impl Mapper for Guest {
     ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
         async move {
             let current = self.current.load_full();
-            let client = context.client(&current.identity.given);
+            let client = context.client(&current.guest.given);
             let MapContext { cluster, fleet, .. } = context;
             let around = Around {
                 cluster: cluster.clone(),
                 fleet: fleet.clone(),
             };
-            let identity = current.identity.clone();
-            let own = identity.clone();
+            let guest = current.guest.clone();
+            let own = guest.clone();
             let answer = current.code.map(own, client, around, &kind, &objects);
             let answer = answer.await;
             let Some(outcome) = answer else {
@@ -414,7 +415,7 @@ impl Mapper for Guest {
             };
             let mut requests = outcome?;
             let asked = requests.len();
-            let grant = identity.grant();
+            let grant = guest.grant();
             requests.retain(|request| may_ask_for(&grant, &cluster, &fleet, request));
             self.counters.requests_dropped(asked - requests.len());
             Ok(requests)

@@ -1,11 +1,11 @@
 //! What a component needs and offers. Entry point: [`Revision::inspect`].
 
+use crate::component::revision::{LoadError, Revision};
+use crate::description::kinds::CustomResource;
 use crate::description::{Description, EnqueueSpec, WatchSpec, needed_rules};
 use crate::digest::Digest;
 use crate::engine::Sandbox;
-use crate::instance::Code;
-use crate::kinds::CustomResource;
-use crate::revision::{LoadError, Revision};
+use crate::guest::code::Code;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::Rule;

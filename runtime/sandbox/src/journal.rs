@@ -7,8 +7,8 @@ mod stdio;
 pub(crate) use rate::LogRate;
 pub(crate) use stdio::Stdio;
 
-use crate::bindings::windlass::runtime::log::Level;
 use crate::clean::clean;
+use crate::contract::windlass::runtime::log::Level;
 use parking_lot::Mutex;
 use std::fmt::Write;
 use std::sync::Arc;

@@ -33,50 +33,34 @@
 //! * A component is compiled in a process of its own, within limits ([`Compiler`]), and the result is kept ([`CacheOptions`]).
 //! * A revision serves only after it was compiled, linked, described and checked against the grant.
 
-mod options;
-mod digest;
-mod cache;
-mod kinds;
-mod handle;
-mod bindings;
 mod clean;
-mod journal;
-mod limit;
-mod denial;
-mod spare;
-mod pool;
-mod promise;
-mod workshop;
-mod tenant;
-mod thread;
-mod identity;
-mod memory;
-mod room;
-mod scheduler;
-mod call;
-mod capability;
-mod session;
-mod teardown;
-mod engine;
-mod compiler;
+mod contract;
+mod digest;
+mod options;
+mod admission;
+mod cache;
 mod description;
-mod failure;
-mod revision;
+mod journal;
+mod tenant;
+mod scheduler;
 mod instance;
-mod inspection;
+mod capability;
+mod engine;
+mod component;
 mod guest;
+mod inspection;
 
 pub use cache::CacheError;
-pub use compiler::compile;
+pub use component::compiler::compile;
+pub use component::revision::{LoadError, Revision, Source};
 pub use description::DescriptionError;
+pub use description::kinds::CustomResource;
 pub use digest::Digest;
 pub use engine::{Sandbox, SandboxError};
 pub use guest::{ControllerParts, Guest, GuestOptions, GuestStatus, Prepared, Rights};
 pub use inspection::Inspection;
-pub use kinds::CustomResource;
-pub use limit::limits;
 pub use options::{
     CacheOptions, Compiler, CompilerProcess, Isolation, Limits, Options, Rate, Reuse, TenantLimits,
 };
-pub use revision::{LoadError, Revision, Source};
 pub use tenant::Tenant;
+pub use tenant::usage::limits;

@@ -15,11 +15,12 @@
 //!
 //! The scheduler does not bound how long an operation takes that cannot be interrupted: `docs/limits.md` does.
 
+pub(crate) mod priority;
 mod run_queue;
 mod state;
 mod threads;
 
-use crate::identity::Identity;
+use crate::tenant::context::GuestContext;
 use async_task::FallibleTask;
 use run_queue::Ticket;
 use std::pin::pin;
@@ -71,7 +72,7 @@ impl Scheduler {
     /// Outside of a tokio runtime: the call's timers and I/O are those of the runtime that it is spawned from.
     pub(crate) fn spawn<F>(
         &self,
-        identity: &Arc<Identity>,
+        guest: &Arc<GuestContext>,
         loading: bool,
         time: Arc<ProcessorTime>,
         call: F,
@@ -80,7 +81,7 @@ impl Scheduler {
         F: Future<Output: Send> + Send + 'static,
     {
         let account = Arc::new(Account {
-            identity: identity.clone(),
+            guest: guest.clone(),
             loading,
             time,
             runtime: Handle::current(),
@@ -160,7 +161,7 @@ impl<T> Drop for Spawned<T> {
 /// What is known of a task.
 #[derive(Debug)]
 struct Account {
-    identity: Arc<Identity>,
+    guest: Arc<GuestContext>,
     loading: bool,
     time: Arc<ProcessorTime>,
     runtime: Handle,
@@ -176,8 +177,8 @@ impl Account {
     /// Counts a slice.
     fn charge(&self, used: Duration) {
         self.time.add(used);
-        self.identity.tenant.computed(used);
-        self.identity.ledger().computed_for(used);
+        self.guest.tenant.computed(used);
+        self.guest.usage().computed_for(used);
     }
 }
 
@@ -198,7 +199,7 @@ impl ProcessorTime {
 
     /// Counts a slice.
     pub(crate) fn add(&self, slice: Duration) {
-        let billed = crate::limit::nanoseconds(slice.min(TICK));
+        let billed = crate::tenant::usage::nanoseconds(slice.min(TICK));
         self.nanoseconds.fetch_add(billed, Ordering::Relaxed);
     }
 

@@ -1,9 +1,13 @@
 //! A tenant, as far as guests know it: what all of its guests share. Entry point: [`Tenant`].
 
-use crate::limit::nanoseconds;
+pub(crate) mod context;
+pub(crate) mod denials;
+pub(crate) mod usage;
+
+use crate::admission::evictable::EvictableInstances;
+use crate::admission::memory::{Reservation, Reservations};
 use crate::options::{Rate, TenantLimits};
-use crate::promise::{Promise, Promises};
-use crate::spare::Spares;
+use crate::tenant::usage::nanoseconds;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -21,14 +25,14 @@ pub struct Tenant {
     /// Sum of what the meters of live instances have charged, in bytes.
     memory: AtomicUsize,
     /// Memory that its instances are promised before they are made.
-    promises: Arc<Promises>,
+    reservations: Arc<Reservations>,
     /// Time that its guests computed, in nanoseconds.
     computed: AtomicU64,
     /// Leave for API calls under way. Another one when the limit changes; what was had of the old one ends by itself.
     requests: ArcSwap<Semaphore>,
     rate: Mutex<Option<Bucket>>,
     /// What its guests keep for later calls.
-    spares: Spares,
+    evictable: EvictableInstances,
 }
 
 impl Tenant {
@@ -39,11 +43,11 @@ impl Tenant {
             name,
             limits: ArcSwap::from_pointee(limits.clone()),
             memory: AtomicUsize::new(0),
-            promises: Promises::new(limits.memory),
+            reservations: Reservations::new(limits.memory),
             computed: AtomicU64::new(0),
             requests: ArcSwap::from_pointee(semaphore(limits)),
             rate: Mutex::new(bucket(limits.requests_per_second)),
-            spares: Spares::default(),
+            evictable: EvictableInstances::default(),
         })
     }
 
@@ -56,7 +60,7 @@ impl Tenant {
     /// Memory of its live instances, and of answers that are held for them, in bytes.
     #[must_use]
     pub fn memory_used(&self) -> usize {
-        self.memory.load(Ordering::Relaxed) + self.promises.answers()
+        self.memory.load(Ordering::Relaxed) + self.reservations.answers()
     }
 
     /// Time that its guests had a processor.
@@ -76,7 +80,7 @@ impl Tenant {
     pub fn set_limits(&self, limits: &TenantLimits) {
         let old = self.limits.swap(Arc::new(limits.clone()));
         if old.memory != limits.memory {
-            self.promises.set_limit(limits.memory);
+            self.reservations.set_limit(limits.memory);
         }
         if old.requests_in_flight != limits.requests_in_flight {
             self.requests.store(Arc::new(semaphore(limits)));
@@ -100,34 +104,34 @@ impl Tenant {
             .fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 
-    pub(crate) fn spares(&self) -> &Spares {
-        &self.spares
+    pub(crate) fn evictable(&self) -> &EvictableInstances {
+        &self.evictable
     }
 
     /// So many bytes for an instance that is to be made, if they are there at once; idle instances are given up for it.
-    pub(crate) fn try_promise(&self, bytes: usize, loading: bool) -> Option<Promise> {
+    pub(crate) fn try_reserve(&self, bytes: usize, loading: bool) -> Option<Reservation> {
         loop {
-            let promise = self.promises.try_promise(bytes, loading);
-            if promise.is_some() || !self.spares.give_up_one() {
-                return promise;
+            let reservation = self.reservations.try_reserve(bytes, loading);
+            if reservation.is_some() || !self.evictable.evict_one() {
+                return reservation;
             }
         }
     }
 
     /// Waits for so many bytes, as long as other instances have them.
-    pub(crate) async fn promise(&self, bytes: usize, loading: bool) -> Promise {
-        self.promises.wait(bytes, loading).await
+    pub(crate) async fn reserve(&self, bytes: usize, loading: bool) -> Reservation {
+        self.reservations.wait(bytes, loading).await
     }
 
     /// Whether somebody waits for memory: then nothing is kept for later.
     pub(crate) fn is_short_of_memory(&self) -> bool {
-        self.promises.is_wanted()
+        self.reservations.is_wanted()
     }
 
     /// Takes memory from the account; idle instances are given up for it. `false`: there is not so much.
     pub(crate) fn charge(&self, bytes: usize) -> bool {
         while !self.try_charge(bytes) {
-            if !self.spares.give_up_one() {
+            if !self.evictable.evict_one() {
                 return false;
             }
         }
@@ -136,7 +140,7 @@ impl Tenant {
 
     fn try_charge(&self, bytes: usize) -> bool {
         let limit = self.limits.load().memory;
-        let limit = limit.saturating_sub(self.promises.answers_beyond_reserve());
+        let limit = limit.saturating_sub(self.reservations.answers_beyond_reserve());
         let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.memory
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
@@ -149,8 +153,8 @@ impl Tenant {
 
     /// Takes memory for an answer; idle instances are given up for it. `false`: there is not so much now.
     pub(crate) fn charge_answer(&self, bytes: usize) -> bool {
-        while !self.promises.charge_answer(bytes) {
-            if !self.spares.give_up_one() {
+        while !self.reservations.charge_answer(bytes) {
+            if !self.evictable.evict_one() {
                 return false;
             }
         }
@@ -158,7 +162,7 @@ impl Tenant {
     }
 
     pub(crate) fn release_answer(&self, bytes: usize) {
-        self.promises.release_answer(bytes);
+        self.reservations.release_answer(bytes);
     }
 
     /// Takes the turn of one API call: how long it has to wait; `None` when that is longer than `patience`.

@@ -30,7 +30,6 @@ use windlass_fleet::api::GetOptions;
 use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Reconciler,
     TenantName,

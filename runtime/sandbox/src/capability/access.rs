@@ -1,8 +1,8 @@
 //! From a guest's handle to the client behind it. Entry point: [`Call::live`].
 
-use crate::bindings::windlass::runtime::types;
-use crate::call::Call;
-use crate::handle::{ClusterHandle, Reach, Refused};
+use crate::contract::handle::{ClusterHandle, Reach, Refused};
+use crate::contract::windlass::runtime::types;
+use crate::instance::call::Call;
 use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
 use windlass_fleet::{ApiCode, Client};

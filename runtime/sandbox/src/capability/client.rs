@@ -1,12 +1,12 @@
 //! The interface `client`: each function is one of the fleet's client, which checks the grant and does the work.
 
 use super::access::only_cached_reads;
-use crate::bindings::windlass::runtime::client::{self as wit, GroupVersionKind, ObjectKey};
-use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
-use crate::call::Call;
-use crate::handle::{ClusterHandle, Reach, Refused};
-use crate::limit::Limit;
-use crate::room::Room;
+use crate::contract::handle::{ClusterHandle, Reach, Refused};
+use crate::contract::windlass::runtime::client::{self as wit, GroupVersionKind, ObjectKey};
+use crate::contract::windlass::runtime::types::ApiError as WitApiError;
+use crate::instance::answers::Room;
+use crate::instance::call::Call;
+use crate::tenant::usage::Limit;
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode};
@@ -224,7 +224,7 @@ impl Call {
 
     /// A list of no more objects than the guest may have at once.
     fn bounded(&self, options: ListOptions) -> ListOptions {
-        let most = self.identity.limits.list_items;
+        let most = self.guest.limits.list_items;
         let limit = match options.limit {
             0 => DEFAULT_PAGE.min(most),
             asked => asked.min(most),
@@ -234,12 +234,12 @@ impl Call {
 
     /// Why a batch of this many operations may not run. One that may is taken from the call's budget.
     pub(super) fn refuse_batch(&mut self, operations: usize, reach: Reach) -> Option<ApiError> {
-        let most = self.identity.limits.batch_operations;
+        let most = self.guest.limits.batch_operations;
         if reach == Reach::CachedReads {
             return Some(only_cached_reads());
         }
         if operations > most {
-            self.identity.hit(Limit::BatchOperations);
+            self.guest.hit(Limit::BatchOperations);
             let message = format!(
                 "a batch of {operations} operations is too large: send at most {most} at once"
             );

@@ -1,7 +1,7 @@
 //! The interface `clock`.
 
-use crate::bindings::windlass::runtime::clock;
-use crate::call::Call;
+use crate::contract::windlass::runtime::clock;
+use crate::instance::call::Call;
 
 impl clock::Host for Call {
     fn now(&mut self) -> wasmtime::Result<String> {

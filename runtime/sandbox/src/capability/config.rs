@@ -1,10 +1,10 @@
 //! The interface `config`.
 
-use crate::bindings::windlass::runtime::config;
-use crate::call::Call;
+use crate::contract::windlass::runtime::config;
+use crate::instance::call::Call;
 
 impl config::Host for Call {
     fn get(&mut self) -> wasmtime::Result<String> {
-        Ok(self.identity.config.to_string())
+        Ok(self.guest.config.to_string())
     }
 }

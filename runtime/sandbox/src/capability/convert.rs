@@ -1,8 +1,8 @@
 //! The contract's words to the fleet's and back, one to one. Entry points: the `From` implementations, and [`text`] for
 //! objects.
 
-use crate::bindings::windlass::runtime::{client as wit, types};
 use crate::clean::clean;
+use crate::contract::windlass::runtime::{client as wit, types};
 use std::time::Duration;
 use windlass_fleet::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, EventType, GetOptions, Json,

@@ -1,10 +1,10 @@
 //! The interface `fleet`: clusters other than the request's. Linked only for guests whose rules name clusters.
 
-use crate::bindings::windlass::runtime::client::{Operation, Reply};
-use crate::bindings::windlass::runtime::fleet as wit;
-use crate::bindings::windlass::runtime::types::ApiError as WitApiError;
-use crate::call::{Around, Call, Purpose};
-use crate::handle::{ClusterHandle, Reach, Refused};
+use crate::contract::handle::{ClusterHandle, Reach, Refused};
+use crate::contract::windlass::runtime::client::{Operation, Reply};
+use crate::contract::windlass::runtime::fleet as wit;
+use crate::contract::windlass::runtime::types::ApiError as WitApiError;
+use crate::instance::call::{Around, Call, Purpose};
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
@@ -87,7 +87,7 @@ impl Call {
 
     fn opens(&self, from: &Arc<Cluster>, cluster: &Arc<Cluster>) -> bool {
         let own = Arc::ptr_eq(cluster, from);
-        self.identity.grant().opens(&ClusterFacts {
+        self.guest.grant().opens(&ClusterFacts {
             name: cluster.name(),
             labels: cluster.labels(),
             own,
@@ -97,14 +97,14 @@ impl Call {
     /// A client for a cluster by name. One that no rule opens is denied whether it exists or not, in the same words.
     fn other(&self, name: &str) -> Result<Client, ApiError> {
         let context = self.reconciling()?;
-        let grant = &self.identity.grant();
+        let grant = &self.guest.grant();
         let Ok(known) = ClusterName::new(name) else {
             return Err(self.denied(name));
         };
         match context.fleet().cluster(&known) {
             Some(cluster) if self.opens(context.cluster(), &cluster) => {
                 let client = context.client_for(&cluster, grant);
-                Ok(client.under(self.identity.clone()))
+                Ok(client.under(self.guest.clone()))
             }
             None if grant.opens_by_name(&known) => Err(ApiError::host(
                 ApiCode::ClusterGone,
@@ -122,7 +122,7 @@ impl Call {
         } else {
             format!("names: [{name:?}]")
         };
-        let denials = &self.identity.history.denials;
+        let denials = &self.guest.history.denials;
         denials.add(&format!("- {{clusters: {{{clusters}}}}}"));
         ApiError::host(
             ApiCode::Denied,

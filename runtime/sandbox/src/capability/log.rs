@@ -1,7 +1,7 @@
 //! The interface `log`.
 
-use crate::bindings::windlass::runtime::log::{self, Level};
-use crate::call::Call;
+use crate::contract::windlass::runtime::log::{self, Level};
+use crate::instance::call::Call;
 
 impl log::Host for Call {
     fn write(

@@ -1,12 +1,12 @@
 //! Answers as a guest gets them, within its limits. Nothing to call but what is here of [`Room`].
 
 use super::convert::text;
-use crate::bindings::windlass::runtime::client as wit;
-use crate::bindings::windlass::runtime::fleet::ClusterInfo;
-use crate::bindings::windlass::runtime::types;
-use crate::limit::Limit;
-use crate::memory::Size;
-use crate::room::{FEWER, Room};
+use crate::contract::windlass::runtime::client as wit;
+use crate::contract::windlass::runtime::fleet::ClusterInfo;
+use crate::contract::windlass::runtime::types;
+use crate::instance::answers::{FEWER, Room};
+use crate::instance::memory::Size;
+use crate::tenant::usage::Limit;
 use futures::StreamExt;
 use std::sync::Arc;
 use windlass_fleet::api::{ApiError, Json, ListPage, Operation, Reply};
@@ -21,9 +21,9 @@ const TEXT: usize = 8;
 
 impl Room {
     pub(super) fn object(&self, json: &Json) -> Result<String, ApiError> {
-        let most = self.identity.limits.object_bytes;
+        let most = self.guest.limits.object_bytes;
         if json.len() > most {
-            self.identity.hit(Limit::ObjectBytes);
+            self.guest.hit(Limit::ObjectBytes);
             let message = format!(
                 "an object of {} is larger than this guest is given: raise limits.objectBytes ({})",
                 Size(json.len()),
@@ -96,9 +96,9 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{History, Identity};
     use crate::options::{Limits, TenantLimits};
     use crate::tenant::Tenant;
+    use crate::tenant::context::{GuestContext, History};
     use windlass_fleet::{ControllerName, Grant, TenantName};
 
     fn room(object_bytes: usize, response_bytes: usize) -> Arc<Room> {
@@ -107,7 +107,7 @@ mod tests {
             response_bytes,
             ..Limits::default()
         };
-        Room::new(&Identity::new(
+        Room::new(&GuestContext::new(
             Tenant::new(TenantName::default(), &TenantLimits::default()),
             ControllerName::new("reader").unwrap(),
             Arc::new(Grant::none()),

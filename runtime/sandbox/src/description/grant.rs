@@ -1,7 +1,7 @@
 //! Whether what a guest asks for is granted. Entry point: [`Description::check_granted`].
 
 use super::{Description, DescriptionError, WatchSpec};
-use crate::kinds::plural_of;
+use crate::description::kinds::plural_of;
 use std::collections::BTreeMap;
 use windlass_fleet::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
 use windlass_fleet::source::WatchClusters;

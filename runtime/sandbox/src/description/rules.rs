@@ -1,7 +1,7 @@
 //! The rules that a guest would need. Entry point: [`needed_rules`].
 
 use super::{Description, EnqueueSpec};
-use crate::kinds::{CustomResource, plural_of};
+use crate::description::kinds::{CustomResource, plural_of};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use windlass_fleet::{GroupVersionKind, Rule};

@@ -1,8 +1,8 @@
 //! A description is refused with a sentence that says what to do.
 
 use super::*;
-use crate::bindings::windlass::runtime::types::GroupVersionKind as WitKind;
-use crate::kinds::CustomResource;
+use crate::contract::windlass::runtime::types::GroupVersionKind as WitKind;
+use crate::description::kinds::CustomResource;
 use windlass_fleet::{Grant, Rule};
 
 fn kind(group: &str, kind: &str) -> WitKind {

@@ -1,9 +1,9 @@
 //! A host of a later version of the contract, which has a function more, and guests of both versions on both hosts.
 
 use super::*;
+use crate::component::revision::{LoadError, Source};
 use crate::guest::{Guest, GuestOptions};
 use crate::options::{CacheOptions, Isolation, Limits, TenantLimits};
-use crate::revision::{LoadError, Source};
 use anyhow::{Context as _, Result, anyhow};
 use clock::Host as _;
 use parking_lot::Mutex;

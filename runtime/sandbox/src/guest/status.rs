@@ -1,8 +1,8 @@
 //! What a guest did, counted. Entry points: [`GuestStatus`] and [`Counters`].
 
+use crate::component::revision::Revision;
 use crate::description::Description;
-use crate::identity::Identity;
-use crate::revision::Revision;
+use crate::tenant::context::GuestContext;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +53,7 @@ pub struct GuestStatus {
 pub(super) struct Now<'a> {
     pub(super) revision: &'a Revision,
     pub(super) description: &'a Description,
-    pub(super) identity: &'a Identity,
+    pub(super) guest: &'a GuestContext,
     pub(super) idle: usize,
 }
 
@@ -102,23 +102,23 @@ impl Counters {
     }
 
     pub(super) fn status(&self, now: &Now<'_>) -> GuestStatus {
-        let identity = now.identity;
-        let (ledger, denials) = (identity.ledger(), &identity.history.denials);
+        let guest = now.guest;
+        let (usage, denials) = (guest.usage(), &guest.history.denials);
         GuestStatus {
-            tenant: identity.tenant.name().to_string(),
-            name: identity.name.to_string(),
+            tenant: guest.tenant.name().to_string(),
+            name: guest.name.to_string(),
             title: now.description.title.clone(),
             digest: now.revision.digest().to_string(),
             size: now.revision.size(),
             loaded: seconds(*self.loaded.lock()),
             calls: self.calls.load(Ordering::Relaxed),
             failures: self.failures.lock().clone(),
-            limit_hits: ledger.hits(),
-            cpu_seconds: ledger.computed().as_secs_f64(),
-            cpu_waited_seconds: ledger.waited().as_secs_f64(),
-            memory_peak: ledger.memory_peak(),
+            limit_hits: usage.hits(),
+            cpu_seconds: usage.computed().as_secs_f64(),
+            cpu_waited_seconds: usage.waited().as_secs_f64(),
+            memory_peak: usage.memory_peak(),
             idle_instances: now.idle,
-            tenant_memory: identity.tenant.memory_used(),
+            tenant_memory: guest.tenant.memory_used(),
             denials: denials.count(),
             missing_rules: denials.rules(),
             requests_dropped: self.requests_dropped.load(Ordering::Relaxed),

@@ -3,7 +3,7 @@
 //! A stream of its own: the library's would start a task for each, and grow without bound.
 
 use super::Journal;
-use crate::bindings::windlass::runtime::log::Level;
+use crate::contract::windlass::runtime::log::Level;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::io;

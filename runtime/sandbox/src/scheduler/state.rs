@@ -88,7 +88,7 @@ impl State {
     /// Takes in a task that is ready to run.
     pub(super) fn push(&mut self, task: Task, now: Instant) {
         let account = task.metadata().clone();
-        let tenant = &account.identity.tenant;
+        let tenant = &account.guest.tenant;
         let claim = Claim {
             tenant: tenant.name(),
             weight: tenant.weight(),
@@ -102,7 +102,7 @@ impl State {
     /// Takes a task out again that has not begun its slice.
     pub(super) fn remove(&mut self, account: &Account, now: Instant) -> Option<Task> {
         let ticket = account.ticket.lock().take()?;
-        let tenant = account.identity.tenant.name();
+        let tenant = account.guest.tenant.name();
         let ready = self.queue.remove(tenant, ticket, now)?;
         Some(ready.task)
     }
@@ -123,7 +123,7 @@ impl State {
         *account.ticket.lock() = None;
         account.time.is_over.store(false, Ordering::Release);
         let waited = now.saturating_duration_since(since);
-        account.identity.ledger().waited_for(waited);
+        account.guest.usage().waited_for(waited);
         self.running += 1;
         self.begun += 1;
         self.slices[worker] = Some(UnderWay {
@@ -142,7 +142,7 @@ impl State {
         };
         let used = now.saturating_duration_since(ended.began);
         if ended.is_stuck() {
-            tracing::debug!(tenant = %ended.account.identity.tenant.name(), reconciler = %ended.account.identity.name, took = ?used, "a slice could not be ended in time");
+            tracing::debug!(tenant = %ended.account.guest.tenant.name(), reconciler = %ended.account.guest.name, took = ?used, "a slice could not be ended in time");
         } else {
             self.running -= 1;
         }
@@ -167,7 +167,10 @@ impl State {
                 ticked.expired = true;
             }
             if under_way.is_stuck() {
-                under_way.account.identity.hit(crate::limit::Limit::Slice);
+                under_way
+                    .account
+                    .guest
+                    .hit(crate::tenant::usage::Limit::Slice);
                 self.queue.hold(&mut under_way.slice, now);
                 self.running -= 1;
                 ticked.stuck += 1;

@@ -1,9 +1,9 @@
 //! Calls on the scheduler's own threads.
 
 use super::*;
-use crate::identity::History;
 use crate::options::{Limits, TenantLimits};
 use crate::tenant::Tenant;
+use crate::tenant::context::History;
 use std::sync::atomic::AtomicUsize;
 use std::task::Poll;
 use windlass_fleet::{ControllerName, Grant, TenantName};
@@ -16,12 +16,12 @@ fn scheduler(processors: usize) -> Scheduler {
     Scheduler::start(&Engine::default(), processors).unwrap()
 }
 
-fn identity(tenant: &str) -> Arc<Identity> {
+fn guest(tenant: &str) -> Arc<GuestContext> {
     limited(tenant, &TenantLimits::default())
 }
 
-fn limited(tenant: &str, limits: &TenantLimits) -> Arc<Identity> {
-    Identity::new(
+fn limited(tenant: &str, limits: &TenantLimits) -> Arc<GuestContext> {
+    GuestContext::new(
         Tenant::new(TenantName::new(tenant).unwrap(), limits),
         ControllerName::new("guest").unwrap(),
         Arc::new(Grant::none()),
@@ -31,11 +31,11 @@ fn limited(tenant: &str, limits: &TenantLimits) -> Arc<Identity> {
     )
 }
 
-fn spawn<F>(scheduler: &Scheduler, identity: &Arc<Identity>, call: F) -> Spawned<F::Output>
+fn spawn<F>(scheduler: &Scheduler, guest: &Arc<GuestContext>, call: F) -> Spawned<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    scheduler.spawn(identity, false, Arc::default(), call)
+    scheduler.spawn(guest, false, Arc::default(), call)
 }
 
 /// Gives the processor up once, as a guest does at the end of its slice.
@@ -80,7 +80,7 @@ async fn a_call_has_the_timers_of_its_runtime_and_returns_its_result() {
         tokio::time::sleep(TICK).await;
         std::thread::current().name().map(str::to_owned)
     };
-    let thread = spawn(&scheduler, &identity("a"), call).until(soon()).await;
+    let thread = spawn(&scheduler, &guest("a"), call).until(soon()).await;
     assert_eq!(thread.unwrap().as_deref(), Some("windlass-guest"));
 }
 
@@ -88,9 +88,9 @@ async fn a_call_has_the_timers_of_its_runtime_and_returns_its_result() {
 async fn calls_of_two_tenants_take_turns_however_many_they_are() {
     let scheduler = scheduler(1);
     let slices = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-    let busy = |identity: &Arc<Identity>, slices: &Arc<AtomicUsize>| {
+    let busy = |guest: &Arc<GuestContext>, slices: &Arc<AtomicUsize>| {
         let slices = slices.clone();
-        spawn(&scheduler, identity, async move {
+        spawn(&scheduler, guest, async move {
             loop {
                 slices.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(TICK / 2);
@@ -98,7 +98,7 @@ async fn calls_of_two_tenants_take_turns_however_many_they_are() {
             }
         })
     };
-    let (many, few) = (identity("many"), identity("few"));
+    let (many, few) = (guest("many"), guest("few"));
     let mut calls: Vec<_> = (0..8).map(|_| busy(&many, &slices[0])).collect();
     calls.push(busy(&few, &slices[1]));
     let count = |at: usize| slices[at].load(Ordering::Relaxed);
@@ -110,7 +110,7 @@ async fn calls_of_two_tenants_take_turns_however_many_they_are() {
 #[tokio::test]
 async fn a_stuck_worker_is_replaced_and_its_tenant_waits() {
     let scheduler = scheduler(1);
-    let (bad, good) = (identity("bad"), identity("good"));
+    let (bad, good) = (guest("bad"), guest("good"));
     for _ in 0..10 {
         let ends = Arc::new(AtomicBool::new(false));
         let first = spawn(&scheduler, &bad, stuck(&ends));
@@ -124,13 +124,13 @@ async fn a_stuck_worker_is_replaced_and_its_tenant_waits() {
         first.until(soon()).await.unwrap();
         second.until(soon()).await.unwrap();
     }
-    assert!(bad.ledger().hits()["slice"] >= 10);
+    assert!(bad.usage().hits()["slice"] >= 10);
 }
 
 #[tokio::test]
 async fn a_call_that_did_not_end_in_time_says_what_it_did() {
     let scheduler = scheduler(1);
-    let a = identity("a");
+    let a = guest("a");
     let waits = spawn(&scheduler, &a, std::future::pending::<()>());
     let deadline = Instant::now() + 20 * TICK;
     assert_eq!(waits.until(deadline).await, Err(Unfinished::Waiting));
@@ -155,7 +155,7 @@ impl Drop for Dropped {
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_dropped_at_once_unless_it_computes() {
     let scheduler = scheduler(1);
-    let a = identity("a");
+    let a = guest("a");
     let watched = || {
         let dropped = Arc::new(AtomicBool::new(false));
         (Dropped(dropped.clone()), dropped)
@@ -192,14 +192,14 @@ async fn a_call_that_nobody_waits_for_is_dropped_at_once_unless_it_computes() {
 #[should_panic(expected = "of the host")]
 async fn a_panic_is_its_callers() {
     let scheduler = scheduler(1);
-    let call = spawn(&scheduler, &identity("a"), async { panic!("of the host") });
+    let call = spawn(&scheduler, &guest("a"), async { panic!("of the host") });
     let _: Result<(), _> = call.until(soon()).await;
 }
 
 #[tokio::test]
 async fn a_worker_outlives_the_panic_of_a_call() {
     let scheduler = scheduler(1);
-    let a = identity("a");
+    let a = guest("a");
     for _ in 0..10 {
         let panics = spawn(&scheduler, &a, async { panic!("of the host") });
         let outcome: Result<Result<(), _>, _> = tokio::spawn(panics.until(soon())).await;
@@ -235,11 +235,11 @@ async fn a_cap_is_kept() {
 #[tokio::test]
 async fn the_ticker_sleeps_while_nothing_computes() {
     let scheduler = scheduler(1);
-    let waits = spawn(&scheduler, &identity("a"), std::future::pending::<()>());
+    let waits = spawn(&scheduler, &guest("a"), std::future::pending::<()>());
     let sleeps = || scheduler.shared.ticker_sleeps();
     eventually("the ticker to sleep", sleeps).await;
     let ends = Arc::new(AtomicBool::new(false));
-    let runs = spawn(&scheduler, &identity("b"), stuck(&ends));
+    let runs = spawn(&scheduler, &guest("b"), stuck(&ends));
     eventually("the ticker to wake up", || !sleeps()).await;
     ends.store(true, Ordering::Relaxed);
     runs.until(soon()).await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::Account;
 use super::state::{State, Task};
-use crate::thread::{Standing, stand_back};
+use crate::scheduler::priority::{Standing, stand_back};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -148,6 +148,6 @@ fn poll(task: Task) {
     let account = task.metadata().clone();
     let _runtime = account.runtime.enter();
     if catch_unwind(AssertUnwindSafe(|| task.run())).is_err() {
-        tracing::error!(tenant = %account.identity.tenant.name(), reconciler = %account.identity.name, "a call panicked while it was dropped");
+        tracing::error!(tenant = %account.guest.tenant.name(), reconciler = %account.guest.name, "a call panicked while it was dropped");
     }
 }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::api::{GetOptions, ListOptions};
 use windlass_fleet::controller::ControllerOptions;
-use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::{Action, Context, Failure, Grant, Reconciler};
 use windlass_sandbox::{Isolation, Reuse};
 
@@ -100,8 +99,11 @@ async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Opt
     let controller = watching("timer", Some("name=o-0"), 1)?
         .options(options)
         .build(timed.clone())?;
-    let manager =
-        Manager::engage(Manager::builder().controller(controller), server.specs()?).await?;
+    let manager = Manager::engage(
+        windlass_fleet::Manager::builder().controller(controller),
+        server.specs()?,
+    )
+    .await?;
     let update = Order::Burst {
         set: "o".into(),
         rounds: 1,

@@ -8,7 +8,6 @@ use crate::workload::{Workload, tell};
 use anyhow::Result;
 use std::time::Duration;
 use windlass_fleet::TenantName;
-use windlass_fleet::manager::ManagerOptions;
 
 const TENANTS: usize = 100;
 
@@ -34,7 +33,7 @@ pub(crate) async fn measure() -> Result<()> {
         let stage = Stage::new()?;
         let revision = stage.load(component).await?;
         let before = resident()?;
-        let mut builder = Manager::builder();
+        let mut builder = windlass_fleet::Manager::builder();
         for n in 0..TENANTS {
             let tenant = format!("tenant-{n}");
             let setup = Setup {

@@ -44,7 +44,9 @@ pub(crate) async fn measure(hot_reads: &str) -> Result<Vec<String>> {
     let hot = watching("hot", Some("set=hot"), SLOTS)?
         .tenant(TenantName::new("noisy")?)
         .build(Arc::new(hot))?;
-    let mut builder = Manager::builder().options(options()).controller(hot);
+    let mut builder = windlass_fleet::Manager::builder()
+        .options(options())
+        .controller(hot);
     for n in 0..QUIET {
         let tenant = format!("quiet-{n}");
         let quiet = Quiet {

@@ -13,11 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio_util::task::AbortOnDropHandle;
-use windlass_fleet::manager::{Builder, ManagerOptions};
-use windlass_fleet::{
-    Action, Context, ControllerName, Failure, Grant, Manager, Reconciler, TenantName,
-};
+
+use windlass_fleet::{Action, Context, ControllerName, Failure, Grant, Reconciler, TenantName};
 use windlass_sandbox::{
     Guest, GuestOptions, Isolation, Limits, Revision, Sandbox, Source, Tenant, TenantLimits,
 };

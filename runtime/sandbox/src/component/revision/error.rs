@@ -1,7 +1,7 @@
 //! Why a component cannot be a guest. Entry point: [`LoadError`].
 
 use crate::description::DescriptionError;
-use crate::memory::Size;
+use crate::instance::memory::Size;
 use windlass_fleet::file::FileError;
 
 /// Why a component cannot be a guest: what is wrong with it, and what to do.

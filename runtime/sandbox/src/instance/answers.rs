@@ -4,9 +4,9 @@
 //! text is charged until the guest's next host call or the end of its call: until then the host may hold it, as the guest decides
 //! when it has taken it over.
 
-use crate::identity::Identity;
-use crate::limit::Limit;
-use crate::memory::Size;
+use crate::instance::memory::Size;
+use crate::tenant::context::GuestContext;
+use crate::tenant::usage::Limit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use windlass_fleet::ApiCode;
@@ -19,7 +19,7 @@ pub(crate) const FEWER: &str = "ask for fewer objects at once, or for metadata o
 /// Room for the answers of one host call.
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub(crate) identity: Arc<Identity>,
+    pub(crate) guest: Arc<GuestContext>,
     /// Bytes that the texts may have still.
     left: AtomicUsize,
     /// Bytes of texts, charged to the tenant until this is dropped.
@@ -29,10 +29,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) fn new(identity: &Arc<Identity>) -> Arc<Self> {
+    pub(crate) fn new(guest: &Arc<GuestContext>) -> Arc<Self> {
         Arc::new(Self {
-            identity: identity.clone(),
-            left: AtomicUsize::new(identity.limits.response_bytes),
+            guest: guest.clone(),
+            left: AtomicUsize::new(guest.limits.response_bytes),
             held: AtomicUsize::new(0),
             refused: AtomicBool::new(false),
         })
@@ -58,8 +58,8 @@ impl Room {
     }
 
     fn too_large(&self, instead: &str) -> String {
-        self.identity.hit(Limit::ResponseBytes);
-        let most = Size(self.identity.limits.response_bytes);
+        self.guest.hit(Limit::ResponseBytes);
+        let most = Size(self.guest.limits.response_bytes);
         format!("the answer is larger than {most}: {instead}")
     }
 }
@@ -77,15 +77,15 @@ impl AnswerAccount for Room {
     }
 
     fn charge(&self, bytes: usize) -> bool {
-        let charged = self.identity.tenant.charge_answer(bytes);
+        let charged = self.guest.tenant.charge_answer(bytes);
         if !charged && !self.refused.swap(true, Ordering::Relaxed) {
-            self.identity.hit(Limit::TenantMemory);
+            self.guest.hit(Limit::TenantMemory);
         }
         charged
     }
 
     fn release(&self, bytes: usize) {
-        self.identity.tenant.release_answer(bytes);
+        self.guest.tenant.release_answer(bytes);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The limits that can be hit, and what a guest used: counted for status and metrics. Entry points: [`Limit`] and [`Ledger`].
+//! The limits that can be hit, and what a guest used: counted for status and metrics. Entry points: [`Limit`] and [`Usage`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -103,7 +103,7 @@ const FORGETS: usize = 16;
 
 /// What a guest used and hit, over all of its revisions.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct Usage {
     /// Nanoseconds.
     computed: AtomicU64,
     /// Nanoseconds.
@@ -115,7 +115,7 @@ pub(crate) struct Ledger {
     hits: [AtomicU64; Limit::ALL.len()],
 }
 
-impl Ledger {
+impl Usage {
     /// A call had a processor for so long.
     pub(crate) fn computed_for(&self, time: Duration) {
         self.computed
@@ -184,12 +184,12 @@ mod tests {
 
     #[test]
     fn each_limit_is_counted_by_itself() {
-        let ledger = Ledger::default();
+        let usage = Usage::default();
         for (at, limit) in Limit::ALL.into_iter().enumerate() {
             assert_eq!(limit as usize, at);
-            (0..=at).for_each(|_| ledger.hit(limit));
+            (0..=at).for_each(|_| usage.hit(limit));
         }
-        let hits = ledger.hits();
+        let hits = usage.hits();
         assert_eq!(hits.len(), Limit::ALL.len(), "no word is used twice");
         assert_eq!((hits["timeout"], hits["tenant.requestsInFlight"]), (1, 17));
     }

@@ -1,8 +1,8 @@
 //! What guests may allocate: each instance by itself, and all instances of a tenant from one account. Entry point: [`Meter`].
 
-use crate::identity::Identity;
-use crate::limit::Limit;
-use crate::promise::Promise;
+use crate::admission::memory::Reservation;
+use crate::tenant::context::GuestContext;
+use crate::tenant::usage::Limit;
 use std::sync::Arc;
 use wasmtime::ResourceLimiter;
 
@@ -40,8 +40,8 @@ impl Refusal {
 /// an idle one that makes way for another gives it back before, as that other waits for it.
 #[derive(Debug)]
 pub(crate) struct Bill {
-    identity: Arc<Identity>,
-    promise: Promise,
+    guest: Arc<GuestContext>,
+    reservation: Reservation,
     /// Bytes of all memories; charged to the tenant.
     memory: usize,
 }
@@ -60,10 +60,10 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Of an instance that its tenant has promised so much.
-    pub(crate) fn new(identity: Arc<Identity>, promise: Promise) -> Self {
+    pub(crate) fn new(guest: Arc<GuestContext>, reservation: Reservation) -> Self {
         let bill = Bill {
-            identity,
-            promise,
+            guest,
+            reservation,
             memory: 0,
         };
         Self {
@@ -94,20 +94,20 @@ impl Meter {
     }
 
     fn grow_memory(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.bill.memory.saturating_add(more) > self.bill.identity.limits.memory {
-            return Err(Refusal::Instance(self.bill.identity.limits.memory));
+        if self.bill.memory.saturating_add(more) > self.bill.guest.limits.memory {
+            return Err(Refusal::Instance(self.bill.guest.limits.memory));
         }
-        if !self.bill.identity.tenant.charge(more) {
+        if !self.bill.guest.tenant.charge(more) {
             return Err(Refusal::Tenant);
         }
         self.bill.memory += more;
-        self.bill.promise.cover(self.bill.memory);
+        self.bill.reservation.cover(self.bill.memory);
         Ok(())
     }
 
     fn grow_table(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.elements.saturating_add(more) > self.bill.identity.limits.table_elements {
-            return Err(Refusal::Table(self.bill.identity.limits.table_elements));
+        if self.elements.saturating_add(more) > self.bill.guest.limits.table_elements {
+            return Err(Refusal::Table(self.bill.guest.limits.table_elements));
         }
         self.elements += more;
         Ok(())
@@ -116,7 +116,7 @@ impl Meter {
     fn answer(&mut self, outcome: Result<(), Refusal>) -> bool {
         let Err(refusal) = outcome else { return true };
         if self.refusal.is_none() {
-            self.bill.identity.hit(refusal.limit());
+            self.bill.guest.hit(refusal.limit());
         }
         self.refusal = Some(refusal);
         false
@@ -140,7 +140,7 @@ impl ResourceLimiter for Meter {
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
         let granted = std::mem::take(&mut self.granted);
         self.bill.memory -= granted;
-        self.bill.identity.tenant.release(granted);
+        self.bill.guest.tenant.release(granted);
         Ok(())
     }
 
@@ -158,8 +158,8 @@ impl ResourceLimiter for Meter {
 impl Bill {
     fn take(&mut self) -> Self {
         Self {
-            identity: self.identity.clone(),
-            promise: self.promise.take(),
+            guest: self.guest.clone(),
+            reservation: self.reservation.take(),
             memory: std::mem::take(&mut self.memory),
         }
     }
@@ -168,8 +168,8 @@ impl Bill {
 impl Drop for Bill {
     fn drop(&mut self) {
         if self.memory > 0 {
-            self.identity.ledger().gone(self.memory);
-            self.identity.tenant.release(self.memory);
+            self.guest.usage().gone(self.memory);
+            self.guest.tenant.release(self.memory);
         }
     }
 }
@@ -197,9 +197,9 @@ impl std::fmt::Display for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::History;
     use crate::options::{Limits, TenantLimits};
     use crate::tenant::Tenant;
+    use crate::tenant::context::History;
     use windlass_fleet::{ControllerName, Grant, TenantName};
 
     fn tenant(memory: usize) -> Arc<Tenant> {
@@ -216,7 +216,7 @@ mod tests {
             table_elements: 10,
             ..Limits::default()
         };
-        let identity = Identity::new(
+        let guest = GuestContext::new(
             tenant.clone(),
             ControllerName::new("eater").unwrap(),
             Arc::new(Grant::none()),
@@ -224,7 +224,7 @@ mod tests {
             limits,
             History::default(),
         );
-        Meter::new(identity, tenant.try_promise(0, false).unwrap())
+        Meter::new(guest, tenant.try_reserve(0, false).unwrap())
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
         );
         assert!(!meter.table_growing(0, 11, None).unwrap());
         assert_eq!(tenant.memory_used(), 60);
-        assert_eq!(meter.bill.identity.ledger().hits()["memory"], 1);
+        assert_eq!(meter.bill.guest.usage().hits()["memory"], 1);
     }
 
     #[test]
@@ -259,21 +259,21 @@ mod tests {
     fn what_instances_had_lately_is_what_the_next_one_is_promised() {
         let tenant = tenant(1000);
         let first = meter(&tenant);
-        let ledger = first.bill.identity.history.ledger.clone();
+        let usage = first.bill.guest.history.usage.clone();
         drop(first);
-        assert_eq!(ledger.memory_usual(), 0);
-        let ended = |memory| ledger.gone(memory);
+        assert_eq!(usage.memory_usual(), 0);
+        let ended = |memory| usage.gone(memory);
         ended(90);
-        assert_eq!(ledger.memory_usual(), 90, "a larger one counts at once");
+        assert_eq!(usage.memory_usual(), 90, "a larger one counts at once");
         (0..50).for_each(|_| ended(20));
-        let usual = ledger.memory_usual();
+        let usual = usage.memory_usual();
         assert!((20..40).contains(&usual), "{usual}");
-        assert_eq!(ledger.memory_peak(), 90);
+        assert_eq!(usage.memory_peak(), 90);
         let mut second = meter(&tenant);
         assert!(second.memory_growing(0, 95, None).unwrap());
-        assert!(tenant.try_promise(906, false).is_none(), "95 are had");
+        assert!(tenant.try_reserve(906, false).is_none(), "95 are had");
         drop(second);
-        assert!(tenant.try_promise(1000, false).is_some());
+        assert!(tenant.try_reserve(1000, false).is_some());
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What the generator makes of `wit/`. Entry points: the modules `windlass::runtime` (imports) and
-//! `exports::windlass::runtime`.
+//! `exports::windlass::runtime`. What stands behind the handles that guests get: [`handle`].
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -8,6 +8,8 @@
     clippy::allow_attributes_without_reason,
     reason = "generated code"
 )]
+
+pub(crate) mod handle;
 
 wasmtime::component::bindgen!({
     path: "../../wit",
@@ -22,7 +24,7 @@ wasmtime::component::bindgen!({
         default: async | trappable,
     },
     exports: { default: async },
-    with: { "windlass:runtime/client.cluster": crate::handle::ClusterHandle },
-    trappable_error_type: { "windlass:runtime/types.api-error" => crate::handle::Refused },
+    with: { "windlass:runtime/client.cluster": crate::contract::handle::ClusterHandle },
+    trappable_error_type: { "windlass:runtime/types.api-error" => crate::contract::handle::Refused },
     require_store_data_send: true,
 });

@@ -1,81 +1,86 @@
-//! Memory that a tenant's account has for an instance before it is made: what does not fit waits. Entry point: [`Promises`].
+//! Memory of a tenant that is reserved for an instance before it is made. Entry point: [`Reservations`].
 //!
-//! An instance is promised what those of its guest had lately. Who waits has no memory and no place in the pool, and so keeps
-//! nobody from ending; who is alone is always let in, and what it takes beyond the limit is refused to it where it takes it.
+//! A call reserves what earlier instances of its guest used. A call beyond the tenant's limit waits, and holds neither memory nor a
+//! slot meanwhile, so it keeps no other call from ending. A tenant without instances can always reserve, however much it asks for:
+//! memory beyond the limit is refused when the instance allocates it.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// The part of a tenant's memory that answers always find, whatever its instances are promised: one in so many. Without it a tenant whose
-/// instances have all of it could not read anything. It may exceed its limit by as much.
+/// One part in so many of a tenant's limit is kept for answers of API servers, beyond what instances reserve. Without it, a tenant
+/// whose instances have all of its memory could not read anything. The tenant may exceed its limit by as much.
 const RESERVE: usize = 8;
 
-/// What a tenant's instances are promised.
+/// The reservations of one tenant.
 #[derive(Debug)]
-pub(crate) struct Promises {
-    line: Mutex<Line<oneshot::Sender<Promise>>>,
+pub(crate) struct Reservations {
+    line: Mutex<Line<oneshot::Sender<Reservation>>>,
 }
 
-/// Memory that one instance is promised, or has, where that is more. Dropped after the instance.
+/// Memory reserved for one instance, or used by it if that is more. Drop it after the instance.
 #[derive(Debug)]
-pub(crate) struct Promise {
-    promises: Arc<Promises>,
+pub(crate) struct Reservation {
+    reservations: Arc<Reservations>,
     bytes: usize,
 }
 
-impl Promises {
-    /// Of a tenant without instances that may have so many bytes.
+impl Reservations {
+    /// No reservations yet. `limit` is in bytes.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             line: Mutex::new(Line::new(limit)),
         })
     }
 
-    /// Changes how much there may be. What is promised beyond a smaller limit is kept until it ends by itself.
+    /// Changes the limit. Reservations beyond a smaller limit stay until their instances end.
     pub(crate) fn set_limit(self: &Arc<Self>, limit: usize) {
         self.line.lock().limit = limit;
         self.serve();
     }
 
-    /// So many bytes, if they are there and nobody waits. `loading`: for a guest that is loaded, which comes before calls.
-    pub(crate) fn try_promise(self: &Arc<Self>, bytes: usize, loading: bool) -> Option<Promise> {
+    /// Reserves so many bytes if they are free and no call waits. `loading`: a guest that is being loaded comes before calls.
+    pub(crate) fn try_reserve(
+        self: &Arc<Self>,
+        bytes: usize,
+        loading: bool,
+    ) -> Option<Reservation> {
         let taken = self.line.lock().take(bytes, loading)?;
-        Some(self.promise(taken))
+        Some(self.reserve(taken))
     }
 
-    /// Waits for so many bytes.
+    /// Waits until so many bytes can be reserved.
     ///
     /// # Cancellation
-    /// Dropping the future gives up its place in the line.
-    pub(crate) async fn wait(self: &Arc<Self>, bytes: usize, loading: bool) -> Promise {
+    /// Dropping the future leaves the line.
+    pub(crate) async fn wait(self: &Arc<Self>, bytes: usize, loading: bool) -> Reservation {
         loop {
             let (sender, receiver) = oneshot::channel();
             let ticket = {
                 let mut line = self.line.lock();
                 if let Some(taken) = line.take(bytes, loading) {
                     drop(line);
-                    return self.promise(taken);
+                    return self.reserve(taken);
                 }
                 line.wait(bytes, loading, sender)
             };
             let _leaves = Leaves {
-                promises: self,
+                reservations: self,
                 ticket,
             };
-            if let Ok(promise) = receiver.await {
-                return promise;
+            if let Ok(reservation) = receiver.await {
+                return reservation;
             }
         }
     }
 
-    /// Charges an answer, before those who wait for instances. `false`: there is no room.
+    /// Charges an answer, before calls that wait. `false`: there is no room.
     pub(crate) fn charge_answer(&self, bytes: usize) -> bool {
         self.line.lock().charge_answer(bytes)
     }
 
-    /// Gives back what answers were charged.
+    /// Takes back the charge of answers.
     pub(crate) fn release_answer(self: &Arc<Self>, bytes: usize) {
         if bytes > 0 {
             let mut line = self.line.lock();
@@ -89,25 +94,25 @@ impl Promises {
         }
     }
 
-    /// Bytes of answers.
+    /// Bytes charged for answers.
     pub(crate) fn answers(&self) -> usize {
         self.line.lock().answers
     }
 
-    /// Of these, those that instances cannot have.
+    /// Of these, the bytes that instances cannot reserve.
     pub(crate) fn answers_beyond_reserve(&self) -> usize {
         let line = self.line.lock();
         line.answers.saturating_sub(line.limit / RESERVE)
     }
 
-    /// Whether somebody waits: then nothing is kept for later.
+    /// Whether a call waits: then idle instances are evicted.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.line.lock().waiting.is_empty()
     }
 
-    fn promise(self: &Arc<Self>, bytes: usize) -> Promise {
-        Promise {
-            promises: self.clone(),
+    fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
+        Reservation {
+            reservations: self.clone(),
             bytes,
         }
     }
@@ -118,7 +123,7 @@ impl Promises {
         let mut due = Vec::new();
         while let Some((sender, bytes)) = line.next() {
             if sender.is_closed() {
-                // Who has just left: not told, as its promise would come back here, for each of those before it.
+                // The call has just left. A reservation sent to it would be dropped, and end up here again, once for each such call.
                 line.give_back(bytes);
             } else {
                 due.push((sender, bytes));
@@ -127,47 +132,47 @@ impl Promises {
         drop(line);
         for (sender, bytes) in due {
             // Who has left in the meantime gives it back by not taking it.
-            drop(sender.send(self.promise(bytes)));
+            drop(sender.send(self.reserve(bytes)));
         }
     }
 }
 
-impl Promise {
+impl Reservation {
     /// The instance has so much now.
     pub(crate) fn cover(&mut self, bytes: usize) {
         if let Some(more) = bytes.checked_sub(self.bytes) {
             self.bytes = bytes;
-            self.promises.line.lock().promised += more;
+            self.reservations.line.lock().reserved += more;
         }
     }
 
     /// All of it, out of this one.
     pub(crate) fn take(&mut self) -> Self {
         let bytes = std::mem::take(&mut self.bytes);
-        self.promises.promise(bytes)
+        self.reservations.reserve(bytes)
     }
 }
 
-impl Drop for Promise {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.promises.line.lock().give_back(self.bytes);
-            self.promises.serve();
+            self.reservations.line.lock().give_back(self.bytes);
+            self.reservations.serve();
         }
     }
 }
 
 /// Somebody who waits. Dropped, it is in no line any more, and those behind it may fit.
 struct Leaves<'a> {
-    promises: &'a Arc<Promises>,
+    reservations: &'a Arc<Reservations>,
     ticket: Ticket,
 }
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        let left = self.promises.line.lock().waiting.remove(&self.ticket);
+        let left = self.reservations.line.lock().waiting.remove(&self.ticket);
         if left.is_some() {
-            self.promises.serve();
+            self.reservations.serve();
         }
     }
 }
@@ -181,13 +186,13 @@ struct Ticket {
     number: u64,
 }
 
-/// What is promised and who waits, without I/O. `W` is told when its turn has come.
+/// Reservations and waiting calls, without I/O. `W` is a waiting call.
 #[derive(Debug)]
 struct Line<W> {
-    /// In bytes. It may have been lowered below what is promised.
+    /// In bytes. It may have been lowered below what is reserved.
     limit: usize,
     /// Sum over all live instances, in bytes, and what answers are charged.
-    promised: usize,
+    reserved: usize,
     /// Of that, answers.
     answers: usize,
     waiting: BTreeMap<Ticket, (usize, W)>,
@@ -198,7 +203,7 @@ impl<W> Line<W> {
     fn new(limit: usize) -> Self {
         Self {
             limit,
-            promised: 0,
+            reserved: 0,
             answers: 0,
             waiting: BTreeMap::new(),
             last: 0,
@@ -208,8 +213,8 @@ impl<W> Line<W> {
     /// Who wants more than there ever is waits until there is nobody else.
     fn fits(&self, bytes: usize) -> Option<usize> {
         let bytes = bytes.min(self.limit);
-        let sum = self.promised.checked_add(bytes)?;
-        (sum <= self.limit || self.promised == 0).then_some(bytes)
+        let sum = self.reserved.checked_add(bytes)?;
+        (sum <= self.limit || self.reserved == 0).then_some(bytes)
     }
 
     /// Takes what is there and nobody else waits for.
@@ -219,19 +224,19 @@ impl<W> Line<W> {
             return None;
         }
         let bytes = self.fits(bytes)?;
-        self.promised += bytes;
+        self.reserved += bytes;
         Some(bytes)
     }
 
     fn charge_answer(&mut self, bytes: usize) -> bool {
-        let Some(promised) = self.promised.checked_add(bytes) else {
+        let Some(reserved) = self.reserved.checked_add(bytes) else {
             return false;
         };
         let answers = self.answers.saturating_add(bytes);
-        if promised > self.limit && answers > self.limit / RESERVE {
+        if reserved > self.limit && answers > self.limit / RESERVE {
             return false;
         }
-        (self.promised, self.answers) = (promised, answers);
+        (self.reserved, self.answers) = (reserved, answers);
         true
     }
 
@@ -246,7 +251,7 @@ impl<W> Line<W> {
     }
 
     fn give_back(&mut self, bytes: usize) {
-        self.promised -= bytes;
+        self.reserved -= bytes;
     }
 
     /// Who comes next, if what it waits for is there, which is taken for it.
@@ -254,7 +259,7 @@ impl<W> Line<W> {
         let (_, (bytes, _)) = self.waiting.first_key_value()?;
         let bytes = self.fits(*bytes)?;
         let (_, (_, waiter)) = self.waiting.pop_first()?;
-        self.promised += bytes;
+        self.reserved += bytes;
         Some((waiter, bytes))
     }
 }
@@ -264,8 +269,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn promised(promises: &Promises) -> usize {
-        promises.line.lock().promised
+    fn reserved(reservations: &Reservations) -> usize {
+        reservations.line.lock().reserved
     }
 
     #[test]
@@ -282,7 +287,7 @@ mod tests {
         line.give_back(70);
         assert_eq!(line.next(), Some(("large", 40)));
         assert_eq!(line.next(), Some(("small", 10)));
-        assert_eq!((line.next(), line.promised), (None, 50));
+        assert_eq!((line.next(), line.reserved), (None, 50));
     }
 
     #[test]
@@ -302,55 +307,55 @@ mod tests {
 
     #[test]
     fn answers_take_what_instances_leave_and_always_find_their_reserve() {
-        let promises = Promises::new(80);
-        assert!(promises.charge_answer(30));
-        let instance = promises.try_promise(50, false);
-        assert!(instance.is_some() && !promises.charge_answer(1));
-        assert_eq!(promises.answers_beyond_reserve(), 20);
-        assert!(promises.try_promise(1, false).is_none());
-        promises.release_answer(21);
-        assert!(promises.charge_answer(1), "ten are reserved");
-        let other = promises.try_promise(20, false);
-        assert!(other.is_some() && !promises.charge_answer(1));
-        promises.release_answer(10);
-        let full = promises.try_promise(10, false);
-        assert!(full.is_some() && promises.charge_answer(10));
-        assert!(!promises.charge_answer(1), "beyond the reserve");
-        promises.release_answer(10);
+        let reservations = Reservations::new(80);
+        assert!(reservations.charge_answer(30));
+        let instance = reservations.try_reserve(50, false);
+        assert!(instance.is_some() && !reservations.charge_answer(1));
+        assert_eq!(reservations.answers_beyond_reserve(), 20);
+        assert!(reservations.try_reserve(1, false).is_none());
+        reservations.release_answer(21);
+        assert!(reservations.charge_answer(1), "ten are reserved");
+        let other = reservations.try_reserve(20, false);
+        assert!(other.is_some() && !reservations.charge_answer(1));
+        reservations.release_answer(10);
+        let full = reservations.try_reserve(10, false);
+        assert!(full.is_some() && reservations.charge_answer(10));
+        assert!(!reservations.charge_answer(1), "beyond the reserve");
+        reservations.release_answer(10);
         drop((instance, other, full));
-        assert_eq!(promised(&promises), 0);
+        assert_eq!(reserved(&reservations), 0);
     }
 
     #[tokio::test]
-    async fn what_an_instance_takes_beyond_its_promise_is_not_promised_to_others() {
-        let promises = Promises::new(100);
-        let mut first = promises.try_promise(10, false).unwrap();
+    async fn what_an_instance_uses_beyond_its_reservation_is_not_reserved_for_others() {
+        let reservations = Reservations::new(100);
+        let mut first = reservations.try_reserve(10, false).unwrap();
         first.cover(5);
-        assert_eq!(promised(&promises), 10);
+        assert_eq!(reserved(&reservations), 10);
         first.cover(95);
-        assert!(promises.try_promise(10, false).is_none());
-        let waits = promises.wait(10, false);
+        assert!(reservations.try_reserve(10, false).is_none());
+        let waits = reservations.wait(10, false);
         tokio::pin!(waits);
         assert!(futures::poll!(&mut waits).is_pending());
-        promises.set_limit(200);
+        reservations.set_limit(200);
         let second = waits.await;
-        assert_eq!(promised(&promises), 105);
+        assert_eq!(reserved(&reservations), 105);
         let taken = first.take();
-        assert_eq!(promised(&promises), 105);
+        assert_eq!(reserved(&reservations), 105);
         drop(taken);
-        assert_eq!(promised(&promises), 10);
+        assert_eq!(reserved(&reservations), 10);
         drop((first, second));
-        assert_eq!(promised(&promises), 0);
+        assert_eq!(reserved(&reservations), 0);
     }
 
     #[tokio::test]
     async fn who_stops_waiting_leaves_the_line_to_those_behind() {
-        let promises = Promises::new(100);
-        let held = promises.try_promise(60, false);
-        let small = promises.wait(30, false);
+        let reservations = Reservations::new(100);
+        let held = reservations.try_reserve(60, false);
+        let small = reservations.wait(30, false);
         tokio::pin!(small);
         {
-            let large = promises.wait(50, false);
+            let large = reservations.wait(50, false);
             let gone = tokio::time::timeout(Duration::from_millis(1), async {
                 tokio::pin!(large);
                 assert!(futures::poll!(&mut large).is_pending());
@@ -360,22 +365,22 @@ mod tests {
             assert!(gone.await.is_err());
         }
         let small = small.await;
-        assert!(!promises.is_wanted());
+        assert!(!reservations.is_wanted());
         drop((held, small));
-        assert_eq!(promised(&promises), 0);
+        assert_eq!(reserved(&reservations), 0);
     }
 
     #[tokio::test]
     async fn many_who_leave_as_memory_comes_cost_nobody_anything() {
-        let promises = Promises::new(1);
-        let held = promises.try_promise(1, false);
+        let reservations = Reservations::new(1);
+        let held = reservations.try_reserve(1, false);
         for _ in 0..100_000 {
             let (sender, receiver) = oneshot::channel();
-            promises.line.lock().wait(1, false, sender);
+            reservations.line.lock().wait(1, false, sender);
             drop(receiver);
         }
         drop(held);
-        assert!(!promises.is_wanted());
-        assert!(promises.try_promise(1, false).is_some());
+        assert!(!reservations.is_wanted());
+        assert!(reservations.try_reserve(1, false).is_some());
     }
 }

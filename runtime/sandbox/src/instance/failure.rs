@@ -1,10 +1,10 @@
 //! Why a call did not come back, in words for whoever wrote the guest. Entry point: [`explain`].
 
-use crate::call::Call;
 use crate::clean::clean;
-use crate::handle::StaleHandle;
-use crate::limit::Limit;
-use crate::memory::Size;
+use crate::contract::handle::StaleHandle;
+use crate::instance::call::Call;
+use crate::instance::memory::Size;
+use crate::tenant::usage::Limit;
 use std::fmt;
 use std::time::Duration;
 use wasmtime::component::ResourceTableError;
@@ -35,7 +35,7 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call, last_words: Option<&
     }
     if let Some(table) = error.downcast_ref::<ResourceTableError>() {
         if matches!(table, ResourceTableError::Full) {
-            call.identity.hit(Limit::Handles);
+            call.guest.hit(Limit::Handles);
         }
         return trapped(
             "handle",
@@ -76,7 +76,7 @@ pub(crate) fn explain(error: &wasmtime::Error, call: &Call, last_words: Option<&
             trapped("handle", format!("a handle is of no use: {held}{place}"))
         }
         None if cause(error).contains("fuel") => {
-            let limit = Size(call.identity.limits.host_call_bytes);
+            let limit = Size(call.guest.limits.host_call_bytes);
             trapped(
                 "host-call",
                 format!("the guest handed the host more than {limit} in one call{place}"),
@@ -120,7 +120,7 @@ pub(crate) fn no_memory() -> Failure {
 }
 
 fn timed_out(call: &Call, place: &Place) -> Failure {
-    let timeout = call.identity.limits.timeout;
+    let timeout = call.guest.limits.timeout;
     let message = format!(
         "no result within {timeout:?}: do less per run, or raise limits.timeout; it was busy{place}"
     );
@@ -135,7 +135,7 @@ fn describe_table(error: &ResourceTableError, call: &Call) -> String {
     match error {
         ResourceTableError::Full => format!(
             "the guest holds {} already, which is the limit: drop what is no longer used",
-            call.identity.limits.handles
+            call.guest.limits.handles
         ),
         other => other.to_string(),
     }

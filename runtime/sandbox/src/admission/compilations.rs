@@ -1,7 +1,7 @@
-//! Who has a component compiled next. Entry point: [`Workshop::bench`].
+//! Permits to compile components, shared among tenants. Entry point: [`CompileQueue::permit`].
 //!
-//! There are two benches, and a tenant has one at a time, so that components of one tenant, however many and however slow, leave
-//! the other to everybody else. The tenant comes next that has waited the longest since it last left a bench.
+//! There are two permits, and a tenant has one at a time. So a tenant with many slow components leaves the other permit to everybody
+//! else. The next permit goes to the tenant that has waited longest since it last gave one back.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,92 +9,92 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_fleet::TenantName;
 
-/// Components that are compiled at once: each may take all the memory that a compiler is allowed.
-const BENCHES: usize = 2;
+/// Components that are compiled at once. Each may take all the memory that a compiler is allowed.
+const PERMITS: usize = 2;
 
-/// The benches and who waits for one.
+/// The permits of one engine.
 #[derive(Debug)]
-pub(crate) struct Workshop {
-    lines: Mutex<Lines<oneshot::Sender<Bench>>>,
+pub(crate) struct CompileQueue {
+    lines: Mutex<Lines<oneshot::Sender<Permit>>>,
 }
 
-/// Leave to compile one component, until it is dropped.
+/// The right to compile one component, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Bench {
-    workshop: Arc<Workshop>,
+pub(crate) struct Permit {
+    queue: Arc<CompileQueue>,
     tenant: TenantName,
 }
 
-impl Workshop {
-    /// With nobody in it.
+impl CompileQueue {
+    /// No permit is given out yet.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             lines: Mutex::new(Lines::default()),
         })
     }
 
-    /// Waits for a bench.
+    /// Waits for a permit.
     ///
     /// # Cancellation
-    /// Dropping the future gives up its place in the line.
-    pub(crate) async fn bench(self: &Arc<Self>, tenant: &TenantName) -> Bench {
+    /// Dropping the future leaves the line.
+    pub(crate) async fn permit(self: &Arc<Self>, tenant: &TenantName) -> Permit {
         loop {
             let (sender, receiver) = oneshot::channel();
             let number = self.lines.lock().wait(tenant, sender);
             let _leaves = Leaves {
-                workshop: self,
+                queue: self,
                 tenant,
                 number,
             };
             self.serve();
-            if let Ok(bench) = receiver.await {
-                return bench;
+            if let Ok(permit) = receiver.await {
+                return permit;
             }
         }
     }
 
-    /// Hands out what is free.
+    /// Gives free permits to tenants that wait.
     fn serve(self: &Arc<Self>) {
         let mut due = Vec::new();
         let mut lines = self.lines.lock();
         while let Some((tenant, sender)) = lines.next() {
             if sender.is_closed() {
-                lines.leave_bench(&tenant);
+                lines.give_back(&tenant);
             } else {
                 due.push((tenant, sender));
             }
         }
         drop(lines);
         for (tenant, sender) in due {
-            let workshop = self.clone();
-            // Who has left in the meantime gives the bench back by not taking it.
-            drop(sender.send(Bench { workshop, tenant }));
+            let queue = self.clone();
+            // If the call has left in the meantime, the permit comes back as it is dropped.
+            drop(sender.send(Permit { queue, tenant }));
         }
     }
 }
 
-impl Drop for Bench {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.workshop.lines.lock().leave_bench(&self.tenant);
-        self.workshop.serve();
+        self.queue.lines.lock().give_back(&self.tenant);
+        self.queue.serve();
     }
 }
 
-/// Somebody who waits. Dropped, it is in no line any more.
+/// Takes a waiting component out of its line when it is dropped.
 struct Leaves<'a> {
-    workshop: &'a Workshop,
+    queue: &'a CompileQueue,
     tenant: &'a TenantName,
     number: u64,
 }
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        let mut lines = self.workshop.lines.lock();
+        let mut lines = self.queue.lines.lock();
         lines.leave_line(self.tenant, self.number);
     }
 }
 
-/// Who is at a bench and who waits for one, without I/O. `W` is told when its turn has come.
+/// Tenants with a permit, and waiting components, without I/O. `W` is a waiting component.
 #[derive(Debug)]
 struct Lines<W> {
     busy: BTreeSet<TenantName>,
@@ -105,10 +105,10 @@ struct Lines<W> {
 
 #[derive(Debug)]
 struct Line<W> {
-    /// When it began, or its tenant left a bench: the least comes first.
+    /// When the line began, or its tenant gave a permit back: the least comes first.
     since: u64,
-    /// With a number that grows from one who waits to the next.
-    who: VecDeque<(u64, W)>,
+    /// Numbers grow along the line.
+    waiting: VecDeque<(u64, W)>,
 }
 
 impl<W> Default for Lines<W> {
@@ -128,9 +128,9 @@ impl<W> Lines<W> {
         let line = self.waiting.entry(tenant.clone());
         let line = line.or_insert_with(|| Line {
             since: self.last,
-            who: VecDeque::new(),
+            waiting: VecDeque::new(),
         });
-        line.who.push_back((self.last, waiter));
+        line.waiting.push_back((self.last, waiter));
         self.last
     }
 
@@ -138,13 +138,13 @@ impl<W> Lines<W> {
         let Some(line) = self.waiting.get_mut(tenant) else {
             return;
         };
-        line.who.retain(|(there, _)| *there != number);
-        if line.who.is_empty() {
+        line.waiting.retain(|(there, _)| *there != number);
+        if line.waiting.is_empty() {
             self.waiting.remove(tenant);
         }
     }
 
-    fn leave_bench(&mut self, tenant: &TenantName) {
+    fn give_back(&mut self, tenant: &TenantName) {
         self.busy.remove(tenant);
         self.last += 1;
         if let Some(line) = self.waiting.get_mut(tenant) {
@@ -152,17 +152,17 @@ impl<W> Lines<W> {
         }
     }
 
-    /// Who comes next, if there is a bench, which is taken for it.
+    /// The component that is next, if a permit is free, which is taken for it.
     fn next(&mut self) -> Option<(TenantName, W)> {
-        if self.busy.len() >= BENCHES {
+        if self.busy.len() >= PERMITS {
             return None;
         }
         let free = self.waiting.iter_mut();
         let free = free.filter(|(tenant, _)| !self.busy.contains(*tenant));
         let (tenant, line) = free.min_by_key(|(_, line)| line.since)?;
         let tenant = tenant.clone();
-        let (_, waiter) = line.who.pop_front()?;
-        if line.who.is_empty() {
+        let (_, waiter) = line.waiting.pop_front()?;
+        if line.waiting.is_empty() {
             self.waiting.remove(&tenant);
         }
         self.busy.insert(tenant.clone());
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_has_one_bench_however_much_it_has_to_compile() {
+    fn a_tenant_has_one_permit_however_much_it_has_to_compile() {
         let mut lines = lines(&["a", "a", "a"]);
         assert_eq!(next(&mut lines), Some(0));
         assert_eq!(next(&mut lines), None);
         lines.wait(&tenant("b"), 3);
-        assert_eq!(next(&mut lines), Some(3), "the other bench is for others");
-        lines.leave_bench(&tenant("a"));
+        assert_eq!(next(&mut lines), Some(3), "the other permit is for others");
+        lines.give_back(&tenant("a"));
         assert_eq!((next(&mut lines), next(&mut lines)), (Some(1), None));
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let mut lines = lines(&["a", "b", "a", "a", "b", "c", "d"]);
         let mut order = vec![next(&mut lines), next(&mut lines)];
         for done in ["a", "b", "c", "a", "d", "b"] {
-            lines.leave_bench(&tenant(done));
+            lines.give_back(&tenant(done));
             order.push(next(&mut lines));
         }
         let order: Vec<usize> = order.into_iter().flatten().collect();
@@ -216,21 +216,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_stops_waiting_leaves_the_line_and_the_bench() {
-        let workshop = Workshop::new();
+    async fn what_stops_waiting_leaves_the_line_and_the_permit() {
+        let queue = CompileQueue::new();
         let a = tenant("a");
-        let first = workshop.bench(&a).await;
+        let first = queue.permit(&a).await;
         {
-            let second = workshop.bench(&a);
+            let second = queue.permit(&a);
             tokio::pin!(second);
             assert!(futures::poll!(&mut second).is_pending());
         }
-        assert!(workshop.lines.lock().waiting.is_empty());
-        let third = workshop.bench(&a);
+        assert!(queue.lines.lock().waiting.is_empty());
+        let third = queue.permit(&a);
         tokio::pin!(third);
         assert!(futures::poll!(&mut third).is_pending());
         drop(first);
         drop(third.await);
-        assert!(workshop.lines.lock().busy.is_empty());
+        assert!(queue.lines.lock().busy.is_empty());
     }
 }

@@ -5,7 +5,7 @@ mod link;
 
 pub use error::LoadError;
 
-use crate::compiler::{self, CompileError};
+use crate::component::compiler::{self, CompileError};
 use crate::digest::Digest;
 use crate::engine::Sandbox;
 use bytes::Bytes;
@@ -111,7 +111,7 @@ impl Sandbox {
         let (component, compiling) = match self.cached(digest).await {
             Some(component) => (component, None),
             None => {
-                let _bench = self.bench(tenant).await;
+                let _permit = self.compile_permit(tenant).await;
                 // Somebody else may have wanted the same, and was first.
                 if let Some(revision) = there(digest) {
                     return Ok(revision);

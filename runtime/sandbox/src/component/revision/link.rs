@@ -2,8 +2,8 @@
 //! load.
 
 use super::LoadError;
-use crate::bindings::exports::windlass::runtime::{mapper, reconciler};
 use crate::clean::clean;
+use crate::contract::exports::windlass::runtime::{mapper, reconciler};
 use crate::engine::Sandbox;
 use wasmtime::Engine;
 use wasmtime::component::Component;

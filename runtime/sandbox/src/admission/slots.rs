@@ -1,7 +1,7 @@
-//! Room for instances, shared among tenants: what does not fit waits. Entry point: [`Pool`].
+//! Slots for instances, shared among tenants. Entry point: [`Pool`].
 //!
-//! The tenant that has the fewest comes next, and none has all: a call that runs cannot be taken back, so a part is kept for
-//! others, and a little for guests that are loaded.
+//! A call beyond the slots waits. The next free slot goes to the waiting tenant with the fewest slots. A call that runs cannot be taken
+//! back, so no tenant may have all slots, and a few are reserved for guests that are being loaded.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,15 +9,15 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_fleet::TenantName;
 
-/// Places for instances.
+/// The slots of one engine.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    lines: Mutex<Lines<oneshot::Sender<Place>>>,
+    lines: Mutex<Lines<oneshot::Sender<Slot>>>,
 }
 
-/// Room for one instance. Dropped after the instance.
+/// Room for one instance. Drop it after the instance.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     pool: Arc<Pool>,
     tenant: TenantName,
 }
@@ -29,25 +29,24 @@ impl Pool {
         })
     }
 
-    /// A place, if there is one for this tenant at once. `loading`: it may be one of those that are kept for guests that are
-    /// loaded.
-    pub(crate) fn try_place(self: &Arc<Self>, tenant: &TenantName, loading: bool) -> Option<Place> {
+    /// A slot, if one is free for this tenant now. `loading`: a reserved slot may be used.
+    pub(crate) fn try_slot(self: &Arc<Self>, tenant: &TenantName, loading: bool) -> Option<Slot> {
         let taken = self.lines.lock().take(tenant, loading);
-        taken.then(|| self.place(tenant.clone()))
+        taken.then(|| self.slot(tenant.clone()))
     }
 
-    /// Waits for a place.
+    /// Waits for a slot.
     ///
     /// # Cancellation
-    /// Dropping the future gives up its place in the line.
-    pub(crate) async fn wait(self: &Arc<Self>, tenant: &TenantName, loading: bool) -> Place {
+    /// Dropping the future leaves the line.
+    pub(crate) async fn wait(self: &Arc<Self>, tenant: &TenantName, loading: bool) -> Slot {
         loop {
             let (sender, receiver) = oneshot::channel();
             let number = {
                 let mut lines = self.lines.lock();
                 if lines.take(tenant, loading) {
                     drop(lines);
-                    return self.place(tenant.clone());
+                    return self.slot(tenant.clone());
                 }
                 lines.wait(tenant, loading, sender)
             };
@@ -56,31 +55,31 @@ impl Pool {
                 tenant,
                 number,
             };
-            if let Ok(place) = receiver.await {
-                return place;
+            if let Ok(slot) = receiver.await {
+                return slot;
             }
         }
     }
 
-    /// Whether a tenant has all the places that it may have, and not the pool has too few.
+    /// Whether a tenant has as many slots as one tenant may have.
     pub(crate) fn is_at_ceiling(&self, tenant: &TenantName) -> bool {
         self.lines.lock().is_at_ceiling(tenant)
     }
 
-    /// Whether somebody waits: then nothing is kept for later.
+    /// Whether a call waits: then idle instances are evicted.
     pub(crate) fn is_wanted(&self) -> bool {
         self.lines.lock().is_wanted()
     }
 
-    fn place(self: &Arc<Self>, tenant: TenantName) -> Place {
-        Place {
+    fn slot(self: &Arc<Self>, tenant: TenantName) -> Slot {
+        Slot {
             pool: self.clone(),
             tenant,
         }
     }
 }
 
-/// Somebody who waits. Dropped, it is in no line any more.
+/// Takes a waiting call out of its line when it is dropped.
 struct Leaves<'a> {
     pool: &'a Pool,
     tenant: &'a TenantName,
@@ -93,14 +92,14 @@ impl Drop for Leaves<'_> {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut lines = self.pool.lines.lock();
         lines.give_back(&self.tenant);
         let mut due = Vec::new();
         while let Some((sender, tenant)) = lines.next() {
             if sender.is_closed() {
-                // Who has just left: not handed a place, as its return would come back here, for each of those before it.
+                // The call has just left. A slot sent to it would be dropped, and end up here again, once for each such call.
                 lines.give_back(&tenant);
             } else {
                 due.push((sender, tenant));
@@ -108,24 +107,24 @@ impl Drop for Place {
         }
         drop(lines);
         for (sender, tenant) in due {
-            // Who has left in the meantime gives the place back by not taking it.
-            drop(sender.send(self.pool.place(tenant)));
+            // If the call has left in the meantime, the slot comes back as it is dropped.
+            drop(sender.send(self.pool.slot(tenant)));
         }
     }
 }
 
-/// Who has places and who waits for them, without I/O. `W` is told when a place came.
+/// Slots and waiting calls, without I/O. `W` is a waiting call.
 #[derive(Debug)]
 struct Lines<W> {
     size: usize,
     free: usize,
-    /// Kept for guests that are loaded.
+    /// Slots that only guests that are being loaded may use.
     reserve: usize,
-    /// Most that one tenant has.
+    /// Most slots of one tenant.
     ceiling: usize,
-    /// Of guests that are loaded; they come before all others.
+    /// Guests that are being loaded; they come before all calls.
     loading: VecDeque<(u64, TenantName, W)>,
-    /// Holds none that has no place and waits for none.
+    /// Only tenants that have a slot or wait for one.
     tenants: BTreeMap<TenantName, Line<W>>,
     last: u64,
 }
@@ -133,7 +132,7 @@ struct Lines<W> {
 #[derive(Debug)]
 struct Line<W> {
     held: usize,
-    /// With a number that grows from one who waits to the next.
+    /// Numbers grow along the line.
     waiting: VecDeque<(u64, W)>,
 }
 
@@ -163,7 +162,7 @@ impl<W> Lines<W> {
         !self.loading.is_empty() || self.tenants.values().any(|line| !line.waiting.is_empty())
     }
 
-    /// Takes a place that is free and that nobody else waits for.
+    /// Takes a free slot that nobody else waits for.
     fn take(&mut self, tenant: &TenantName, loading: bool) -> bool {
         let there = if loading {
             self.free > 0 && self.loading.is_empty()
@@ -192,7 +191,7 @@ impl<W> Lines<W> {
         number
     }
 
-    /// Takes who waits out of its line, if it is in one.
+    /// Takes a waiting call out of its line.
     fn leave(&mut self, tenant: &TenantName, number: u64) {
         self.loading.retain(|(of, ..)| *of != number);
         let Some(line) = self.tenants.get_mut(tenant) else {
@@ -217,7 +216,7 @@ impl<W> Lines<W> {
         }
     }
 
-    /// Who gets the next free place, which is taken for it.
+    /// The waiting call that gets the next free slot, which is taken for it.
     fn next(&mut self) -> Option<(W, TenantName)> {
         if self.free == 0 {
             return None;
@@ -306,7 +305,7 @@ mod tests {
     #[tokio::test]
     async fn who_stops_waiting_leaves_the_place_to_the_next() {
         let pool = Pool::new(1);
-        let held = pool.try_place(&name("a"), false).unwrap();
+        let held = pool.try_slot(&name("a"), false).unwrap();
         let (first, second) = (name("b"), name("c"));
         let gone = tokio::time::timeout(Duration::from_millis(1), pool.wait(&first, false));
         assert!(gone.await.is_err());
@@ -315,9 +314,9 @@ mod tests {
         tokio::pin!(next);
         assert!(futures::poll!(&mut next).is_pending() && pool.is_wanted());
         drop(held);
-        let place = next.await;
-        assert_eq!(place.tenant, second);
-        drop(place);
+        let slot = next.await;
+        assert_eq!(slot.tenant, second);
+        drop(slot);
         assert_eq!(pool.lines.lock().free, 1);
         assert!(pool.lines.lock().tenants.is_empty());
     }
@@ -325,7 +324,7 @@ mod tests {
     #[tokio::test]
     async fn many_who_leave_as_a_place_comes_cost_nobody_anything() {
         let pool = Pool::new(1);
-        let held = pool.try_place(&name("a"), false).unwrap();
+        let held = pool.try_slot(&name("a"), false).unwrap();
         let tenant = name("b");
         // Who is about to leave: the place comes before their futures are dropped.
         for _ in 0..100_000 {
@@ -335,6 +334,6 @@ mod tests {
         }
         drop(held);
         assert!(!pool.is_wanted());
-        assert!(pool.try_place(&tenant, false).is_some());
+        assert!(pool.try_slot(&tenant, false).is_some());
     }
 }

@@ -1,11 +1,11 @@
-//! Instances that serve several calls of one guest, one after the other, within bounds. Entry points: [`Session`] and [`Shelf`].
+//! Instances that serve several calls of one guest, one after the other, within bounds. Entry points: [`PooledInstance`] and [`IdlePool`].
 
-use crate::call::Call;
-use crate::memory::Bill;
+use crate::admission::evictable::Evictable;
+use crate::admission::slots::Slot;
+use crate::instance::call::Call;
+use crate::instance::memory::Bill;
+use crate::instance::teardown::Teardown;
 use crate::options::Reuse;
-use crate::pool::Place;
-use crate::spare::Spare;
-use crate::teardown::Teardown;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -18,7 +18,7 @@ use wasmtime::component::Instance;
 const SMALL: usize = 4 << 20;
 
 /// An instance in use, or kept. Wherever it is dropped, by a call that was cancelled too, a large one is taken down elsewhere.
-pub(crate) struct Session {
+pub(crate) struct PooledInstance {
     /// Present until it is given up.
     body: Option<Body>,
     teardown: Arc<Teardown>,
@@ -35,18 +35,18 @@ pub(crate) struct Body {
     born: Instant,
     /// `None` until it is dropped: a store drops what the host knows of a call before it gives back the instance's memory.
     bill: Option<Bill>,
-    _place: Place,
+    _place: Slot,
 }
 
-impl Session {
-    pub(crate) fn new(store: Store<Call>, place: Place, teardown: Arc<Teardown>) -> Self {
+impl PooledInstance {
+    pub(crate) fn new(store: Store<Call>, slot: Slot, teardown: Arc<Teardown>) -> Self {
         let body = Body {
             store,
             instance: None,
             calls: 0,
             born: Instant::now(),
             bill: None,
-            _place: place,
+            _place: slot,
         };
         Self {
             body: Some(body),
@@ -76,7 +76,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for PooledInstance {
     fn drop(&mut self) {
         if let Some(body) = self.body.take_if(|body| body.is_large()) {
             drop(self.teardown.take_down(Box::new(body)));
@@ -85,7 +85,7 @@ impl Drop for Session {
 }
 
 #[expect(clippy::expect_used, reason = "taken only by what consumes it")]
-impl Deref for Session {
+impl Deref for PooledInstance {
     type Target = Body;
 
     fn deref(&self) -> &Body {
@@ -94,7 +94,7 @@ impl Deref for Session {
 }
 
 #[expect(clippy::expect_used, reason = "taken only by what consumes it")]
-impl DerefMut for Session {
+impl DerefMut for PooledInstance {
     fn deref_mut(&mut self) -> &mut Body {
         self.body.as_mut().expect("present until it is given up")
     }
@@ -124,19 +124,19 @@ impl Body {
             && !self.is_old(bounds, now)
             && call.meter.memory() <= bounds.memory
             // A guest that keeps its handles gets a new instance before they add up.
-            && call.kept_handles() <= call.identity.limits.handles
+            && call.kept_handles() <= call.guest.limits.handles
     }
 }
 
 /// The idle instances of one guest, as it is configured now: of one revision, one grant, one configuration. A changed guest has
-/// another shelf, and this one goes with all that is on it.
-pub(crate) struct Shelf {
+/// another idle_pool, and this one goes with all that is on it.
+pub(crate) struct IdlePool {
     bounds: Reuse,
     /// At most [`Reuse::idle`]; the one that was used last comes last.
-    idle: Mutex<VecDeque<Session>>,
+    idle: Mutex<VecDeque<PooledInstance>>,
 }
 
-impl Shelf {
+impl IdlePool {
     pub(crate) fn new(bounds: Reuse) -> Self {
         Self {
             bounds,
@@ -145,7 +145,7 @@ impl Shelf {
     }
 
     /// The instance that was used last, so that those that are not needed grow old.
-    pub(crate) fn take(&self) -> Option<Session> {
+    pub(crate) fn take(&self) -> Option<PooledInstance> {
         let now = Instant::now();
         loop {
             let session = self.idle.lock().pop_back()?;
@@ -156,7 +156,7 @@ impl Shelf {
     }
 
     /// Keeps an instance whose call has ended well, if it may serve another one; gives it back otherwise.
-    pub(crate) fn keep(&self, mut session: Session) -> Result<(), Session> {
+    pub(crate) fn keep(&self, mut session: PooledInstance) -> Result<(), PooledInstance> {
         session.calls += 1;
         if !session.is_fit(&self.bounds, Instant::now()) {
             return Err(session);
@@ -179,13 +179,13 @@ impl Shelf {
     }
 }
 
-impl Spare for Shelf {
-    fn give_up_one(&self) -> bool {
+impl Evictable for IdlePool {
+    fn evict_one(&self) -> bool {
         let session = self.idle.lock().pop_front();
-        session.map(Session::make_way).is_some()
+        session.map(PooledInstance::make_way).is_some()
     }
 
-    fn give_up_old(&self, now: Instant) -> bool {
+    fn evict_old(&self, now: Instant) -> bool {
         let mut idle = self.idle.lock();
         let (old, fit): (VecDeque<_>, VecDeque<_>) = idle
             .drain(..)

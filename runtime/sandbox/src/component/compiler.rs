@@ -8,7 +8,7 @@ mod parent;
 
 pub use child::compile;
 
-use crate::memory::Size;
+use crate::instance::memory::Size;
 use crate::options::Compiler;
 use std::path::PathBuf;
 use std::process::ExitStatus;

@@ -3,7 +3,7 @@
 use super::CompileError;
 use super::child::REFUSED;
 use crate::options::CompilerProcess;
-use crate::thread::all_but_one;
+use crate::scheduler::priority::all_but_one;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,9 +1,9 @@
-//! What a guest is to the host, and who answers for its calls of API servers. Entry point: [`Identity`].
+//! What a guest is to the host, and who answers for its calls of API servers. Entry point: [`GuestContext`].
 
-use crate::denial::Denials;
 use crate::journal::LogRate;
-use crate::limit::{Ledger, Limit};
 use crate::options::Limits;
+use crate::tenant::denials::Denials;
+use crate::tenant::usage::{Limit, Usage};
 use crate::tenant::{Tenant, bucket};
 use arc_swap::ArcSwapOption;
 use futures::FutureExt;
@@ -18,10 +18,10 @@ use windlass_fleet::{ApiCode, ControllerName, Grant};
 
 /// What a guest is to the host: the same for all of its calls until its configuration changes.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub(crate) struct GuestContext {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) name: ControllerName,
-    /// What it was given. Its calls under way may have less by now: [`Identity::grant`].
+    /// What it was given. Its calls under way may have less by now: [`GuestContext::grant`].
     pub(crate) given: Arc<Grant>,
     /// JSON.
     pub(crate) config: Arc<str>,
@@ -36,13 +36,13 @@ pub(crate) struct Identity {
 /// What outlives a change of a guest's configuration. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) usage: Arc<Usage>,
     pub(crate) denials: Arc<Denials>,
     /// What the guest may touch now, which bounds its calls of earlier configurations too. None: it is not in use yet.
     pub(crate) latest: Arc<ArcSwapOption<Grant>>,
 }
 
-impl Identity {
+impl GuestContext {
     pub(crate) fn new(
         tenant: Arc<Tenant>,
         name: ControllerName,
@@ -71,13 +71,13 @@ impl Identity {
         self.left_of(&self.given)
     }
 
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.history.ledger
+    pub(crate) fn usage(&self) -> &Usage {
+        &self.history.usage
     }
 
     /// Counts that a call hit a limit.
     pub(crate) fn hit(&self, limit: Limit) {
-        self.history.ledger.hit(limit);
+        self.history.usage.hit(limit);
     }
 
     fn request_turn(&self, patience: Duration) -> Option<Duration> {
@@ -94,7 +94,7 @@ impl Identity {
             too_many("limits.requestsPerSecond", patience)
         })?;
         let mut taken = Taken {
-            identity: self,
+            guest: self,
             own: true,
             shared: false,
         };
@@ -149,7 +149,7 @@ impl Identity {
 /// Turns of an API call that has not begun. Dropped, they are given back: the call was refused elsewhere, or nobody waits for it any
 /// more.
 struct Taken<'a> {
-    identity: &'a Identity,
+    guest: &'a GuestContext,
     own: bool,
     shared: bool,
 }
@@ -164,12 +164,12 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if self.own
-            && let Some(bucket) = &mut *self.identity.requests.lock()
+            && let Some(bucket) = &mut *self.guest.requests.lock()
         {
             bucket.give_back();
         }
         if self.shared {
-            self.identity.tenant.give_back_turn();
+            self.guest.tenant.give_back_turn();
         }
     }
 }
@@ -180,7 +180,7 @@ fn too_many(field: &str, patience: Duration) -> ApiError {
     ApiError::host(ApiCode::LimitExceeded, message)
 }
 
-impl Warden for Identity {
+impl Warden for GuestContext {
     fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>> {
         self.enter(patience).boxed()
     }
@@ -230,8 +230,8 @@ mod tests {
     use crate::options::{Rate, TenantLimits};
     use windlass_fleet::TenantName;
 
-    fn identity(limits: Limits, tenant: &TenantLimits) -> Arc<Identity> {
-        Identity::new(
+    fn guest(limits: Limits, tenant: &TenantLimits) -> Arc<GuestContext> {
+        GuestContext::new(
             Tenant::new(TenantName::default(), tenant),
             ControllerName::new("calls").unwrap(),
             Arc::new(Grant::none()),
@@ -247,24 +247,20 @@ mod tests {
             requests_in_flight: 1,
             ..TenantLimits::default()
         };
-        let identity = identity(Limits::default(), &tenant);
-        let held = identity.admit(Duration::from_secs(30)).await.ok().unwrap();
-        let refused = identity
-            .admit(Duration::from_millis(20))
-            .await
-            .err()
-            .unwrap();
+        let guest = guest(Limits::default(), &tenant);
+        let held = guest.admit(Duration::from_secs(30)).await.ok().unwrap();
+        let refused = guest.admit(Duration::from_millis(20)).await.err().unwrap();
         assert_eq!(refused.code, ApiCode::LimitExceeded);
         assert!(
             refused.message.contains("limits.requestsInFlight"),
             "{refused}"
         );
-        let waiting = identity.admit(Duration::from_secs(30));
+        let waiting = guest.admit(Duration::from_secs(30));
         tokio::pin!(waiting);
         assert!(futures::poll!(&mut waiting).is_pending());
         drop(held);
         assert!(waiting.await.is_ok());
-        assert_eq!(identity.ledger().hits()["tenant.requestsInFlight"], 2);
+        assert_eq!(guest.usage().hits()["tenant.requestsInFlight"], 2);
     }
 
     #[tokio::test]
@@ -273,19 +269,15 @@ mod tests {
             requests_per_second: Some(Rate { per_second: 1 }),
             ..Limits::default()
         };
-        let identity = identity(limits, &TenantLimits::default());
-        assert!(identity.admit(Duration::from_millis(1)).await.is_ok());
-        let refused = identity
-            .admit(Duration::from_millis(1))
-            .await
-            .err()
-            .unwrap();
+        let guest = guest(limits, &TenantLimits::default());
+        assert!(guest.admit(Duration::from_millis(1)).await.is_ok());
+        let refused = guest.admit(Duration::from_millis(1)).await.err().unwrap();
         assert_eq!(refused.code, ApiCode::LimitExceeded);
         assert!(
             refused.message.contains("limits.requestsPerSecond"),
             "{refused}"
         );
-        assert_eq!(identity.ledger().hits()["requestsPerSecond"], 1);
+        assert_eq!(guest.usage().hits()["requestsPerSecond"], 1);
     }
 
     #[tokio::test]
@@ -300,26 +292,26 @@ mod tests {
             requests_in_flight: 1,
             ..TenantLimits::default()
         };
-        let identity = identity(limits, &tenant);
-        let held = identity.admit(Duration::ZERO).await.ok().unwrap();
+        let guest = guest(limits, &tenant);
+        let held = guest.admit(Duration::ZERO).await.ok().unwrap();
         for _ in 0..10 {
-            let refused = identity.admit(Duration::ZERO).await.err().unwrap();
+            let refused = guest.admit(Duration::ZERO).await.err().unwrap();
             assert!(refused.message.contains("the tenant's"), "{refused}");
         }
         // Nor does one that is refused for those under way, or given up while it waits.
-        identity.tenant.set_limits(&TenantLimits {
+        guest.tenant.set_limits(&TenantLimits {
             requests_per_second: rate(1000),
             ..tenant
         });
         for _ in 0..10 {
-            assert!(identity.admit(Duration::ZERO).await.is_err());
-            let mut waits = identity.admit(Duration::from_secs(30));
+            assert!(guest.admit(Duration::ZERO).await.is_err());
+            let mut waits = guest.admit(Duration::from_secs(30));
             assert!(futures::poll!(&mut waits).is_pending());
         }
         drop(held);
         for _ in 0..2 {
-            assert!(identity.admit(Duration::ZERO).await.is_ok());
+            assert!(guest.admit(Duration::ZERO).await.is_ok());
         }
-        assert_eq!(identity.ledger().hits().get("requestsPerSecond"), None);
+        assert_eq!(guest.usage().hits().get("requestsPerSecond"), None);
     }
 }

@@ -32,17 +32,17 @@ async fn cluster() -> Arc<Cluster> {
     .unwrap()
 }
 
-fn identity() -> Arc<Identity> {
-    identity_in("default", TenantLimits::default().memory)
+fn owner() -> Arc<GuestContext> {
+    owner_in("default", TenantLimits::default().memory)
 }
 
 /// Of a guest in a tenant with so many bytes of memory.
-fn identity_in(tenant: &str, memory: usize) -> Arc<Identity> {
+fn owner_in(tenant: &str, memory: usize) -> Arc<GuestContext> {
     let limits = TenantLimits {
         memory,
         ..TenantLimits::default()
     };
-    Identity::new(
+    GuestContext::new(
         Tenant::new(TenantName::new(tenant).unwrap(), &limits),
         ControllerName::new("handles").unwrap(),
         Arc::new(Grant::none()),
@@ -63,11 +63,11 @@ async fn calls(names: &[&str]) -> Vec<wasmtime::Result<Result<types::Action, typ
     let code = Code::bind(&sandbox, &revision, false).unwrap();
     let cluster = cluster().await;
     let deadline = Instant::now() + Duration::from_secs(10);
-    let identity = identity();
-    let promise = identity.tenant.try_promise(0, false).unwrap();
+    let owner = owner();
+    let reservation = owner.tenant.try_reserve(0, false).unwrap();
     let mut store = code.store(Call::new(
-        identity,
-        promise,
+        owner,
+        reservation,
         Purpose::Describe,
         Time::until(deadline),
     ));
@@ -97,7 +97,7 @@ async fn a_handle_that_was_kept_traps_when_it_is_used_after_its_call() {
     assert!(matches!(outcomes[0], Ok(Ok(types::Action::Done))));
     let error = outcomes[1].as_ref().unwrap_err();
     let stale = error
-        .downcast_ref::<crate::handle::StaleHandle>()
+        .downcast_ref::<crate::contract::handle::StaleHandle>()
         .unwrap()
         .to_string();
     assert_eq!(
@@ -115,7 +115,7 @@ async fn a_kept_handle_never_becomes_the_one_of_a_later_call() {
         outcomes[2]
             .as_ref()
             .unwrap_err()
-            .is::<crate::handle::StaleHandle>()
+            .is::<crate::contract::handle::StaleHandle>()
     );
 }
 
@@ -130,7 +130,7 @@ async fn who_waits_for_its_tenants_memory_holds_no_place_and_leaves_when_it_is_c
     let code = Code::bind(&sandbox, &revision, false).unwrap();
     assert!(code.least >= 1 << 20, "what a guest in Rust begins with");
     // Room for one, and three places beside the one that is kept for guests that are loaded.
-    let (short, rich) = (identity_in("short", 3 << 19), identity_in("rich", 1 << 30));
+    let (short, rich) = (owner_in("short", 3 << 19), owner_in("rich", 1 << 30));
     let (soon, never) = (Instant::now(), Instant::now() + Duration::from_secs(60));
     let held = code.room(&short, false, never).await.unwrap();
     let first = code.room(&short, false, never);
@@ -147,8 +147,8 @@ async fn who_waits_for_its_tenants_memory_holds_no_place_and_leaves_when_it_is_c
     }
     let full = code.room(&rich, false, soon).await.err().unwrap();
     assert_eq!(full.reason, "capacity", "all three places are had");
-    assert_eq!(short.ledger().hits()["tenant.memory"], 2);
-    assert!(short.ledger().computed().is_zero());
+    assert_eq!(short.usage().hits()["tenant.memory"], 2);
+    assert!(short.usage().computed().is_zero());
     drop(held);
     let second = first.await.unwrap();
     assert!(!short.tenant.is_short_of_memory(), "nobody is in line");
@@ -173,34 +173,34 @@ async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
     .unwrap();
     let revision = sandbox.load(guest("test-handle")).await.unwrap();
     let code = Code::bind(&sandbox, &revision, false).unwrap();
-    let identity = identity();
+    let owner = owner();
     let (held, end) = std::sync::mpsc::channel();
     drop(sandbox.teardown().take_down(Box::new(Stuck(end))));
     let with = async |megabytes: usize| {
         let time = Time::until(Instant::now() + Duration::from_secs(10));
-        let room = code.room(&identity, false, time.deadline);
-        let (promise, place) = room.await.unwrap();
-        let call = Call::new(identity.clone(), promise, Purpose::Nothing, time);
-        let mut session = Session::new(code.store(call), place, sandbox.teardown());
+        let room = code.room(&owner, false, time.deadline);
+        let (reservation, slot) = room.await.unwrap();
+        let call = Call::new(owner.clone(), reservation, Purpose::Nothing, time);
+        let mut session = PooledInstance::new(code.store(call), slot, sandbox.teardown());
         let meter = &mut session.store.data_mut().meter;
         assert!(meter.memory_growing(0, megabytes << 20, None).unwrap());
         session
     };
-    let used = || identity.tenant.memory_used() >> 20;
+    let used = || owner.tenant.memory_used() >> 20;
     drop(with(1).await);
     assert_eq!(used(), 0, "a small one at once");
     // As when the future of its call is dropped.
     drop(with(5).await);
     assert_eq!(used(), 5);
     let bounds = crate::options::Reuse::default();
-    let shelf = Shelf::new(bounds);
+    let idle_pool = IdlePool::new(bounds);
     for megabytes in [6, 7] {
-        assert!(shelf.keep(with(megabytes).await).is_ok());
+        assert!(idle_pool.keep(with(megabytes).await).is_ok());
     }
     assert_eq!(used(), 18);
-    assert!(shelf.give_up_one());
+    assert!(idle_pool.evict_one());
     assert_eq!(used(), 12, "whose memory is needed has none at once");
-    drop(shelf);
+    drop(idle_pool);
     assert_eq!(used(), 12);
     drop(held);
     eventually(Duration::from_secs(10), "all memory back", || async {

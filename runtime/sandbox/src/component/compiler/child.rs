@@ -2,7 +2,7 @@
 
 use super::chain;
 use crate::engine;
-use crate::thread::{Standing, stand_back};
+use crate::scheduler::priority::{Standing, stand_back};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

@@ -1,13 +1,13 @@
 //! What the host knows during one call of a guest; the data of its store. Entry point: [`Call`].
 
-use crate::handle::ClusterHandle;
-use crate::identity::Identity;
+use crate::admission::memory::Reservation;
+use crate::contract::handle::ClusterHandle;
+use crate::instance::answers::Room;
+use crate::instance::memory::Meter;
 use crate::journal::{Journal, Stdio};
-use crate::limit::Limit;
-use crate::memory::Meter;
-use crate::promise::Promise;
-use crate::room::Room;
 use crate::scheduler::ProcessorTime;
+use crate::tenant::context::GuestContext;
+use crate::tenant::usage::Limit;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -70,7 +70,7 @@ impl Time {
 
 /// One call. Lives as long as its store, which may serve several, one after the other.
 pub(crate) struct Call {
-    pub(crate) identity: Arc<Identity>,
+    pub(crate) guest: Arc<GuestContext>,
     pub(crate) purpose: Purpose,
     pub(crate) time: Time,
     pub(crate) table: ResourceTable,
@@ -98,33 +98,33 @@ struct Wasi {
 impl Call {
     /// The first call of an instance that is promised so much memory.
     pub(crate) fn new(
-        identity: Arc<Identity>,
-        promise: Promise,
+        guest: Arc<GuestContext>,
+        reservation: Reservation,
         purpose: Purpose,
         time: Time,
     ) -> Self {
-        let limits = &identity.limits;
+        let limits = &guest.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
-        let journal = Journal::new(limits.log_bytes, identity.log.clone());
+        let journal = Journal::new(limits.log_bytes, guest.log.clone());
         Self {
             purpose,
             time,
             table,
-            meter: Meter::new(identity.clone(), promise),
+            meter: Meter::new(guest.clone(), reservation),
             journal,
             room: None,
             host_calls: limits.host_calls,
             given: Vec::new(),
             kept: Vec::new(),
             wasi: None,
-            identity,
+            guest,
         }
     }
 
     /// Begins another call in the same instance, with everything that a call has anew.
     pub(crate) fn begin(&mut self, purpose: Purpose, time: Time) {
-        let limits = &self.identity.limits;
+        let limits = &self.guest.limits;
         (self.purpose, self.time) = (purpose, time);
         self.host_calls = limits.host_calls;
         self.journal.begin(limits.log_bytes);
@@ -134,7 +134,7 @@ impl Call {
 
     /// Handles that there may be: those of one call, and what the guest has kept of earlier ones.
     pub(crate) fn most_handles(&self) -> usize {
-        self.identity.limits.handles + self.kept.len()
+        self.guest.limits.handles + self.kept.len()
     }
 
     /// How many handles of ended calls the guest has kept.
@@ -167,10 +167,10 @@ impl Call {
             (told.over_rate, Limit::LogRate),
         ] {
             if over {
-                self.identity.hit(limit);
+                self.guest.hit(limit);
             }
         }
-        self.identity.ledger().had(self.meter.memory());
+        self.guest.usage().had(self.meter.memory());
         told.last_error
     }
 
@@ -200,7 +200,7 @@ impl Call {
     /// Room for the answers of a host call that begins. The guest has taken over those of the last one.
     pub(crate) fn room(&mut self) -> Arc<Room> {
         self.room = None;
-        self.room.insert(Room::new(&self.identity)).clone()
+        self.room.insert(Room::new(&self.guest)).clone()
     }
 
     /// Takes so many calls of cluster functions from the call's budget.
@@ -210,8 +210,8 @@ impl Call {
             self.host_calls = left;
             return Ok(());
         }
-        self.identity.hit(Limit::HostCalls);
-        let most = self.identity.limits.host_calls;
+        self.guest.hit(Limit::HostCalls);
+        let most = self.guest.limits.host_calls;
         let message = format!(
             "more than {most} calls in one run: do less per run, or raise limits.hostCalls"
         );

@@ -1,7 +1,7 @@
 //! The thread that gives large instances' memory back to the system, which takes milliseconds that nobody can interrupt: one instance
 //! at a time, behind everything else in this process. Entry point: [`Teardown`].
 
-use crate::thread::{Standing, stand_back};
+use crate::scheduler::priority::{Standing, stand_back};
 use tokio::sync::{mpsc, oneshot};
 
 /// An instance, and who waits until it is gone.
