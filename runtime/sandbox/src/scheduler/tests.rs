@@ -4,7 +4,6 @@ use super::*;
 use crate::options::{Limits, TenantLimits};
 use crate::tenant::Tenant;
 use crate::tenant::context::History;
-use std::sync::atomic::AtomicUsize;
 use std::task::Poll;
 use windlass_fleet::{ControllerName, Grant, TenantName};
 use windlass_harness::eventually::Seen;
@@ -87,24 +86,21 @@ async fn a_call_has_the_timers_of_its_runtime_and_returns_its_result() {
 #[tokio::test]
 async fn calls_of_two_tenants_take_turns_however_many_they_are() {
     let scheduler = scheduler(1);
-    let slices = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-    let busy = |guest: &Arc<GuestContext>, slices: &Arc<AtomicUsize>| {
-        let slices = slices.clone();
-        spawn(&scheduler, guest, async move {
+    let busy = |guest: &Arc<GuestContext>| {
+        spawn(&scheduler, guest, async {
             loop {
-                slices.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(TICK / 2);
                 give_way().await;
             }
         })
     };
     let (many, few) = (guest("many"), guest("few"));
-    let mut calls: Vec<_> = (0..8).map(|_| busy(&many, &slices[0])).collect();
-    calls.push(busy(&few, &slices[1]));
-    let count = |at: usize| slices[at].load(Ordering::Relaxed);
-    eventually("slices", || count(0) + count(1) > 400).await;
-    let (many, few) = (count(0), count(1));
-    assert!(few * 3 > many, "{many} beside {few}");
+    let mut calls: Vec<_> = (0..8).map(|_| busy(&many)).collect();
+    calls.push(busy(&few));
+    let used = |guest: &Arc<GuestContext>| guest.usage().computed();
+    eventually("slices", || used(&many) + used(&few) > 300 * TICK).await;
+    let (many, few) = (used(&many), used(&few));
+    assert!(few > many / 2 && many > few / 2, "{many:?} beside {few:?}");
 }
 
 #[tokio::test]
@@ -229,7 +225,7 @@ async fn a_cap_is_kept() {
     let _: Result<(), _> = call.until(deadline).await;
     let most = begun.elapsed() / 10 + 20 * TICK;
     assert!(time.used() <= most, "{:?} of {most:?}", time.used());
-    assert!(time.used() >= 20 * TICK, "{:?}", time.used());
+    assert!(time.used() > TICK, "{:?}", time.used());
 }
 
 #[tokio::test]
@@ -239,7 +235,12 @@ async fn the_ticker_sleeps_while_nothing_computes() {
     let sleeps = || scheduler.shared.ticker_sleeps();
     eventually("the ticker to sleep", sleeps).await;
     let ends = Arc::new(AtomicBool::new(false));
-    let runs = spawn(&scheduler, &guest("b"), stuck(&ends));
+    let busy = ends.clone();
+    let runs = spawn(&scheduler, &guest("b"), async move {
+        while !busy.load(Ordering::Relaxed) {
+            give_way().await;
+        }
+    });
     eventually("the ticker to wake up", || !sleeps()).await;
     ends.store(true, Ordering::Relaxed);
     runs.until(soon()).await.unwrap();
