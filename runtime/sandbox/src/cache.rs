@@ -105,7 +105,7 @@ impl Cache {
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
-        self.folder.join(format!("{}.cwasm", digest.hex()))
+        self.folder.join(format!("{}.cwasm", digest))
     }
 
     fn name<'a>(&'a self, digest: &'a Digest) -> Name<'a> {

@@ -1,38 +1,44 @@
-//! What a component is called by everywhere. Entry point: [`Digest`].
+//! The name of a component's revision. Entry point: [`Digest`].
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::io::Read;
 
-/// What a component is called by everywhere: the SHA-256 of its bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// The SHA-256 of a component's bytes. Prints as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    /// Of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The first 12 hexadecimal digits, for people.
+    /// Of the first `most` bytes of a file, or of all if it has fewer; and how many bytes these are. Blocks.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn of_file(file: std::fs::File, most: u64) -> std::io::Result<(Self, u64)> {
+        let mut hash = Sha256::new();
+        let size = std::io::copy(&mut file.take(most), &mut hash)?;
+        Ok((Self(hash.finalize().into()), size))
+    }
+
+    /// The first 12 hexadecimal digits, enough for people to tell revisions apart.
     #[must_use]
     pub fn short(&self) -> String {
-        self.hex().chars().take(12).collect()
+        self.to_string().chars().take(12).collect()
     }
 
-    /// The 32 bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8; 32] {
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
-    }
-
-    /// All 64 digits.
-    pub(crate) fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

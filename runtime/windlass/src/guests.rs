@@ -10,10 +10,7 @@ use crate::kinds::{
 use crate::roster::Roster;
 use anyhow::Result;
 use revisions::{Coming, Revisions};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
-use std::fmt;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_fleet::controller::{Controller, ControllerOptions};
@@ -22,48 +19,9 @@ use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::{ClusterFilter, ClusterSelection};
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    ControllerParts, Guest, GuestOptions, Limits, LoadError, Options, Prepared, Rights, Sandbox,
-    Tenant,
+    ControllerParts, Digest, Guest, GuestOptions, Limits, LoadError, Options, Prepared, Rights,
+    Sandbox, Tenant,
 };
-
-/// The SHA-256 of a component, printed in hexadecimal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Digest([u8; 32]);
-
-impl Digest {
-    /// Of these bytes.
-    #[cfg(test)]
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    /// Of what is read, to its end but no more than so many bytes; and how many there were. Blocks.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub(crate) fn of_file(file: std::fs::File, most: u64) -> std::io::Result<(Self, u64)> {
-        let mut hash = Sha256::new();
-        let size = std::io::copy(&mut file.take(most), &mut hash)?;
-        Ok((Self(hash.finalize().into()), size))
-    }
-
-    /// Its beginning, enough for people to tell revisions apart.
-    pub(crate) fn short(self) -> String {
-        self.to_string().chars().take(12).collect()
-    }
-}
-
-impl From<windlass_sandbox::Digest> for Digest {
-    fn from(digest: windlass_sandbox::Digest) -> Self {
-        Self(*digest.as_bytes())
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 /// What a tenant's document says of its reconcilers' grants and limits.
 #[derive(Debug, Clone, Default, PartialEq)]

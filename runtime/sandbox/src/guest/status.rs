@@ -18,7 +18,7 @@ pub struct GuestStatus {
     pub name: String,
     /// The guest's own title.
     pub title: String,
-    /// The revision in use: `sha256:…`.
+    /// The digest of the revision in use, in hexadecimal.
     pub digest: String,
     /// Bytes of its component.
     pub size: usize,

@@ -63,7 +63,7 @@ async fn tell(path: &Path, took: Duration, format: Format, sandbox: &Sandbox) ->
     match format {
         Format::Json => {
             let built = json!({
-                "path": path, "bytes": component.size(), "digest": component.digest().to_string(), "seconds": seconds,
+                "path": path, "bytes": component.size(), "digest": format!("sha256:{}", component.digest()), "seconds": seconds,
             });
             // One line for each build, to be read as it comes.
             anstream::println!("{built}");

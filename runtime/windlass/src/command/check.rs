@@ -82,7 +82,7 @@ fn as_json(path: &Path, told: &Inspection) -> serde_json::Value {
         "bytes": told.size,
         "compileSeconds": told.compiling.map(|took| took.as_secs_f64()),
         "memoryBytes": told.memory,
-        "digest": told.digest.to_string(),
+        "digest": format!("sha256:{}", told.digest),
         "imports": told.imports,
         "exports": told.exports,
         "functions": told.functions,
@@ -115,7 +115,7 @@ fn as_text(path: &Path, told: &Inspection) -> String {
     section("compiles", &[compiling]);
     let memory = format!("{} of every call's instance", size(told.memory as u64));
     section("memory", &[memory]);
-    section("digest", &[told.digest.to_string()]);
+    section("digest", &[format!("sha256:{}", told.digest)]);
     section("imports", &told.imports);
     section("exports", &told.exports);
     section("calls", &[told.functions.join(", ")]);

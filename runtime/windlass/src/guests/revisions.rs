@@ -1,6 +1,6 @@
 //! Compiled components that are kept, and those that are on their way. Entry point: [`Revisions`].
 
-use super::{Digest, Trouble};
+use super::Trouble;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_fleet::TenantName;
+use windlass_sandbox::Digest;
 use windlass_sandbox::{Revision, Sandbox};
 
 /// A component on its way. All who wait for it have the same answer; it is abandoned when nobody does any more.
@@ -65,7 +66,7 @@ impl Revisions {
         let revision = sandbox
             .load_for(&tenant, file.as_path(), |_| kept())
             .await?;
-        if Digest::from(revision.digest()) != digest {
+        if revision.digest() != digest {
             return Err(Trouble {
                 problem: format!("{} has changed while it was loaded", file.display()),
                 may_pass: true,

@@ -1,11 +1,12 @@
 //! The file that a guest is read from. Entry points: [`component`] and [`File::look`].
 
 use crate::guest_build::built;
-use crate::guests::{Digest, Trouble};
+use crate::guests::Trouble;
 use crate::kinds::{Bytes, ReconcilerSpec};
 use crate::load::Document;
 use std::path::{Path, PathBuf};
 use windlass_fleet::file::{self, FileError};
+use windlass_sandbox::Digest;
 
 /// What a guest is read from, and what was found there.
 pub(super) struct File {

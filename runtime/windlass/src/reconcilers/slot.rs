@@ -8,7 +8,7 @@ use super::file::File;
 use super::narrowing::Narrowing;
 use super::pin::{Choice, Pin};
 use crate::board::{Changed, Entry};
-use crate::guests::{Digest, Terms, Trouble};
+use crate::guests::{Terms, Trouble};
 use crate::kinds::ReconcilerSpec;
 use crate::load::Document;
 use crate::rollback::{Asked, Refusal};
@@ -16,6 +16,7 @@ use crate::view::RollbackReply;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 use tokio::task::{AbortHandle, Id};
+use windlass_sandbox::Digest;
 
 /// What a reconciler is made of: when this changes, it is made anew.
 #[derive(Debug, Clone, PartialEq)]
