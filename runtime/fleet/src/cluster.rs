@@ -3,50 +3,41 @@
 //! Each cluster is its own tree of tasks under one token, so that one that is dead costs the others nothing. All calls to API
 //! servers are made in this module, and the only way to make one is [`Cluster::client`].
 
-mod answer;
 mod arrivals;
 mod backend;
 mod behind;
 mod client;
-pub(crate) mod clock;
-mod compare;
-mod config;
-mod continuity;
-mod discovery;
 mod events;
-pub(crate) mod fence;
 mod fleet;
 pub(crate) mod lease;
 mod lifecycle;
 pub(crate) mod scope;
-pub(crate) mod store;
-mod stores;
 mod succession;
-mod transport;
 mod warden;
-mod watch;
 
-pub use client::Client;
-pub use config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
-pub use fleet::Fleet;
-pub use lifecycle::ClusterState;
-pub use scope::Caller;
-pub use transport::{
+pub use crate::cache::watch::CacheOptions;
+pub use crate::http::config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
+pub use crate::http::transport::{
     AnswerAccount, AnswerUse, Bucket, ConnectionCount, ConnectionCounts, RateLimit, SocketUse,
     TransportError, TransportOptions,
 };
+pub use client::Client;
+pub use fleet::Fleet;
+pub use lifecycle::ClusterState;
+pub use scope::Caller;
 pub use warden::{Admission, Warden};
-pub use watch::CacheOptions;
 
+pub(crate) use crate::cache::stores::{IndexUse, StoreUse, TooManyStores};
+pub(crate) use crate::cache::watch::SharedOptions;
+pub(crate) use crate::http::transport::Transports;
 pub(crate) use arrivals::Arrivals;
 pub(crate) use backend::Backend;
 pub(crate) use lifecycle::{Pending, Reach};
-pub(crate) use stores::{IndexUse, StoreUse, TooManyStores};
-pub(crate) use transport::Transports;
-pub(crate) use watch::SharedOptions;
 
 use crate::api::{ApiCode, ApiError, Event};
+use crate::cache::store::Store;
 use crate::grant::{ClusterFacts, Grant};
+use crate::http::transport::Connection;
 use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -294,12 +285,8 @@ impl Cluster {
             server: self.config().server(),
             objects,
             bytes,
-            connections: connection
-                .map(transport::Connection::counts)
-                .unwrap_or_default(),
-            credentials_until: connection
-                .and_then(transport::Connection::valid_until)
-                .map(seconds),
+            connections: connection.map(Connection::counts).unwrap_or_default(),
+            credentials_until: connection.and_then(Connection::valid_until).map(seconds),
             events_dropped: self.recorder.dropped(),
             replacement: self.replacement.load().as_deref().map(Self::as_replacement),
             stores,
@@ -379,7 +366,7 @@ fn seconds(at: SystemTime) -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-fn store_status(store: &store::Store) -> StoreStatus {
+fn store_status(store: &Store) -> StoreStatus {
     let progress = store.progress().borrow().clone();
     StoreStatus {
         kind: store.key.kind.to_string(),

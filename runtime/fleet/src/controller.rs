@@ -7,8 +7,8 @@ pub(crate) use attempt::{Attempt, Ended};
 pub use context::{Context, ReconcileId};
 
 use crate::backoff::Backoff;
+use crate::cache::store::IndexPath;
 use crate::cluster::scope::{DeclaredIndex, DeclaredIndexes};
-use crate::cluster::store::IndexPath;
 use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};

@@ -15,10 +15,10 @@ mod timing;
 pub use timing::{Timing, TimingError};
 
 use crate::api::{ApiCode, ApiError, Json};
-use crate::cluster::clock::Clock;
-use crate::cluster::fence::Fence;
+use crate::clock::Clock;
 use crate::cluster::lease::LeaseCalls;
 use crate::cluster::{Cluster, Fleet};
+use crate::http::fence::Fence;
 use crate::name::ClusterName;
 use fastrand::Rng;
 use jiff::Timestamp;

@@ -4,9 +4,9 @@
 //! aggregated servers, it is looked for from time to time.
 
 use super::Backend;
-use super::store::{Change, Sink, StoreKey};
-use super::stores::StoreUse;
 use crate::api::Projection;
+use crate::cache::store::{Change, Sink, StoreKey};
+use crate::cache::stores::StoreUse;
 use crate::kind::GroupVersionKind;
 use std::sync::Arc;
 use std::time::Duration;

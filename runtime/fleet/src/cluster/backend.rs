@@ -3,12 +3,12 @@
 //! A cluster is a scope over a backend. Today each backend has one scope, the whole server; endpoints that serve many clusters
 //! at once (namespaces as clusters, wildcard endpoints) put many scopes over one.
 
-use super::continuity::Continuity;
-use super::discovery::Discovery;
-use super::stores::Stores;
-use super::transport::Connection;
-use super::watch::SharedOptions;
 use crate::api::ApiError;
+use crate::cache::continuity::Continuity;
+use crate::cache::stores::Stores;
+use crate::cache::watch::SharedOptions;
+use crate::discovery::Discovery;
+use crate::http::transport::Connection;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;

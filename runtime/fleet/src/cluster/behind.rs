@@ -3,8 +3,8 @@
 use super::Cluster;
 use super::client::Client;
 use super::scope::{CallScope, Caller};
-use super::store::{Query, Store};
 use crate::api::{ApiError, ListOptions, Projection, ReadMode};
+use crate::cache::store::{Query, Store};
 use crate::grant::Grant;
 use crate::json::Object;
 use std::collections::BTreeMap;

@@ -11,15 +11,15 @@ mod target;
 mod write;
 
 use super::Cluster;
-use super::fence::Fence;
 use super::scope::{CallScope, Caller};
-use super::transport::{AnswerAccount, Owner};
 use super::warden::{Admission, BoundsOnly, Warden};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
 };
 use crate::grant::{ClusterFacts, Grant};
+use crate::http::fence::Fence;
+use crate::http::transport::{AnswerAccount, Owner};
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
 use crate::pause::collected;
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Whose request slots its calls take. A client whose calls somebody answers for is never the program's.
-    pub(in crate::cluster) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> Owner {
         let caller = &self.scope.caller;
         if caller.controller.is_some() || self.warden.is_some() {
             Owner::Tenant(caller.tenant.clone())
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    pub(in crate::cluster) fn fence(&self) -> Option<&Arc<Fence>> {
+    pub(crate) fn fence(&self) -> Option<&Arc<Fence>> {
         self.scope.fence.as_ref()
     }
 
@@ -136,13 +136,13 @@ impl Client {
         }
     }
 
-    pub(in crate::cluster) fn cluster(&self) -> &Arc<Cluster> {
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
 
     /// A client that writes what this one's caller records: in the same name and under the same bounds on calls, with rights of the
     /// host's own.
-    pub(in crate::cluster) fn for_events(&self, scope: Arc<CallScope>) -> Self {
+    pub(crate) fn for_events(&self, scope: Arc<CallScope>) -> Self {
         let identity = self.grant().identity().cloned();
         let bounds = |warden: &Arc<dyn Warden>| Arc::new(BoundsOnly(warden.clone()));
         Self {
@@ -158,12 +158,12 @@ impl Client {
     }
 
     /// Charges memory to the caller, if somebody answers for it.
-    pub(in crate::cluster) fn charge(&self, bytes: usize) -> Result<Option<Admission>, ApiError> {
+    pub(crate) fn charge(&self, bytes: usize) -> Result<Option<Admission>, ApiError> {
         let warden = self.warden.as_ref();
         warden.map(|warden| warden.charge(bytes)).transpose()
     }
 
-    pub(in crate::cluster) fn event_refused(&self) {
+    pub(crate) fn event_refused(&self) {
         if let Some(warden) = &self.warden {
             warden.event_refused();
         }

@@ -4,9 +4,9 @@
 //! keeps alive.
 
 use super::Cluster;
-use super::answer::refusal;
-use super::transport::{Call, JSON};
 use crate::api::{ApiCode, ApiError, Json};
+use crate::http::answer::refusal;
+use crate::http::transport::{Call, JSON};
 use crate::kind::{GroupVersionKind, Resource};
 use http::Method;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 //! `Connecting → Syncing → Ready ⇄ Degraded → Gone`.
 
 use super::backend::Backend;
-use super::store::{Problem, Store};
 use super::{Cluster, ClusterConfig, Transports};
 use crate::api::{ApiCode, ApiError};
 use crate::backoff::Backoff;
+use crate::cache::store::{Problem, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};

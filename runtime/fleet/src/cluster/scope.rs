@@ -1,8 +1,8 @@
 //! Who makes a call, and the bounds of the run it is made in. Entry point: [`CallScope`].
 
 use crate::api::{ApiCode, ApiError};
-use crate::cluster::fence::{Fence, Pass};
-use crate::cluster::store::IndexPath;
+use crate::cache::store::IndexPath;
+use crate::http::fence::{Fence, Pass};
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};
 use crate::outcome::Blame;

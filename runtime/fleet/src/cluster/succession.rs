@@ -1,8 +1,8 @@
 //! How a cluster gets ready to take another's place. Entry point: [`Cluster::fill_like`].
 
-use super::store::{Progress, Store};
 use super::{Backend, Cluster, ClusterState, StoreUse};
 use crate::api::ApiCode;
+use crate::cache::store::{Progress, Store};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -6,8 +6,8 @@
 use super::machine::{Answer, Ask, Machine, Next, Standing};
 use super::record::Lease;
 use super::timing::Timing;
-use crate::cluster::clock::Hand;
-use crate::cluster::fence::{Fence, Pass};
+use crate::clock::Hand;
+use crate::http::fence::{Fence, Pass};
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! How long a lease lasts and how it is kept. Entry point: [`Timing::check`].
 
-use crate::cluster::fence::Reach;
+use crate::http::fence::Reach;
 use fastrand::Rng;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@
 //! queue are warm; only the keys of controllers that need the lease are held in the queue.
 
 use super::core::{Core, END};
-use crate::cluster::fence::Fence;
 use crate::controller::Controller;
 use crate::election::{Election, ElectionStatus, Phase};
+use crate::http::fence::Fence;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 

@@ -3,7 +3,7 @@
 use super::sink::{Offer, SourceSink};
 use super::{Enqueue, MapContext, Mapper};
 use crate::backoff::Backoff;
-use crate::cluster::store::Change;
+use crate::cache::store::Change;
 use crate::json::Object;
 use crate::queue::Add;
 use crate::request::{ObjectKey, Request};

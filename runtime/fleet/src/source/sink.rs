@@ -5,7 +5,7 @@ use super::enqueue::{Rule, requests};
 use super::mapped::MappedEvents;
 use super::missed::Missed;
 use super::rescan::Rescan;
-use crate::cluster::store::{Change, Sink};
+use crate::cache::store::{Change, Sink};
 use crate::cluster::{Backend, Caller, Cluster, Fleet};
 use crate::grant::Grant;
 use crate::json::Object;

@@ -44,8 +44,8 @@ const CLIENTS: [(&str, &[&str]); 3] = [
 /// Where times decide about runs, delays and leases: by clocks that nobody can set.
 const TIMED: [&str; 8] = [
     "runtime/fleet/src/backoff",
-    "runtime/fleet/src/cluster/clock",
-    "runtime/fleet/src/cluster/fence",
+    "runtime/fleet/src/clock",
+    "runtime/fleet/src/http/fence",
     "runtime/fleet/src/controller",
     "runtime/fleet/src/election/",
     "runtime/fleet/src/manager",
@@ -164,13 +164,12 @@ fn environment(file: &RustFile) -> Vec<Finding> {
     findings
 }
 
-/// Calls to an API server are made in `fleet::cluster` alone. kube's configuration types are no calls.
+/// Calls to an API server are made in `fleet::http` alone. kube's configuration types are no calls.
 fn clients(file: &RustFile) -> Vec<Finding> {
     let rule = CLIENTS
         .iter()
         .find(|(folder, _)| file.path.starts_with(folder));
-    let Some((_, names)) = rule.filter(|_| !file.path.starts_with("runtime/fleet/src/cluster"))
-    else {
+    let Some((_, names)) = rule.filter(|_| !file.path.starts_with("runtime/fleet/src/http")) else {
         return Vec::new();
     };
     let mut findings = Vec::new();
@@ -181,7 +180,7 @@ fn clients(file: &RustFile) -> Vec<Finding> {
                 continue;
             }
             let message = format!(
-                "`{name}` outside fleet::cluster: an API server is reached through `cluster.client(grant)` alone"
+                "`{name}` outside fleet::http: an API server is reached through `cluster.client(grant)` alone"
             );
             findings.push(Finding::new(&file.path, file.line(at), message));
         }
@@ -318,7 +317,7 @@ mod tests {
             "runtime/sandbox/src/a.rs",
             "fn f() { hyper::Request::new(()); }"
         ));
-        assert!(passes("runtime/fleet/src/cluster/transport.rs", call));
+        assert!(passes("runtime/fleet/src/http/transport.rs", call));
         assert!(passes(
             "runtime/fleet/src/provider/single.rs",
             "use kube_client::config::Kubeconfig;"

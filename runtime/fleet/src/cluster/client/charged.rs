@@ -4,8 +4,8 @@
 use super::Client;
 use super::target::{Target, WAIT};
 use crate::api::{ApiCode, ApiError, Json};
-use crate::cluster::answer::refusal;
-use crate::cluster::transport::{ADVANCE, Call, Charge, Payer, TransportError};
+use crate::http::answer::refusal;
+use crate::http::transport::{ADVANCE, Call, Charge, Payer, TransportError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,6 +1,6 @@
 //! What a write leaves in the caches, before its caller sees the answer. Entry point: [`Leaves::tell`].
 
-use crate::cluster::store::Store;
+use crate::cache::store::Store;
 use crate::json::{List, Object};
 use crate::kind::Resource;
 use crate::request::ObjectKey;

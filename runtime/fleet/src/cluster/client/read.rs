@@ -6,9 +6,9 @@
 use super::Client;
 use super::target::{Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
-use crate::cluster::store::{Store, StoreKey};
-use crate::cluster::transport::JSON;
+use crate::cache::store::{Store, StoreKey};
 use crate::grant::{Namespaces, Verb};
+use crate::http::transport::JSON;
 use crate::json::{JsonError, Object};
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
@@ -55,11 +55,7 @@ impl Client {
     }
 
     /// An object that some cache holds, whatever the grant says: for the host's own use.
-    pub(in crate::cluster) fn held(
-        &self,
-        kind: &GroupVersionKind,
-        key: &ObjectKey,
-    ) -> Option<Object> {
+    pub(crate) fn held(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Object> {
         let backend = self.cluster.backend()?;
         backend
             .stores

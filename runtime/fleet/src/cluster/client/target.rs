@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Whether a verb is granted on one object, without a word in the log.
-    pub(in crate::cluster) fn may(&self, resource: &Resource, verb: Verb, key: &ObjectKey) -> bool {
+    pub(crate) fn may(&self, resource: &Resource, verb: Verb, key: &ObjectKey) -> bool {
         let namespace = if resource.namespaced {
             key.namespace.as_deref()
         } else {
@@ -180,10 +180,7 @@ pub(super) fn check_key(resource: &Resource, key: &ObjectKey) -> Result<(), ApiE
 }
 
 /// Checks a reference that reaches no URL, such as what an event is about: the kind and the names are ones that an object can have.
-pub(in crate::cluster) fn check_reference(
-    kind: &GroupVersionKind,
-    key: &ObjectKey,
-) -> Result<(), ApiError> {
+pub(crate) fn check_reference(kind: &GroupVersionKind, key: &ObjectKey) -> Result<(), ApiError> {
     /// As kube-apiserver: a namespace is a label of DNS.
     const LONGEST_NAMESPACE: usize = 63;
     check_kind(kind)?;

@@ -11,9 +11,9 @@ use super::target::{Target, check_key, check_namespace, check_segment, check_sub
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
 };
-use crate::cluster::answer::refusal;
-use crate::cluster::transport::{ADVANCE, Call, JSON, TransportError};
 use crate::grant::{Namespaces, Verb};
+use crate::http::answer::refusal;
+use crate::http::transport::{ADVANCE, Call, JSON, TransportError};
 use crate::json::{Head, Object};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;

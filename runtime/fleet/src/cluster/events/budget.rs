@@ -3,7 +3,7 @@
 //! Keys are hashes, so that an entry costs the same whatever a guest calls things. Each tenant has budgets of its own: it can evict
 //! only its own entries, and what it gains by that is bounded by the budget of its controller, which names cannot multiply.
 
-use crate::cluster::transport::{Bucket, RateLimit};
+use crate::http::transport::{Bucket, RateLimit};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

@@ -4,8 +4,8 @@
 use super::Subscription;
 use super::task::Task;
 use crate::api::ApiCode;
+use crate::cache::store::{Progress, Store, StoreKey};
 use crate::cluster::Backend;
-use crate::cluster::store::{Progress, Store, StoreKey};
 use crate::kind::Resource;
 use futures::future::select_all;
 use std::sync::Arc;

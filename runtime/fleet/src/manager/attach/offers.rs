@@ -2,8 +2,8 @@
 //! Entry point: [`Task::serve`].
 
 use super::task::Task;
+use crate::cache::store::{Change, Query};
 use crate::cluster::StoreUse;
-use crate::cluster::store::{Change, Query};
 use crate::name::ClusterName;
 use crate::queue::Cause;
 use crate::request::ObjectKey;

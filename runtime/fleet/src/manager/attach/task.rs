@@ -3,7 +3,7 @@
 use super::moves::unserved;
 use super::what::{NoStore, What};
 use super::{Source, Subscription};
-use crate::cluster::store::{Progress, StoreKey};
+use crate::cache::store::{Progress, StoreKey};
 use crate::cluster::{Arrivals, Backend, Cluster, IndexUse};
 use crate::kind::Resource;
 use crate::manager::controllers::Registered;

@@ -1,6 +1,6 @@
 //! What a watch watches, and which caches it takes for that. Entry point: [`What::of`].
 
-use crate::cluster::store::Store;
+use crate::cache::store::Store;
 use crate::cluster::{Cluster, TooManyStores};
 use crate::controller::Controller;
 use crate::grant::{Grant, Namespaces, Verb};

@@ -1,0 +1,352 @@
+//! Which objects of a store are wanted, and a page of them. Entry points: [`Query`] and [`Store::page`].
+
+use super::Store;
+use super::index::IndexPath;
+use super::sorted::{Cursor, Sorted};
+use super::state::{Entry, State};
+use crate::api::{ListPage, Projection};
+use crate::json::Object;
+use crate::pause::Pauses;
+use crate::request::ObjectKey;
+use crate::selector::{FieldSelector, LabelSelector};
+
+/// Objects that are looked at between two looks at the clock.
+const SOME: usize = 16;
+
+/// What a page holds.
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Object>,
+    /// Key of the last object.
+    pub(crate) last: Option<ObjectKey>,
+    /// Whether objects follow.
+    pub(crate) more: bool,
+    pub(crate) version: String,
+}
+
+impl Page {
+    /// The page as callers see it, with the projection they asked for.
+    pub(crate) async fn into_list(
+        self,
+        projection: Projection,
+        continue_token: Option<String>,
+    ) -> ListPage {
+        let json = |object: Object| match projection {
+            Projection::Full => object.json().clone(),
+            Projection::Metadata => object.metadata_only().json().clone(),
+        };
+        let mut items = Vec::with_capacity(self.objects.len());
+        let mut pauses = Pauses::begin();
+        for object in self.objects {
+            items.push(json(object));
+            pauses.look().await;
+        }
+        ListPage {
+            items,
+            continue_token,
+            resource_version: self.version,
+        }
+    }
+}
+
+impl Store {
+    /// A page of objects in key order, from behind `after`, all of one state of the store. Pauses now and then, and the store goes on
+    /// meanwhile: a search through all of it keeps neither its changes nor other readers waiting.
+    pub(crate) async fn page(
+        &self,
+        query: &Query<'_>,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Page {
+        let mut search = Search::begin(&self.state.read(), *query, after, limit);
+        let each = search.looks_at_once();
+        let mut pauses = Pauses::begin();
+        while search.look(each) {
+            pauses.look().await;
+        }
+        search.page
+    }
+}
+
+/// A page that is being filled.
+struct Search<'a> {
+    query: Query<'a>,
+    limit: usize,
+    objects: Sorted<Entry>,
+    /// Where the query is by an index that the store has: the keys under its value.
+    indexed: Option<Sorted<()>>,
+    /// In the keys if there are any, otherwise in the objects.
+    cursor: Cursor,
+    page: Page,
+}
+
+impl<'a> Search<'a> {
+    fn begin(state: &State, query: Query<'a>, after: Option<&ObjectKey>, limit: usize) -> Self {
+        let whole = |by: ByIndex<'_>| {
+            let index = state.indexes.get(by.name);
+            Some(index.filter(|index| index.is_whole())?.keys(by.value))
+        };
+        let indexed = query.index.and_then(whole);
+        let objects = state.objects.clone();
+        let cursor = query.from(after, |key, behind| match &indexed {
+            Some(keys) => keys.seek(key, behind),
+            None => objects.seek(key, behind),
+        });
+        Self {
+            query,
+            limit,
+            objects,
+            indexed,
+            cursor,
+            page: Page {
+                objects: Vec::new(),
+                last: None,
+                more: false,
+                version: state.version.clone(),
+            },
+        }
+    }
+
+    /// To look for a value at a path may take as long as an object is large.
+    fn looks_at_once(&self) -> usize {
+        match (self.query.index, &self.indexed) {
+            (Some(_), None) => 1,
+            _ => SOME,
+        }
+    }
+
+    /// Looks at some more objects. Returns whether there may be others.
+    fn look(&mut self, some: usize) -> bool {
+        (0..some).all(|_| self.look_at_one().is_some())
+    }
+
+    fn look_at_one(&mut self) -> Option<()> {
+        let (key, object) = match &self.indexed {
+            None => self.objects.read(&mut self.cursor)?,
+            Some(keys) => {
+                let (key, ()) = keys.read(&mut self.cursor)?;
+                let Some(object) = self.objects.get(key) else {
+                    return Some(());
+                };
+                (key, object)
+            }
+        };
+        if self.query.is_past(key) {
+            return None;
+        }
+        let object = &object.object;
+        let sought = match (self.query.index, &self.indexed) {
+            (Some(by), None) => by.path.holds(object, by.value),
+            _ => true,
+        };
+        if !sought || !self.query.matches(key, object) {
+            return Some(());
+        }
+        if self.page.objects.len() == self.limit {
+            self.page.more = true;
+            return None;
+        }
+        self.page.objects.push(object.clone());
+        self.page.last = Some(key.clone());
+        Some(())
+    }
+}
+
+/// A value at the path of an index.
+#[derive(Clone, Copy)]
+pub(crate) struct ByIndex<'a> {
+    /// The stores' name of the index. A store that lacks it, or has not filled it yet, is looked through.
+    pub(crate) name: &'a str,
+    pub(crate) path: &'a IndexPath,
+    pub(crate) value: &'a str,
+}
+
+/// Which objects of a store are wanted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Query<'a> {
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) labels: Option<&'a LabelSelector>,
+    /// Of `metadata.name` and `metadata.namespace` only.
+    pub(crate) fields: Option<&'a FieldSelector>,
+    pub(crate) index: Option<ByIndex<'a>>,
+}
+
+impl Query<'_> {
+    fn matches(&self, key: &ObjectKey, object: &Object) -> bool {
+        self.namespace
+            .is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+            && self
+                .labels
+                .is_none_or(|labels| labels.matches(&object.labels()))
+            && self.fields.is_none_or(|fields| {
+                fields.matches(|field| match field {
+                    "metadata.name" => &*key.name,
+                    _ => key.namespace.as_deref().unwrap_or_default(),
+                })
+            })
+    }
+
+    /// Where to begin. `seek`: a place at a key, or behind it.
+    fn from(
+        &self,
+        after: Option<&ObjectKey>,
+        seek: impl FnOnce(&ObjectKey, bool) -> Cursor,
+    ) -> Cursor {
+        match (after, self.namespace) {
+            (Some(after), _) => seek(after, true),
+            (None, Some(namespace)) => seek(&ObjectKey::namespaced(namespace, ""), false),
+            (None, None) => Cursor::default(),
+        }
+    }
+
+    /// Whether no key from here on can be of the namespace.
+    fn is_past(&self, key: &ObjectKey) -> bool {
+        self.namespace
+            .is_some_and(|namespace| key.namespace.as_deref() > Some(namespace))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::store::StoreKey;
+    use crate::kind::{GroupVersionKind, Resource};
+    use bytes::Bytes;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    fn store() -> Store {
+        let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+        let resource = Arc::new(Resource {
+            kind: kind.clone(),
+            plural: "configmaps".into(),
+            namespaced: true,
+        });
+        Store::new(StoreKey::whole(kind, None, Projection::Full), resource)
+    }
+
+    fn object(namespace: &str, name: &str, colour: &str, version: u64) -> Object {
+        let json = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{name}","resourceVersion":"{version}","labels":{{"colour":"{colour}"}}}},"data":{{"colour":"{colour}"}}}}"#
+        );
+        Object::parse(Bytes::from(json)).unwrap()
+    }
+
+    fn path() -> IndexPath {
+        IndexPath {
+            path: "data.colour".parse().unwrap(),
+            namespace_path: None,
+        }
+    }
+
+    fn fill(store: &Store, path: &IndexPath) {
+        store.begin_index("colour", path);
+        while store.fill_index("colour") {}
+    }
+
+    fn keys(page: &Page) -> Vec<ObjectKey> {
+        page.objects.iter().map(Object::key).collect()
+    }
+
+    fn rest(search: &mut Search<'_>) {
+        while search.look(SOME) {}
+    }
+
+    #[test]
+    fn a_page_is_of_one_state_of_a_store_that_changes_meanwhile() {
+        let path = path();
+        let by = ByIndex {
+            name: "colour",
+            path: &path,
+            value: "red",
+        };
+        for index in [None, Some(by)] {
+            let store = store();
+            for number in 0..1000 {
+                store.apply(object("ns", &format!("m{number:04}"), "red", number + 1));
+            }
+            fill(&store, &path);
+            let query = Query {
+                index,
+                ..Query::default()
+            };
+            let mut search = Search::begin(&store.state.read(), query, None, usize::MAX);
+            assert!(search.look(SOME));
+            // Who looked at the beginning before and at the end after this would see neither, though there was one at any time.
+            store.apply(object("ns", "a", "red", 2000));
+            store.delete(&object("ns", "m0999", "red", 2001));
+            rest(&mut search);
+            assert_eq!(search.page.objects.len(), 1000);
+            assert_eq!(&*search.page.last.unwrap().name, "m0999");
+            assert_eq!(search.page.version, "1000");
+        }
+    }
+
+    #[test]
+    fn pages_have_what_a_naive_search_finds() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let (store, path) = (store(), path());
+        let mut naive = BTreeMap::new();
+        let colours = ["red", "green", "blue"];
+        for version in 1..1500 {
+            match version {
+                400 => store.begin_index("colour", &path),
+                // It is filled while objects change, before its place and behind.
+                _ if version % 4 == 0 => drop(store.fill_index("colour")),
+                _ => {}
+            }
+            let namespace = random.choice(["a", "b", "c"]).unwrap();
+            let colour = random.choice(colours).unwrap();
+            let object = object(namespace, &random.u16(..500).to_string(), colour, version);
+            if random.u8(..4) == 0 {
+                naive.remove(&object.key());
+                store.delete(&object);
+            } else {
+                naive.insert(object.key(), colour);
+                store.apply(object);
+            }
+        }
+        assert!(
+            store.fill_index("colour"),
+            "objects change while it is filled"
+        );
+        for whole in [false, true] {
+            while whole && store.fill_index("colour") {}
+            for round in 0..2000 {
+                let wanted = random.choice(colours).unwrap();
+                let by = ByIndex {
+                    name: random.choice(["colour", "none"]).unwrap(),
+                    path: &path,
+                    value: wanted,
+                };
+                let labels = format!("colour!={}", random.choice(colours).unwrap());
+                let labels: LabelSelector = labels.parse().unwrap();
+                let query = Query {
+                    namespace: random
+                        .choice([None, Some("a"), Some("b"), Some("d")])
+                        .unwrap(),
+                    labels: random.bool().then_some(&labels),
+                    fields: None,
+                    index: random.bool().then_some(by),
+                };
+                let after = ObjectKey::namespaced("b", &random.u16(..500).to_string());
+                let after = random.bool().then_some(&after);
+                let limit = random.usize(1..300);
+                let mut search = Search::begin(&store.state.read(), query, after, limit);
+                rest(&mut search);
+                let all = naive.iter().filter(|(key, colour)| {
+                    let namespace = query.namespace;
+                    namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+                        && after.is_none_or(|after| *key > after)
+                        && query.index.is_none_or(|by| by.value == **colour)
+                        && (query.labels.is_none()
+                            || labels.to_string() != format!("colour!={colour}"))
+                });
+                let all: Vec<ObjectKey> = all.map(|(key, _)| key.clone()).collect();
+                let found = keys(&search.page);
+                assert!(found.iter().eq(all.iter().take(limit)), "round {round}");
+                assert_eq!(search.page.more, all.len() > limit, "round {round}");
+                assert_eq!(search.page.last.as_ref(), found.last(), "round {round}");
+            }
+        }
+    }
+}

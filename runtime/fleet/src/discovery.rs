@@ -1,0 +1,471 @@
+//! Which resources a server serves for which kinds. Entry point: [`Discovery::resolve`].
+//!
+//! Loaded once while a cluster is syncing and kept; a kind that is not there causes at most one refresh per
+//! [`REFRESH_EVERY`]. Uses aggregated discovery (two requests) where the server has it, else one request per group version.
+
+use crate::api::{ApiCode, ApiError};
+use crate::http::answer::refusal;
+use crate::http::transport::{Call, Connection, JSON};
+use crate::kind::{GroupKind, GroupVersionKind, Resource};
+use arc_swap::ArcSwap;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// Shortest time between two refreshes that unknown kinds cause.
+pub(crate) const REFRESH_EVERY: Duration = Duration::from_secs(30);
+/// Shortest time between two refreshes because of something that changed.
+const LEARN_EVERY: Duration = Duration::from_millis(200);
+/// Most resources that are kept of one server.
+const MAX_RESOURCES: usize = 20_000;
+const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+/// What one server serves.
+pub(crate) struct Discovery {
+    /// `None` until the first load.
+    known: ArcSwap<Option<Known>>,
+    /// The last refresh; also makes refreshes one at a time.
+    refreshed: Mutex<Option<Refresh>>,
+}
+
+struct Refresh {
+    began: Instant,
+    /// Why it failed, for who asks again before the next.
+    failed: Option<ApiError>,
+}
+
+fn interrupted(connection: &Connection) -> ApiError {
+    ApiError::host(
+        ApiCode::Unavailable,
+        format!(
+            "{} was not asked to the end what it serves: try again later",
+            connection.server()
+        ),
+    )
+}
+
+#[derive(Clone, Default)]
+struct Known {
+    by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
+    by_group_kind: HashMap<GroupKind, Arc<Resource>>,
+}
+
+impl Discovery {
+    pub(crate) fn new() -> Self {
+        Self {
+            known: ArcSwap::from_pointee(None),
+            refreshed: Mutex::new(None),
+        }
+    }
+
+    /// The resource of a kind if it is known already: no I/O, no waiting.
+    pub(crate) fn get(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
+        (**self.known.load()).as_ref()?.by_kind.get(kind).cloned()
+    }
+
+    /// The resource of a kind in whichever version, for owner references.
+    pub(crate) fn get_any_version(&self, kind: &GroupKind) -> Option<Arc<Resource>> {
+        (**self.known.load())
+            .as_ref()?
+            .by_group_kind
+            .get(kind)
+            .cloned()
+    }
+
+    /// The resource of a kind, after a refresh if need be.
+    ///
+    /// # Errors
+    /// [`ApiCode::UnknownKind`] when the server does not serve it; what the server answered when discovery failed.
+    pub(crate) async fn resolve(
+        &self,
+        connection: &Connection,
+        kind: &GroupVersionKind,
+    ) -> Result<Arc<Resource>, ApiError> {
+        if let Some(resource) = self.get(kind) {
+            return Ok(resource);
+        }
+        let mut refreshed = self.refreshed.lock().await;
+        if let Some(resource) = self.get(kind) {
+            return Ok(resource);
+        }
+        match &*refreshed {
+            Some(last) if last.began.elapsed() < REFRESH_EVERY => {
+                if let Some(error) = &last.failed {
+                    return Err(error.clone());
+                }
+            }
+            _ => {
+                // Noted before it ends: one that fails, or whose caller gives up, counts too.
+                *refreshed = Some(Refresh {
+                    began: Instant::now(),
+                    failed: Some(interrupted(connection)),
+                });
+                let failed = self.load(connection).await.err();
+                if let Some(refresh) = refreshed.as_mut() {
+                    refresh.failed = failed.clone();
+                }
+                if let Some(error) = failed {
+                    return Err(error);
+                }
+            }
+        }
+        drop(refreshed);
+        self.get(kind).ok_or_else(|| {
+            ApiError::host(
+                ApiCode::UnknownKind,
+                format!(
+                    "{} does not serve {kind}: install its CRD, or check group, version and kind",
+                    connection.server()
+                ),
+            )
+        })
+    }
+
+    /// Loads everything anew, because something tells that it has changed. What fails shows when a kind is resolved.
+    pub(crate) async fn learn(&self, connection: &Connection) {
+        let mut refreshed = self.refreshed.lock().await;
+        let last = refreshed.as_ref().map(|last| last.began);
+        if last.is_some_and(|began| began.elapsed() < LEARN_EVERY) {
+            return;
+        }
+        *refreshed = Some(Refresh {
+            began: Instant::now(),
+            failed: Some(interrupted(connection)),
+        });
+        let failed = self.load(connection).await.err();
+        if let Some(refresh) = refreshed.as_mut() {
+            refresh.failed = failed;
+        }
+    }
+
+    /// Forgets a kind that the server has ceased to serve.
+    pub(crate) fn forget(&self, kind: &GroupVersionKind) {
+        self.known.rcu(|known| {
+            let mut known = (**known).clone();
+            if let Some(known) = &mut known {
+                known.remove(kind);
+            }
+            known
+        });
+    }
+
+    /// Loads everything anew.
+    ///
+    /// # Errors
+    /// What the server answered, or that it could not be reached.
+    pub(crate) async fn load(&self, connection: &Connection) -> Result<(), ApiError> {
+        let mut known = Known::default();
+        load_core(connection, &mut known).await?;
+        load_groups(connection, &mut known).await?;
+        self.known.store(Arc::new(Some(known)));
+        Ok(())
+    }
+}
+
+impl Known {
+    fn remove(&mut self, kind: &GroupVersionKind) {
+        let Some(removed) = self.by_kind.remove(kind) else {
+            return;
+        };
+        let group_kind = kind.group_kind();
+        let chosen = self.by_group_kind.get(&group_kind);
+        if !chosen.is_some_and(|chosen| Arc::ptr_eq(chosen, &removed)) {
+            return;
+        }
+        let other = self
+            .by_kind
+            .values()
+            .find(|other| other.kind.group_kind() == group_kind)
+            .cloned();
+        match other {
+            Some(other) => self.by_group_kind.insert(group_kind, other),
+            None => self.by_group_kind.remove(&group_kind),
+        };
+    }
+
+    fn add(&mut self, group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) {
+        if plural.contains('/')
+            || plural.is_empty()
+            || kind.is_empty()
+            || self.by_kind.len() >= MAX_RESOURCES
+        {
+            return;
+        }
+        let kind = GroupVersionKind::new(group, version, kind);
+        let resource = Arc::new(Resource {
+            kind: kind.clone(),
+            plural: plural.into(),
+            namespaced,
+        });
+        // Servers list versions by preference, so the first one wins.
+        self.by_group_kind
+            .entry(kind.group_kind())
+            .or_insert_with(|| resource.clone());
+        self.by_kind.entry(kind).or_insert(resource);
+    }
+}
+
+async fn fetch(
+    connection: &Connection,
+    path: &str,
+    accept: &'static str,
+) -> Result<bytes::Bytes, ApiError> {
+    let timeout = connection.options().call_timeout;
+    Ok(refusal(
+        connection
+            .send(Call::get(path.to_owned(), accept), timeout)
+            .await?,
+    )?
+    .body)
+}
+
+fn parse<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| {
+        ApiError::host(
+            ApiCode::Other,
+            format!(
+                "discovery answer of {path} is not understood at byte {}",
+                error.column()
+            ),
+        )
+    })
+}
+
+async fn load_core(connection: &Connection, known: &mut Known) -> Result<(), ApiError> {
+    let body = fetch(connection, "/api", AGGREGATED).await?;
+    if add_aggregated("/api", &body, known)? {
+        return Ok(());
+    }
+    let versions: Versions = parse("/api", &body)?;
+    for version in versions.versions {
+        add_group_version(connection, "", &version, known).await?;
+    }
+    Ok(())
+}
+
+async fn load_groups(connection: &Connection, known: &mut Known) -> Result<(), ApiError> {
+    let body = match fetch(connection, "/apis", AGGREGATED).await {
+        Ok(body) => body,
+        // A server without any group besides core.
+        Err(error) if error.http_status == 404 => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if add_aggregated("/apis", &body, known)? {
+        return Ok(());
+    }
+    let groups: Groups = parse("/apis", &body)?;
+    for group in groups.groups {
+        let preferred = group
+            .preferred_version
+            .map(|v| v.version)
+            .unwrap_or_default();
+        let mut versions: Vec<String> = group.versions.into_iter().map(|v| v.version).collect();
+        versions.sort_by_key(|v| *v != preferred);
+        for version in versions {
+            match add_group_version(connection, &group.name, &version, known).await {
+                // An aggregated API server that is down must not hide the others.
+                Err(error) if error.http_status == 503 || error.http_status == 404 => {}
+                other => other?,
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn add_group_version(
+    connection: &Connection,
+    group: &str,
+    version: &str,
+    known: &mut Known,
+) -> Result<(), ApiError> {
+    let path = if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    };
+    let body = fetch(connection, &path, JSON).await?;
+    let list: ResourceList = parse(&path, &body)?;
+    for resource in list.resources {
+        known.add(
+            group,
+            version,
+            &resource.kind,
+            &resource.name,
+            resource.namespaced,
+        );
+    }
+    Ok(())
+}
+
+/// Whether `body` was an aggregated answer.
+fn add_aggregated(path: &str, body: &[u8], known: &mut Known) -> Result<bool, ApiError> {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(default)]
+        kind: String,
+    }
+    let kind: Kind = parse(path, body)?;
+    if kind.kind != "APIGroupDiscoveryList" {
+        return Ok(false);
+    }
+    let list: Aggregated = parse(path, body)?;
+    for group in list.items {
+        for version in group.versions {
+            for resource in version.resources {
+                let Some(kind) = resource.response_kind else {
+                    continue;
+                };
+                let namespaced = resource.scope == "Namespaced";
+                known.add(
+                    &group.metadata.name,
+                    &version.version,
+                    &kind.kind,
+                    &resource.resource,
+                    namespaced,
+                );
+            }
+        }
+    }
+    Ok(true)
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    #[serde(default)]
+    versions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    #[serde(default)]
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    name: String,
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+    #[serde(default)]
+    preferred_version: Option<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    resources: Vec<ListedResource>,
+}
+
+#[derive(Deserialize)]
+struct ListedResource {
+    name: String,
+    kind: String,
+    #[serde(default)]
+    namespaced: bool,
+}
+
+#[derive(Deserialize)]
+struct Aggregated {
+    #[serde(default)]
+    items: Vec<AggregatedGroup>,
+}
+
+#[derive(Deserialize)]
+struct AggregatedGroup {
+    #[serde(default)]
+    metadata: GroupName,
+    #[serde(default)]
+    versions: Vec<AggregatedVersion>,
+}
+
+#[derive(Default, Deserialize)]
+struct GroupName {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct AggregatedVersion {
+    version: String,
+    #[serde(default)]
+    resources: Vec<AggregatedResource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AggregatedResource {
+    resource: String,
+    #[serde(default)]
+    response_kind: Option<ResponseKind>,
+    #[serde(default)]
+    scope: String,
+}
+
+#[derive(Deserialize)]
+struct ResponseKind {
+    #[serde(default)]
+    kind: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aggregated_answers_are_understood() {
+        let body = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"apps"},"versions":[
+            {"version":"v1","resources":[{"resource":"deployments","responseKind":{"kind":"Deployment"},"scope":"Namespaced"}]},
+            {"version":"v1beta1","resources":[{"resource":"deployments","responseKind":{"kind":"Deployment"},"scope":"Namespaced"}]}]},
+            {"versions":[{"version":"v1","resources":[{"resource":"nodes","responseKind":{"kind":"Node"},"scope":"Cluster"}]}]}]}"#;
+        let mut known = Known::default();
+        assert!(add_aggregated("/apis", body, &mut known).unwrap());
+        let any = &known.by_group_kind[&GroupKind {
+            group: "apps".into(),
+            kind: "Deployment".into(),
+        }];
+        assert_eq!(
+            (&*any.plural, &*any.kind.version, any.namespaced),
+            ("deployments", "v1", true)
+        );
+        assert!(!known.by_kind[&GroupVersionKind::new("", "v1", "Node")].namespaced);
+        assert!(
+            !add_aggregated(
+                "/api",
+                br#"{"kind":"APIVersions","versions":["v1"]}"#,
+                &mut known
+            )
+            .unwrap()
+        );
+    }
+
+    #[test]
+    fn a_kind_that_is_forgotten_leaves_its_other_versions() {
+        let widget = |version| GroupVersionKind::new("example.com", version, "Widget");
+        let mut known = Known::default();
+        for version in ["v2", "v1"] {
+            known.add("example.com", version, "Widget", "widgets", true);
+        }
+        known.remove(&widget("v2"));
+        assert!(!known.by_kind.contains_key(&widget("v2")));
+        let any = known.by_group_kind.get(&widget("v1").group_kind());
+        assert_eq!(any.map(|any| &*any.kind.version), Some("v1"));
+        known.remove(&widget("v1"));
+        assert!(known.by_kind.is_empty() && known.by_group_kind.is_empty());
+    }
+
+    #[test]
+    fn subresources_are_not_kinds() {
+        let mut known = Known::default();
+        known.add("", "v1", "Pod", "pods/status", true);
+        assert!(known.by_kind.is_empty());
+    }
+}
