@@ -25,7 +25,6 @@ mod table;
 mod timer;
 mod turn;
 mod wait;
-mod warm;
 #[cfg(test)]
 mod fairness_tests;
 #[cfg(test)]
@@ -291,13 +290,9 @@ impl Queue {
             .filter(|after| !after.is_zero())
             .map(|after| now.saturating_add(nanos(after)));
         let hash = self.hash(controller, request);
-        self.warm_add(hash.key);
         let lane = self
             .classes
             .find_lane(hash.lane, controller.place, &request.cluster);
-        if let Some(lane) = lane {
-            self.keys.warm_last(lane);
-        }
         let added = match lane.and_then(|lane| self.keys.find(hash.key, lane, &request.key)) {
             Some(key) => self.merge(now, key, add, due),
             None if self.is_full(controller) => Added::Full,
@@ -378,7 +373,6 @@ impl Queue {
         self.promote(at);
         let lane = self.classes.pick()?;
         let key = self.keys.pop_ready(lane)?;
-        self.warm_get(key);
         let charged = self.classes.start(lane, self.keys.lane(lane).best(), at);
         let controller = self.id(self.classes.lanes[lane as usize].controller);
         let token = self.runs.begin(Running {

@@ -8,7 +8,6 @@ use super::key::State;
 use super::options::{ClusterState, ControllerOptions, TenantOptions};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use std::collections::BTreeSet;
-use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Nanoseconds of slot time in a unit of virtual time. 64 bits of it last for 9,000 years of slot time.
@@ -135,9 +134,8 @@ impl Share {
     }
 }
 
-/// An owner of controllers. In this order what every turn touches is in as few cache lines as can be.
+/// An owner of controllers.
 #[derive(Debug)]
-#[repr(C, align(64))]
 pub(super) struct Tenant {
     pub(super) share: Share,
     pub(super) controllers: Heap,
@@ -245,10 +243,8 @@ pub struct Totals {
     pub forgotten: u64,
 }
 
-/// The keys of one reconciler. In this order what every turn touches is in the first two cache lines, and what adding a key touches
-/// in the second.
+/// The keys of one reconciler.
 #[derive(Debug)]
-#[repr(C, align(64))]
 pub(super) struct Controller {
     pub(super) share: Share,
     pub(super) lanes: Heap,
@@ -278,14 +274,8 @@ pub(super) struct Controller {
     pub(super) last_message: Option<Arc<str>>,
 }
 
-const _: () = assert!(
-    offset_of!(Controller, turn) == 64 && offset_of!(Controller, options) == 128,
-    "what turns touch is to be in two lines"
-);
-
-/// One controller's keys of one cluster. In this order what every turn touches is in one cache line.
+/// One controller's keys of one cluster.
 #[derive(Debug)]
-#[repr(C, align(64))]
 pub(super) struct Lane {
     pub(super) share: Share,
     pub(super) controller: u32,
@@ -301,11 +291,6 @@ pub(super) struct Lane {
     /// The gate that it waits at, and the key that it waits there under.
     pub(super) parked: Option<(GateId, u64)>,
 }
-
-const _: () = assert!(
-    offset_of!(Lane, hash) == 64,
-    "what turns touch is to be in a line"
-);
 
 impl Lane {
     /// Lanes take turns only among those with the same, highest priority. `id` is its own.

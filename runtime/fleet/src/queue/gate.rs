@@ -11,7 +11,6 @@ pub(super) type GateId = u32;
 
 /// A limit on what runs in a cluster, over all tenants or within one.
 #[derive(Debug, Default)]
-#[repr(align(64))]
 pub(super) struct Gate {
     pub(super) limit: u32,
     /// Those that have stepped aside included.

@@ -64,12 +64,6 @@ impl Heap {
         self.items.first().copied()
     }
 
-    /// The least item but one.
-    pub(super) fn second(&self) -> Option<Standing> {
-        let end = self.items.len().min(1 + CHILDREN);
-        self.items.get(1..end)?.iter().min().copied()
-    }
-
     /// What an item stands under, if it is here.
     pub(super) fn standing(&self, id: u32, places: &Places) -> Option<Standing> {
         self.items.get(places.of(id)?).copied()

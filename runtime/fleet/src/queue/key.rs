@@ -3,8 +3,6 @@
 use super::options::{Add, Cause, Origin};
 use super::table::Table;
 use crate::request::ObjectKey;
-use std::hint::black_box;
-use std::sync::Arc;
 
 /// Places that an empty queue keeps for keys to come.
 const KEPT: usize = 4096;
@@ -30,9 +28,8 @@ pub(super) enum State {
     Terminal,
 }
 
-/// One key: a cache line, and its strings.
+/// One key.
 #[derive(Debug)]
-#[repr(align(64))]
 pub(super) struct Entry {
     /// `None` in a place that is free.
     pub(super) key: Option<ObjectKey>,
@@ -52,11 +49,6 @@ pub(super) struct Entry {
     /// Stays while the key is tried again or asks for itself.
     pub(super) origin: Origin,
 }
-
-const _: () = assert!(
-    size_of::<Entry>() == 64,
-    "a million keys are to fit, and to be found, in a line each"
-);
 
 impl Entry {
     /// Whether it waits for an alarm of this time.
@@ -107,9 +99,8 @@ struct Level {
     list: List,
 }
 
-/// The keys of one lane, by what they are doing: a cache line, as long as all that are ready have the same priority.
+/// The keys of one lane, by what they are doing.
 #[derive(Debug, Default)]
-#[repr(align(64))]
 pub(super) struct LaneKeys {
     /// The highest; empty only if no key is ready.
     best: Level,
@@ -332,38 +323,6 @@ impl Keys {
     pub(super) fn first_ready(&self, lane: u32) -> Option<u32> {
         let list = self.lanes.get(lane as usize)?.best.list;
         (!list.is_empty()).then_some(list.head)
-    }
-
-    /// Loads such a key. It also leads to the one behind it.
-    pub(super) fn warm_first(&self, lane: u32) {
-        let first = self.first_ready(lane).map(|key| self.entry(key).next);
-        black_box(first);
-    }
-
-    /// Loads the last of those keys, behind which the next that becomes ready is put.
-    pub(super) fn warm_last(&self, lane: u32) {
-        let lane = self.lanes.get(lane as usize);
-        let last = lane.and_then(|lane| self.entries.get(lane.best.list.tail as usize));
-        black_box(last.map(|entry| entry.next));
-    }
-
-    /// Loads where a lookup of this hash begins.
-    pub(super) fn warm_lookup(&self, hash: u32) {
-        black_box(self.table.warm(hash));
-    }
-
-    /// Loads what handing a key out and taking it back will touch beside the key itself: the counts of its strings, its place in the
-    /// table, and the key behind it.
-    pub(super) fn warm_turn(&self, key: u32) {
-        let entry = self.entry(key);
-        if let Some(ObjectKey { namespace, name }) = &entry.key {
-            black_box((
-                namespace.as_ref().map(Arc::strong_count),
-                Arc::strong_count(name),
-                self.table.warm(entry.hash),
-                self.entries.get(entry.next as usize).map(|next| next.at),
-            ));
-        }
     }
 
     /// Takes the first of a lane's ready keys of the highest priority out of its list.

@@ -1,12 +1,11 @@
 //! How often one key may run: at a rate, which a burst may exceed. Entry point: [`RunCounts`].
 //!
 //! Nothing is kept of a key that is not in the queue, and a key leaves it between two runs. So runs are counted by the keys' hashes
-//! in a table of fixed size, of which every run touches one cache line. What is counted there fades at the rate that is allowed;
+//! in a table of fixed size. What is counted there fades at the rate that is allowed;
 //! where a new key finds no room the one goes that has least left to fade, which is hardly ever one that matters: as many keys
 //! as there are places would have to run without a pause.
 
 use super::options::StormLimit;
-use std::hint::black_box;
 
 /// What a run counts.
 pub(super) const RUN: u32 = 1;
@@ -27,9 +26,8 @@ struct Slot {
     told: bool,
 }
 
-/// A cache line of them.
+/// The places that a hash may have.
 #[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
 struct Set([Slot; 4]);
 
 /// The keys that have run lately.
@@ -59,11 +57,6 @@ impl RunCounts {
     pub(super) fn set_limit(&mut self, limit: StormLimit) {
         self.interval = 1_000_000_000 / u64::from(limit.per_second.max(1));
         self.burst = self.interval * u64::from(limit.burst);
-    }
-
-    /// Loads what counting a key's runs will touch.
-    pub(super) fn warm(&self, hash: u32) {
-        black_box(self.sets[hash as usize % SETS].0[0].hash);
     }
 
     /// Counts `runs` of a key.

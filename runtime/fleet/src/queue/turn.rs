@@ -31,27 +31,11 @@ impl Classes {
     }
 
     /// The lane whose turn it is, if none of its gates is full.
-    pub(super) fn next(&self) -> Option<u32> {
+    fn next(&self) -> Option<u32> {
         let tenant = self.order.first()?.id();
         let controller = self.tenants[tenant as usize].controllers.first()?.id();
         let lane = self.controllers[controller as usize].lanes.first()?.id();
         Some(lane)
-    }
-
-    /// The lane whose turn it will be then, as far as can be told.
-    pub(super) fn next_but_one(&self) -> Option<u32> {
-        // The outermost class that has another beside it makes way for that one.
-        let mut made_way = false;
-        let mut after = |heap: &Heap| match heap.second() {
-            Some(second) if !made_way => {
-                made_way = true;
-                Some(second.id())
-            }
-            _ => heap.first().map(Standing::id),
-        };
-        let tenant = after(&self.order)?;
-        let controller = after(&self.tenants[tenant as usize].controllers)?;
-        after(&self.controllers[controller as usize].lanes)
     }
 
     fn full_gate(&self, lane: u32) -> Option<GateId> {
