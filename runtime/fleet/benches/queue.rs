@@ -73,7 +73,7 @@ impl Fleet {
             for controller in 0..controllers {
                 let name = ControllerName::new(format!("controller-{controller}")).unwrap();
                 let options = ControllerOptions {
-                    concurrency: 8,
+                    concurrency: Some(8),
                     ..ControllerOptions::default()
                 };
                 let id = queue.add_controller(&tenant, name, options);

@@ -49,9 +49,11 @@ where
 /// Bounds of a controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControllerOptions {
-    /// Keys that run at once, over all clusters. Default: what the manager says for the controller's primary kind, else
-    /// [`ControllerOptions::CONCURRENCY`].
+    /// Keys that run at once, over all clusters. Default: what the manager says for the controller's primary kind, else as many as the
+    /// tenant may have.
     pub concurrency: Option<usize>,
+    /// Keys that run at once in one cluster. Default: [`ControllerOptions::PER_CLUSTER`].
+    pub concurrency_per_cluster: usize,
     /// Longest run of one key. Default: 60 s.
     pub timeout: Duration,
     /// Delays of a failing key. Default: 5 ms doubling to 1000 s, with jitter.
@@ -65,6 +67,7 @@ impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
             concurrency: None,
+            concurrency_per_cluster: Self::PER_CLUSTER,
             timeout: Duration::from_secs(60),
             backoff: QueueOptions::default().backoff,
             resync: None,
@@ -73,8 +76,8 @@ impl Default for ControllerOptions {
 }
 
 impl ControllerOptions {
-    /// Keys that run at once where nobody says otherwise.
-    pub const CONCURRENCY: usize = 4;
+    /// Keys that run at once in one cluster where nobody says otherwise.
+    pub const PER_CLUSTER: usize = 4;
 }
 
 /// A controller, complete.

@@ -58,19 +58,16 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// How many keys run at once.
+/// How many keys run at once, from when a key is handed to its reconciler until that is done, whatever it waits for.
 ///
 /// A controller's own limit is its [`ControllerOptions::concurrency`](crate::controller::ControllerOptions), as
 /// `MaxConcurrentReconciles` is in controller-runtime; `kinds` is what `GroupKindConcurrency` is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concurrency {
-    /// Over everything. Default: 64.
+    /// Over everything. Default: 512.
     pub global: usize,
-    /// In one cluster, over all tenants. Default: no limit but each tenant's own, a quarter of its share.
-    pub per_cluster: Option<usize>,
-    /// Beyond that, over everything: keys whose reconcilers wait for an API server, which do not hold up others meanwhile. A
-    /// controller that runs one key at a time has none of them. Default: 512.
-    pub aside: usize,
+    /// In one cluster, over all tenants. Default: 128.
+    pub per_cluster: usize,
     /// Of each controller by its primary kind, where it has no limit of its own. Default: none.
     pub kinds: BTreeMap<GroupKind, usize>,
 }
@@ -80,13 +77,11 @@ impl Default for Concurrency {
         let Limits {
             global,
             per_cluster,
-            aside,
             ..
         } = Limits::default();
         Self {
             global,
             per_cluster,
-            aside,
             kinds: BTreeMap::new(),
         }
     }

@@ -152,8 +152,6 @@ pub(crate) struct ControllerNow {
     pub(crate) counts: Counts,
     /// Watches that are refused, or fail, though their server can be reached.
     pub(crate) failing_watches: usize,
-    /// Of its runs, those that have stepped aside.
-    pub(crate) aside: usize,
     pub(crate) totals: Totals,
     /// Events that wait for its mapper.
     pub(crate) unmapped: usize,

@@ -8,10 +8,9 @@
 //! class's moving average when it is handed out, which is corrected when it is done. Inside a controller priority comes first,
 //! and clusters take turns among equals.
 //!
-//! A run that waits for an API server steps aside ([`Queue::step_aside`]): others may have its slot meanwhile, so that clusters whose
-//! servers are slow or dead do not hold what the rest needs.
+//! A run holds its slot from [`Queue::get`] to [`Queue::done`], whatever it waits for. So that clusters whose servers are slow or dead do
+//! not hold what the rest needs, those of which a run is a second old have at most half of a tenant's slots together.
 
-mod aside;
 mod class;
 mod gate;
 mod heap;
@@ -19,6 +18,8 @@ mod key;
 mod options;
 mod registry;
 mod run;
+mod slab;
+mod slow;
 mod status;
 mod storm;
 mod table;
@@ -27,6 +28,8 @@ mod turn;
 mod wait;
 #[cfg(test)]
 mod fairness_tests;
+#[cfg(test)]
+mod limit_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
@@ -51,6 +54,7 @@ use fastrand::Rng;
 use key::{Entry, Keys, State};
 use registry::Classes;
 use run::{Running, Runs};
+use slow::Ended;
 use std::time::{Duration, Instant};
 use storm::RunCounts;
 use timer::Timers;
@@ -145,7 +149,7 @@ impl Queue {
         self.classes.limits
     }
 
-    /// Changes the limits. Runs beyond a lower limit go on. Linear in clusters × tenants.
+    /// Changes the limits. Runs beyond a lower limit go on. Linear in clusters, tenants and controllers.
     pub fn set_limits(&mut self, limits: Limits) {
         self.storms.set_limit(limits.storm);
         self.classes.set_limits(limits);
@@ -154,12 +158,12 @@ impl Queue {
         }
     }
 
-    /// Makes a tenant, or changes what it gets. Linear in clusters × tenants.
+    /// Makes a tenant, or changes what it gets. Linear in tenants.
     pub fn set_tenant(&mut self, name: &TenantName, options: TenantOptions) {
         self.classes.set_tenant(name, options);
     }
 
-    /// Removes a tenant that no controller belongs to any more; false if one does, or still runs. Linear in controllers.
+    /// Removes a tenant that no controller belongs to any more; false if one does, or still runs. Linear in clusters.
     pub fn remove_tenant(&mut self, name: &TenantName) -> bool {
         self.classes.remove_tenant(name)
     }
@@ -256,6 +260,7 @@ impl Queue {
             self.runs.abandon(*token);
         }
         self.classes.set_cluster(name, ClusterState::Ready);
+        self.classes.forgive(cluster);
         self.classes.release_cluster(cluster);
         self.classes.clusters[cluster as usize].leaving = true;
         for lane in lanes {
@@ -371,7 +376,8 @@ impl Queue {
     pub fn get(&mut self, now: Instant) -> Option<Run> {
         let at = self.nanos(now);
         self.promote(at);
-        let lane = self.classes.pick()?;
+        self.find_old(at);
+        let lane = self.classes.pick(at)?;
         let key = self.keys.pop_ready(lane)?;
         let charged = self.classes.start(lane, self.keys.lane(lane).best(), at);
         let controller = self.id(self.classes.lanes[lane as usize].controller);
@@ -383,8 +389,7 @@ impl Queue {
             gone: false,
             charged,
             started: at,
-            aside: None,
-            rested: 0,
+            old: false,
         });
         self.count(key, -1);
         self.keys.begin(key, token.place());
@@ -420,12 +425,13 @@ impl Queue {
     pub fn has_news(&mut self, now: Instant) -> bool {
         let at = self.nanos(now);
         self.promote(at);
+        self.find_old(at);
         let told = self.told;
         let sooner = |due| told.is_none_or(|told| due < told);
         self.next_due().is_some_and(sooner)
             || !self.drained.is_empty()
             || !self.stormy.is_empty()
-            || self.classes.pick().is_some()
+            || self.classes.pick(at).is_some()
     }
 
     fn next_due(&mut self) -> Option<u64> {
@@ -436,15 +442,18 @@ impl Queue {
 
     /// Takes back a run. False, and nothing happens, if the token's run has been taken back before.
     pub fn done(&mut self, now: Instant, token: Token, outcome: Outcome) -> bool {
+        let now = self.nanos(now);
+        self.find_old(now);
         let Some(run) = self.runs.end(token) else {
             return false;
         };
-        let now = self.nanos(now);
-        if run.aside.is_some() {
-            self.classes.step_back(run.lane);
-        }
+        let slot_time = now.saturating_sub(run.started);
+        let how = Ended {
+            old: run.old,
+            gone: run.gone,
+        };
         self.classes
-            .finish(run.lane, run.charged, run.slot_time(now), now);
+            .finish(run.lane, run.charged, slot_time, now, how);
         if !self.classes.controllers[run.controller as usize].alive {
             self.forget(run.key);
             let of = &self.classes.controllers[run.controller as usize];

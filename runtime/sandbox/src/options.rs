@@ -12,7 +12,7 @@ const MIB: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Calls that can run at once, describing and mapping included. Address space for them is reserved at the start, up to
-    /// 8 GiB each; where the machine gives less, fewer. A call beyond waits. Default: 768, three quarters of which are what a manager
+    /// 8 GiB each; where the machine gives less, fewer. A call beyond waits. Default: 768, two thirds of which are what a manager
     /// runs at once by default, calls that wait for API servers included.
     pub instances: u32,
     /// Hard ceiling of one memory of a guest, in bytes, above every [`Limits::memory`]. Default: 256 MiB.

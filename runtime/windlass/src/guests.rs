@@ -51,6 +51,8 @@ pub(crate) struct Bounds {
     pub(crate) rights: Rights,
     /// Calls at once. None: what the manager has for the kind.
     pub(crate) concurrency: Option<usize>,
+    /// Calls at once in one cluster.
+    pub(crate) per_cluster: usize,
 }
 
 impl Bounds {
@@ -59,6 +61,7 @@ impl Bounds {
         let Effective {
             limits,
             concurrency,
+            per_cluster,
         } = spec.limits.under(&terms.limits);
         let grant = grant(&spec.rules, terms).unwrap_or_else(|problem| {
             tracing::error!(problem, "rules that cannot be read grant nothing");
@@ -71,6 +74,7 @@ impl Bounds {
                 isolation: spec.isolation.guests(),
             },
             concurrency,
+            per_cluster,
         }
     }
 }
@@ -81,6 +85,8 @@ pub(crate) struct Shape {
     pub(crate) selection: ClusterSelection,
     /// Calls at once. None: what the manager has for the kind.
     pub(crate) concurrency: Option<usize>,
+    /// Calls at once in one cluster.
+    pub(crate) per_cluster: usize,
     /// How often everything is looked at though nothing has changed.
     pub(crate) resync: Option<Interval>,
 }
@@ -207,6 +213,7 @@ impl Guests {
         let Effective {
             limits,
             concurrency,
+            per_cluster,
         } = spec.limits.under(&terms.limits);
         let options = self.options(name, spec, grant, limits)?;
         let tenant = options.tenant.name();
@@ -220,6 +227,7 @@ impl Guests {
             shape: Shape {
                 selection: selection(spec)?,
                 concurrency,
+                per_cluster,
                 resync: spec.resync,
             },
         })
@@ -352,6 +360,7 @@ fn assemble(
         .engage(shape.selection)
         .options(ControllerOptions {
             concurrency: shape.concurrency,
+            concurrency_per_cluster: shape.per_cluster,
             timeout: rights.limits.timeout,
             resync: shape.resync.map(|resync| resync.0),
             ..ControllerOptions::default()

@@ -90,7 +90,6 @@ impl Pressure {
         }
         Concurrency {
             global: (asked.global / SHED).max(1),
-            aside: asked.aside / SHED,
             ..asked
         }
     }
@@ -182,7 +181,7 @@ mod tests {
     fn while_memory_is_short_a_quarter_runs_and_never_nothing() {
         let asked = |global| Concurrency {
             global,
-            per_cluster: Some(3),
+            per_cluster: 3,
             ..Concurrency::default()
         };
         let short = Pressure::default().after(usage(99));

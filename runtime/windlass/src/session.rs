@@ -295,7 +295,6 @@ fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     TenantOptions {
         weight: spec.weight(),
         concurrency: spec.limits.concurrency,
-        ..TenantOptions::default()
     }
 }
 

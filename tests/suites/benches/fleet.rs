@@ -67,7 +67,7 @@ async fn measure(run: &[String]) -> Result<()> {
         ["replay", who] => tell(replay::measure(who).await?),
         ["load"] => load::measure().await,
         ["neighbour", who, hot_run] => tell(neighbour::measure(who, hot_run).await?),
-        ["dead", trouble, runs] => tell(dead::measure(trouble, runs).await?),
+        ["dead", clusters, trouble] => tell(dead::measure(clusters, trouble).await?),
         ["cut", how] => tell(cut::measure(how).await?),
         other => bail!("nothing to measure in {other:?}"),
     }

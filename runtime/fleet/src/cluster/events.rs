@@ -319,7 +319,7 @@ async fn write(cluster: &Arc<Cluster>, owner: &Owner, recorded: &Recorded) -> bo
     }
     let until = tokio::time::Instant::now() + PATIENCE;
     let (caller, fence) = (client.caller().clone(), client.fence().cloned());
-    let scope = CallScope::of_run(caller, CancellationToken::new(), Some(until), fence, None);
+    let scope = CallScope::of_run(caller, CancellationToken::new(), Some(until), fence);
     let outcome = publish(cluster.events(), owner, &client.for_events(scope), recorded).await;
     if let Err(error) = &outcome {
         let tenant = &client.caller().tenant;

@@ -9,7 +9,6 @@ use crate::outcome::Blame;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -85,33 +84,6 @@ impl Caller {
     }
 }
 
-/// How long a run waits for an API server before others may have its slot. Servers that are well answer in less, as a rule.
-const PATIENCE: Duration = Duration::from_millis(5);
-
-/// The slot that a run holds: see [`Queue::step_aside`](crate::queue::Queue::step_aside).
-pub(crate) trait Slot: Send + Sync {
-    /// The run waits.
-    fn step_aside(&self);
-    /// It goes on.
-    fn step_back(&self);
-}
-
-/// Stands aside until it is dropped.
-struct Aside<'a>(&'a dyn Slot);
-
-impl<'a> Aside<'a> {
-    fn step(slot: &'a dyn Slot) -> Self {
-        slot.step_aside();
-        Self(slot)
-    }
-}
-
-impl Drop for Aside<'_> {
-    fn drop(&mut self) {
-        self.0.step_back();
-    }
-}
-
 /// One run's calls: until when, whether they are still wanted, and the writes that outlive them.
 pub(crate) struct CallScope {
     pub(crate) caller: Caller,
@@ -122,8 +94,6 @@ pub(crate) struct CallScope {
     pub(crate) writes: TaskTracker,
     /// Lets writes through only while this process leads. None: they are always let through.
     pub(crate) fence: Option<Arc<Fence>>,
-    /// What the run holds of its controller's concurrency. None outside of controllers.
-    slot: Option<Arc<dyn Slot>>,
     /// Largest Retry-After that an API server gave in this run, in milliseconds.
     retry_after: AtomicU64,
     /// Whether the last call of this run failed, and not through its own fault.
@@ -136,16 +106,15 @@ impl CallScope {
         token: CancellationToken,
         deadline: Option<Instant>,
     ) -> Arc<Self> {
-        Self::of_run(caller, token, deadline, None, None)
+        Self::of_run(caller, token, deadline, None)
     }
 
-    /// As [`CallScope::new`], of a run that holds a slot, with writes let through by a fence.
+    /// As [`CallScope::new`], with writes let through by a fence.
     pub(crate) fn of_run(
         caller: Caller,
         token: CancellationToken,
         deadline: Option<Instant>,
         fence: Option<Arc<Fence>>,
-        slot: Option<Arc<dyn Slot>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             caller,
@@ -153,7 +122,6 @@ impl CallScope {
             deadline,
             writes: TaskTracker::new(),
             fence,
-            slot,
             retry_after: AtomicU64::new(0),
             api_failed: AtomicBool::new(false),
         })
@@ -188,32 +156,14 @@ impl CallScope {
         })
     }
 
-    /// Makes a call. What the server says about when to try again is noted; a run that has to wait for it leaves its slot to others.
+    /// Makes a call, and notes what the server says about when to try again.
     pub(crate) fn call<T>(
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send,
     ) -> impl Future<Output = Result<T, ApiError>> + Send {
         // In memory of its own, before there is a future that would have room for it: who calls for a cached object moves that about.
         let work = Box::pin(work);
-        async move { self.note(self.aside(work).await) }
-    }
-
-    /// Waits for something that an API server decides about, and leaves the slot to others if that takes long.
-    pub(crate) async fn aside<T>(&self, mut wait: impl Future<Output = T> + Unpin) -> T {
-        // Out of a cache, as most answers are.
-        if let Poll::Ready(answer) = futures::poll!(&mut wait) {
-            return answer;
-        }
-        let Some(slot) = self.slot.as_deref() else {
-            return wait.await;
-        };
-        tokio::select! {
-            biased;
-            answer = &mut wait => return answer,
-            () = tokio::time::sleep(PATIENCE) => {}
-        }
-        let _aside = Aside::step(slot);
-        wait.await
+        async move { self.note(work.await) }
     }
 
     fn note<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {

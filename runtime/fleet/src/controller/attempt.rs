@@ -38,8 +38,7 @@ impl Attempt {
         // A write in flight is never abandoned: the key must not run again before it has landed. Each has its own deadline.
         self.context.scope.token.cancel();
         self.context.scope.writes.close();
-        let writes = std::pin::pin!(self.context.scope.writes.wait());
-        self.context.scope.aside(writes).await;
+        self.context.scope.writes.wait().await;
         self.judge(outcome)
     }
 

@@ -8,7 +8,7 @@ use super::recent::Recent;
 use super::storms::StormTeller;
 use super::{Concurrency, ManagerOptions};
 use crate::cluster::{Fleet, SharedOptions, Transports};
-use crate::controller::{Controller, ControllerOptions};
+use crate::controller::Controller;
 use crate::election::Election;
 use crate::kind::GroupKind;
 use crate::metrics::{Metrics, Observe};
@@ -89,7 +89,6 @@ impl Core {
         let limits = Limits {
             global: options.concurrency.global,
             per_cluster: options.concurrency.per_cluster,
-            aside: options.concurrency.aside,
             keys_per_controller: options.keys_per_controller,
             storm: options.storm,
             ..Limits::default()
@@ -132,7 +131,6 @@ impl Core {
         let limits = Limits {
             global: concurrency.global,
             per_cluster: concurrency.per_cluster,
-            aside: concurrency.aside,
             ..queue.limits()
         };
         queue.set_limits(limits);
@@ -146,21 +144,20 @@ impl Core {
         self.wake.notify_one();
     }
 
-    /// How many keys of a controller run at once.
-    pub(super) fn concurrency_of(&self, controller: &Controller) -> usize {
+    /// How many keys of a controller run at once. None: as many as its tenant may have.
+    pub(super) fn concurrency_of(&self, controller: &Controller) -> Option<usize> {
         let of_kind = || {
             let primary = controller.primary.as_ref()?;
             self.kind_limits.lock().get(&primary.group_kind()).copied()
         };
-        let own = controller.options.concurrency;
-        own.or_else(of_kind)
-            .unwrap_or(ControllerOptions::CONCURRENCY)
+        controller.options.concurrency.or_else(of_kind)
     }
 
     /// What the queue is told of a controller.
     pub(super) fn queue_options(&self, controller: &Controller) -> QueueOptions {
         QueueOptions {
             concurrency: self.concurrency_of(controller),
+            per_cluster: controller.options.concurrency_per_cluster,
             backoff: controller.options.backoff,
         }
     }

@@ -4,13 +4,12 @@ use super::controllers::Registered;
 use super::core::Core;
 use super::recent::LastRun;
 use crate::cluster::Cluster;
-use crate::cluster::scope::{CallScope, Slot};
+use crate::cluster::scope::CallScope;
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
 use crate::metrics::End;
 use crate::outcome::{Action, Blame, Disposition};
 use crate::queue::{Outcome, Run, Token};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tracing::Instrument;
 
@@ -92,13 +91,8 @@ impl Core {
         let deadline = tokio::time::Instant::now() + controller.options.timeout;
         let token = cluster.token().child_token();
         let fence = self.leadership.fence(&controller);
-        let slot = Arc::new(RunSlot {
-            core: self.clone(),
-            token: run.token,
-            waits: AtomicUsize::new(0),
-        });
         let caller = registered.caller();
-        let scope = CallScope::of_run(caller, token.clone(), Some(deadline), fence, Some(slot));
+        let scope = CallScope::of_run(caller, token.clone(), Some(deadline), fence);
         let context = Context {
             request: run.request.clone(),
             id,
@@ -158,36 +152,6 @@ impl Core {
             took,
         };
         self.recent.keep(run.controller, &run.request, last);
-    }
-}
-
-/// The slot of a run, left to others while one of its calls waits.
-struct RunSlot {
-    core: Arc<Core>,
-    token: Token,
-    /// Calls that wait.
-    waits: AtomicUsize,
-}
-
-impl Slot for RunSlot {
-    fn step_aside(&self) {
-        if self.waits.fetch_add(1, Ordering::AcqRel) == 0
-            && self
-                .core
-                .queue
-                .lock()
-                .step_aside(Instant::now(), self.token)
-        {
-            self.core.wake.notify_one();
-        }
-    }
-
-    fn step_back(&self) {
-        if self.waits.fetch_sub(1, Ordering::AcqRel) == 1
-            && self.core.queue.lock().step_back(Instant::now(), self.token)
-        {
-            self.core.wake.notify_one();
-        }
     }
 }
 

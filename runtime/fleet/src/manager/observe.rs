@@ -13,22 +13,25 @@ use std::time::{Duration, Instant};
 impl Observe for Core {
     fn observe(&self) -> Snapshot {
         let mut running: HashMap<ControllerId, Vec<Duration>> = HashMap::new();
-        for (controller, time) in self.queue.lock().run_times(Instant::now()) {
+        let queue = self.queue.lock();
+        let global = queue.limits().global;
+        for (controller, time) in queue.run_times(Instant::now()) {
             running.entry(controller).or_default().push(time);
         }
+        drop(queue);
         let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
         let controllers = registered.iter().map(|registered| {
             let queue = self.queue.lock();
             let (counts, totals) = (queue.counts(registered.id), queue.totals(registered.id));
-            let aside = queue.aside(registered.id);
             drop(queue);
             let (unmapped, missed) = registered.events_waiting();
             ControllerNow {
                 metrics: registered.metrics.clone(),
-                concurrency: self.concurrency_of(&registered.controller()),
+                concurrency: self
+                    .concurrency_of(&registered.controller())
+                    .unwrap_or(global),
                 counts,
                 failing_watches: Self::failing_watches(registered),
-                aside,
                 totals,
                 unmapped,
                 missed,

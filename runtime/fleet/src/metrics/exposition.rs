@@ -177,20 +177,10 @@ fn workers(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     )?;
     writer.gauges(
         "controller_runtime_active_workers",
-        "Attempts that run now, those aside not counted.",
-        now.controllers.iter().map(|c| {
-            (
-                of(&c.metrics),
-                c.counts.running.saturating_sub(c.aside) as f64,
-            )
-        }),
-    )?;
-    writer.gauges(
-        "windlass_reconciles_aside",
-        "Attempts that wait for an API server, or for leave to call it under their own limits, and lend their worker to others meanwhile.",
+        "Attempts that run now, whatever they wait for.",
         now.controllers
             .iter()
-            .map(|c| (of(&c.metrics), c.aside as f64)),
+            .map(|c| (of(&c.metrics), c.counts.running as f64)),
     )
 }
 

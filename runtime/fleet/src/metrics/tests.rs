@@ -387,7 +387,6 @@ impl Observe for Scripted {
                 concurrency: 4,
                 counts,
                 failing_watches: 2,
-                aside: 1,
                 totals: Totals {
                     adds: 9,
                     ..Totals::default()
@@ -426,8 +425,7 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
             format!("workqueue_longest_running_processor_seconds{queue}}}"),
             "3.0",
         ),
-        (format!("controller_runtime_active_workers{workers}"), "1.0"),
-        (format!("windlass_reconciles_aside{workers}"), "1.0"),
+        (format!("controller_runtime_active_workers{workers}"), "2.0"),
         (format!("windlass_events_unmapped{workers}"), "15.0"),
         (format!("windlass_deletions_waiting{workers}"), "16.0"),
         ("windlass_answer_bytes ".to_owned(), "11.0"),

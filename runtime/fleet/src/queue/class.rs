@@ -2,12 +2,13 @@
 //!
 //! A lane is a controller's keys of one cluster.
 
-use super::gate::GateId;
+use super::gate::{GateId, Rank};
 use super::heap::{Heap, Standing};
 use super::key::State;
 use super::options::{ClusterState, ControllerOptions, TenantOptions};
+use super::slow::{Halves, PairId};
 use crate::name::{ClusterName, ControllerName, TenantName};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Nanoseconds of slot time in a unit of virtual time. 64 bits of it last for 9,000 years of slot time.
@@ -37,8 +38,8 @@ pub(super) struct Share {
     pub(super) running: u32,
     /// Lanes with ready keys in this class.
     pub(super) waiting: u32,
-    /// It takes no turns whatever waits: a controller or a lane that is held, a lane that has as many runs as its controller may have, some of
-    /// which have stepped aside, before one has ended.
+    /// It takes no turns whatever waits: a controller or a lane that is held, a lane that has as many runs as its controller may have in
+    /// one cluster.
     pub(super) barred: bool,
 }
 
@@ -141,14 +142,14 @@ pub(super) struct Tenant {
     pub(super) controllers: Heap,
     /// The virtual time of its controllers: that of the one whose turn came last.
     pub(super) turn: u64,
-    /// Most runs at once, those that have stepped aside not counted; at least 1.
+    /// Most runs at once; at least 1.
     pub(super) slots: u32,
-    /// Of its runs, those that have stepped aside.
-    pub(super) aside: u32,
+    /// Their limits are half of its slots.
+    pub(super) gates: Halves,
+    /// Its controllers, those included that only wait for their last run to end.
+    pub(super) owned: u32,
     pub(super) name: TenantName,
     pub(super) options: TenantOptions,
-    /// Its gates of clusters behind which one of its runs has stepped aside.
-    pub(super) waits_at: BTreeSet<GateId>,
 }
 
 /// How many keys do what.
@@ -256,10 +257,10 @@ pub(super) struct Controller {
     pub(super) tenant: u32,
     /// Tells it from earlier ones at the same place.
     pub(super) generation: u32,
-    /// Most runs at once, those that have stepped aside not counted; at least 1.
+    /// Most runs at once; at least 1.
     pub(super) slots: u32,
-    /// Of its runs, those that have stepped aside.
-    pub(super) aside: u32,
+    /// Most runs at once of each of its lanes; at least 1.
+    pub(super) lane_slots: u32,
     /// A place that is free, or a controller that only waits for its last run to end, is not alive.
     pub(super) alive: bool,
     /// A request has been refused since there was room.
@@ -280,8 +281,8 @@ pub(super) struct Lane {
     pub(super) share: Share,
     pub(super) controller: u32,
     pub(super) cluster: u32,
-    /// Its cluster's gate and that of its cluster within its tenant.
-    pub(super) gates: [GateId; 2],
+    /// Its tenant's part of its cluster.
+    pub(super) pair: PairId,
     /// The highest priority of its ready keys; meaningless while there are none.
     pub(super) best: i32,
     /// Keys in any state.
@@ -289,7 +290,7 @@ pub(super) struct Lane {
     /// What it is found by.
     pub(super) hash: u32,
     /// The gate that it waits at, and the key that it waits there under.
-    pub(super) parked: Option<(GateId, u64)>,
+    pub(super) parked: Option<(GateId, Rank)>,
 }
 
 impl Lane {
@@ -306,6 +307,8 @@ pub(super) struct Cluster {
     pub(super) state: ClusterState,
     pub(super) gate: GateId,
     pub(super) lanes: Vec<u32>,
+    /// Its parts by tenant, of tenants that had a key there.
+    pub(super) pairs: BTreeMap<u32, PairId>,
     /// It has been removed and stays only until the last of its runs has ended.
     pub(super) leaving: bool,
 }

@@ -55,7 +55,7 @@ impl Simulation {
         let tenant = TenantName::new(name).unwrap();
         self.queue.set_tenant(&tenant, options);
         let options = ControllerOptions {
-            concurrency: 1000,
+            per_cluster: 1000,
             ..ControllerOptions::default()
         };
         self.queue
@@ -168,8 +168,8 @@ impl Simulation {
 fn weight(weight: u32) -> TenantOptions {
     TenantOptions {
         weight,
-        per_cluster: Some(1000),
-        ..TenantOptions::default()
+        // As much as there is, however many tenants there are.
+        concurrency: Some(10_000),
     }
 }
 
@@ -183,6 +183,7 @@ fn endless(takes: Duration) -> Work {
 fn limits(global: usize) -> Limits {
     Limits {
         global,
+        per_cluster: 1000,
         ..Limits::default()
     }
 }
@@ -211,7 +212,7 @@ fn tenants_share_by_weight_in_slot_time() {
 fn weights_hold_before_the_gate_of_a_cluster() {
     for (slots, global) in [(1, 64), (4, 64), (16, 16)] {
         let mut simulation = Simulation::new(Limits {
-            per_cluster: Some(slots),
+            per_cluster: slots,
             ..limits(global)
         });
         let tenants: Vec<ControllerId> = (0..50)
@@ -306,13 +307,7 @@ fn a_cluster_that_was_held_does_not_make_up_for_it_at_the_cost_of_others() {
 #[test]
 fn ten_thousand_hot_keys_do_not_delay_quiet_tenants() {
     let mut simulation = Simulation::new(limits(8));
-    let hot = simulation.tenant(
-        "hot",
-        TenantOptions {
-            per_cluster: None,
-            ..weight(1)
-        },
-    );
+    let hot = simulation.tenant("hot", weight(1));
     for cluster in 0..10 {
         simulation.work(hot, &format!("k{cluster}"), 1000, endless(MILLI));
     }
@@ -413,4 +408,46 @@ fn under_overload_every_key_runs_equally_often() {
         got.per_key.values().max().unwrap(),
     );
     assert!(most - least <= 2, "{least} to {most}");
+}
+
+/// The longest that a key of a quick cluster waits for its turn, beside silent clusters or without them, once all have begun.
+fn wait_beside(silent: bool) -> Duration {
+    let mut simulation = Simulation::new(Limits::default());
+    let tenant = TenantName::new("t").unwrap();
+    let name = ControllerName::new("c").unwrap();
+    let options = ControllerOptions::default();
+    let a = simulation.queue.add_controller(&tenant, name, options);
+    for cluster in 0..1000 {
+        if cluster % 10 >= 3 {
+            let takes = 10 * MILLI;
+            let again = Some((400 + cluster % 197) * MILLI);
+            let work = Work { takes, again };
+            simulation.work(a, &format!("quick-{cluster}"), 5, work);
+        } else if silent {
+            // A call that ends at its deadline, and the next attempt.
+            let takes = 10 * SECOND;
+            let again = Some(SECOND);
+            let work = Work { takes, again };
+            simulation.work(a, &format!("silent-{cluster}"), 5, work);
+        }
+    }
+    // The first second is one burst of everything.
+    simulation.run_for(SECOND);
+    simulation.got.clear();
+    simulation.run_for(60 * SECOND);
+    let quick = simulation.got.iter();
+    let quick = quick.filter(|((_, cluster), _)| cluster.as_str().starts_with("quick"));
+    let quick: Vec<&Got> = quick.map(|(_, got)| got).collect();
+    let is_done =
+        |got: &&Got| got.per_key.len() == 5 && got.per_key.values().all(|runs| *runs > 90);
+    assert_eq!(quick.iter().filter(|got| is_done(got)).count(), 700);
+    let waits = quick.iter().map(|got| got.longest_wait);
+    waits.max().unwrap_or_default()
+}
+
+/// All come at once, and it is not known yet which clusters are silent.
+#[test]
+fn three_hundred_silent_clusters_of_a_thousand_delay_no_others() {
+    let (alone, beside) = (wait_beside(false), wait_beside(true));
+    assert!(beside <= alone + MILLI, "{beside:?} instead of {alone:?}");
 }

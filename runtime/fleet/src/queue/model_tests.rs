@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MILLI: Duration = Duration::from_millis(1);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(300));
+const SECOND: Duration = Duration::from_secs(1);
 const SHARE: usize = 25;
 const STORM: StormLimit = StormLimit {
     per_second: 100,
@@ -35,16 +36,9 @@ enum Doing {
         started: Instant,
         token: Token,
         gone: bool,
-        aside: bool,
         again: Option<(Instant, i32)>,
     },
     Terminal,
-}
-
-impl Doing {
-    fn is_aside(&self) -> bool {
-        matches!(self, Self::Running { aside: true, .. })
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -61,7 +55,7 @@ struct Controller {
     id: ControllerId,
     tenant: usize,
     alive: bool,
-    concurrency: usize,
+    options: ControllerOptions,
     refused: bool,
 }
 
@@ -76,6 +70,14 @@ struct Model {
     clusters: BTreeMap<ClusterName, ClusterState>,
     /// Controllers whose keys of a cluster are held.
     held: BTreeSet<(usize, ClusterName)>,
+    /// Clusters that are slow for a tenant.
+    slow: BTreeSet<(usize, ClusterName)>,
+    /// When a tenant's last run in a cluster ended.
+    ended: BTreeMap<(usize, ClusterName), Instant>,
+    /// Keys that waited only because their clusters were slow, and only because those had not answered.
+    denied: [usize; 2],
+    /// Keys may wait at a gate for slow clusters, or have done so lately: as long as that goes on, turns come before priority.
+    parked: bool,
     keys: BTreeMap<Id, Key>,
     /// When what was counted of a key's runs will have faded.
     faded: BTreeMap<Id, Instant>,
@@ -87,6 +89,10 @@ struct Model {
 
 fn tenant(at: usize) -> TenantName {
     TenantName::new(format!("t{at}")).unwrap()
+}
+
+fn cluster(at: u32) -> ClusterName {
+    ClusterName::new(format!("k{at}")).unwrap()
 }
 
 impl Model {
@@ -110,6 +116,10 @@ impl Model {
             controllers: Vec::new(),
             clusters: BTreeMap::new(),
             held: BTreeSet::new(),
+            slow: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            denied: [0; 2],
+            parked: false,
             keys: BTreeMap::new(),
             faded: BTreeMap::new(),
             gated,
@@ -126,48 +136,51 @@ impl Model {
 
     fn set_limits(&mut self) {
         self.limits.global = self.rng.usize(1..12);
-        self.limits.aside = self.rng.usize(0..10);
-        self.limits.per_cluster = (self.gated && self.rng.bool()).then(|| self.rng.usize(1..5));
+        self.limits.per_cluster = match self.gated && self.rng.bool() {
+            true => self.rng.usize(1..5),
+            false => 1000,
+        };
         self.queue.set_limits(self.limits);
     }
 
     fn set_tenant(&mut self, at: usize) {
-        let concurrency = self.rng.bool().then(|| self.rng.usize(1..8));
-        let per_cluster = if self.gated {
-            self.rng.bool().then(|| self.rng.usize(1..4))
-        } else {
-            Some(1000)
-        };
         self.tenants[at] = TenantOptions {
             weight: self.rng.u32(0..5),
-            concurrency,
-            per_cluster,
+            concurrency: self.rng.bool().then(|| self.rng.usize(1..8)),
         };
         self.queue.set_tenant(&tenant(at), self.tenants[at]);
     }
 
     fn add_controller(&mut self, at: usize) {
-        let concurrency = self.rng.usize(1..6);
+        let options = self.controller_options();
         let name = ControllerName::new("c").unwrap();
-        let id = self.queue.add_controller(
-            &tenant(at),
-            name,
-            ControllerOptions {
-                concurrency,
-                backoff: BACKOFF,
-            },
-        );
+        let id = self.queue.add_controller(&tenant(at), name, options);
         self.controllers.push(Controller {
             id,
             tenant: at,
             alive: true,
-            concurrency,
+            options,
             refused: false,
         });
     }
 
+    fn controller_options(&mut self) -> ControllerOptions {
+        ControllerOptions {
+            concurrency: self.rng.bool().then(|| self.rng.usize(1..6)),
+            per_cluster: self.rng.usize(1..5),
+            backoff: BACKOFF,
+        }
+    }
+
+    fn set_controller(&mut self) {
+        let at = self.rng.usize(0..self.controllers.len());
+        self.controllers[at].options = self.controller_options();
+        let Controller { id, options, .. } = self.controllers[at];
+        self.queue.set_controller(id, options);
+    }
+
     fn request(&mut self) -> Request {
-        let cluster = ClusterName::new(format!("k{}", self.rng.u32(0..4))).unwrap();
+        let cluster = cluster(self.rng.u32(0..4));
         Request::new(
             cluster,
             ObjectKey::namespaced("ns", &self.rng.u32(0..15).to_string()),
@@ -287,88 +300,116 @@ impl Model {
             .count()
     }
 
-    /// Runs that hold a slot.
-    fn working(&self, is: impl Fn(&Id) -> bool) -> usize {
-        self.running(&is) - self.aside(is)
+    fn is_of(&self, tenant: usize) -> impl Fn(&Id) -> bool {
+        move |id| self.controllers[id.0].tenant == tenant
     }
 
-    fn aside(&self, is: impl Fn(&Id) -> bool) -> usize {
-        let aside = self.keys.iter().filter(|(_, key)| key.doing.is_aside());
-        aside.filter(|(id, _)| is(id)).count()
-    }
-
-    fn step_aside_or_back(&mut self) {
-        let running: Vec<(Id, Token, bool)> = self
-            .keys
-            .iter()
-            .filter_map(|(id, key)| match key.doing {
-                Doing::Running { token, aside, .. } => Some((id.clone(), token, aside)),
-                _ => None,
-            })
-            .collect();
-        let Some((id, token, was_aside)) = self.rng.choice(&running).cloned() else {
-            return;
+    /// Slots of a tenant: those that are written, or half of all, or all if it is alone.
+    fn slots(&self, tenant: usize) -> usize {
+        let has_controller = |tenant: &usize| {
+            let of = |(at, controller): (usize, &Controller)| {
+                controller.tenant == *tenant
+                    && (controller.alive || self.running(|id| id.0 == at) > 0)
+            };
+            self.controllers.iter().enumerate().any(of)
         };
-        if self.rng.bool() {
-            let tenant = self.controllers[id.0].tenant;
-            let of_tenant = self.aside(|of| self.controllers[of.0].tenant == tenant);
-            let may = !was_aside
-                && self.controllers[id.0].concurrency > 1
-                && self.aside(|_| true) < self.limits.aside
-                && of_tenant * 2 < self.limits.aside;
-            assert_eq!(self.queue.step_aside(self.now, token), may, "{id:?}");
-            self.put_aside(&id, was_aside || may);
-        } else {
-            self.queue.step_back(self.now, token);
-            self.put_aside(&id, false);
-        }
-        if self.controllers[id.0].alive {
-            let aside = self.queue.aside(self.controllers[id.0].id);
-            assert_eq!(aside, self.aside(|of| of.0 == id.0));
+        let global = self.limits.global;
+        let otherwise = match (0..self.tenants.len()).filter(has_controller).count() {
+            1 => global,
+            _ => global.div_ceil(2),
+        };
+        let written = self.tenants[tenant].concurrency;
+        written.unwrap_or(otherwise).min(global).max(1)
+    }
+
+    /// Whether a key runs for a second already.
+    fn is_old(&self, key: &Key) -> bool {
+        matches!(key.doing, Doing::Running { started, .. } if self.now >= started + SECOND)
+    }
+
+    /// Whether a tenant has such a run in a cluster.
+    fn has_old(&self, tenant: usize, cluster: &ClusterName) -> bool {
+        let is_there = |id: &Id| self.is_of(tenant)(id) && id.1.cluster == *cluster;
+        let mut keys = self.keys.iter();
+        keys.any(|(id, key)| is_there(id) && self.is_old(key))
+    }
+
+    fn find_slow(&mut self) {
+        for (id, key) in &self.keys {
+            if self.is_old(key) {
+                let tenant = self.controllers[id.0].tenant;
+                self.slow.insert((tenant, id.1.cluster.clone()));
+            }
         }
     }
 
-    fn put_aside(&mut self, id: &Id, now: bool) {
-        if let Some(Doing::Running { aside, .. }) = self.keys.get_mut(id).map(|key| &mut key.doing)
-        {
-            *aside = now;
-        }
+    /// Only clusters that still are slow stay so.
+    fn forgive(&mut self, cluster: &ClusterName) {
+        self.ended.retain(|(_, of), _| of != cluster);
+        let slow = std::mem::take(&mut self.slow);
+        let stays =
+            |(tenant, of): &(usize, ClusterName)| of != cluster || self.has_old(*tenant, of);
+        self.slow = slow.into_iter().filter(stays).collect();
     }
 
-    fn may_run(&self, id: &Id) -> bool {
+    /// Whether a key may run as far as slow clusters are concerned.
+    fn has_room_if_slow(&self, (at, request): &Id) -> bool {
+        let tenant = self.controllers[*at].tenant;
+        let is_slow = |id: &Id| self.slow.contains(&(tenant, id.1.cluster.clone()));
+        let of_slow = self.running(|id| self.is_of(tenant)(id) && is_slow(id));
+        let half = (self.slots(tenant) / 2).max(1);
+        !self.slow.contains(&(tenant, request.cluster.clone())) || of_slow < half
+    }
+
+    fn is_within_limits(&self, id: &Id) -> bool {
         let (at, request) = id;
         let Controller {
-            tenant,
-            concurrency,
-            ..
+            tenant, options, ..
         } = self.controllers[*at];
-        let options = self.tenants[tenant];
-        let cluster = match self
-            .clusters
-            .get(&request.cluster)
-            .copied()
-            .unwrap_or_default()
-        {
-            ClusterState::Ready => self.limits.per_cluster.unwrap_or(usize::MAX),
+        let state = self.clusters.get(&request.cluster).copied();
+        let cluster = match state.unwrap_or_default() {
+            ClusterState::Ready => self.limits.per_cluster,
             ClusterState::Probing => 1,
             ClusterState::Held => 0,
         };
-        let whole = options
-            .concurrency
-            .unwrap_or(usize::MAX)
-            .min(self.limits.global);
-        let of_tenant = |id: &Id| self.controllers[id.0].tenant == tenant;
-        let crowded = self.aside(of_tenant) * 4 > self.limits.aside;
-        let waits_there = |id: &Id| of_tenant(id) && id.1.cluster == request.cluster;
+        let is_there = |id: &Id| id.1.cluster == request.cluster;
         !self.held.contains(&(*at, request.cluster.clone()))
-            && self.working(|_| true) < self.limits.global
-            && self.working(of_tenant) < options.concurrency.unwrap_or(usize::MAX)
-            && self.working(|id| id.0 == *at) < concurrency
-            && self.running(|id| id.0 == *at && id.1.cluster == request.cluster) < concurrency
-            && !(crowded && self.aside(waits_there) > 0)
-            && self.running(|id| id.1.cluster == request.cluster) < cluster
-            && self.running(|id| of_tenant(id) && id.1.cluster == request.cluster)
-                < options.per_cluster.unwrap_or((whole / 4).max(1))
+            && self.running(|_| true) < self.limits.global
+            && self.running(self.is_of(tenant)) < self.slots(tenant)
+            && self.running(|id| id.0 == *at) < options.concurrency.unwrap_or(usize::MAX)
+            && self.running(|id| id.0 == *at && is_there(id)) < options.per_cluster
+            && self.running(is_there) < cluster
+    }
+
+    /// Whether a key may run as far as its cluster has answered lately, or half of its tenant's slots are free.
+    fn is_answered(&self, (at, request): &Id) -> bool {
+        let tenant = self.controllers[*at].tenant;
+        let of_tenant = self.is_of(tenant);
+        let there = self.running(|id| of_tenant(id) && id.1.cluster == request.cluster);
+        let ended = self.ended.get(&(tenant, request.cluster.clone()));
+        there == 0
+            || ended.is_some_and(|ended| self.now < *ended + 100 * MILLI)
+            || self.running(&of_tenant) < (self.slots(tenant) / 2).max(1)
+    }
+
+    fn may_run(&self, id: &Id) -> bool {
+        self.is_within_limits(id) && self.has_room_if_slow(id) && self.is_answered(id)
+    }
+
+    /// Counts the keys that only the rules about slow clusters hold up.
+    fn count_denied(&mut self) {
+        self.parked &= self.keys.values().any(|key| key.doing == Doing::Ready);
+        for (id, key) in &self.keys {
+            if key.doing == Doing::Ready && self.is_within_limits(id) {
+                match (self.has_room_if_slow(id), self.is_answered(id)) {
+                    (true, true) => continue,
+                    (false, true) => self.denied[0] += 1,
+                    (true, false) => self.denied[1] += 1,
+                    (false, false) => {}
+                }
+                self.parked = true;
+            }
+        }
     }
 
     /// What is due is ready, as soon as the queue looks for it.
@@ -382,6 +423,8 @@ impl Model {
 
     fn get(&mut self) {
         self.promote();
+        self.find_slow();
+        self.count_denied();
         let allowed: Vec<Id> = self
             .keys
             .iter()
@@ -418,6 +461,7 @@ impl Model {
         );
         if !self.gated
             && self.held.is_empty()
+            && !self.parked
             && self
                 .clusters
                 .values()
@@ -433,7 +477,6 @@ impl Model {
             started: self.now,
             token: run.token,
             gone: false,
-            aside: false,
             again: None,
         };
         self.count_runs(&id, storm::RUN);
@@ -469,9 +512,11 @@ impl Model {
         else {
             return;
         };
+        self.find_slow();
         assert!(self.queue.done(self.now, token, outcome.clone()));
         assert!(!self.queue.done(self.now, token, outcome.clone()));
         let mut key = self.keys.remove(&id).unwrap();
+        self.end_in_cluster(&id, self.now < started + SECOND || gone, gone);
         if !self.controllers[id.0].alive {
             return;
         }
@@ -546,6 +591,18 @@ impl Model {
         self.keys.insert(id, key);
     }
 
+    /// A run that ended in time, or says nothing of its cluster, shows that this is not slow, if no other run does.
+    fn end_in_cluster(&mut self, (at, request): &Id, in_time: bool, gone: bool) {
+        let tenant = self.controllers[*at].tenant;
+        if !gone {
+            let there = (tenant, request.cluster.clone());
+            self.ended.insert(there, self.now);
+        }
+        if in_time && !self.has_old(tenant, &request.cluster) {
+            self.slow.remove(&(tenant, request.cluster.clone()));
+        }
+    }
+
     /// The delay is drawn at random: the model checks its bounds, and believes it.
     fn backoff_due(
         &self,
@@ -584,8 +641,15 @@ impl Model {
                 ClusterState::Held,
             ])
             .unwrap();
+        self.put_cluster(name, state);
+    }
+
+    fn put_cluster(&mut self, name: ClusterName, state: ClusterState) {
         self.queue.set_cluster(&name, state);
-        self.clusters.insert(name, state);
+        let before = self.clusters.insert(name.clone(), state);
+        if state == ClusterState::Ready && before.unwrap_or_default() != state {
+            self.forgive(&name);
+        }
     }
 
     fn hold_in_cluster(&mut self) {
@@ -616,6 +680,7 @@ impl Model {
                 (*gone, *again) = (true, None);
             }
         }
+        self.forgive(&name);
     }
 
     fn replace_controller(&mut self) {
@@ -642,21 +707,28 @@ impl Model {
             }
         }
         self.controllers[at].alive = false;
-        self.add_controller(self.controllers[at].tenant);
+        // Now and then a tenant is left alone, or comes back.
+        let tenant = self.rng.usize(0..self.tenants.len());
+        self.add_controller(tenant);
     }
 
     fn step(&mut self) {
         match self.rng.u32(0..1000) {
             0..340 => self.add(),
             340..350 => self.look_for_room(),
-            350..610 => self.get(),
-            610..700 => self.step_aside_or_back(),
-            700..900 => self.done(),
-            900..960 => {
+            350..650 => self.get(),
+            650..890 => self.done(),
+            890..900 => {
+                // So long that runs become old.
+                self.now += self.rng.u32(300..1200) * MILLI;
+                self.get();
+            }
+            900..955 => {
                 // Alarms take effect with the next get: with one right away both agree on what is ready.
                 self.now += self.rng.u32(0..40) * MILLI;
                 self.get();
             }
+            955..960 => self.set_controller(),
             960..970 => self.set_cluster(),
             970..980 => self.hold_in_cluster(),
             980..988 => self.remove_cluster(),
@@ -686,8 +758,7 @@ impl Model {
     /// Lets everything run that can, and checks that nothing stays behind.
     fn drain(&mut self) {
         for name in self.clusters.clone().into_keys() {
-            self.queue.set_cluster(&name, ClusterState::Ready);
-            self.clusters.insert(name, ClusterState::Ready);
+            self.put_cluster(name, ClusterState::Ready);
         }
         for (at, name) in std::mem::take(&mut self.held) {
             self.queue
@@ -740,7 +811,7 @@ impl Model {
 
 #[test]
 fn the_queue_does_what_a_naive_one_does() {
-    let mut storms = 0;
+    let (mut storms, mut denied) = (0, [0; 2]);
     for seed in 0..25 {
         let result = std::panic::catch_unwind(|| {
             let mut model = Model::new(seed);
@@ -755,12 +826,18 @@ fn the_queue_does_what_a_naive_one_does() {
             let totals = |controller: &Controller| model.queue.totals(controller.id).storms;
             let storms: u64 = model.controllers.iter().map(totals).sum();
             model.drain();
-            storms
+            (storms, model.denied)
         });
-        storms += result.unwrap_or_else(|panic| {
+        let (throttled, refused) = result.unwrap_or_else(|panic| {
             eprintln!("the model and the queue differ with seed {seed}");
             std::panic::resume_unwind(panic)
         });
+        storms += throttled;
+        denied = [denied[0] + refused[0], denied[1] + refused[1]];
     }
+    assert!(
+        denied.iter().all(|keys| *keys > 100),
+        "clusters that do not answer were hardly ever held up: {denied:?}"
+    );
     assert!(storms > 100, "keys were hardly ever held back: {storms}");
 }

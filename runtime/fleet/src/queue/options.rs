@@ -6,12 +6,10 @@ use std::time::Duration;
 /// Limits over all of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most runs at once. Default: 64.
+    /// Most runs at once. Default: 512.
     pub global: usize,
-    /// Most runs at once in one cluster, over all tenants. Default: no further limit.
-    pub per_cluster: Option<usize>,
-    /// Most runs at once that have stepped aside, as they wait for an API server: see [`super::Queue::step_aside`]. Default: 512.
-    pub aside: usize,
+    /// Most runs at once in one cluster, over all tenants. Default: 128.
+    pub per_cluster: usize,
     /// Most keys that a controller may have in the queue, running ones included and terminal ones not. Default: 1,000,000.
     pub keys_per_controller: usize,
     /// How often one key may run.
@@ -23,9 +21,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            global: 64,
-            per_cluster: None,
-            aside: 512,
+            global: 512,
+            per_cluster: 128,
             keys_per_controller: 1_000_000,
             storm: StormLimit::default(),
             failures_per_controller: 10_000,
@@ -60,10 +57,8 @@ impl Default for StormLimit {
 pub struct TenantOptions {
     /// Its share of slot time relative to other tenants'. 0 counts as 1. Default: 1.
     pub weight: u32,
-    /// Most runs at once. Default: no limit but the global one.
+    /// Most runs at once, up to the global limit. Default: half of that, or all of it while no other tenant has a controller.
     pub concurrency: Option<usize>,
-    /// Most runs at once in one cluster. Default: a quarter of the tenant's limit, at least 1.
-    pub per_cluster: Option<usize>,
 }
 
 impl Default for TenantOptions {
@@ -71,7 +66,6 @@ impl Default for TenantOptions {
         Self {
             weight: 1,
             concurrency: None,
-            per_cluster: None,
         }
     }
 }
@@ -79,9 +73,10 @@ impl Default for TenantOptions {
 /// What a controller gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControllerOptions {
-    /// Most runs at once, over all clusters; of those that have stepped aside only as many in each cluster. 1 is one at a time, and
-    /// none steps aside. Default: 1, as in controller-runtime.
-    pub concurrency: usize,
+    /// Most runs at once, over all clusters: 1 is one at a time. Default: no limit but the tenant's.
+    pub concurrency: Option<usize>,
+    /// Most runs at once in one cluster. Default: 4.
+    pub per_cluster: usize,
     /// Delays of failing keys, each key counting for itself. Default: 5 ms doubling to 1000 s.
     pub backoff: Backoff,
 }
@@ -89,7 +84,8 @@ pub struct ControllerOptions {
 impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
-            concurrency: 1,
+            concurrency: None,
+            per_cluster: 4,
             backoff: Backoff::new(Duration::from_millis(5), Duration::from_secs(1000)),
         }
     }

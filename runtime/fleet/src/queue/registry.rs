@@ -4,10 +4,12 @@ use super::class::{Cluster, Controller, FIRST_AVERAGE, Lane, Share, Tally, Tenan
 use super::gate::{Gate, GateId};
 use super::heap::{Heap, Places};
 use super::options::{ClusterState, ControllerOptions, Limits, TenantOptions};
+use super::slab::Slab;
+use super::slow::{Halves, Pair, PairId};
 use super::table::Table;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use ahash::AHashMap;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The tree of classes, the clusters across it, and whose turn it is; knows of keys only how many there are.
 #[derive(Debug, Default)]
@@ -15,8 +17,6 @@ pub(super) struct Classes {
     pub(super) limits: Limits,
     /// Runs that have not ended.
     pub(super) running: usize,
-    /// Of them, those that have stepped aside.
-    pub(super) aside: usize,
     /// Tenants that take turns.
     pub(super) order: Heap,
     /// The virtual time of tenants: that of the one whose turn came last.
@@ -26,6 +26,8 @@ pub(super) struct Classes {
     pub(super) tenant_places: Places,
     free_tenants: Vec<u32>,
     tenant_ids: AHashMap<TenantName, u32>,
+    /// Tenants that have a controller.
+    owners: usize,
     pub(super) controllers: Vec<Controller>,
     /// Where controllers stand in their tenants' heaps: they do while they have a key that may be handed out as far as their own
     /// limits go.
@@ -42,9 +44,8 @@ pub(super) struct Classes {
     pub(super) clusters: Vec<Cluster>,
     free_clusters: Vec<u32>,
     cluster_ids: AHashMap<ClusterName, u32>,
-    pub(super) gates: Vec<Gate>,
-    free_gates: Vec<GateId>,
-    tenant_gates: AHashMap<(u32, u32), GateId>,
+    pub(super) gates: Slab<GateId, Gate>,
+    pub(super) pairs: Slab<PairId, Pair>,
     /// Gates with room and parked lanes.
     pub(super) slack: BTreeSet<GateId>,
     /// Controllers in clusters whose keys are held, whether they have a lane or not. At most controllers × clusters.
@@ -62,7 +63,12 @@ impl Classes {
     /// Changes the limits over all.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
-        self.refresh_gates();
+        self.refresh_tenants();
+        let mut clusters: Vec<u32> = self.cluster_ids.values().copied().collect();
+        clusters.sort_unstable();
+        clusters
+            .into_iter()
+            .for_each(|cluster| self.refresh_cluster(cluster));
     }
 
     /// Makes a tenant, or changes it.
@@ -71,25 +77,67 @@ impl Classes {
             let share = Share::new(options.weight, FIRST_AVERAGE, self.turn);
             let made = Tenant {
                 name: name.clone(),
-                slots: options.concurrency.map_or(u32::MAX, slots),
+                slots: 0,
+                gates: Halves {
+                    slow: self.gates.insert(Gate::default()),
+                    upper: self.gates.insert(Gate::default()),
+                },
+                owned: 0,
                 options,
                 share,
                 turn: 0,
                 controllers: Heap::default(),
-                aside: 0,
-                waits_at: BTreeSet::new(),
             };
             let tenant = place(&mut self.tenants, &mut self.free_tenants, made);
             self.tenant_ids.insert(name.clone(), tenant);
+            self.refresh_tenant(tenant);
             return tenant;
         };
         let changed = &mut self.tenants[tenant as usize];
         changed.options = options;
-        changed.slots = options.concurrency.map_or(u32::MAX, slots);
         changed.share.weight = options.weight.max(1);
-        self.settle_tenant(tenant);
-        self.refresh_gates();
+        self.refresh_tenant(tenant);
         tenant
+    }
+
+    /// Gives a tenant the slots that are its own now, and half of them to clusters that do not answer.
+    fn refresh_tenant(&mut self, tenant: u32) {
+        let changed = &mut self.tenants[tenant as usize];
+        let global = self.limits.global;
+        // Half is rounded up, so that two tenants leave no slot empty.
+        let otherwise = match self.owners {
+            0 | 1 => global,
+            _ => global.div_ceil(2),
+        };
+        let limit = changed.options.concurrency.unwrap_or(otherwise);
+        changed.slots = slots(limit.min(global));
+        let half = (changed.slots / 2).max(1);
+        let Halves { slow, upper } = changed.gates;
+        self.gates[slow].limit = half;
+        self.gates[upper].limit = half;
+        self.settle_tenant(tenant);
+        self.settle_gate(slow);
+        self.note_slack(upper);
+    }
+
+    fn refresh_tenants(&mut self) {
+        let mut tenants: Vec<u32> = self.tenant_ids.values().copied().collect();
+        tenants.sort_unstable();
+        tenants
+            .into_iter()
+            .for_each(|tenant| self.refresh_tenant(tenant));
+    }
+
+    /// Notes that a tenant has one more controller, or one less: one that is alone has all slots.
+    fn count_owned(&mut self, tenant: u32, change: i32) {
+        let owned = &mut self.tenants[tenant as usize].owned;
+        let before = usize::from(*owned > 0);
+        *owned = owned.saturating_add_signed(change);
+        let owners = self.owners + usize::from(*owned > 0) - before;
+        if owners != self.owners {
+            self.owners = owners;
+            self.refresh_tenants();
+        }
     }
 
     /// Forgets a tenant that has no controllers.
@@ -97,15 +145,17 @@ impl Classes {
         let Some(&tenant) = self.tenant_ids.get(name) else {
             return true;
         };
-        let free: BTreeSet<u32> = self.free_controllers.iter().copied().collect();
-        if self
-            .controllers
-            .iter()
-            .zip(0..)
-            .any(|(controller, id)| controller.tenant == tenant && !free.contains(&id))
-        {
+        if self.tenants[tenant as usize].owned > 0 {
             return false;
         }
+        for cluster in &mut self.clusters {
+            if let Some(pair) = cluster.pairs.remove(&tenant) {
+                self.pairs.remove(pair);
+            }
+        }
+        let Halves { slow, upper } = self.tenants[tenant as usize].gates;
+        self.drop_gate(slow);
+        self.drop_gate(upper);
         self.tenant_ids.remove(name);
         self.free_tenants.push(tenant);
         true
@@ -131,7 +181,8 @@ impl Classes {
             alive: true,
             name,
             tenant,
-            slots: slots(options.concurrency),
+            slots: options.concurrency.map_or(u32::MAX, slots),
+            lane_slots: slots(options.per_cluster),
             options,
             share: Share::new(1, FIRST_AVERAGE, turn),
             turn: 0,
@@ -142,8 +193,8 @@ impl Classes {
             failures: 0,
             last_message: None,
             refused: false,
-            aside: 0,
         };
+        self.count_owned(tenant, 1);
         place(
             &mut self.controllers,
             &mut self.free_controllers,
@@ -158,12 +209,14 @@ impl Classes {
             .for_each(|lane| self.drop_lane(lane));
         self.held.retain(|(of, _)| *of != controller);
         self.free_controllers.push(controller);
+        self.count_owned(self.controllers[controller as usize].tenant, -1);
     }
 
     pub(super) fn set_options(&mut self, controller: u32, options: ControllerOptions) {
         let changed = &mut self.controllers[controller as usize];
         changed.options = options;
-        changed.slots = slots(options.concurrency);
+        changed.slots = options.concurrency.map_or(u32::MAX, slots);
+        changed.lane_slots = slots(options.per_cluster);
         let lanes = self.lanes_that(|lane| lane.controller == controller && lane.share.barred);
         lanes.into_iter().for_each(|lane| self.unstall(lane));
         self.settle_controller(controller);
@@ -233,27 +286,40 @@ impl Classes {
             self.clusters[cluster as usize].leaving = false;
             return cluster;
         }
-        let gate = self.add_gate(None);
+        let gate = self.gates.insert(Gate::default());
         let made = Cluster {
             name: name.clone(),
             state: ClusterState::Ready,
             gate,
             lanes: Vec::new(),
+            pairs: BTreeMap::new(),
             leaving: false,
         };
         let cluster = place(&mut self.clusters, &mut self.free_clusters, made);
         self.cluster_ids.insert(name.clone(), cluster);
-        self.refresh_gate(gate, self.cluster_limit(ClusterState::Ready));
+        self.refresh_cluster(cluster);
         cluster
     }
 
     pub(super) fn set_cluster(&mut self, name: &ClusterName, state: ClusterState) {
         let cluster = self.cluster(name);
-        self.clusters[cluster as usize].state = state;
-        self.refresh_gate(
-            self.clusters[cluster as usize].gate,
-            self.cluster_limit(state),
-        );
+        let before = std::mem::replace(&mut self.clusters[cluster as usize].state, state);
+        self.refresh_cluster(cluster);
+        if state == ClusterState::Ready && before != state {
+            // It answers again.
+            self.forgive(cluster);
+        }
+    }
+
+    /// Gives a cluster's gate its limit anew.
+    fn refresh_cluster(&mut self, cluster: u32) {
+        let Cluster { gate, state, .. } = self.clusters[cluster as usize];
+        self.gates[gate].limit = match state {
+            ClusterState::Ready => narrow(self.limits.per_cluster),
+            ClusterState::Probing => 1,
+            ClusterState::Held => 0,
+        };
+        self.settle_gate(gate);
     }
 
     /// Forgets a cluster that is leaving, once it has no lanes.
@@ -265,9 +331,17 @@ impl Classes {
         dropped.leaving = false;
         self.cluster_ids.remove(&dropped.name);
         dropped.name = ClusterName::local();
+        for pair in std::mem::take(&mut dropped.pairs).into_values() {
+            self.pairs.remove(pair);
+        }
         let gate = dropped.gate;
         self.drop_gate(gate);
         self.free_clusters.push(cluster);
+    }
+
+    fn drop_gate(&mut self, gate: GateId) {
+        self.slack.remove(&gate);
+        self.gates.remove(gate);
     }
 
     /// The lane of a controller's keys in a cluster. `hash` is that of the two.
@@ -294,20 +368,14 @@ impl Classes {
         let cluster = self.cluster(cluster);
         self.sweep(now);
         let of = &self.controllers[controller as usize];
-        let (tenant, share) = (of.tenant, Share::new(1, of.share.average, of.turn));
-        let gates = [
-            self.clusters[cluster as usize].gate,
-            self.tenant_gate(tenant, cluster),
-        ];
-        gates
-            .iter()
-            .for_each(|gate| self.gates[*gate as usize].lanes += 1);
+        let share = Share::new(1, of.share.average, of.turn);
+        let pair = self.pair(of.tenant, cluster);
         let made = Lane {
             controller,
             cluster,
             share,
             best: 0,
-            gates,
+            pair,
             hash,
             parked: None,
             keys: 0,
@@ -316,6 +384,7 @@ impl Classes {
         self.empty_lanes += 1;
         self.lane_ids.insert(hash, lane);
         self.clusters[cluster as usize].lanes.push(lane);
+        self.pairs[pair].lanes.push(lane);
         lane
     }
 
@@ -366,7 +435,7 @@ impl Classes {
     pub(super) fn drop_lane(&mut self, lane: u32) {
         let Lane {
             cluster,
-            gates,
+            pair,
             keys,
             hash,
             ..
@@ -377,83 +446,18 @@ impl Classes {
         self.clusters[cluster as usize]
             .lanes
             .retain(|of| *of != lane);
-        for gate in gates {
-            let Gate { lanes, tenant, .. } = &mut self.gates[gate as usize];
-            *lanes -= 1;
-            if let (0, Some(tenant)) = (*lanes, *tenant) {
-                self.tenant_gates.remove(&(tenant, cluster));
-                self.drop_gate(gate);
-            }
-        }
+        self.pairs[pair].lanes.retain(|of| *of != lane);
         self.free_lanes.push(lane);
         self.drop_cluster(cluster);
     }
 
-    /// The gate of a cluster within a tenant, made if there is none.
-    fn tenant_gate(&mut self, tenant: u32, cluster: u32) -> GateId {
-        if let Some(&gate) = self.tenant_gates.get(&(tenant, cluster)) {
-            return gate;
-        }
-        let gate = self.add_gate(Some(tenant));
-        self.tenant_gates.insert((tenant, cluster), gate);
-        self.gates[gate as usize].limit = self.tenant_cluster_limit(tenant);
-        gate
-    }
-
-    fn add_gate(&mut self, tenant: Option<u32>) -> GateId {
-        place(
-            &mut self.gates,
-            &mut self.free_gates,
-            Gate {
-                tenant,
-                ..Gate::default()
-            },
-        )
-    }
-
-    fn drop_gate(&mut self, gate: GateId) {
-        self.slack.remove(&gate);
-        self.free_gates.push(gate);
-    }
-
-    fn cluster_limit(&self, state: ClusterState) -> u32 {
-        match state {
-            ClusterState::Ready => self.limits.per_cluster.map_or(u32::MAX, narrow),
-            ClusterState::Probing => 1,
-            ClusterState::Held => 0,
-        }
-    }
-
-    fn tenant_cluster_limit(&self, tenant: u32) -> u32 {
-        let TenantOptions {
-            concurrency,
-            per_cluster,
-            ..
-        } = self.tenants[tenant as usize].options;
-        let limit = concurrency.map_or(self.limits.global, |limit| limit.min(self.limits.global));
-        narrow(per_cluster.unwrap_or(limit / 4).max(1))
-    }
-
-    /// Gives every gate its limit anew.
-    fn refresh_gates(&mut self) {
-        let clusters = self
-            .cluster_ids
-            .values()
-            .map(|cluster| &self.clusters[*cluster as usize]);
-        let tenants = self.tenant_gates.iter();
-        let mut limits: Vec<(GateId, u32)> = clusters
-            .map(|cluster| (cluster.gate, self.cluster_limit(cluster.state)))
-            .chain(tenants.map(|((tenant, _), gate)| (*gate, self.tenant_cluster_limit(*tenant))))
-            .collect();
-        limits.sort_unstable();
-        limits
-            .into_iter()
-            .for_each(|(gate, limit)| self.refresh_gate(gate, limit));
-    }
-
-    fn refresh_gate(&mut self, gate: GateId, limit: u32) {
-        self.gates[gate as usize].limit = limit;
-        self.settle_gate(gate);
+    /// A tenant's part of a cluster, made if there is none.
+    fn pair(&mut self, tenant: u32, cluster: u32) -> PairId {
+        let pairs = &mut self.clusters[cluster as usize].pairs;
+        let gates = self.tenants[tenant as usize].gates;
+        *pairs
+            .entry(tenant)
+            .or_insert_with(|| self.pairs.insert(Pair::new(gates)))
     }
 }
 

@@ -131,7 +131,8 @@ fn ten_thousand_engagements_leave_nothing_behind() {
         keys.places() < 10
             && classes.lanes.len() < 10
             && classes.clusters.len() < 10
-            && classes.gates.len() < 10
+            && classes.gates.places() < 10
+            && classes.pairs.places() < 10
     );
 }
 

@@ -2,10 +2,12 @@
 
 use super::key::{Entry, State};
 use super::options::{Cause, Origin};
+use super::slow::SLOW;
 use super::status::LastFailure;
 use super::{ControllerId, Queue, nanos, storm};
 use crate::outcome::{Action, Disposition, Failure};
 use crate::request::Request;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How often a key may run at its own asking: not sooner than this after its last run began.
@@ -104,19 +106,8 @@ pub(super) struct Running {
     /// Slot time charged in advance, in nanoseconds.
     pub(super) charged: u64,
     pub(super) started: u64,
-    /// Since when it has stepped aside.
-    pub(super) aside: Option<u64>,
-    /// How long it has been aside before, in nanoseconds.
-    pub(super) rested: u64,
-}
-
-impl Running {
-    /// How long it has held its slot.
-    pub(super) fn slot_time(&self, now: u64) -> u64 {
-        let aside = self.aside.map_or(0, |since| now.saturating_sub(since));
-        now.saturating_sub(self.started)
-            .saturating_sub(self.rested + aside)
-    }
+    /// It lasts for [`SLOW`] already, and its cluster counts it.
+    pub(super) old: bool,
 }
 
 /// The runs that have not ended: as many as the limits allow.
@@ -124,10 +115,19 @@ impl Running {
 pub(super) struct Runs {
     slots: Vec<(u32, Option<Running>)>,
     free: Vec<u32>,
+    /// Those that are not old, by when they began.
+    young: BTreeSet<(u64, Token)>,
 }
 
 impl Runs {
     pub(super) fn begin(&mut self, run: Running) -> Token {
+        let started = run.started;
+        let token = self.place(run);
+        self.young.insert((started, token));
+        token
+    }
+
+    fn place(&mut self, run: Running) -> Token {
         if let Some(place) = self.free.pop() {
             let (generation, slot) = &mut self.slots[place as usize];
             *slot = Some(run);
@@ -150,7 +150,7 @@ impl Runs {
             .1
     }
 
-    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut Running> {
+    fn get_mut(&mut self, token: Token) -> Option<&mut Running> {
         self.slots
             .get_mut(token.place as usize)
             .filter(|slot| slot.0 == token.generation)?
@@ -160,9 +160,22 @@ impl Runs {
 
     pub(super) fn end(&mut self, token: Token) -> Option<Running> {
         let run = self.get(token)?;
+        self.young.remove(&(run.started, token));
         self.slots[token.place as usize] = (token.generation.wrapping_add(1), None);
         self.free.push(token.place);
         Some(run)
+    }
+
+    /// Calls the next run old that lasts for [`SLOW`] and has not been called so. Returns its lane.
+    pub(super) fn next_old(&mut self, now: u64) -> Option<u32> {
+        let (started, token) = *self.young.first()?;
+        if now < started.saturating_add(SLOW) {
+            return None;
+        }
+        self.young.pop_first();
+        let run = self.get_mut(token)?;
+        run.old = true;
+        Some(run.lane)
     }
 
     /// Makes how a run ends not matter, and forgets what has been asked for meanwhile.

@@ -18,18 +18,12 @@ impl Bench {
     pub(super) fn new(limits: Limits, concurrency: usize) -> Self {
         let now = Instant::now();
         let mut queue = Queue::with_rng(now, limits, Rng::with_seed(1));
-        queue.set_tenant(
-            &tenant("t"),
-            TenantOptions {
-                per_cluster: Some(1000),
-                ..TenantOptions::default()
-            },
-        );
         let controller = queue.add_controller(
             &tenant("t"),
             name("c"),
             ControllerOptions {
-                concurrency,
+                concurrency: Some(concurrency),
+                per_cluster: concurrency,
                 ..ControllerOptions::default()
             },
         );
@@ -433,7 +427,7 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
         now,
         Limits {
             global: 10,
-            per_cluster: Some(4),
+            per_cluster: 4,
             ..Limits::default()
         },
     );
@@ -444,15 +438,9 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
             ..TenantOptions::default()
         },
     );
-    queue.set_tenant(
-        &tenant("b"),
-        TenantOptions {
-            per_cluster: Some(9),
-            ..TenantOptions::default()
-        },
-    );
     let options = ControllerOptions {
-        concurrency: 3,
+        concurrency: Some(3),
+        per_cluster: 2,
         ..ControllerOptions::default()
     };
     let a = [
@@ -463,10 +451,19 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
         &tenant("b"),
         name("z"),
         ControllerOptions {
-            concurrency: 100,
+            concurrency: None,
+            per_cluster: 9,
             ..options
         },
     );
+    // Clusters that have answered lately.
+    for at in ["one", "two", "three"] {
+        for controller in [a[0], b] {
+            let _ = queue.add(now, controller, &request(at, "first"), Add::default());
+            let run = queue.get(now).unwrap();
+            assert!(queue.done(now, run.token, Outcome::Done));
+        }
+    }
     for i in 0..100 {
         for controller in [a[0], a[1], b] {
             for at in ["one", "two", "three"] {
@@ -485,10 +482,10 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
     for at in ["one", "two", "three"] {
         let here = |run: &Run| run.request.cluster == cluster(at);
         assert!(count(&here) <= 4, "the cluster's limit");
-        assert!(
-            count(&|run| here(run) && run.controller != b) <= 2,
-            "a quarter of the tenant's"
-        );
+        for controller in a {
+            let of = |run: &Run| here(run) && run.controller == controller;
+            assert!(count(&of) <= 2, "the controller's limit in a cluster");
+        }
     }
     assert!(
         a.iter()
@@ -497,7 +494,7 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
     );
     queue.set_limits(Limits {
         global: 12,
-        per_cluster: Some(4),
+        per_cluster: 4,
         ..Limits::default()
     });
     assert_eq!(
@@ -507,7 +504,7 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
     );
     queue.set_limits(Limits {
         global: 100,
-        per_cluster: Some(4),
+        per_cluster: 4,
         ..Limits::default()
     });
     assert_eq!(
@@ -702,15 +699,9 @@ fn a_flood_of_alarms_is_promoted_bit_by_bit_and_completely() {
     let mut bench = Bench::new(Limits::default(), 10_000);
     bench.queue.set_limits(Limits {
         global: 10_000,
+        per_cluster: 10_000,
         ..Limits::default()
     });
-    bench.queue.set_tenant(
-        &tenant("t"),
-        TenantOptions {
-            per_cluster: Some(10_000),
-            ..TenantOptions::default()
-        },
-    );
     for i in 0..5_000 {
         let _ = bench.add_with(&i.to_string(), after(MILLI));
     }
@@ -753,8 +744,8 @@ fn absurd_delays_are_cut_and_never_overflow() {
     bench.queue.set_controller(
         bench.controller,
         ControllerOptions {
-            concurrency: 1,
             backoff,
+            ..ControllerOptions::default()
         },
     );
     let _ = bench.add_with("a", after(Duration::MAX));

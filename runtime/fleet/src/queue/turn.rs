@@ -3,23 +3,24 @@
 //! Start-time fair queueing on three levels: of tenants, of a tenant's controllers, and of a controller's lanes the one that has been
 //! charged least slot time is next, tenants by weight. A lane stands in its controller's heap while it has ready keys and is not
 //! parked, a controller in its tenant's while such a lane is there and its own limit allows, a tenant in the outermost one likewise:
-//! the walk from the top to a lane never goes wrong but at the gates of clusters.
+//! the walk from the top to a lane never goes wrong but at gates, and at lanes that have all they may.
 
 use super::class::Share;
-use super::gate::GateId;
+use super::gate::{GateId, Rank};
 use super::heap::{Heap, Places, Standing};
 use super::registry::Classes;
+use super::slow::Ended;
 
 impl Classes {
     /// The lane whose turn it is, if any may have it now.
-    pub(super) fn pick(&mut self) -> Option<u32> {
-        if self.running - self.aside >= self.limits.global {
+    pub(super) fn pick(&mut self, now: u64) -> Option<u32> {
+        if self.running >= self.limits.global {
             return None;
         }
         loop {
             match self.next() {
                 Some(lane) if self.has_all_it_may(lane) => self.stall(lane),
-                Some(lane) => match self.full_gate(lane) {
+                Some(lane) => match self.full_gate(lane, now) {
                     Some(gate) => self.park(lane, gate),
                     None => return Some(lane),
                 },
@@ -38,11 +39,53 @@ impl Classes {
         Some(lane)
     }
 
-    fn full_gate(&self, lane: u32) -> Option<GateId> {
-        self.lanes[lane as usize]
-            .gates
+    fn full_gate(&self, lane: u32, now: u64) -> Option<GateId> {
+        let pair = &self.pairs[self.lanes[lane as usize].pair];
+        let upper = pair.is_unanswered(now).then_some(pair.gates.upper);
+        let mut gates = self.gates_of(lane).chain(upper);
+        gates.find(|gate| self.gates[*gate].room() == 0)
+    }
+
+    /// The gates that a lane leads through: that of its cluster, and if that is slow, its tenant's for such clusters.
+    fn gates_of(&self, lane: u32) -> impl Iterator<Item = GateId> + use<> {
+        let lane = &self.lanes[lane as usize];
+        let pair = &self.pairs[lane.pair];
+        let cluster = self.clusters[lane.cluster as usize].gate;
+        [Some(cluster), pair.slow.then_some(pair.gates.slow)]
             .into_iter()
-            .find(|gate| self.gates[*gate as usize].room(self.is_closed(*gate)) == 0)
+            .flatten()
+    }
+
+    /// Whether a lane has as many runs as its controller may have in one cluster, or is held.
+    fn has_all_it_may(&self, lane: u32) -> bool {
+        let lane = &self.lanes[lane as usize];
+        let most = self.controllers[lane.controller as usize].lane_slots;
+        lane.share.running >= most || self.is_held(lane)
+    }
+
+    /// Takes such a lane out of the turns.
+    fn stall(&mut self, lane: u32) {
+        self.deactivate(lane);
+        self.lanes[lane as usize].share.barred = true;
+        self.settle_gates(lane);
+    }
+
+    /// Lets a lane take turns again if it has no longer all that it may.
+    pub(super) fn unstall(&mut self, lane: u32) {
+        if !self.lanes[lane as usize].share.barred || self.has_all_it_may(lane) {
+            return;
+        }
+        self.lanes[lane as usize].share.barred = false;
+        if self.lanes[lane as usize].share.waiting > 0 {
+            self.rejoin(lane);
+        }
+    }
+
+    /// Has a lane take turns again that something held up.
+    fn rejoin(&mut self, lane: u32) {
+        let turn = self.lane_turn(self.lanes[lane as usize].controller as usize);
+        self.lanes[lane as usize].share.rejoin(turn);
+        self.activate(lane);
     }
 
     /// A lane has a ready key and had none.
@@ -73,17 +116,17 @@ impl Classes {
     /// A lane's last ready key is gone.
     pub(super) fn emptied(&mut self, lane: u32, now: u64) {
         let emptied = &mut self.lanes[lane as usize];
-        let (controller, gates) = (emptied.controller, emptied.gates);
+        let controller = emptied.controller;
         let tenant = self.controllers[controller as usize].tenant;
         emptied.share.end_waiting(now);
         self.controllers[controller as usize].share.end_waiting(now);
         self.tenants[tenant as usize].share.end_waiting(now);
         match self.lanes[lane as usize].parked.take() {
-            Some((gate, key)) => drop(self.gates[gate as usize].parked.remove(&(key, lane))),
+            Some((gate, rank)) => drop(self.gates[gate].parked.remove(&(rank, lane))),
             None if self.lanes[lane as usize].share.barred => {}
             None => self.deactivate(lane),
         }
-        gates.into_iter().for_each(|gate| self.settle_gate(gate));
+        self.settle_gates(lane);
     }
 
     /// One of a lane's keys begins to run; `best` is the highest priority of those that stay ready. Returns the slot time charged.
@@ -102,22 +145,22 @@ impl Classes {
         owner.share.charge(charged);
 
         self.running += 1;
-        let gates = self.lanes[lane as usize].gates;
-        gates
-            .into_iter()
-            .for_each(|gate| self.gates[gate as usize].running += 1);
+        for gate in self.gates_of(lane) {
+            self.gates[gate].running += 1;
+        }
+        self.begin_in(self.lanes[lane as usize].pair);
         match best {
             Some(best) => self.lanes[lane as usize].best = best,
             None => self.emptied(lane, now),
         }
         self.reorder_lane(lane);
         self.settle_controller(controller);
-        gates.into_iter().for_each(|gate| self.settle_gate(gate));
+        self.settle_gates(lane);
         charged
     }
 
     /// A run of a lane's key has ended.
-    pub(super) fn finish(&mut self, lane: u32, charged: u64, slot_time: u64, now: u64) {
+    pub(super) fn finish(&mut self, lane: u32, charged: u64, slot_time: u64, now: u64, how: Ended) {
         let controller = self.lanes[lane as usize].controller;
         let tenant = self.controllers[controller as usize].tenant;
         self.lanes[lane as usize]
@@ -133,10 +176,11 @@ impl Classes {
         self.unstall(lane);
         self.reorder_lane(lane);
         self.settle_controller(controller);
-        for gate in self.lanes[lane as usize].gates {
-            self.gates[gate as usize].running -= 1;
+        for gate in self.gates_of(lane) {
+            self.gates[gate].running -= 1;
             self.settle_gate(gate);
         }
+        self.end_in(self.lanes[lane as usize].pair, now, how);
     }
 
     /// The virtual time that a lane joins its siblings at: with several priorities the one whose turn came last may be far ahead.
@@ -149,12 +193,11 @@ impl Classes {
     }
 
     pub(super) fn activate(&mut self, lane: u32) {
+        for gate in self.gates_of(lane) {
+            self.gates[gate].active += 1;
+        }
         let active = &self.lanes[lane as usize];
-        let (controller, gates, standing) =
-            (active.controller, active.gates, active.standing(lane));
-        gates
-            .into_iter()
-            .for_each(|gate| self.gates[gate as usize].active += 1);
+        let (controller, standing) = (active.controller, active.standing(lane));
         self.controllers[controller as usize]
             .lanes
             .push(standing, &mut self.lane_places);
@@ -162,11 +205,10 @@ impl Classes {
     }
 
     pub(super) fn deactivate(&mut self, lane: u32) {
-        let active = &self.lanes[lane as usize];
-        let (controller, gates) = (active.controller, active.gates);
-        gates
-            .into_iter()
-            .for_each(|gate| self.gates[gate as usize].active -= 1);
+        for gate in self.gates_of(lane) {
+            self.gates[gate].active -= 1;
+        }
+        let controller = self.lanes[lane as usize].controller;
         self.controllers[controller as usize]
             .lanes
             .remove(lane, &mut self.lane_places);
@@ -189,7 +231,7 @@ impl Classes {
         let settled = &mut self.controllers[controller as usize];
         let runnable = !settled.share.barred
             && !settled.lanes.is_empty()
-            && settled.share.running - settled.aside < settled.slots;
+            && settled.share.running < settled.slots;
         let tenant = settled.tenant;
         let owner = &mut self.tenants[tenant as usize];
         let places = &mut self.controller_places;
@@ -206,8 +248,7 @@ impl Classes {
     /// Puts a tenant where it belongs after anything that it depends on has changed.
     pub(super) fn settle_tenant(&mut self, tenant: u32) {
         let settled = &mut self.tenants[tenant as usize];
-        let runnable = !settled.controllers.is_empty()
-            && settled.share.running - settled.aside < settled.slots;
+        let runnable = !settled.controllers.is_empty() && settled.share.running < settled.slots;
         let places = &mut self.tenant_places;
         settled
             .share
@@ -217,22 +258,19 @@ impl Classes {
     /// Takes a lane out of the turns until there is room behind a gate.
     fn park(&mut self, lane: u32, gate: GateId) {
         self.deactivate(lane);
-        let key = self.parking_order(lane, gate);
-        self.lanes[lane as usize].parked = Some((gate, key));
-        self.gates[gate as usize].parked.insert((key, lane));
+        let rank = self.rank(lane);
+        self.lanes[lane as usize].parked = Some((gate, rank));
+        self.gates[gate].parked.insert((rank, lane));
         // It no longer stands ready for the other gate, where another may now be wanted.
-        for gate in self.lanes[lane as usize].gates {
-            self.settle_gate(gate);
-        }
+        self.settle_gates(lane);
     }
 
-    /// Who is woken first: of tenants before a cluster, of controllers before a tenant's part of one, whoever has had least.
-    fn parking_order(&self, lane: u32, gate: GateId) -> u64 {
-        let controller = &self.controllers[self.lanes[lane as usize].controller as usize];
-        match self.gates[gate as usize].tenant {
-            Some(_) => controller.share.vtime,
-            None => self.tenants[controller.tenant as usize].share.vtime,
-        }
+    /// Which parked lane is woken first: of tenants, then of controllers, then of lanes the one that has had least.
+    fn rank(&self, lane: u32) -> Rank {
+        let lane = &self.lanes[lane as usize];
+        let controller = &self.controllers[lane.controller as usize];
+        let tenant = &self.tenants[controller.tenant as usize];
+        [tenant.share.vtime, controller.share.vtime, lane.share.vtime]
     }
 
     /// Wakes the first lane that is parked before a gate.
@@ -240,44 +278,57 @@ impl Classes {
         // The order was right when they were parked. Setting it right where it shows costs a few steps; what remains wrong is mended
         // by the turns that follow.
         for _ in 0..8 {
-            let mut parked = self.gates[gate as usize].parked.iter();
-            let (Some(&(key, lane)), second) = (parked.next(), parked.next()) else {
+            let mut parked = self.gates[gate].parked.iter();
+            let (Some(&(rank, lane)), second) = (parked.next(), parked.next()) else {
                 return;
             };
-            let second = second.map_or(u64::MAX, |second| second.0);
-            let fresh = self.parking_order(lane, gate);
-            if fresh <= key || fresh <= second {
+            let second = second.map_or([u64::MAX; 3], |second| second.0);
+            let fresh = self.rank(lane);
+            if fresh <= rank || fresh <= second {
                 break;
             }
-            let parked = &mut self.gates[gate as usize].parked;
-            parked.remove(&(key, lane));
+            let parked = &mut self.gates[gate].parked;
+            parked.remove(&(rank, lane));
             parked.insert((fresh, lane));
             self.lanes[lane as usize].parked = Some((gate, fresh));
         }
-        let Some((_, lane)) = self.gates[gate as usize].parked.pop_first() else {
+        if let Some(&(_, lane)) = self.gates[gate].parked.first() {
+            self.leave_gate(lane, gate);
+            self.note_slack(gate);
+        }
+    }
+
+    /// Has a lane take turns again, if it is parked before this gate.
+    pub(super) fn leave_gate(&mut self, lane: u32, gate: GateId) {
+        let Some((at, rank)) = self.lanes[lane as usize].parked else {
             return;
         };
-        let turn = self.lane_turn(self.lanes[lane as usize].controller as usize);
-        let woken = &mut self.lanes[lane as usize];
-        woken.parked = None;
-        woken.share.rejoin(turn);
-        self.activate(lane);
-        self.note_slack(gate);
+        if at == gate {
+            self.gates[gate].parked.remove(&(rank, lane));
+            self.lanes[lane as usize].parked = None;
+            self.rejoin(lane);
+        }
+    }
+
+    fn settle_gates(&mut self, lane: u32) {
+        for gate in self.gates_of(lane) {
+            self.settle_gate(gate);
+        }
     }
 
     /// Wakes lanes that could go through a gate after anything that it depends on has changed.
     pub(super) fn settle_gate(&mut self, gate: GateId) {
-        if self.gates[gate as usize].parked.is_empty() && self.slack.is_empty() {
+        if self.gates[gate].parked.is_empty() && self.slack.is_empty() {
             return;
         }
-        while self.gates[gate as usize].wants_more(self.is_closed(gate)) {
+        while self.gates[gate].wants_more() {
             self.wake(gate);
         }
         self.note_slack(gate);
     }
 
-    fn note_slack(&mut self, gate: GateId) {
-        if self.gates[gate as usize].has_slack(self.is_closed(gate)) {
+    pub(super) fn note_slack(&mut self, gate: GateId) {
+        if self.gates[gate].has_slack() {
             self.slack.insert(gate);
         } else if !self.slack.is_empty() {
             self.slack.remove(&gate);

@@ -3,10 +3,8 @@
 
 use crate::kinds::{Bytes, Interval, Processors, Refusal, at_least_one, within};
 use serde::{Deserialize, Serialize};
+use windlass_fleet::controller::ControllerOptions;
 use windlass_sandbox::{Limits, Rate};
-
-/// Calls of a reconciler at once, where nobody says more.
-const DEFAULT_CONCURRENCY: usize = 4;
 
 /// What one reconciler may use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,8 +14,11 @@ pub(crate) struct ReconcilerLimits {
     pub(crate) memory: Option<Bytes>,
     /// Time of one call, 100ms to 1h. Default: 10s.
     pub(crate) timeout: Option<Interval>,
-    /// Calls that run at once. Default: what the Manager's `spec.concurrency.kinds` says for its primary kind, else 4.
+    /// Calls that run at once, over all clusters. Default: what the Manager's `spec.concurrency.kinds` says for its primary kind, else no
+    /// limit but the tenant's.
     pub(crate) concurrency: Option<usize>,
+    /// Calls that run at once in one cluster. Default: 4.
+    pub(crate) concurrency_per_cluster: Option<usize>,
     /// Table elements of an instance, 1000 to 240000. Default: 60000.
     pub(crate) table_elements: Option<u32>,
     /// Handles held at once, 8 to 100000. Default: 256.
@@ -48,7 +49,8 @@ pub(crate) struct ReconcilerLimits {
 pub(crate) struct TenantLimits {
     /// Memory of all of its guests' instances together, 1Mi or more. Default: 512Mi.
     pub(crate) memory: Option<Bytes>,
-    /// Calls that run at once. Default: what the manager allows.
+    /// Calls that run at once, up to the Manager's `spec.concurrency.global`. Default: half of that, or all of it for a tenant that alone
+    /// has reconcilers.
     pub(crate) concurrency: Option<usize>,
     /// Processors that its guests may use, even while others are idle: `500m`, `2`; 10m to 1000. Default: its weight's share, and
     /// unused ones.
@@ -73,6 +75,8 @@ pub(crate) struct Effective {
     pub(crate) limits: Limits,
     /// Calls at once. None: what the manager has for the kind.
     pub(crate) concurrency: Option<usize>,
+    /// Calls at once in one cluster.
+    pub(crate) per_cluster: usize,
 }
 
 impl ReconcilerLimits {
@@ -137,19 +141,26 @@ impl ReconcilerLimits {
                 default.log_bytes_per_second,
             ),
         };
-        let concurrency = ceiling.concurrency.map(|most| {
-            let own = self.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
-            own.min(most)
-        });
+        let own = self.concurrency_per_cluster;
+        let own = own.unwrap_or(ControllerOptions::PER_CLUSTER);
+        let most = ceiling.concurrency_per_cluster.unwrap_or(usize::MAX);
         Effective {
             limits,
-            concurrency: concurrency.or(self.concurrency),
+            concurrency: [self.concurrency, ceiling.concurrency]
+                .into_iter()
+                .flatten()
+                .min(),
+            per_cluster: own.min(most),
         }
     }
 
     /// Refuses what cannot be honoured; `path` is where they stand.
     pub(super) fn check(&self, path: &str) -> Result<(), Refusal> {
         at_least_one(&format!("{path}.concurrency"), self.concurrency)?;
+        at_least_one(
+            &format!("{path}.concurrencyPerCluster"),
+            self.concurrency_per_cluster,
+        )?;
         if let Some(time) = self.timeout {
             let range = Interval::millis(100)..=Interval::seconds(3600);
             within(&format!("{path}.timeout"), time, &range)?;
@@ -260,6 +271,7 @@ mod tests {
             memory: Some(Bytes::mebibytes(32)),
             timeout: Some(Interval::seconds(1)),
             concurrency: Some(2),
+            concurrency_per_cluster: Some(3),
             handles: Some(20),
             requests_per_second: Some(5),
             log_bytes_per_second: Some(Bytes(1024)),
@@ -268,6 +280,7 @@ mod tests {
         let Effective {
             limits,
             concurrency,
+            per_cluster,
         } = own.under(&Ceiling(Box::new(ceiling)));
         let expected = Limits {
             memory: 32 << 20,
@@ -277,13 +290,14 @@ mod tests {
             log_bytes_per_second: Some(Rate { per_second: 1024 }),
             ..Limits::default()
         };
-        assert_eq!((limits, concurrency), (expected, Some(2)));
+        assert_eq!((limits, concurrency, per_cluster), (expected, Some(2), 3));
     }
 
     #[test]
     fn without_a_word_everything_is_as_the_sandbox_has_it() {
         let none = ReconcilerLimits::default().under(&Ceiling::default());
         assert_eq!((none.limits, none.concurrency), (Limits::default(), None));
+        assert_eq!(none.per_cluster, 4);
         let tenant = windlass_sandbox::TenantLimits::default();
         assert_eq!(TenantLimits::default().guests(1), tenant);
     }
@@ -316,6 +330,7 @@ mod tests {
         let Effective {
             limits,
             concurrency,
+            per_cluster,
         } = ReconcilerLimits::default().under(&Ceiling::default());
         let size = |bytes: usize| Bytes(bytes as u64).to_string();
         let rate =
@@ -326,8 +341,9 @@ mod tests {
             ("timeout", Interval(limits.timeout).to_string()),
             (
                 "concurrency",
-                concurrency.unwrap_or(DEFAULT_CONCURRENCY).to_string(),
+                concurrency.map_or("none".to_owned(), |most| most.to_string()),
             ),
+            ("concurrencyPerCluster", per_cluster.to_string()),
             ("tableElements", limits.table_elements.to_string()),
             ("handles", limits.handles.to_string()),
             ("hostCalls", limits.host_calls.to_string()),

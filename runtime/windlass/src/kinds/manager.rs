@@ -51,14 +51,12 @@ pub(crate) struct LocalSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ConcurrencySpec {
-    /// In the whole process. Default: 64.
+    /// In the whole process. Default: 512.
     pub(crate) global: Option<usize>,
-    /// In one cluster. Default: a quarter of its tenant's, at least 1.
+    /// In one cluster, of all reconcilers together. Default: 128.
     pub(crate) per_cluster: Option<usize>,
-    /// Beyond that in the whole process, those that wait for an API server, of which a tenant has at most half; up to 10000. Default: 512.
-    pub(crate) waiting: Option<usize>,
-    /// Of each reconciler by its primary kind, as `Deployment.apps`, unless its `spec.limits.concurrency` is set. Default: 4 for every
-    /// kind.
+    /// Of each reconciler by its primary kind, as `Deployment.apps`, unless its `spec.limits.concurrency` is set. Default: no limit for
+    /// any kind.
     pub(crate) kinds: BTreeMap<String, usize>,
 }
 
@@ -121,8 +119,7 @@ impl ManagerSpec {
         let default = Concurrency::default();
         Concurrency {
             global: self.concurrency.global.unwrap_or(default.global),
-            per_cluster: self.concurrency.per_cluster,
-            aside: self.concurrency.waiting.unwrap_or(default.aside),
+            per_cluster: self.concurrency.per_cluster.unwrap_or(default.per_cluster),
             // What is no kind has been refused.
             kinds: self
                 .concurrency
@@ -174,14 +171,6 @@ impl ManagerSpec {
         }
         at_least_one("spec.concurrency.global", self.concurrency.global)?;
         at_least_one("spec.concurrency.perCluster", self.concurrency.per_cluster)?;
-        if let Some(waiting) = self.concurrency.waiting
-            && waiting > 10_000
-        {
-            return Err(Refusal::new(
-                "spec.concurrency.waiting",
-                format!("expected up to 10000, found {waiting}"),
-            ));
-        }
         for (kind, limit) in &self.concurrency.kinds {
             if let Err(error) = kind.parse::<GroupKind>() {
                 return Err(Refusal::new("spec.concurrency.kinds", error.to_string()));

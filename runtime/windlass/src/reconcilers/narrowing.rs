@@ -11,7 +11,7 @@ use crate::kinds::ReconcilerSpec;
 use crate::load::Configuration;
 use std::sync::Arc;
 use windlass_fleet::Grant;
-use windlass_fleet::controller::{Controller, ControllerOptions};
+use windlass_fleet::controller::Controller;
 use windlass_fleet::source::ClusterSelection;
 use windlass_sandbox::Rights;
 
@@ -22,6 +22,8 @@ pub(super) struct Narrowing {
     within: Option<ClusterSelection>,
     /// Calls at once; none: as many as before.
     concurrency: Option<usize>,
+    /// Calls at once in one cluster; none: as many as before.
+    per_cluster: Option<usize>,
 }
 
 impl Reconcilers {
@@ -95,10 +97,11 @@ impl Narrowing {
             let former = former_terms(configuration, running.spec.tenant());
             rights = Bounds::of(spec, &former).rights.and(&rights);
         }
-        let had = Bounds::of(&running.spec, &running.terms).concurrency;
+        let had = Bounds::of(&running.spec, &running.terms);
         let mut narrowing = Self {
             within: None,
-            concurrency: fewer(had, asked.concurrency),
+            concurrency: fewer(had.concurrency, asked.concurrency),
+            per_cluster: fewer(Some(had.per_cluster), Some(asked.per_cluster)),
         };
         if spec.clusters != running.spec.clusters {
             match guests::selection(spec) {
@@ -112,23 +115,23 @@ impl Narrowing {
 
     /// The controller of what serves, in what its guest does not tell.
     fn shape(&self, running: &Recipe) -> Result<Shape, String> {
-        let had = Bounds::of(&running.spec, &running.terms).concurrency;
+        let had = Bounds::of(&running.spec, &running.terms);
         let before = guests::selection(&running.spec)?;
         Ok(Shape {
             selection: ClusterSelection {
                 within: self.within.clone().map(Box::new),
                 ..before
             },
-            concurrency: self.concurrency.or(had),
+            concurrency: self.concurrency.or(had.concurrency),
+            per_cluster: self.per_cluster.unwrap_or(had.per_cluster),
             resync: running.spec.resync,
         })
     }
 }
 
-/// The second number, if it is the smaller one.
+/// The second limit, if it is the smaller one. None is no limit.
 fn fewer(had: Option<usize>, asked: Option<usize>) -> Option<usize> {
-    let number = |number: Option<usize>| number.unwrap_or(ControllerOptions::CONCURRENCY);
-    (number(asked) < number(had)).then_some(number(asked))
+    asked.filter(|asked| had.is_none_or(|had| *asked < had))
 }
 
 /// What the document of a tenant says that a reconciler leaves. One without a document grants nothing: it is gone.
@@ -152,7 +155,7 @@ mod tests {
         assert_eq!(fewer(Some(8), Some(2)), Some(2));
         assert_eq!(fewer(Some(2), Some(8)), None);
         assert_eq!(fewer(None, Some(1)), Some(1));
-        assert_eq!(fewer(Some(8), None), Some(ControllerOptions::CONCURRENCY));
+        assert_eq!(fewer(Some(8), None), None);
         assert_eq!(fewer(None, None), None);
     }
 }

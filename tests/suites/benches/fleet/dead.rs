@@ -2,7 +2,7 @@
 
 use super::answer::Answering;
 use super::simulated::{Layout, Order, Simulated};
-use super::subject::{settled, watching};
+use super::subject::{settled, with_defaults};
 use super::trouble::Trouble;
 use crate::figures::spread;
 use crate::rig::Manager;
@@ -13,9 +13,8 @@ use anyhow::{Context as _, Result};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-const CLUSTERS: usize = 20;
-const DEAD: Range<usize> = 0..6;
-const OBJECTS: usize = 50;
+/// Objects in all clusters together.
+const OBJECTS: usize = 10_000;
 /// Updates per second in the healthy clusters.
 const RATE: f64 = 300.0;
 const SECONDS: f64 = 5.0;
@@ -29,10 +28,10 @@ const BAR: f64 = 1.1;
 
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "dead",
-    title: "20 clusters, 6 of them in trouble with 50 keys each to write; 300 updates/s in the others, due to written, ms; middle of 3 rounds",
+    title: "clusters of which 3 in 10 get in trouble with a key to write for each object (10,000 in all); 300 updates/s in the others, due to written, ms; middle of 3 rounds",
     heads: &[
+        "clusters",
         "trouble",
-        "runs at once",
         "all well p50",
         "   p99",
         "in trouble p50",
@@ -43,24 +42,23 @@ pub(crate) const WORKLOAD: Workload = Workload {
         "all well again s",
         "bar       ",
     ],
-    // A controller's default, and as many as a manager runs by default.
     runs: &[
-        &["silent", "4"],
-        &["silent", "64"],
-        &["403", "64"],
-        &["503", "64"],
+        &["1000", "silent"],
+        &["20", "silent"],
+        &["20", "403"],
+        &["20", "503"],
     ],
 };
 
-pub(crate) async fn measure(trouble: &str, concurrency: &str) -> Result<Vec<String>> {
+pub(crate) async fn measure(clusters: &str, trouble: &str) -> Result<Vec<String>> {
+    let clusters: usize = clusters.parse()?;
     let how = match trouble {
         "silent" => Trouble::Silent,
         code => Trouble::Status(code.parse().context("a status")?),
     };
-    let server = Simulated::start(Layout::new(CLUSTERS, OBJECTS)).await?;
+    let server = Simulated::start(Layout::new(clusters, OBJECTS / clusters)).await?;
     let answering = Answering::new();
-    let controller = watching("subject", None, concurrency.parse()?)?;
-    let controller = controller.build(answering.reconciler())?;
+    let controller = with_defaults()?.build(answering.reconciler())?;
     let manager = Manager::engage(
         windlass_fleet::Manager::builder().controller(controller),
         server.specs()?,
@@ -71,6 +69,8 @@ pub(crate) async fn measure(trouble: &str, concurrency: &str) -> Result<Vec<Stri
         server,
         manager,
         answering,
+        clusters,
+        dead: 0..clusters * 3 / 10,
     };
     bench.healthy().await?;
     let mut rounds = Vec::new();
@@ -83,8 +83,8 @@ pub(crate) async fn measure(trouble: &str, concurrency: &str) -> Result<Vec<Stri
     let unanswered: usize = rounds.iter().map(|r| r.ill.unanswered).sum();
     bench.manager.stop().await?;
     Ok(vec![
+        clusters.to_string(),
         trouble.to_owned(),
-        concurrency.to_owned(),
         format!("{:.2}", middle(|r| r.well.p50)),
         format!("{:.2}", middle(|r| r.well.p99)),
         format!("{:.2}", middle(|r| r.ill.p50)),
@@ -101,6 +101,8 @@ struct Bench {
     server: Simulated,
     manager: Manager,
     answering: std::sync::Arc<Answering>,
+    clusters: usize,
+    dead: Range<usize>,
 }
 
 /// Times of the healthy clusters.
@@ -128,11 +130,11 @@ impl Bench {
         let ill = self.healthy().await?;
         let told = self.server.order(&Order::Tell).await?;
         let requests = (told.disturbed_requests - before) as f64;
-        let requests = requests / began.elapsed().as_secs_f64() / DEAD.len() as f64;
+        let requests = requests / began.elapsed().as_secs_f64() / self.dead.len() as f64;
         let mended = Instant::now();
         self.disturb(Trouble::None).await?;
         self.watching().await?;
-        self.manager.ready(CLUSTERS).await?;
+        self.manager.ready(self.clusters).await?;
         settled(&self.manager).await?;
         Ok(Round {
             well,
@@ -144,7 +146,7 @@ impl Bench {
 
     /// Clusters that fall ill have work at that moment, and lose their watches.
     async fn disturb(&mut self, trouble: Trouble) -> Result<()> {
-        let clusters = DEAD;
+        let clusters = self.dead.clone();
         self.server
             .order(&Order::Disturb { clusters, trouble })
             .await?;
@@ -152,7 +154,7 @@ impl Bench {
             return Ok(());
         }
         // What changes while the watches break is not known before they are back: this work is.
-        let (set, rounds, clusters) = ("o".into(), 1, DEAD);
+        let (set, rounds, clusters) = ("o".into(), 1, self.dead.clone());
         let work = Order::Burst {
             set,
             rounds,
@@ -160,7 +162,7 @@ impl Bench {
         };
         self.server.order(&work).await?;
         let cut = Order::Cut {
-            clusters: DEAD,
+            clusters: self.dead.clone(),
             change: "o".into(),
             compact: false,
         };
@@ -172,7 +174,7 @@ impl Bench {
     async fn watching(&mut self) -> Result<()> {
         let looks = async {
             let mut look = tokio::time::interval(Duration::from_millis(20));
-            while self.server.order(&Order::Tell).await?.watching < CLUSTERS {
+            while self.server.order(&Order::Tell).await?.watching < self.clusters {
                 look.tick().await;
             }
             Ok(())
@@ -185,7 +187,7 @@ impl Bench {
         self.answering.clear();
         let order = Order::Load {
             set: "o".into(),
-            clusters: DEAD.end..CLUSTERS,
+            clusters: self.dead.end..self.clusters,
             rate: RATE,
             seconds: SECONDS,
         };

@@ -56,12 +56,11 @@ pub(crate) fn layout() -> Layout {
     }
 }
 
-/// As many slots for all tenants together as a rival has for all keys, and no more for keys that wait.
+/// As many slots for all tenants together as a rival has for all keys.
 pub(crate) fn options() -> ManagerOptions {
     ManagerOptions {
         concurrency: Concurrency {
             global: SLOTS,
-            aside: 0,
             ..Concurrency::default()
         },
         ..ManagerOptions::default()

@@ -12,20 +12,28 @@ use windlass_fleet::controller::{Builder, ControllerOptions};
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{Client, Context, Controller, ControllerName, Failure, Grant, Reconciler};
 
-/// Keys of a controller that run at once: as many as a manager runs by default.
+/// Keys of a controller that run at once, in one cluster or in many.
 pub(crate) const CONCURRENCY: usize = 64;
 
 /// A controller of ConfigMaps, of those that a label selector names if one is given.
 pub(crate) fn watching(name: &str, selector: Option<&str>, concurrency: usize) -> Result<Builder> {
-    let mut watch = Watch::new(rig::config_map(), Enqueue::Primary);
-    watch.label_selector = selector.map(str::parse).transpose()?;
     let options = ControllerOptions {
         concurrency: Some(concurrency),
+        concurrency_per_cluster: concurrency,
         ..ControllerOptions::default()
     };
-    Ok(Controller::builder(ControllerName::new(name)?)
-        .watch(watch)
-        .options(options))
+    Ok(named(name, selector)?.options(options))
+}
+
+/// A controller of all ConfigMaps, of which as much runs at once as by default.
+pub(crate) fn with_defaults() -> Result<Builder> {
+    named("subject", None)
+}
+
+fn named(name: &str, selector: Option<&str>) -> Result<Builder> {
+    let mut watch = Watch::new(rig::config_map(), Enqueue::Primary);
+    watch.label_selector = selector.map(str::parse).transpose()?;
+    Ok(Controller::builder(ControllerName::new(name)?).watch(watch))
 }
 
 /// The controller of all ConfigMaps.

@@ -38,9 +38,7 @@ pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finishe
     let options = ManagerOptions {
         concurrency: Concurrency {
             global: CONCURRENCY,
-            per_cluster: Some(SLOTS.into()),
-            // The rival has no more slots for keys that wait.
-            aside: 0,
+            per_cluster: SLOTS.into(),
             ..Concurrency::default()
         },
         ..ManagerOptions::default()
@@ -89,6 +87,7 @@ fn controller(reconciler: Arc<dyn Reconciler>) -> Result<Controller> {
     watch.label_selector = Some("bench=in".parse()?);
     let options = ControllerOptions {
         concurrency: Some(CONCURRENCY),
+        concurrency_per_cluster: SLOTS.into(),
         ..ControllerOptions::default()
     };
     Ok(Controller::builder(ControllerName::new("echo")?)

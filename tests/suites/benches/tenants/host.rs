@@ -125,7 +125,7 @@ fn documents(loops: bool) -> Result<String> {
     let config = "config: {gets: 0, lists: 0}";
     all += &reconciler("caches", &rust("reader")?, "beta", verbs, config);
     if loops {
-        let limits = format!("limits: {{concurrency: {LOOPS}, timeout: 60s}}");
+        let limits = format!("limits: {{concurrencyPerCluster: {LOOPS}, timeout: 60s}}");
         all += &reconciler("loops", &rust("test-loop")?, "alpha", verbs, &limits);
     }
     Ok(all)

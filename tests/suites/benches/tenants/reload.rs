@@ -223,7 +223,7 @@ impl Scene {
         let folder = TempDir::new()?;
         replace(folder.path(), &component(0, 0)?)?;
         let verbs = "get, list, watch, create, patch";
-        let limits = "limits: {concurrency: 16}";
+        let limits = "limits: {concurrencyPerCluster: 16}";
         let echo = reconciler("echo", FILE.as_ref(), "alpha", verbs, limits);
         let scene = Self {
             answers,

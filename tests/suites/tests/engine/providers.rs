@@ -211,7 +211,8 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
             }
         },
     );
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let clusters = ["a", "b", "c", "d", "e"];
+    let fleet = Fleet::start(&clusters, |b| b.controller(controller)).await?;
     let set = |global| {
         let concurrency = Concurrency {
             global,
@@ -219,22 +220,23 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
         };
         fleet.handle.set_concurrency(&concurrency);
     };
-    set(4 * 3);
-    for n in 0..20 {
-        fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
+    set(3);
+    for cluster in clusters {
+        for n in 0..4 {
+            fleet.apply(cluster, object(&format!("n{n}"), json!({})))?;
+        }
+        fleet.engage(cluster).await?;
     }
-    fleet.engage("alpha").await?;
     let running = |wanted: usize| {
         let fleet = &fleet;
         wait("so many runs", move || {
             Seen::of(fleet.handle.controllers()[0].running, |n| *n == wanted)
         })
     };
-    // A quarter of all slots is what a tenant may have in one cluster.
     running(3).await?;
-    set(4 * 5);
+    set(5);
     running(5).await?;
-    set(4 * 2);
+    set(2);
     gate.add_permits(4);
     log.ended(4).await?;
     running(2).await?;
@@ -244,7 +246,7 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
     fleet.stop().await
 }
 
-/// A controller's own limit counts; else that of its primary kind, whatever the version; else the default. A change of the kinds'
+/// A controller's own limit counts; else that of its primary kind, whatever the version; else the manager's. A change of the kinds'
 /// limits holds at once.
 #[tokio::test]
 async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
@@ -294,9 +296,9 @@ async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
             })
             .collect()
     };
-    assert_eq!(limits(), ["3.0", "7.0", "4.0"]);
+    assert_eq!(limits(), ["3.0", "7.0", "512.0"]);
     fleet.handle.set_concurrency(&of_kinds(&[("ConfigMap", 2)]));
-    assert_eq!(limits(), ["3.0", "4.0", "2.0"]);
+    assert_eq!(limits(), ["3.0", "512.0", "2.0"]);
     fleet.stop().await
 }
 

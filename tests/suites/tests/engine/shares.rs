@@ -43,15 +43,17 @@ impl Peaks {
 
 #[tokio::test]
 async fn limits_hold_at_every_level_of_a_running_manager() -> Result<()> {
+    const CLUSTERS: usize = 10;
+    const OBJECTS: usize = 4;
     let (peaks, gate) = (Arc::new(Peaks::default()), Arc::new(Semaphore::new(0)));
-    let of = |tenant: &str, controller: &str, concurrency| {
+    let of = |tenant: &str, controller: &str, concurrency, concurrency_per_cluster| {
         let (peaks, gate) = (peaks.clone(), gate.clone());
         let owner = [tenant.to_owned(), format!("{tenant}/{controller}")];
         let reconcile = move |context: Context| {
             let (peaks, gate) = (peaks.clone(), gate.clone());
             let cluster = context.request.cluster.to_string();
             let [tenant, controller] = owner.clone();
-            let there = format!("{tenant}@{cluster}");
+            let there = format!("{controller}@{cluster}");
             let names = [tenant, controller, cluster, there, "all".to_owned()];
             async move {
                 peaks.change(&names, 1);
@@ -64,7 +66,8 @@ async fn limits_hold_at_every_level_of_a_running_manager() -> Result<()> {
             .tenant(TenantName::new(tenant).expect("a valid name"))
             .for_kind(config_map())
             .options(ControllerOptions {
-                concurrency: Some(concurrency),
+                concurrency,
+                concurrency_per_cluster,
                 ..Default::default()
             })
             .build(Arc::new(reconcile))
@@ -73,27 +76,27 @@ async fn limits_hold_at_every_level_of_a_running_manager() -> Result<()> {
     let options = ManagerOptions {
         concurrency: Concurrency {
             global: 9,
-            per_cluster: Some(6),
+            per_cluster: 3,
             ..Concurrency::default()
         },
         ..Default::default()
     };
-    let tenant = |concurrency, per_cluster| TenantOptions {
-        concurrency,
-        per_cluster: Some(per_cluster),
+    let six = TenantOptions {
+        concurrency: Some(6),
         ..Default::default()
     };
-    let fleet = Fleet::start(&["alpha", "beta"], |b| {
+    let clusters: Vec<String> = (0..CLUSTERS).map(|n| format!("c{n}")).collect();
+    let clusters: Vec<&str> = clusters.iter().map(String::as_str).collect();
+    let fleet = Fleet::start(&clusters, |b| {
         b.options(options)
-            .tenant(TenantName::new("a").expect("valid"), tenant(Some(5), 3))
-            .tenant(TenantName::new("b").expect("valid"), tenant(None, 100))
-            .controller(of("a", "narrow", 2))
-            .controller(of("a", "wide", 100))
-            .controller(of("b", "wide", 100))
+            .tenant(TenantName::new("a").expect("valid"), six)
+            .controller(of("a", "narrow", Some(2), 4))
+            .controller(of("a", "wide", None, 4))
+            .controller(of("b", "wide", None, 2))
     })
     .await?;
-    for cluster in ["alpha", "beta"] {
-        for n in 0..20 {
+    for cluster in &clusters {
+        for n in 0..OBJECTS {
             fleet.apply(cluster, object(&format!("n{n}"), json!({})))?;
         }
         fleet.engage(cluster).await?;
@@ -103,25 +106,27 @@ async fn limits_hold_at_every_level_of_a_running_manager() -> Result<()> {
     };
     wait("all slots taken, and all keys in line", || {
         let seen = (count(|c| c.running), count(|c| c.ready));
-        Seen::of(seen, |seen| *seen == (9, 3 * 2 * 20 - 9))
+        Seen::of(seen, |seen| *seen == (9, 3 * CLUSTERS * OBJECTS - 9))
     })
     .await?;
-    for _ in 0..120 {
+    for _ in 0..3 * CLUSTERS * OBJECTS {
         gate.add_permits(1);
         tokio::task::yield_now().await;
     }
     wait_idle(&fleet).await?;
-    let limits = [
-        ("all", 9),
-        ("alpha", 6),
-        ("beta", 6),
-        ("a", 5),
-        ("a@alpha", 3),
-        ("a@beta", 3),
-        ("a/narrow", 2),
+    let mut limits = vec![
+        ("all".to_owned(), 9),
+        ("a".to_owned(), 6),
+        // Half of all, as nothing is said of it.
+        ("b".to_owned(), 5),
+        ("a/narrow".to_owned(), 2),
     ];
+    for cluster in &clusters {
+        limits.push(((*cluster).to_owned(), 3));
+        limits.push((format!("b/wide@{cluster}"), 2));
+    }
     for (name, limit) in limits {
-        let most = peaks.most(name);
+        let most = peaks.most(&name);
         assert!(most <= limit, "{name}: {most} at once");
     }
     assert_eq!(peaks.most("all"), 9, "and no slot stays empty");

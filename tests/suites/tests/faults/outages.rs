@@ -109,7 +109,7 @@ fn start(
     provider: Arc<Clusters>,
 ) -> Result<(ManagerHandle, CancellationToken)> {
     let options = ControllerOptions {
-        concurrency: Some(8),
+        concurrency_per_cluster: 8,
         timeout: Duration::from_secs(10),
         ..Default::default()
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
 use windlass_fleet::cluster::{ClusterStatus, Provenance, TransportOptions};
-use windlass_fleet::manager::Concurrency;
+use windlass_fleet::manager::{Concurrency, ControllerStatus};
 use windlass_harness::eventually;
 use windlass_harness::eventually::Seen;
 use windlass_harness::proxy::Proxy;
@@ -158,32 +158,64 @@ async fn clusters_that_cut_every_connection_hold_up_no_others() -> Result<()> {
     partition(false, RequestFault::Cut).await
 }
 
-/// More keys wait for silent servers than there are workers: who has work elsewhere does not notice, before the silence is found out.
+/// Clusters of which three in ten answer no write, and have more of them to make than there are slots.
+const MANY: usize = 20;
+const SILENT: usize = MANY * 3 / 10;
+const SLOTS: usize = 16;
+
+/// Runs under way and keys in line.
+fn at_work(rig: &Rig) -> (usize, usize) {
+    let controllers = rig.handle.controllers();
+    let sum = |of: fn(&ControllerStatus) -> usize| controllers.iter().map(of).sum();
+    (sum(|c| c.running), sum(|c| c.ready))
+}
+
+/// Who has work elsewhere does not notice, before the silence is found out and after it.
 #[tokio::test]
-async fn work_that_waits_for_silent_clusters_takes_no_workers_from_others() -> Result<()> {
+async fn work_that_waits_for_silent_clusters_leaves_slots_to_others() -> Result<()> {
     let faults = Arc::new(Faults::default());
-    let mut setup = Setup::of(&CLUSTERS).hook(faults.clone());
-    setup.manager.concurrency = Concurrency::default();
-    setup.controller.concurrency = Some(2);
+    let names: Vec<String> = (0..MANY).map(|number| format!("c{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut setup = Setup::of(&names).hook(faults.clone());
+    setup.manager.concurrency = Concurrency {
+        global: SLOTS,
+        ..Concurrency::default()
+    };
+    setup.controller.concurrency = None;
     setup.controller.timeout = DEADLINE;
     let rig = Rig::start(setup).await?;
-    let (lost, others) = CLUSTERS.split_at(7);
-    for name in lost {
+    let (silent, others) = names.split_at(SILENT);
+    for name in silent {
         let rule = Rule::new(RequestFault::Silence).cluster(*name);
         faults.add(rule.verb(Verb::Patch));
+    }
+    // Not one of them is known to answer just now.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let began = Instant::now();
+    for name in silent {
         for seed in ["seed-0", "seed-1", "seed-2"] {
             rig.put(name, seed, "lost")?;
         }
     }
-    let (began, key) = (Instant::now(), "windlass_reconciles_aside");
-    wait("two runs of each to wait", || {
-        let aside = rig.metrics().ok().and_then(|text| series(&text, key));
-        Seen::of(aside, |aside| *aside == Some(14.0))
+    wait("every key that may to wait for its server", || {
+        Seen::of(at_work(&rig), |(running, ready)| {
+            *running >= SLOTS / 2 && running + ready == 3 * SILENT
+        })
     })
     .await?;
-    for name in others {
-        rig.carried(name, "at once").await?;
+    // For longer than it takes until the clusters are known to be slow.
+    let mut round = 0;
+    while began.elapsed() < Duration::from_secs(3) {
+        round += 1;
+        for name in others {
+            rig.carried(name, &format!("round {round}")).await?;
+        }
     }
+    let (running, ready) = at_work(&rig);
+    assert!(
+        running >= SLOTS / 2 && ready > 0,
+        "{running} runs wait for silent clusters, {ready} keys do for the runs: this shows nothing"
+    );
     assert!(
         began.elapsed() < WRITE_DEADLINE,
         "the writes were given up before: this shows nothing"
@@ -192,7 +224,31 @@ async fn work_that_waits_for_silent_clusters_takes_no_workers_from_others() -> R
     rig.finish().await
 }
 
-fn series(text: &str, name: &str) -> Option<f64> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    line.rsplit(' ').next()?.parse().ok()
+#[tokio::test]
+async fn with_a_concurrency_of_1_a_run_that_waits_for_its_server_is_the_only_one() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let mut setup = Setup::of(&["silent", "other"]).hook(faults.clone());
+    setup.controller.concurrency = Some(1);
+    setup.controller.timeout = DEADLINE;
+    let rig = Rig::start(setup).await?;
+    let rule = Rule::new(RequestFault::Silence).cluster("silent");
+    faults.add(rule.verb(Verb::Patch));
+    rig.put("silent", "seed-0", "late")?;
+    wait("the run to begin", || {
+        Seen::of(at_work(&rig), |work| *work == (1, 0))
+    })
+    .await?;
+    for seed in ["seed-0", "seed-1", "seed-2"] {
+        rig.put("other", seed, "later")?;
+    }
+    wait("the others to be in line", || {
+        Seen::of(at_work(&rig), |work| *work == (1, 3))
+    })
+    .await?;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        assert_eq!(at_work(&rig), (1, 3), "one at a time");
+    }
+    faults.clear();
+    rig.finish().await
 }

@@ -72,7 +72,7 @@ impl Setup {
             manager: ManagerOptions {
                 concurrency: Concurrency {
                     global: 32,
-                    per_cluster: Some(4),
+                    per_cluster: 4,
                     ..Concurrency::default()
                 },
                 ..ManagerOptions::default()

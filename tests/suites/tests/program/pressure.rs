@@ -178,7 +178,7 @@ fn tenant_with(name: &str, of: &str, timeout: &str) -> String {
     );
     let document = reconciler(name, &guest(of));
     let document = document.replace("tenant: team-a", &format!("tenant: of-{name}"));
-    format!("{tenant}{document}  limits: {{timeout: {timeout}, concurrency: 16}}\n")
+    format!("{tenant}{document}  limits: {{timeout: {timeout}, concurrencyPerCluster: 16}}\n")
 }
 
 #[tokio::test]

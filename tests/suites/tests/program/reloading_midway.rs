@@ -33,7 +33,7 @@ impl Scene {
         let document = reconciler("naps", "naps.wasm".as_ref());
         let document = document.replace("{greeting: hello}", "{way: nap}");
         project.write_config(&[format!(
-            "{document}  limits: {{concurrency: {KEYS}, timeout: 60s}}\n"
+            "{document}  limits: {{concurrencyPerCluster: {KEYS}, timeout: 60s}}\n"
         )])?;
         let server = fleet(&project, &["alpha"]).await?;
         let alpha = server.cluster("alpha").context("alpha")?;

@@ -126,7 +126,7 @@ async fn large_reads_of_many_runs_wait_for_each_other_and_all_are_answered() -> 
         .name("large-reads")
         .config(json!({"steps": [list]}))
         .tenant_memory(4096 * MIB);
-    let cast = patient(cast).controller(|options| options.concurrency = Some(RUNS));
+    let cast = patient(cast).controller(|options| options.concurrency_per_cluster = RUNS);
     let actor = cast.run().await?;
     let neighbour = stage
         .guest("hello")

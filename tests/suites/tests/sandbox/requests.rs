@@ -112,7 +112,7 @@ async fn storms(
                 Held::Rate => {}
             })
             .controller(|options| {
-                options.concurrency = Some(8);
+                options.concurrency_per_cluster = 8;
                 options.backoff = Backoff::new(HOUR, HOUR);
             });
         let cast = match actors.first() {

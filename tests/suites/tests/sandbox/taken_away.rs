@@ -140,7 +140,7 @@ async fn actors(
             .config(script(number))
             .isolation(isolation)
             .limits(|limits| limits.timeout = Duration::from_secs(60))
-            .controller(|options| options.concurrency = Some(MOMENTS as usize));
+            .controller(|options| options.concurrency_per_cluster = MOMENTS as usize);
         // Of one tenant, so that other tests have their share of the processors.
         let cast = match actors.first() {
             Some(first) => cast.tenant_of(first),

@@ -79,6 +79,7 @@ impl Model {
     pub(super) fn compare_news(&mut self) {
         let news = self.queue.has_news(self.now);
         self.promote();
+        self.find_slow();
         let due = |key: &Key| match key.doing {
             Doing::Alarm { due, .. } => Some(due),
             _ => None,
