@@ -189,8 +189,11 @@ async fn work_that_waits_for_silent_clusters_leaves_slots_to_others() -> Result<
         let rule = Rule::new(RequestFault::Silence).cluster(*name);
         faults.add(rule.verb(Verb::Patch));
     }
-    // Not one of them is known to answer just now.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let seen = Instant::now();
+    wait("the last answers to be a while ago", || {
+        Seen::of(seen.elapsed(), |time| *time > Duration::from_millis(200))
+    })
+    .await?;
     let began = Instant::now();
     for name in silent {
         for seed in ["seed-0", "seed-1", "seed-2"] {
@@ -245,10 +248,12 @@ async fn with_a_concurrency_of_1_a_run_that_waits_for_its_server_is_the_only_one
         Seen::of(at_work(&rig), |work| *work == (1, 3))
     })
     .await?;
-    for _ in 0..20 {
-        tokio::time::sleep(Duration::from_millis(25)).await;
+    let seen = Instant::now();
+    wait("others to have had the time", || {
         assert_eq!(at_work(&rig), (1, 3), "one at a time");
-    }
+        Seen::of(seen.elapsed(), |time| *time > Duration::from_millis(500))
+    })
+    .await?;
     faults.clear();
     rig.finish().await
 }
