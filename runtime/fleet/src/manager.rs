@@ -99,9 +99,6 @@ pub struct ManagerOptions {
     pub storm: StormLimit,
     /// How long a drain waits for what runs before it cancels it. Default: 30 s.
     pub drain_timeout: Duration,
-    /// Where reconcilers run. Default: the runtime that binds the manager. Guests get one of their own, so that busy ones never
-    /// delay a watch, a lease or a probe.
-    pub reconcile_runtime: Option<Handle>,
     /// Bounds on calls to API servers.
     pub transport: TransportOptions,
     /// How caches follow their servers.
@@ -115,7 +112,6 @@ impl Default for ManagerOptions {
             keys_per_controller: Limits::default().keys_per_controller,
             storm: StormLimit::default(),
             drain_timeout: Duration::from_secs(30),
-            reconcile_runtime: None,
             transport: TransportOptions::default(),
             caches: CacheOptions::default(),
         }

@@ -30,8 +30,6 @@ pub(super) const END: Duration = Duration::from_secs(15);
 pub(crate) struct Core {
     /// Everything but reconcilers runs here.
     pub(super) host: Handle,
-    /// Reconcilers run here.
-    pub(super) workers: Handle,
     /// Limits of controllers that have none of their own, by primary kind. Taken before the queue.
     kind_limits: Mutex<BTreeMap<GroupKind, usize>>,
     /// How long a drain waits for what runs.
@@ -94,10 +92,6 @@ impl Core {
             ..Limits::default()
         };
         let core = Arc::new(Self {
-            workers: options
-                .reconcile_runtime
-                .clone()
-                .unwrap_or_else(|| host.clone()),
             transports: Arc::new(Transports::new(host.clone(), options.transport.clone())),
             caches: SharedOptions::new(options.caches.clone()),
             host,

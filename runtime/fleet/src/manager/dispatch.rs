@@ -64,7 +64,7 @@ impl Core {
         let core = self.clone();
         self.attempts.spawn_on(
             async move { core.attempt(run, registered, cluster).await },
-            &self.workers,
+            &self.host,
         );
     }
 

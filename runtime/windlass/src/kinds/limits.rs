@@ -49,8 +49,7 @@ pub(crate) struct ReconcilerLimits {
 pub(crate) struct TenantLimits {
     /// Memory of all of its guests' instances together, 1Mi or more. Default: 512Mi.
     pub(crate) memory: Option<Bytes>,
-    /// Calls that run at once, up to the Manager's `spec.concurrency.global`. Default: half of that, or all of it for a tenant that alone
-    /// has reconcilers.
+    /// Calls that run at once, up to the Manager's `spec.concurrency.global`. Default: half of that; all of it for a lone tenant.
     pub(crate) concurrency: Option<usize>,
     /// Processors that its guests may use, even while others are idle: `500m`, `2`; 10m to 1000. Default: its weight's share, and
     /// unused ones.

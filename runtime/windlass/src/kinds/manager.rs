@@ -19,7 +19,7 @@ use windlass_fleet::metrics::MetricLimits;
 pub(crate) struct ManagerSpec {
     /// The local (hub) cluster. Default: the cluster that this process runs in, else none.
     pub(crate) local: Option<LocalSpec>,
-    /// How much runs at once, from when a key is handed to its reconciler until that is done, whatever it waits for.
+    /// How much runs at once, from dispatch to done, waiting for API servers included.
     pub(crate) concurrency: ConcurrencySpec,
     /// The admin endpoints.
     pub(crate) admin: AdminSpec,

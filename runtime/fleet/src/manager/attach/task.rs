@@ -207,7 +207,7 @@ impl Task {
                 // Code that maps is as busy as code that reconciles.
                 self.cluster
                     .tasks()
-                    .spawn_on(events.instrument(span), &core.workers);
+                    .spawn_on(events.instrument(span), &core.host);
             }
             let id = user.store().subscribe(sink.clone());
             source
