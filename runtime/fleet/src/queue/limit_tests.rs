@@ -338,3 +338,16 @@ fn while_half_is_in_use_a_cluster_has_one_run_until_one_has_ended() {
     limited.take();
     assert_eq!(limited.at("b") + limited.at("c"), silent);
 }
+
+#[test]
+fn a_cluster_that_is_removed_while_its_keys_wait_for_an_answer_leaves_nobody_waiting() {
+    let mut limited = Limited::new(limits(4), &[TenantOptions::default()]);
+    limited.add(0, "a", 0..1);
+    limited.add(0, "b", 0..1);
+    assert_eq!(limited.take(), 2);
+    limited.add(0, "a", 1..5);
+    assert_eq!(limited.take(), 0, "half is in use, and it has not answered");
+    limited.end("b");
+    limited.queue.remove_cluster(limited.now, &cluster("a"));
+    assert_eq!(limited.take(), 0);
+}

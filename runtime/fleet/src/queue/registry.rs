@@ -46,7 +46,7 @@ pub(super) struct Classes {
     cluster_ids: AHashMap<ClusterName, u32>,
     pub(super) gates: Slab<GateId, Gate>,
     pub(super) pairs: Slab<PairId, Pair>,
-    /// Gates with room and parked lanes.
+    /// Gates with room and parked lanes, and no others: [`Classes::pick`] ends as each of them has a lane to wake.
     pub(super) slack: BTreeSet<GateId>,
     /// Controllers in clusters whose keys are held, whether they have a lane or not. At most controllers × clusters.
     held: HashSet<(u32, u32)>,

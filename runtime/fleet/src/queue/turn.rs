@@ -122,7 +122,10 @@ impl Classes {
         self.controllers[controller as usize].share.end_waiting(now);
         self.tenants[tenant as usize].share.end_waiting(now);
         match self.lanes[lane as usize].parked.take() {
-            Some((gate, rank)) => drop(self.gates[gate].parked.remove(&(rank, lane))),
+            Some((gate, rank)) => {
+                self.gates[gate].parked.remove(&(rank, lane));
+                self.note_slack(gate);
+            }
             None if self.lanes[lane as usize].share.barred => {}
             None => self.deactivate(lane),
         }

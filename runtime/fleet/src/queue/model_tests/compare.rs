@@ -6,6 +6,9 @@ use crate::queue::{ClusterState, Counts, KeyState};
 impl Model {
     /// Every key is where it should be, and all are counted.
     pub(super) fn compare(&mut self) {
+        let classes = &self.queue.classes;
+        let mut slack = classes.slack.iter();
+        assert!(slack.all(|gate| classes.gates[*gate].has_slack()));
         let mut counts = Counts::default();
         for (id, key) in self
             .keys
