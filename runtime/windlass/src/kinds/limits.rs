@@ -14,8 +14,7 @@ pub(crate) struct ReconcilerLimits {
     pub(crate) memory: Option<Bytes>,
     /// Time of one call, 100ms to 1h. Default: 10s.
     pub(crate) timeout: Option<Interval>,
-    /// Calls that run at once, over all clusters. Default: what the Manager's `spec.concurrency.kinds` says for its primary kind, else no
-    /// limit but the tenant's.
+    /// Calls that run at once, over all clusters. Default: that of `spec.concurrency.kinds` of the Manager, else the tenant's.
     pub(crate) concurrency: Option<usize>,
     /// Calls that run at once in one cluster. Default: 4.
     pub(crate) concurrency_per_cluster: Option<usize>,

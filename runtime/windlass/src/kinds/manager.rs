@@ -55,8 +55,7 @@ pub(crate) struct ConcurrencySpec {
     pub(crate) global: Option<usize>,
     /// In one cluster, of all reconcilers together. Default: 128.
     pub(crate) per_cluster: Option<usize>,
-    /// Of each reconciler by its primary kind, as `Deployment.apps`, unless its `spec.limits.concurrency` is set. Default: no limit for
-    /// any kind.
+    /// Of each reconciler by its primary kind, as `Deployment.apps`, unless its `spec.limits.concurrency` is set. Default: none.
     pub(crate) kinds: BTreeMap<String, usize>,
 }
 

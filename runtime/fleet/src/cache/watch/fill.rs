@@ -2,12 +2,12 @@
 
 use super::ask::Ask;
 use super::interrupted::Interrupted;
-use super::lines::Broken;
 use super::listing::Listing;
 use super::options::CacheOptions;
 use super::{Bookmark, Open, Watcher, error_event, long_line};
 use crate::cache::store::{StaleList, number};
 use crate::http::answer::refusal;
+use crate::http::lines::Broken;
 use crate::http::transport::TransportError;
 use crate::json::{Frame, FrameType, List};
 use std::time::Duration;

@@ -6,7 +6,7 @@ use hyper::body::Body;
 
 /// Why there is no further line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// The body broke off.
     Connection,
     /// A line is longer than this many bytes.
@@ -14,7 +14,7 @@ pub(super) enum Broken {
 }
 
 /// Splits a body into lines.
-pub(super) struct Lines<B> {
+pub(crate) struct Lines<B> {
     body: B,
     buffer: BytesMut,
     /// Bytes at the start of `buffer` that hold no line end.
@@ -23,7 +23,7 @@ pub(super) struct Lines<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Lines<B> {
-    pub(super) fn new(body: B, limit: usize) -> Self {
+    pub(crate) fn new(body: B, limit: usize) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),
@@ -34,7 +34,7 @@ impl<B: Body<Data = Bytes> + Unpin> Lines<B> {
 
     /// The next line that is not empty, without its end; `None` at the end of the body. What stands behind the last line end is not
     /// a line. Nothing is lost when the future is dropped.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         loop {
             if let Some(line) = self.take_line() {
                 if line.len() > self.limit {
