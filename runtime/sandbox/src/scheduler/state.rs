@@ -22,6 +22,8 @@ pub(super) struct State {
     /// Slices under way that are not stuck. At most `width`.
     running: usize,
     width: usize,
+    /// Workers that sleep, the one that fell asleep last at the end.
+    pub(super) idle: Vec<usize>,
     /// Slices so far.
     begun: u64,
     /// No task is taken in any more.
@@ -64,6 +66,7 @@ impl State {
             slices: (0..workers).map(|_| None).collect(),
             running: 0,
             width,
+            idle: Vec::with_capacity(workers),
             begun: 0,
             closed: false,
             ticker_sleeps: false,

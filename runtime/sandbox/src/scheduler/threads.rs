@@ -15,8 +15,8 @@ use wasmtime::Engine;
 pub(super) struct Shared {
     engine: Engine,
     state: Mutex<State>,
-    /// A worker may find a task.
-    work: Condvar,
+    /// By worker: there may be a task for it.
+    work: Vec<Condvar>,
     /// The ticker is to look at the slices.
     slices: Condvar,
 }
@@ -49,7 +49,7 @@ impl Shared {
         Self {
             engine,
             state: Mutex::new(State::new(width, workers)),
-            work: Condvar::new(),
+            work: (0..workers).map(|_| Condvar::new()).collect(),
             slices: Condvar::new(),
         }
     }
@@ -62,10 +62,8 @@ impl Shared {
             return drop(task);
         }
         state.push(task, Instant::now());
-        let may_run = state.has_free();
-        drop(state);
-        if may_run {
-            self.work.notify_one();
+        if state.has_free() {
+            self.wake_worker(&mut state); // that waits for the cap, if its tenant has one and has used it up
         }
     }
 
@@ -87,7 +85,9 @@ impl Shared {
         state.closed = true;
         let left = state.drain();
         drop(state);
-        self.work.notify_all();
+        for worker in &self.work {
+            worker.notify_one();
+        }
         self.slices.notify_all();
         drop(left);
     }
@@ -101,24 +101,34 @@ impl Shared {
         let mut state = self.state.lock();
         while !state.closed {
             let Some(task) = state.begin(worker, Instant::now()) else {
-                self.wait_for_work(&mut state);
+                self.wait_for_work(worker, &mut state);
                 continue;
             };
             if std::mem::take(&mut state.ticker_sleeps) {
                 self.slices.notify_one();
             }
             if state.has_work() {
-                self.work.notify_one(); // a stuck slice or a cap held several tasks back
+                self.wake_worker(&mut state); // a stuck slice or a cap held several tasks back
             }
             MutexGuard::unlocked(&mut state, || poll(task));
             state.end(worker, Instant::now());
         }
     }
 
-    fn wait_for_work(&self, state: &mut MutexGuard<'_, State>) {
+    fn wait_for_work(&self, worker: usize, state: &mut MutexGuard<'_, State>) {
+        state.idle.push(worker);
         match state.next_release() {
-            Some(at) => drop(self.work.wait_until(state, at)),
-            None => self.work.wait(state),
+            Some(at) => drop(self.work[worker].wait_until(state, at)),
+            None => self.work[worker].wait(state),
+        }
+        // Still there unless somebody woke it.
+        state.idle.retain(|idle| *idle != worker);
+    }
+
+    /// Wakes the worker that fell asleep last: it has the warmest caches.
+    fn wake_worker(&self, state: &mut State) {
+        if let Some(worker) = state.idle.pop() {
+            self.work[worker].notify_one();
         }
     }
 
@@ -130,7 +140,7 @@ impl Shared {
                 self.engine.increment_epoch();
             }
             for _ in 0..ticked.stuck {
-                self.work.notify_one();
+                self.wake_worker(&mut state);
             }
             match ticked.next {
                 Some(at) => drop(self.slices.wait_until(&mut state, at)),
