@@ -21,6 +21,7 @@ mod state;
 mod threads;
 
 use crate::tenant::context::GuestContext;
+use crate::tenant::usage::Limit;
 use async_task::FallibleTask;
 use run_queue::Ticket;
 use std::pin::pin;
@@ -85,7 +86,7 @@ impl Scheduler {
             loading,
             time,
             runtime: Handle::current(),
-            ticket: parking_lot::Mutex::default(),
+            state: parking_lot::Mutex::new(TaskState::Waiting),
         });
         let shared = self.shared.clone();
         let call = call.in_current_span();
@@ -127,7 +128,7 @@ pub(crate) enum Unfinished {
 }
 
 impl<T> Spawned<T> {
-    /// The call's result, or what the call did at its deadline.
+    /// The call's result, or what the call did at its deadline. A call that runs then is waited for until its slice ends.
     ///
     /// # Panics
     /// When the call panicked.
@@ -135,18 +136,24 @@ impl<T> Spawned<T> {
         let Some(task) = &mut self.task else {
             return Err(Unfinished::Waiting);
         };
-        let ended = pin!(async {
+        let mut ended = pin!(async {
             match task.await {
                 Some(result) => result,
                 // The scheduler has ended, and its calls with it.
                 None => std::future::pending().await,
             }
         });
-        let outcome = tokio::time::timeout_at(deadline, ended).await;
-        outcome.map_err(|_| match self.account.is_ready() {
-            true => Unfinished::Ready,
-            false => Unfinished::Waiting,
-        })
+        let mut until = deadline;
+        loop {
+            if let Ok(result) = tokio::time::timeout_at(until, &mut ended).await {
+                return Ok(result);
+            }
+            match *self.account.state.lock() {
+                TaskState::Ready(_) => return Err(Unfinished::Ready),
+                TaskState::Waiting => return Err(Unfinished::Waiting),
+                TaskState::Running => until = Instant::now() + TICK,
+            }
+        }
     }
 }
 
@@ -165,13 +172,44 @@ struct Account {
     loading: bool,
     time: Arc<ProcessorTime>,
     runtime: Handle,
-    /// The task's place in the run queue while it has one. Changes only while the scheduler's state is locked.
-    ticket: parking_lot::Mutex<Option<Ticket>>,
+    /// Changes only while the scheduler's state is locked.
+    state: parking_lot::Mutex<TaskState>,
+}
+
+/// Where a task is.
+#[derive(Debug, Clone, Copy)]
+enum TaskState {
+    /// In the run queue.
+    Ready(Ticket),
+    /// A worker polls it.
+    Running,
+    /// It is to be woken, or has ended.
+    Waiting,
 }
 
 impl Account {
-    fn is_ready(&self) -> bool {
-        self.ticket.lock().is_some()
+    /// The task's place in the run queue, if it has one.
+    fn ticket(&self) -> Option<Ticket> {
+        match *self.state.lock() {
+            TaskState::Ready(ticket) => Some(ticket),
+            TaskState::Running | TaskState::Waiting => None,
+        }
+    }
+
+    /// Its slice has ended. A task that was woken meanwhile is ready already.
+    fn leave_worker(&self) {
+        let mut state = self.state.lock();
+        if matches!(*state, TaskState::Running) {
+            *state = TaskState::Waiting;
+        }
+    }
+
+    /// Counts a stuck slice if the guest itself computed for so long.
+    fn count_if_stuck(&self, computed: Duration) {
+        if computed >= TICK * state::STUCK {
+            self.guest.hit(Limit::Slice);
+            tracing::debug!(tenant = %self.guest.tenant.name(), reconciler = %self.guest.name, ?computed, "a slice could not be ended in time");
+        }
     }
 
     /// Counts a slice.

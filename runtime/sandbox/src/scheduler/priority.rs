@@ -1,4 +1,6 @@
-//! Priorities of threads. Entry point: [`stand_back`].
+//! Threads as the system sees them: their priority and their processor time. Entry point: [`stand_back`].
+
+use std::time::Duration;
 
 /// How much a thread stands back behind the others of this process where processors are short.
 #[derive(Debug, Clone, Copy)]
@@ -57,4 +59,15 @@ fn stand_back_on_linux(standing: Standing) -> rustix::io::Result<()> {
         }
     }
     rustix::process::setpriority_process(None, standing.nice())
+}
+
+/// The processor time that the thread that calls this has had. `None`: the system does not tell.
+pub(crate) fn processor_time() -> Option<Duration> {
+    #[cfg(target_os = "linux")]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(time).ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
 }

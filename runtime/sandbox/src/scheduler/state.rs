@@ -2,14 +2,14 @@
 //! [`State::tick`].
 
 use super::run_queue::{Claim, RunQueue, Slice};
-use super::{Account, TICK};
+use super::{Account, TICK, TaskState};
 use async_task::Runnable;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Ticks after which a slice is stuck. It should have ended at the first.
-const STUCK: u32 = 3;
+/// Ticks after which a slice is stuck. It should have ended at the first one.
+pub(super) const STUCK: u32 = 3;
 
 pub(super) type Task = Runnable<Arc<Account>>;
 
@@ -44,8 +44,10 @@ struct UnderWay {
     slice: Slice,
     account: Arc<Account>,
     began: Instant,
-    /// Ticks that it has lasted, up to [`STUCK`].
+    /// Ticks that it was told of, up to [`STUCK`].
     ticks: u32,
+    /// When the next tick is due: a tick after the last one, however late that was, so that the guest has time to yield.
+    next_tick: Instant,
 }
 
 /// What a tick has found.
@@ -99,12 +101,13 @@ impl State {
             first: account.loading,
         };
         let ready = Ready { task, since: now };
-        *account.ticket.lock() = Some(self.queue.push(&claim, ready, now));
+        *account.state.lock() = TaskState::Ready(self.queue.push(&claim, ready, now));
     }
 
     /// Takes a task out again that has not begun its slice.
     pub(super) fn remove(&mut self, account: &Account, now: Instant) -> Option<Task> {
-        let ticket = account.ticket.lock().take()?;
+        let ticket = account.ticket()?;
+        *account.state.lock() = TaskState::Waiting;
         let tenant = account.guest.tenant.name();
         let ready = self.queue.remove(tenant, ticket, now)?;
         Some(ready.task)
@@ -123,7 +126,7 @@ impl State {
         }
         let (Ready { task, since }, slice) = self.queue.pop(now)?;
         let account = task.metadata().clone();
-        *account.ticket.lock() = None;
+        *account.state.lock() = TaskState::Running;
         account.time.is_over.store(false, Ordering::Release);
         let waited = now.saturating_duration_since(since);
         account.guest.usage().waited_for(waited);
@@ -134,21 +137,24 @@ impl State {
             account,
             began: now,
             ticks: 0,
+            next_tick: now + TICK,
         });
         Some(task)
     }
 
-    /// Ends a worker's slice.
-    pub(super) fn end(&mut self, worker: usize, now: Instant) {
+    /// Ends a worker's slice. `computed` is the processor time that the worker had meanwhile, `None` where the system does not tell.
+    pub(super) fn end(&mut self, worker: usize, now: Instant, computed: Option<Duration>) {
         let Some(ended) = self.slices[worker].take() else {
             return;
         };
         let used = now.saturating_duration_since(ended.began);
         if ended.is_stuck() {
-            tracing::debug!(tenant = %ended.account.guest.tenant.name(), reconciler = %ended.account.guest.name, took = ?used, "a slice could not be ended in time");
+            // If the system gave the processor to others meanwhile, that is not the guest's doing.
+            ended.account.count_if_stuck(computed.unwrap_or(used));
         } else {
             self.running -= 1;
         }
+        ended.account.leave_worker();
         ended.account.charge(used);
         self.queue.end(ended.slice, used, now);
     }
@@ -160,8 +166,9 @@ impl State {
             if under_way.is_stuck() {
                 continue;
             }
-            if now >= under_way.next_tick() {
+            if now >= under_way.next_tick {
                 under_way.ticks += 1;
+                under_way.next_tick = now + TICK;
                 under_way
                     .account
                     .time
@@ -170,16 +177,12 @@ impl State {
                 ticked.expired = true;
             }
             if under_way.is_stuck() {
-                under_way
-                    .account
-                    .guest
-                    .hit(crate::tenant::usage::Limit::Slice);
                 self.queue.hold(&mut under_way.slice, now);
                 self.running -= 1;
                 ticked.stuck += 1;
                 continue;
             }
-            let next = under_way.next_tick();
+            let next = under_way.next_tick;
             ticked.next = Some(
                 ticked
                     .next
@@ -198,9 +201,5 @@ impl State {
 impl UnderWay {
     fn is_stuck(&self) -> bool {
         self.ticks >= STUCK
-    }
-
-    fn next_tick(&self) -> Instant {
-        self.began + TICK * (self.ticks + 1)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Account;
 use super::state::{State, Task};
-use crate::scheduler::priority::{Standing, stand_back};
+use crate::scheduler::priority::{Standing, processor_time, stand_back};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Shared {
 
     /// Drops a task that has not begun its slice. One that is polled just now is dropped by its worker if its owner has given it up.
     pub(super) fn remove(&self, account: &Account) {
-        if !account.is_ready() {
+        if account.ticket().is_none() {
             return;
         }
         let removed = self.state.lock().remove(account, Instant::now());
@@ -110,8 +110,13 @@ impl Shared {
             if state.has_work() {
                 self.wake_worker(&mut state); // a stuck slice or a cap held several tasks back
             }
+            let before = processor_time();
             MutexGuard::unlocked(&mut state, || poll(task));
-            state.end(worker, Instant::now());
+            let now = processor_time();
+            let computed = now
+                .zip(before)
+                .map(|(now, before)| now.saturating_sub(before));
+            state.end(worker, Instant::now(), computed);
         }
     }
 

@@ -200,7 +200,7 @@ async fn what_is_told_of_guests_is_what_they_did() -> Result<()> {
         "{looping:?}"
     );
     assert!(looping["CPU"].ends_with('s'), "{looping:?}");
-    assert!(looping["LIMITS HIT"].starts_with("timeout "), "{looping:?}");
+    assert!(looping["LIMITS HIT"].contains("timeout "), "{looping:?}");
     assert_eq!(
         (&*looping["DENIED"], &*looping["RELOAD"]),
         ("0", "-"),
