@@ -204,9 +204,9 @@ impl Account {
         }
     }
 
-    /// Counts a stuck slice if the guest itself computed for so long.
+    /// Counts a stuck slice if the guest computed for so long after it was told to yield.
     fn count_if_stuck(&self, computed: Duration) {
-        if computed >= TICK * state::STUCK {
+        if computed >= TICK * (state::STUCK - 1) {
             self.guest.hit(Limit::Slice);
             tracing::debug!(tenant = %self.guest.tenant.name(), reconciler = %self.guest.name, ?computed, "a slice could not be ended in time");
         }

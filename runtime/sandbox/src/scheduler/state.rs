@@ -46,6 +46,8 @@ struct UnderWay {
     began: Instant,
     /// Ticks that it was told of, up to [`STUCK`].
     ticks: u32,
+    /// When it was told of the first one.
+    told: Option<Instant>,
     /// When the next tick is due: a tick after the last one, however late that was, so that the guest has time to yield.
     next_tick: Instant,
 }
@@ -137,6 +139,7 @@ impl State {
             account,
             began: now,
             ticks: 0,
+            told: None,
             next_tick: now + TICK,
         });
         Some(task)
@@ -149,8 +152,10 @@ impl State {
         };
         let used = now.saturating_duration_since(ended.began);
         if ended.is_stuck() {
-            // If the system gave the processor to others meanwhile, that is not the guest's doing.
-            ended.account.count_if_stuck(computed.unwrap_or(used));
+            // If the system gave the processor to others meanwhile, or the ticker was late, that is not the guest's doing.
+            let before = ended.told.map_or(used, |told| told - ended.began);
+            let since_told = computed.unwrap_or(used).saturating_sub(before);
+            ended.account.count_if_stuck(since_told);
         } else {
             self.running -= 1;
         }
@@ -168,6 +173,7 @@ impl State {
             }
             if now >= under_way.next_tick {
                 under_way.ticks += 1;
+                under_way.told.get_or_insert(now);
                 under_way.next_tick = now + TICK;
                 under_way
                     .account
