@@ -39,7 +39,7 @@ const BATCH: usize = 1000;
 const BATCHES: usize = 20;
 /// Odd, so that one of them is the middle; so many that every one of a million keys has its turn twice.
 const ROUNDS: usize = 151;
-/// What the queue is told that passes between two readings of the clock.
+/// Time that passes for the queue between two calls.
 const TICK: Duration = Duration::from_micros(1);
 /// Thousands of steps per second with a million keys of a thousand classes.
 const BAR: f64 = 300.0;

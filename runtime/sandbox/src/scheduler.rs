@@ -5,13 +5,13 @@
 //! guest yields, and its task goes back into the queue.
 //!
 //! * At most as many slices run at once as there are processors for guests; slices that are stuck do not count.
-//! * A slice is stuck when it has lasted three ticks: the guest is in an operation that cannot be interrupted, or the system has given
+//! * A slice is stuck when its guest was given three ticks: the guest is in an operation that cannot be interrupted, or the system has given
 //!   the processor to others. A spare worker goes on in its place, and the tenant has no other slice until the stuck one ends.
 //! * There are as many spare workers as processors for guests, at least four. When all of them are stuck too, tasks wait.
 //! * No thread wakes up while no call computes.
 //!
-//! A slice costs two locks of one mutex and three readings of the clock. A call that finds all workers asleep costs a wake-up of
-//! one of them, and one of the ticker if that sleeps too.
+//! A slice costs three locks of one mutex, three readings of the clock and one of the worker's processor time. A call that finds all
+//! workers asleep costs a wake-up of one of them, and one of the ticker if that sleeps too.
 //!
 //! The scheduler does not bound how long an operation takes that cannot be interrupted: `docs/limits.md` does.
 
@@ -96,9 +96,11 @@ impl Scheduler {
             .spawn(|_| call, move |task| shared.push(task));
         task.schedule();
         Spawned {
-            task: Some(handle.fallible()),
-            shared: self.shared.clone(),
-            account,
+            task: handle.fallible(),
+            queued: Queued {
+                shared: self.shared.clone(),
+                account,
+            },
         }
     }
 }
@@ -112,10 +114,22 @@ impl Drop for Scheduler {
 /// A call that is ready, runs or waits. Dropped before its end, the call is dropped, at the end of its slice if it has one.
 #[derive(Debug)]
 pub(crate) struct Spawned<T> {
-    /// `None` only while it is dropped.
-    task: Option<FallibleTask<T, Arc<Account>>>,
+    /// Dropped first: a call that waits is made ready by that.
+    task: FallibleTask<T, Arc<Account>>,
+    queued: Queued,
+}
+
+/// A task that leaves the run queue when this is dropped.
+#[derive(Debug)]
+struct Queued {
     shared: Arc<Shared>,
     account: Arc<Account>,
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.shared.remove(&self.account);
+    }
 }
 
 /// What a call did when its time was up.
@@ -133,11 +147,8 @@ impl<T> Spawned<T> {
     /// # Panics
     /// When the call panicked.
     pub(crate) async fn until(mut self, deadline: Instant) -> Result<T, Unfinished> {
-        let Some(task) = &mut self.task else {
-            return Err(Unfinished::Waiting);
-        };
         let mut ended = pin!(async {
-            match task.await {
+            match (&mut self.task).await {
                 Some(result) => result,
                 // The scheduler has ended, and its calls with it.
                 None => std::future::pending().await,
@@ -148,20 +159,12 @@ impl<T> Spawned<T> {
             if let Ok(result) = tokio::time::timeout_at(until, &mut ended).await {
                 return Ok(result);
             }
-            match *self.account.state.lock() {
+            match *self.queued.account.state.lock() {
                 TaskState::Ready(_) => return Err(Unfinished::Ready),
                 TaskState::Waiting => return Err(Unfinished::Waiting),
-                TaskState::Running => until = Instant::now() + TICK,
+                TaskState::Running(_) => until = Instant::now() + TICK,
             }
         }
-    }
-}
-
-impl<T> Drop for Spawned<T> {
-    fn drop(&mut self) {
-        // A call that waits is made ready by this, so that somebody drops it.
-        drop(self.task.take());
-        self.shared.remove(&self.account);
     }
 }
 
@@ -181,8 +184,8 @@ struct Account {
 enum TaskState {
     /// In the run queue.
     Ready(Ticket),
-    /// A worker polls it.
-    Running,
+    /// This worker polls it.
+    Running(usize),
     /// It is to be woken, or has ended.
     Waiting,
 }
@@ -192,19 +195,19 @@ impl Account {
     fn ticket(&self) -> Option<Ticket> {
         match *self.state.lock() {
             TaskState::Ready(ticket) => Some(ticket),
-            TaskState::Running | TaskState::Waiting => None,
+            TaskState::Running(_) | TaskState::Waiting => None,
         }
     }
 
-    /// Its slice has ended. A task that was woken meanwhile is ready already.
-    fn leave_worker(&self) {
+    /// Its slice has ended. A task that was woken meanwhile is ready already, or another worker polls it.
+    fn leave_worker(&self, worker: usize) {
         let mut state = self.state.lock();
-        if matches!(*state, TaskState::Running) {
+        if matches!(*state, TaskState::Running(at) if at == worker) {
             *state = TaskState::Waiting;
         }
     }
 
-    /// Counts a stuck slice if the guest computed for so long after it was told to yield.
+    /// Counts a stuck slice if its guest computed for so long beyond its first tick.
     fn count_if_stuck(&self, computed: Duration) {
         if computed >= TICK * (state::STUCK - 1) {
             self.guest.hit(Limit::Slice);

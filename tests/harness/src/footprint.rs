@@ -1,7 +1,7 @@
 //! What a test holds of the machine: tasks, sockets, memory. Entry point: [`Footprint::now`].
 //!
 //! Tests of one binary share a process, so what is counted is told apart: tasks by the runtime that asks, sockets by the port at
-//! one of their ends. Descriptors of every sort and memory cannot be told apart: they are for a test that has a process of its own.
+//! one of their ends. Other descriptors and memory cannot be attributed to a test: only a test in a process of its own may look at them.
 
 use std::collections::HashSet;
 use std::fs;

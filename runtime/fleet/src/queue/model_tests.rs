@@ -584,7 +584,7 @@ impl Model {
             }
         }
         self.controllers[at].alive = false;
-        // Now and then a tenant is left alone, or comes back.
+        // From time to time a tenant leaves, so that another is alone, or comes back.
         let tenant = self.rng.usize(0..self.tenants.len());
         self.add_controller(tenant);
     }

@@ -95,7 +95,7 @@ impl Waiting {
         };
         let is_deletion = event.new.is_none();
         if is_deletion && self.bytes + event.bytes() > WHOLE_BYTES {
-            // The mapper is told at least which object it was, and what it was labelled and owned as.
+            // The mapper gets at least the name, the labels and the owners of the object.
             event.old = event.old.map(|old| old.metadata_only());
         }
         let most = if is_deletion { MAX_BYTES } else { WHOLE_BYTES };

@@ -182,7 +182,7 @@ impl Drop for Leaves<'_> {
 struct Ticket {
     /// Not for a guest that is loaded.
     call: bool,
-    /// Grows from one who comes to the next.
+    /// Grows with every call that begins to wait.
     number: u64,
 }
 

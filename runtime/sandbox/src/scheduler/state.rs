@@ -44,10 +44,10 @@ struct UnderWay {
     slice: Slice,
     account: Arc<Account>,
     began: Instant,
-    /// Ticks that it was told of, up to [`STUCK`].
+    /// Ticks that its guest was given to yield at, up to [`STUCK`].
     ticks: u32,
-    /// When it was told of the first one.
-    told: Option<Instant>,
+    /// When the first tick came.
+    first_tick: Option<Instant>,
     /// When the next tick is due: a tick after the last one, however late that was, so that the guest has time to yield.
     next_tick: Instant,
 }
@@ -128,7 +128,7 @@ impl State {
         }
         let (Ready { task, since }, slice) = self.queue.pop(now)?;
         let account = task.metadata().clone();
-        *account.state.lock() = TaskState::Running;
+        *account.state.lock() = TaskState::Running(worker);
         account.time.is_over.store(false, Ordering::Release);
         let waited = now.saturating_duration_since(since);
         account.guest.usage().waited_for(waited);
@@ -139,7 +139,7 @@ impl State {
             account,
             began: now,
             ticks: 0,
-            told: None,
+            first_tick: None,
             next_tick: now + TICK,
         });
         Some(task)
@@ -153,13 +153,13 @@ impl State {
         let used = now.saturating_duration_since(ended.began);
         if ended.is_stuck() {
             // If the system gave the processor to others meanwhile, or the ticker was late, that is not the guest's doing.
-            let before = ended.told.map_or(used, |told| told - ended.began);
-            let since_told = computed.unwrap_or(used).saturating_sub(before);
-            ended.account.count_if_stuck(since_told);
+            let before = ended.first_tick.map_or(used, |tick| tick - ended.began);
+            let beyond = computed.unwrap_or(used).saturating_sub(before);
+            ended.account.count_if_stuck(beyond);
         } else {
             self.running -= 1;
         }
-        ended.account.leave_worker();
+        ended.account.leave_worker(worker);
         ended.account.charge(used);
         self.queue.end(ended.slice, used, now);
     }
@@ -173,7 +173,7 @@ impl State {
             }
             if now >= under_way.next_tick {
                 under_way.ticks += 1;
-                under_way.told.get_or_insert(now);
+                under_way.first_tick.get_or_insert(now);
                 under_way.next_tick = now + TICK;
                 under_way
                     .account

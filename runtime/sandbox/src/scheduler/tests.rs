@@ -118,12 +118,15 @@ async fn a_stuck_worker_is_replaced_and_its_tenant_waits() {
     for _ in 0..10 {
         let ends = Arc::new(AtomicBool::new(false));
         let first = spawn(&scheduler, &bad, stuck(&ends));
-        eventually("it runs", || first.account.ticket().is_none()).await;
+        eventually("it runs", || first.queued.account.ticket().is_none()).await;
         let second = spawn(&scheduler, &bad, async {});
         // There is one processor, and it is taken.
         let other = spawn(&scheduler, &good, async {});
         other.until(soon()).await.unwrap();
-        assert!(second.account.ticket().is_some(), "its tenant is held");
+        assert!(
+            second.queued.account.ticket().is_some(),
+            "its tenant is held"
+        );
         ends.store(true, Ordering::Relaxed);
         first.until(soon()).await.unwrap();
         second.until(soon()).await.unwrap();
@@ -169,7 +172,7 @@ async fn a_call_that_nobody_waits_for_is_dropped_at_once_unless_it_computes() {
         let _held = held;
         std::future::pending::<()>().await;
     });
-    eventually("it waits", || waits.account.ticket().is_none()).await;
+    eventually("it waits", || waits.queued.account.ticket().is_none()).await;
     drop(waits);
     eventually("what waits is dropped", || dropped.load(Ordering::SeqCst)).await;
 
@@ -181,7 +184,7 @@ async fn a_call_that_nobody_waits_for_is_dropped_at_once_unless_it_computes() {
         compute.await;
         std::future::pending::<()>().await;
     });
-    eventually("it runs", || runs.account.ticket().is_none()).await;
+    eventually("it runs", || runs.queued.account.ticket().is_none()).await;
     let (held, of_ready) = watched();
     let ready = spawn(&scheduler, &a, async move { drop(held) });
     drop(ready);

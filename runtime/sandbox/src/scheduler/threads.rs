@@ -98,6 +98,8 @@ impl Shared {
     }
 
     fn work(&self, worker: usize) {
+        // Between two slices a worker computes next to nothing: one reading ends a slice and begins the next one.
+        let mut before = processor_time();
         let mut state = self.state.lock();
         while !state.closed {
             let Some(task) = state.begin(worker, Instant::now()) else {
@@ -110,12 +112,12 @@ impl Shared {
             if state.has_work() {
                 self.wake_worker(&mut state); // a stuck slice or a cap held several tasks back
             }
-            let before = processor_time();
             MutexGuard::unlocked(&mut state, || poll(task));
-            let now = processor_time();
-            let computed = now
+            let after = processor_time();
+            let computed = after
                 .zip(before)
-                .map(|(now, before)| now.saturating_sub(before));
+                .map(|(after, before)| after.saturating_sub(before));
+            before = after;
             state.end(worker, Instant::now(), computed);
         }
     }

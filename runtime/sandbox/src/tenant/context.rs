@@ -212,7 +212,7 @@ impl Warden for GuestContext {
     }
 }
 
-/// Memory that the host keeps for a tenant. Dropped, the tenant has it back.
+/// A charge for memory that the host keeps for a tenant. Dropping it ends the charge.
 struct Charged {
     tenant: Arc<Tenant>,
     bytes: usize,

@@ -151,6 +151,10 @@ mod tests {
         assert_eq!(refused(Method::GET, absolute, &[own]), Some(403));
     }
 
+    /// Requests that change something, and that read.
+    const CHANGE: (Method, &str) = (Method::POST, "/api/v1/requeue");
+    const READ: (Method, &str) = (Method::GET, "/api/v1/keys");
+
     #[test]
     fn pages_of_other_sites_are_refused() {
         let json = ("content-type", "application/json");
@@ -163,16 +167,9 @@ mod tests {
             ("null", Some(403)),
         ] {
             let headers = [own, json, ("origin", origin)];
-            assert_eq!(
-                refused(Method::POST, "/api/v1/requeue", &headers),
-                status,
-                "{origin}"
-            );
-            assert_eq!(
-                refused(Method::GET, "/api/v1/keys", &headers),
-                status,
-                "{origin}"
-            );
+            for (method, path) in [CHANGE, READ] {
+                assert_eq!(refused(method, path, &headers), status, "{origin}");
+            }
         }
     }
 
@@ -187,17 +184,9 @@ mod tests {
             ("text/plain; application/json", Some(415)),
         ] {
             let headers = [own, ("content-type", kind)];
-            assert_eq!(
-                refused(Method::POST, "/api/v1/requeue", &headers),
-                status,
-                "{kind}"
-            );
-            assert_eq!(
-                refused(Method::GET, "/api/v1/keys", &headers),
-                None,
-                "{kind}"
-            );
+            assert_eq!(refused(CHANGE.0, CHANGE.1, &headers), status, "{kind}");
+            assert_eq!(refused(READ.0, READ.1, &headers), None, "{kind}");
         }
-        assert_eq!(refused(Method::POST, "/api/v1/requeue", &[own]), Some(415));
+        assert_eq!(refused(CHANGE.0, CHANGE.1, &[own]), Some(415));
     }
 }

@@ -29,6 +29,18 @@ fn memory(program: &Program, line: &str) -> Result<u64> {
         << 10)
 }
 
+/// The program, once its guest is loaded.
+async fn ready(project: &Project) -> Result<(Program, Http)> {
+    let (program, address) = start(project).await?;
+    let http = Http { address };
+    eventually(SOON, "the guest to be loaded", || async {
+        let (status, _) = http.get("/readyz").await?;
+        Ok(Seen::of(status, |status| *status == 200))
+    })
+    .await?;
+    Ok((program, http))
+}
+
 #[tokio::test]
 async fn what_is_too_much_for_the_host_is_refused_before_it_is_copied() -> Result<()> {
     let project = Project::new()?;
@@ -45,13 +57,7 @@ async fn what_is_too_much_for_the_host_is_refused_before_it_is_copied() -> Resul
     );
     fs::write(&path, alone)?;
     let server = fleet(&project, &["alpha"]).await?;
-    let (program, address) = start(&project).await?;
-    let http = Http { address };
-    eventually(SOON, "the guest to be loaded", || async {
-        let (status, _) = http.get("/readyz").await?;
-        Ok(Seen::of(status, |status| *status == 200))
-    })
-    .await?;
+    let (program, http) = ready(&project).await?;
     let before = most_memory(&program)?;
     let alpha = server.cluster("alpha").context("it is served")?;
     for object in ["a", "b", "c"] {
@@ -99,13 +105,7 @@ async fn a_batch_of_everything_costs_the_host_what_one_call_may_and_is_given_bac
         let created = alpha.create(secret);
         created.map_err(|error| anyhow::anyhow!("{error:?}"))?;
     }
-    let (program, address) = start(&project).await?;
-    let http = Http { address };
-    eventually(SOON, "the guest to be loaded", || async {
-        let (status, _) = http.get("/readyz").await?;
-        Ok(Seen::of(status, |status| *status == 200))
-    })
-    .await?;
+    let (program, http) = ready(&project).await?;
     let before = most_memory(&program)?;
     for object in ["a", "b", "c", "d"] {
         create_watched(&alpha, object)?;

@@ -293,7 +293,7 @@ impl Connection {
         pass: Option<Pass>,
     ) -> Result<Answer, TransportError> {
         let mut charge = call.charge.take();
-        // A write has happened, whatever its answer is: that is told, if there is room for it at all.
+        // The write has happened, even if its answer says otherwise. The answer is read if there is any room for it.
         let read = call.method == Method::GET;
         let response = self.request(Use::Call, call, pass).await?;
         let status = response.status().as_u16();

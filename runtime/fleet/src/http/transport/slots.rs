@@ -16,7 +16,7 @@ pub(super) struct Slots {
     shares: Arc<Mutex<Shares<oneshot::Sender<Slot>>>>,
 }
 
-/// Leave for one call. Another one has it once this is dropped.
+/// A slot for one call. It is free again once this is dropped.
 pub(super) struct Slot {
     slots: Slots,
     owner: Owner,
