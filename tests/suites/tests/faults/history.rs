@@ -210,6 +210,61 @@ async fn no_event_of_another_server_is_taken_before_the_server_has_said_who_it_i
     rig.finish().await
 }
 
+/// What makes a server a workspace of kcp, as far as its identity goes.
+fn make_workspace(rig: &Rig, name: &str) -> Result<()> {
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "logicalclusters.core.kcp.io"},
+        "spec": {"group": "core.kcp.io", "scope": "Cluster",
+            "names": {"plural": "logicalclusters", "kind": "LogicalCluster"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema":
+                {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    let logical = json!({"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
+        "metadata": {"name": "cluster"}});
+    for object in [crd, logical] {
+        let made = rig.cluster(name).apply(object);
+        made.map_err(|error| anyhow!("{error:?}"))?;
+    }
+    Ok(())
+}
+
+/// Puts another server, a workspace, where alpha was, and waits until its cluster is engaged anew.
+async fn replaced_by_a_workspace(rig: &Rig, faults: &Faults) -> Result<()> {
+    let before = rig.engaged("alpha").context("it is engaged")?;
+    // It answers only once it is complete.
+    faults.add(Rule::new(RequestFault::Cut));
+    rig.cluster("alpha").down(true);
+    assert!(rig.server.remove_cluster("alpha"));
+    rig.server.add_cluster("alpha");
+    make_workspace(rig, "alpha")?;
+    faults.clear();
+    wait("a cluster of its own", || {
+        let now = rig.engaged("alpha");
+        let other = now.is_some_and(|now| !Arc::ptr_eq(&now, &before));
+        Seen::of(other, |other| *other)
+    })
+    .await?;
+    rig.reaches("alpha", "Ready").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workspace_is_identified_by_its_logical_cluster() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let rig = Rig::start(Setup::of(&["alpha"]).hook(faults.clone())).await?;
+    replaced_by_a_workspace(&rig, &faults).await?;
+    // The question of the cluster that is replaced, and of the one that is engaged.
+    replaced_by_a_workspace(&rig, &faults).await?;
+    let asked = |resource: &str| {
+        let calls = rig.cluster("alpha").requests();
+        calls
+            .iter()
+            .filter(|call| call.resource == resource && call.verb == Verb::Get)
+            .count()
+    };
+    assert_eq!((asked("logicalclusters"), asked("namespaces")), (2, 0));
+    rig.finish().await
+}
+
 /// Refuses watches of Secrets, and lets nobody learn who the server is, each for as long as it is told to.
 #[derive(Default)]
 struct Gatekeeper {
