@@ -1,5 +1,5 @@
 //! Writes the table of files that the program carries: the contract, the SDKs, the templates of new projects, and the workspace's
-//! manifest, which the Rust SDK's refers to. Included by `src/embedded.rs`.
+//! manifest, which the Rust SDK's refers to. Included by `src/dev/embedded.rs`.
 
 use std::error::Error;
 use std::fmt::Write as _;

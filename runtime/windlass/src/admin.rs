@@ -24,8 +24,8 @@ pub(crate) mod state;
 
 pub(crate) use addresses::{Addresses, Sockets, bind};
 
-use crate::host::Host;
-use crate::rollback::Refusal;
+use crate::app::Host;
+use crate::app::rollback::Refusal;
 use addresses::{AGAIN, Served};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, RawQuery, State};

@@ -1,6 +1,6 @@
 //! Flags and commands. Entry point: [`Cli`].
 
-use crate::kinds::Interval;
+use crate::config::kinds::Interval;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -240,14 +240,14 @@ pub(crate) struct RbacArgs {
     pub(crate) name: Option<String>,
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
     #[arg(long, value_name = "SUBJECT")]
-    pub(crate) bind: Option<crate::rbac::Subject>,
+    pub(crate) bind: Option<crate::config::rbac::Subject>,
 }
 
 /// Which manager to ask.
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
     /// The manager's admin address
-    #[arg(long, value_name = "ADDRESS", default_value_t = crate::kinds::ManagerSpec::DEFAULT_ADMIN.to_string())]
+    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::kinds::ManagerSpec::DEFAULT_ADMIN.to_string())]
     pub(crate) admin: String,
 }
 

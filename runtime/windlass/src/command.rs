@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 pub(crate) mod check;
+mod client;
 pub(crate) mod dev;
 pub(crate) mod get;
 pub(crate) mod new;
@@ -12,7 +13,7 @@ pub(crate) mod run;
 pub(crate) mod test;
 
 use crate::cli::Format;
-use crate::idle::Report;
+use crate::run::idle::Report;
 use std::process::ExitCode;
 
 /// Done.

@@ -1,13 +1,14 @@
 //! Documents and components into controllers. Entry point: [`Guests::prepare`].
 
+pub(crate) mod component;
+pub(crate) mod engine;
 mod revisions;
 
-use crate::engine;
-use crate::heartbeat::Heartbeat;
-use crate::kinds::{
+use crate::config::kinds::{
     Ceiling, Effective, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
 };
-use crate::roster::Roster;
+use crate::status::heartbeat::Heartbeat;
+use crate::status::roster::Roster;
 use anyhow::Result;
 use revisions::{Coming, Revisions};
 use std::collections::BTreeSet;

@@ -1,41 +1,18 @@
 //! Windlass: WebAssembly reconcilers across many Kubernetes clusters. Flags → command → exit code.
 
-mod output;
 mod allocator;
-mod embedded;
-mod document;
-mod kinds;
-mod cli;
 mod logging;
-mod load;
-mod seed;
+mod output;
 mod watch;
-mod view;
-mod tables;
-mod client;
-mod board;
-mod rollback;
-mod process;
-mod pressure;
-mod heartbeat;
-mod roster;
-mod accounts;
-mod host;
-mod clusters;
-mod engine;
-mod guest_build;
-mod scaffold;
+mod config;
+mod cli;
+mod status;
 mod guests;
-mod component;
-mod reloads;
+mod dev;
+mod app;
 mod reconcilers;
-mod rbac;
-mod simulated;
-mod cases;
-mod signals;
 mod admin;
-mod idle;
-mod session;
+mod run;
 mod command;
 
 use clap::Parser;
@@ -55,7 +32,7 @@ fn main() -> ExitCode {
             "memory may be kept after large answers: this program cannot start itself again: {error}"
         );
     }
-    match run(cli) {
+    match execute(cli) {
         Ok(code) => code,
         Err(error) => {
             // It may tell of others' words: of a guest, a server, a file.
@@ -66,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let variable = std::env::var(logging::VARIABLE).ok();
     let filter = cli.log.as_deref().or(variable.as_deref());
     // The result of tests and builds is what they print.
@@ -81,7 +58,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         .thread_name("windlass")
         .build()?;
     let format = cli.output;
-    let engine = engine::options(cli.cache);
+    let engine = guests::engine::options(cli.cache);
     let result = runtime.block_on(async {
         match cli.command {
             Command::Run(args) => command::run::execute(args, format, engine).await,

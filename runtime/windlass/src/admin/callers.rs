@@ -6,7 +6,7 @@
 //! says it is: these are taken, and names that the configuration lists. Programs that send neither header are no browsers.
 
 use super::Refused;
-use crate::host::Host;
+use crate::app::Host;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};

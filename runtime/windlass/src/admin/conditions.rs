@@ -3,7 +3,7 @@
 //! A cluster that is down is no condition: it costs the others nothing, and taking the process out would cost them much.
 
 use super::election;
-use crate::host::Host;
+use crate::app::Host;
 use crate::output::count;
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeSet;

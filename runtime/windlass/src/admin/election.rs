@@ -1,6 +1,6 @@
 //! Who leads, as the admin endpoints show it. Entry points: [`view`] and [`verdict`].
 
-use crate::host::Host;
+use crate::app::Host;
 use serde::Serialize;
 use windlass_fleet::election::ElectionStatus;
 

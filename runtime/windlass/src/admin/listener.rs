@@ -8,7 +8,7 @@
 //! An operator asks most when things are wrong. A few descriptors are kept in reserve: when none is left for a connection, one of
 //! these is given up for it, and taken back once the connection has ended.
 
-use crate::process::is_exhausted;
+use crate::status::process::is_exhausted;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};

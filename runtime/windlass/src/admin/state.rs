@@ -1,8 +1,8 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
-use crate::host::Host;
-use crate::kinds::TenantSpec;
-use crate::view::{
+use crate::app::Host;
+use crate::config::kinds::TenantSpec;
+use crate::status::view::{
     BlameView, ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ReconcilerView,
     ReloadView, RequeueReply, RequeueRequest, TenantView, UsageView,
 };

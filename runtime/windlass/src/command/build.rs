@@ -1,10 +1,10 @@
 //! `windlass build`: a guest's source into a component. Entry point: [`execute`].
 
 use crate::cli::{BuildArgs, Format};
-use crate::component;
-use crate::guest_build::{self, Builds, Built};
+use crate::dev::guest_build::{self, Builds, Built};
+use crate::guests::component;
 use crate::output::{Tone, size};
-use crate::signals::stop_on_signals;
+use crate::run::signals::stop_on_signals;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! `windlass check`: what a component needs and offers. Entry point: [`execute`].
 
 use crate::cli::{CheckArgs, Format};
-use crate::component;
-use crate::guest_build::built;
+use crate::dev::guest_build::built;
+use crate::dev::seed::Layout;
+use crate::guests::component;
 use crate::output::{Tone, printable, size, spent};
-use crate::seed::Layout;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::path::Path;

@@ -1,13 +1,13 @@
 //! `windlass dev`: guests against an in-memory fleet, rebuilt as they are saved. Entry point: [`execute`].
 
 use crate::cli::{DevArgs, Format};
-use crate::guest_build::{BuildError, build};
-use crate::load::{Configuration, load, merge};
+use crate::config::load::{Configuration, load, merge};
+use crate::dev::guest_build::{BuildError, build};
+use crate::dev::seed::Seed;
+use crate::dev::simulated::Simulated;
 use crate::output::{Tone, count};
-use crate::seed::Seed;
-use crate::session::{self, Session};
-use crate::signals::stop_on_signals;
-use crate::simulated::Simulated;
+use crate::run::signals::stop_on_signals;
+use crate::run::{self, Session};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -55,13 +55,13 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         engine,
         stop,
     };
-    super::finish(session::run(session).await?, format)
+    super::finish(run::run(session).await?, format)
 }
 
 /// Builds every source folder, and tells what does not build. The first that does not is the error.
 async fn build_guests(configuration: &Configuration) -> Result<(), BuildError> {
     let mut outcome = Ok(());
-    for folder in session::source_folders(configuration) {
+    for folder in run::source_folders(configuration) {
         if let Err(error) = build(&folder).await {
             tracing::error!(guest = %folder.display(), %error, "build failed");
             outcome = outcome.and(Err(error));

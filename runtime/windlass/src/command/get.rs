@@ -3,12 +3,12 @@
 mod changes;
 
 use crate::cli::{Format, GetArgs, What};
-use crate::client::{Client, query};
+use crate::command::client::{Client, query};
 use crate::output::Table;
-use crate::tables::{
+use crate::status::tables::{
     clusters, explanations, keys, reconcilers, reconcilers_wide, tenants, tenants_wide,
 };
-use crate::view::Items;
+use crate::status::view::Items;
 use changes::{Change, Changes};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;

@@ -1,8 +1,8 @@
 //! `windlass new`: a guest project that builds and passes its own tests. Entry point: [`execute`].
 
 use crate::cli::{Format, NewArgs};
+use crate::dev::scaffold;
 use crate::output::Tone;
-use crate::scaffold;
 use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;

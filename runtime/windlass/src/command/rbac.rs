@@ -1,12 +1,12 @@
 //! `windlass rbac`: the roles that the manager's own credentials need. Entry point: [`execute`].
 
 use crate::cli::{Format, RbacArgs};
-use crate::clusters;
-use crate::component::{inspect, small_sandbox};
-use crate::kinds::Kind;
-use crate::load::{Configuration, Document, load, merge};
+use crate::config::clusters;
+use crate::config::kinds::Kind;
+use crate::config::load::{Configuration, Document, load, merge};
+use crate::config::rbac::{Place, Subject, Told, Work, manifests, needed, yaml};
+use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
-use crate::rbac::{Place, Subject, Told, Work, manifests, needed, yaml};
 use crate::reconcilers::component;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -80,7 +80,7 @@ fn home(configuration: &Configuration, bind: Option<&Subject>) -> Option<String>
 async fn ask(
     sandbox: &Sandbox,
     document: &Document,
-    spec: &crate::kinds::ReconcilerSpec,
+    spec: &crate::config::kinds::ReconcilerSpec,
 ) -> Option<Told> {
     let asked = match component(document, spec) {
         Ok(path) => inspect(sandbox, &path, &spec.config_text(), &[])

@@ -1,9 +1,9 @@
 //! `windlass requeue`: reconciles a key now. Entry point: [`execute`].
 
 use crate::cli::{Format, RequeueArgs};
-use crate::client::Client;
+use crate::command::client::Client;
 use crate::output::count;
-use crate::view::{RequeueReply, RequeueRequest};
+use crate::status::view::{RequeueReply, RequeueRequest};
 use std::process::ExitCode;
 use windlass_fleet::Request;
 

@@ -1,8 +1,8 @@
 //! `windlass rollback`: has a reconciler serve the revision before. Entry point: [`execute`].
 
 use crate::cli::{Format, RollbackArgs};
-use crate::client::Client;
-use crate::view::{RollbackReply, RollbackRequest};
+use crate::command::client::Client;
+use crate::status::view::{RollbackReply, RollbackRequest};
 use std::process::ExitCode;
 
 /// Asks the manager and tells what serves.

@@ -1,8 +1,8 @@
 //! `windlass run`: the manager in the foreground. Entry point: [`execute`].
 
 use crate::cli::{Format, RunArgs};
-use crate::session::{self, Session};
-use crate::signals::stop_on_signals;
+use crate::run::signals::stop_on_signals;
+use crate::run::{self, Session};
 use std::process::ExitCode;
 use windlass_sandbox::Options;
 
@@ -24,5 +24,5 @@ pub(crate) async fn execute(
         engine,
         stop: stop_on_signals()?,
     };
-    super::finish(session::run(session).await?, format)
+    super::finish(run::run(session).await?, format)
 }

@@ -1,13 +1,13 @@
 //! `windlass test`: a guest's component against an in-memory fleet, and what should come of it. Entry point: [`execute`].
 
-use crate::cases::{Case, Difference};
 use crate::cli::{Format, IdleArgs, TestArgs};
-use crate::guest_build::{build, state_folder};
-use crate::load::{Configuration, load, merge};
+use crate::config::load::{Configuration, load, merge};
+use crate::dev::cases::{Case, Difference};
+use crate::dev::guest_build::{build, state_folder};
+use crate::dev::simulated::Simulated;
 use crate::output::{Tone, count};
-use crate::session::{self, Session};
-use crate::signals::stop_on_signals;
-use crate::simulated::Simulated;
+use crate::run::signals::stop_on_signals;
+use crate::run::{self, Session};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
     for case in cases {
         let file = case.configuration(&args.folder);
         let configuration = configuration(&file)?;
-        for folder in session::source_folders(&configuration) {
+        for folder in run::source_folders(&configuration) {
             let folder = folder.canonicalize().unwrap_or(folder);
             if built.insert(folder.clone()) {
                 let building = stop.run_until_cancelled(build(&folder));
@@ -101,7 +101,7 @@ fn configuration(file: &Path) -> Result<Configuration> {
     if merged.problems.is_empty() {
         return Ok(merged.configuration);
     }
-    Err(crate::seed::unreadable(
+    Err(crate::dev::seed::unreadable(
         "the configuration",
         &merged.problems,
     ))
@@ -132,7 +132,7 @@ async fn run(
         engine: engine.clone(),
         stop,
     };
-    let Some(report) = session::run(session).await? else {
+    let Some(report) = run::run(session).await? else {
         bail!("interrupted");
     };
     let failing = report

@@ -1,9 +1,9 @@
 //! The file that a guest is read from. Entry points: [`component`] and [`File::look`].
 
-use crate::guest_build::built;
+use crate::config::kinds::{Bytes, ReconcilerSpec};
+use crate::config::load::Document;
+use crate::dev::guest_build::built;
 use crate::guests::Trouble;
-use crate::kinds::{Bytes, ReconcilerSpec};
-use crate::load::Document;
 use std::path::{Path, PathBuf};
 use windlass_fleet::file::{self, FileError};
 use windlass_sandbox::Digest;

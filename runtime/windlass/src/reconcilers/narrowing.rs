@@ -6,9 +6,9 @@
 
 use super::slot::{Recipe, Slot};
 use super::{Reconcilers, terms};
+use crate::config::kinds::ReconcilerSpec;
+use crate::config::load::Configuration;
 use crate::guests::{self, Bounds, Guests, Shape, Terms};
-use crate::kinds::ReconcilerSpec;
-use crate::load::Configuration;
 use std::sync::Arc;
 use windlass_fleet::Grant;
 use windlass_fleet::controller::Controller;

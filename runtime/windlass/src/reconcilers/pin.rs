@@ -1,6 +1,6 @@
 //! A reconciler that serves another revision than its file holds, because somebody asked for it. Entry point: [`Pin`].
 
-use crate::view::RollbackRequest;
+use crate::status::view::RollbackRequest;
 use windlass_sandbox::Digest;
 
 /// A roll back that is in effect. It is over once the guest's file holds anything else than when it was asked for.

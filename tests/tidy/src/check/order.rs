@@ -8,7 +8,7 @@ use crate::rust::path_segments;
 use crate::{Finding, Repository, RustFile};
 
 /// Crates whose modules are listed from the words to the whole, and import only upwards.
-const ORDERED: [&str; 2] = ["runtime/fleet", "runtime/apiserver"];
+const ORDERED: [&str; 3] = ["runtime/fleet", "runtime/apiserver", "runtime/windlass"];
 
 /// An import from one top-level module of a crate to another.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ fn downward(edges: &[Edge<'_>], modules: &[String]) -> Vec<Finding> {
     wrong
         .map(|edge| {
             let message = format!(
-                "`{}` imports `{}`, which lib.rs lists below it: move what both need up, or turn the import round",
+                "`{}` imports `{}`, which the crate's root lists below it: move what both need up, or turn the import round",
                 edge.from, edge.to
             );
             Finding::new(&edge.file.path, edge.file.line(edge.at), message)

@@ -7,7 +7,7 @@ use crate::{Finding, Repository};
 /// The page.
 const PAGE: &str = "docs/configuration.md";
 /// Where the kinds are.
-const KINDS: &str = "runtime/windlass/src/kinds/";
+const KINDS: &str = "runtime/windlass/src/config/kinds/";
 /// The kinds by their headings, and the type of each one's `spec`.
 const SPECS: [(&str, &str); 4] = [
     ("Manager", "ManagerSpec"),
@@ -166,7 +166,7 @@ pub(crate) struct RuleSpec {
 
     fn found(page: &str) -> Vec<String> {
         let repository = Repository::of(&[
-            ("runtime/windlass/src/kinds/tenant.rs", KIND),
+            ("runtime/windlass/src/config/kinds/tenant.rs", KIND),
             ("docs/configuration.md", page),
         ]);
         let findings = check(&repository).into_iter();
@@ -188,7 +188,7 @@ pub(crate) struct RuleSpec {
 
     #[test]
     fn a_page_that_is_missing_is_found() {
-        let repository = Repository::of(&[("runtime/windlass/src/kinds/tenant.rs", KIND)]);
+        let repository = Repository::of(&[("runtime/windlass/src/config/kinds/tenant.rs", KIND)]);
         assert_eq!(check(&repository).len(), 1);
     }
 }

@@ -1,0 +1,164 @@
+//! What a running program is asked through: the manager, its metrics, what became of documents. Entry point: [`Host`].
+
+pub(crate) mod rollback;
+
+use crate::config::document::Problem;
+use crate::config::kinds::ManagerSpec;
+use crate::config::load::Configuration;
+use crate::status::board::Board;
+use crate::status::heartbeat::Heartbeat;
+use crate::status::pressure::Pressure;
+use crate::status::roster::Roster;
+use arc_swap::ArcSwap;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use rollback::Rollbacks;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use windlass_fleet::manager::ManagerHandle;
+
+/// The running program as the admin endpoints see it.
+pub(crate) struct Host {
+    /// The manager.
+    pub(crate) manager: ManagerHandle,
+    /// What became of each reconciler.
+    pub(crate) board: Arc<Board>,
+    /// The guests that serve, and their tenants.
+    pub(crate) roster: Arc<Roster>,
+    /// The documents in effect.
+    pub(crate) configuration: ArcSwap<Configuration>,
+    /// What is wrong with documents as they are now.
+    pub(crate) problems: ArcSwap<Vec<String>>,
+    /// Fields of the Manager that have changed since the start and are read there alone.
+    pub(crate) needs_restart: ArcSwap<Vec<&'static str>>,
+    /// What the process has nearly used up.
+    pub(crate) pressure: ArcSwap<Pressure>,
+    /// Set once the clusters of the start have been brought in, and never again unset.
+    pub(crate) synced: AtomicBool,
+    /// Set once the guests of the start have been loaded or refused, and never again unset.
+    pub(crate) loaded: AtomicBool,
+    /// When it began to serve.
+    pub(crate) started: Instant,
+    /// Of each runtime.
+    pub(crate) heartbeats: Vec<Heartbeat>,
+    /// Where roll backs are asked for.
+    pub(crate) rollbacks: Rollbacks,
+    /// Addresses of the admin endpoints that cannot be had.
+    admin_problems: ArcSwap<Vec<String>>,
+    problem_count: Gauge,
+    /// By what of the process's is nearly used up.
+    short: Family<[(&'static str, &'static str); 1], Gauge>,
+    registry: Registry,
+}
+
+impl Host {
+    /// Puts the parts together.
+    pub(crate) fn new(
+        manager: ManagerHandle,
+        board: Arc<Board>,
+        roster: Arc<Roster>,
+        configuration: Configuration,
+        mut registry: Registry,
+        heartbeats: Vec<Heartbeat>,
+        rollbacks: Rollbacks,
+    ) -> Arc<Self> {
+        let problem_count = Gauge::default();
+        registry.register(
+            "windlass_configuration_problems",
+            "Documents, and what they name, that are not in effect as they are now",
+            problem_count.clone(),
+        );
+        let short = Family::default();
+        registry.register(
+            "windlass_process_short_of",
+            "Whether the process has nearly used up what the label names: as the readiness condition of that name",
+            short.clone(),
+        );
+        Arc::new(Self {
+            manager,
+            board,
+            roster,
+            configuration: ArcSwap::from_pointee(configuration),
+            problems: ArcSwap::default(),
+            needs_restart: ArcSwap::default(),
+            pressure: ArcSwap::default(),
+            synced: AtomicBool::new(false),
+            loaded: AtomicBool::new(false),
+            started: Instant::now(),
+            heartbeats,
+            rollbacks,
+            admin_problems: ArcSwap::default(),
+            problem_count,
+            short,
+            registry,
+        })
+    }
+
+    /// Takes note of what is wrong with documents now, and logs what was not wrong before.
+    pub(crate) fn tell_problems(&self, problems: &[Problem]) {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let told = self.problems.swap(Arc::new(problems.clone()));
+        for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+            tracing::error!(
+                problem,
+                "the document is not in effect, its last good version is if there was one"
+            );
+        }
+    }
+
+    /// Takes note of which addresses of the admin endpoints cannot be had, and logs what was not so before.
+    pub(crate) fn tell_admin_problems(&self, problems: Vec<String>) {
+        let problems = Arc::new(problems);
+        let known = self.admin_problems.swap(problems.clone());
+        for problem in problems.iter().filter(|problem| !known.contains(problem)) {
+            tracing::error!(problem, "the admin endpoints stay where they are");
+        }
+    }
+
+    /// Has as much run at once as a Manager asks for, or less of it while memory is short.
+    pub(crate) fn apply_concurrency(&self, spec: &ManagerSpec) {
+        let bound = self.pressure.load().bound(spec.concurrency());
+        self.manager.set_concurrency(&bound);
+    }
+
+    /// Everything that is not as the documents ask.
+    pub(crate) fn all_problems(&self) -> Vec<String> {
+        let reconcilers = self
+            .board
+            .entries()
+            .into_values()
+            .filter_map(|entry| entry.problem);
+        let admin = self.admin_problems.load_full();
+        self.problems
+            .load()
+            .iter()
+            .chain(admin.iter())
+            .cloned()
+            .chain(reconcilers)
+            .collect()
+    }
+
+    /// The metrics as OpenMetrics text.
+    ///
+    /// # Errors
+    /// When a metric cannot be printed.
+    pub(crate) fn metrics(&self) -> Result<String, fmt::Error> {
+        let problems = self.all_problems().len();
+        self.problem_count
+            .set(i64::try_from(problems).unwrap_or(i64::MAX));
+        let pressure = self.pressure.load();
+        for (resource, short) in [
+            ("descriptors", pressure.descriptors),
+            ("memory", pressure.memory),
+        ] {
+            let series = self.short.get_or_create(&[("resource", resource)]);
+            series.set(i64::from(short));
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}

@@ -1,0 +1,8 @@
+//! Configuration: documents from files, their kinds, and what they ask for. Entry points: [`load::load`] reads them, [`load::merge`]
+//! keeps the last good version of what is bad, [`kinds`] has the fields.
+
+pub(crate) mod clusters;
+pub(crate) mod document;
+pub(crate) mod kinds;
+pub(crate) mod load;
+pub(crate) mod rbac;

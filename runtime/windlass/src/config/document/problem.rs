@@ -1,0 +1,91 @@
+//! What is wrong with configuration and where. Entry point: [`Problem`].
+
+use crate::config::document::Position;
+use std::fmt;
+use std::sync::Arc;
+
+/// A file, and a position in it where there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The file's path as the user wrote it.
+    pub(crate) file: Arc<str>,
+    /// `None` when the whole file is meant.
+    pub(crate) position: Option<Position>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some(Position { line, column }) => write!(f, "{}:{line}:{column}", self.file),
+            None => f.write_str(&self.file),
+        }
+    }
+}
+
+/// One thing that is wrong with configuration, told in one line: where, what, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Where it is wrong.
+    pub(crate) place: Place,
+    /// What is wrong and the remedy, lower case, without the place.
+    pub(crate) message: String,
+}
+
+impl Problem {
+    /// A problem with a whole file.
+    pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Self {
+        Self {
+            place: Place {
+                file: file.clone(),
+                position: None,
+            },
+            message: message.into(),
+        }
+    }
+
+    /// A problem at a position.
+    pub(crate) fn at(file: &Arc<str>, position: Position, message: impl Into<String>) -> Self {
+        Self {
+            place: Place {
+                file: file.clone(),
+                position: Some(position),
+            },
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// The known word that `word` was probably meant to be.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| {
+            (
+                strsim::jaro_winkler(&folded, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(score, _)| *score >= 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_found_and_a_far_one_is_not() {
+        let known = ["tenant", "guest", "clusters", "rules"];
+        assert_eq!(nearest("tenat", known), Some("tenant"));
+        assert_eq!(nearest("Cluster", known), Some("clusters"));
+        assert_eq!(nearest("zzz", known), None);
+    }
+}

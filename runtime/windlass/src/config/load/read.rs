@@ -1,0 +1,262 @@
+//! Reads and checks documents. Entry point: [`load`].
+
+use crate::config::document::{DecodeError, Node, Part, Problem, nearest, split};
+use crate::config::kinds::{API_VERSION, Identity, Kind, Refusal, Resource};
+use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
+use crate::config::load::{Configuration, Document, Listing, Outcome, Spec};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_fleet::file::{self, FileError};
+use windlass_fleet::{ControllerName, TenantName};
+
+/// Largest configuration file, in bytes.
+const MAX_FILE: u64 = 8 << 20;
+
+/// A document that is not valid, or a file that could not be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Bad {
+    /// Kind and name, as far as they could be read.
+    pub(crate) identity: Option<Identity>,
+    /// What is wrong.
+    pub(crate) problem: Problem,
+}
+
+/// Reads all documents of files and folders. Whatever is wrong with one document leaves the others alone.
+pub(crate) fn load(paths: &[PathBuf]) -> Outcome {
+    let (listing, problems) = Listing::of(paths);
+    let mut outcome = Outcome {
+        listing,
+        ..Outcome::default()
+    };
+    outcome.bad.extend(problems.into_iter().map(|problem| Bad {
+        identity: None,
+        problem,
+    }));
+    let mut documents = BTreeMap::new();
+    for file in &outcome.listing.files {
+        for document in read_file(file) {
+            match document {
+                Ok(document) => insert(&mut documents, document, &mut outcome.bad),
+                Err(bad) => outcome.bad.push(bad),
+            }
+        }
+    }
+    outcome.configuration = Configuration {
+        documents: documents.into_values().collect(),
+    };
+    outcome
+}
+
+/// Takes a document in, unless another one has its place.
+fn insert(documents: &mut BTreeMap<Identity, Document>, document: Document, bad: &mut Vec<Bad>) {
+    let taken = match document.identity.kind {
+        Kind::Manager => documents
+            .values()
+            .find(|other| other.identity.kind == Kind::Manager),
+        _ => documents.get(&document.identity),
+    };
+    let Some(first) = taken else {
+        documents.insert(document.identity.clone(), document);
+        return;
+    };
+    let place = format!("{}:{}", first.file, first.position.line);
+    let message = match document.identity.kind {
+        Kind::Manager => format!("there is a Manager already at {place}: keep one of them"),
+        kind => format!(
+            "there is a {kind} of this name already at {place}: rename or remove one of them"
+        ),
+    };
+    bad.push(Bad {
+        problem: document.problem(message),
+        identity: Some(document.identity),
+    });
+}
+
+fn read_file(file: &Arc<str>) -> Vec<Result<Document, Bad>> {
+    match read_text(file) {
+        Ok(text) => split(&text)
+            .iter()
+            .map(|part| read_part(file, part))
+            .collect(),
+        Err(problem) => vec![Err(Bad {
+            identity: None,
+            problem,
+        })],
+    }
+}
+
+fn read_text(file: &Arc<str>) -> Result<String, Problem> {
+    let problem = |error: FileError| match error {
+        FileError::TooLarge { size, most } => Problem::of_file(
+            file,
+            format!("{size} bytes are too much for configuration: at most {most}"),
+        ),
+        FileError::Io(error) if error.kind() == ErrorKind::NotFound => {
+            Problem::of_file(file, "no such file: check the path")
+        }
+        FileError::Io(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Problem::of_file(file, "not readable by this user: check its permissions")
+        }
+        error => Problem::of_file(file, format!("cannot be read: {error}")),
+    };
+    let bytes = file::read(Path::new(&**file), MAX_FILE).map_err(problem)?;
+    String::from_utf8(bytes)
+        .map_err(|_| Problem::of_file(file, "is not UTF-8 text: save it as such"))
+}
+
+/// Reads one document.
+fn read_part(file: &Arc<str>, part: &Part<'_>) -> Result<Document, Bad> {
+    let nameless = |problem| Bad {
+        identity: None,
+        problem,
+    };
+    let node = &part.parse(file).map_err(nameless)?;
+    let kind = read_kind(file, node).map_err(nameless)?;
+    let name = node
+        .get("metadata")
+        .and_then(|metadata| metadata.get("name"))
+        .and_then(Node::as_text);
+    let identity = name.map(|name| Identity {
+        kind,
+        name: name.to_owned(),
+    });
+    read_spec(file, node, kind, identity.as_ref()).map_err(|problem| Bad { identity, problem })
+}
+
+/// The document's kind, once its `apiVersion` is ours.
+fn read_kind(file: &Arc<str>, node: &Node) -> Result<Kind, Problem> {
+    let text_of = |field: &str, remedy: &str| match node.get(field) {
+        Some(value) => match value.as_text() {
+            Some(text) => Ok((text.to_owned(), value.at)),
+            None => Err(Problem::at(
+                file,
+                value.at,
+                format!("{field} is not a text: {remedy}"),
+            )),
+        },
+        None => Err(Problem::at(
+            file,
+            node.at,
+            format!("{field} is missing: {remedy}"),
+        )),
+    };
+    let kinds = Kind::ALL.map(Kind::as_str);
+    let (api_version, at) = text_of("apiVersion", &format!("write apiVersion: {API_VERSION}"))?;
+    let (kind, kind_at) = text_of("kind", &format!("write one of {}", kinds.join(", ")))?;
+    if api_version != API_VERSION {
+        let message = format!("apiVersion {api_version:?} is not known: write {API_VERSION}");
+        return Err(Problem::at(file, at, message));
+    }
+    Kind::parse(&kind).ok_or_else(|| {
+        let remedy = match nearest(&kind, kinds) {
+            Some(known) => format!("did you mean {known:?}?"),
+            None => format!("use one of {}", kinds.join(", ")),
+        };
+        Problem::at(
+            file,
+            kind_at,
+            format!("kind {kind:?} is not known: {remedy}"),
+        )
+    })
+}
+
+fn read_spec(
+    file: &Arc<str>,
+    node: &Node,
+    kind: Kind,
+    identity: Option<&Identity>,
+) -> Result<Document, Problem> {
+    let whose = identity.map_or_else(|| kind.to_string(), Identity::to_string);
+    let spec = match kind {
+        Kind::Manager => {
+            optional(file, node, &whose, ManagerSpec::check).map(|s| Spec::Manager(Box::new(s)))
+        }
+        Kind::Provider => required(file, node, &whose, ProviderSpec::check).map(Spec::Provider),
+        Kind::Tenant => optional(file, node, &whose, TenantSpec::check).map(Spec::Tenant),
+        Kind::Reconciler => required(file, node, &whose, ReconcilerSpec::check)
+            .map(|s| Spec::Reconciler(Box::new(s))),
+    }?;
+    let at = |path: &str, message: String| {
+        Problem::at(
+            file,
+            node.position_of(path),
+            format!("{path} of {whose}: {message}"),
+        )
+    };
+    let identity = identity.ok_or_else(|| at("metadata.name", "expected a text".to_owned()))?;
+    check_name(identity).map_err(|message| at("metadata.name", message))?;
+    if let Spec::Reconciler(spec) = &spec {
+        TenantName::new(spec.tenant()).map_err(|error| at("spec.tenant", error.to_string()))?;
+    }
+    Ok(Document {
+        identity: identity.clone(),
+        spec,
+        file: file.clone(),
+        position: node.at,
+    })
+}
+
+type Check<S> = fn(&S) -> Result<(), Refusal>;
+
+/// The spec of a kind that asks for something.
+fn required<S: DeserializeOwned>(
+    file: &Arc<str>,
+    node: &Node,
+    whose: &str,
+    check: Check<S>,
+) -> Result<S, Problem> {
+    checked(file, node, whose, decode(file, node, whose)?, check)
+}
+
+/// The spec of a kind whose every field has a default.
+fn optional<S: DeserializeOwned + Default>(
+    file: &Arc<str>,
+    node: &Node,
+    whose: &str,
+    check: Check<S>,
+) -> Result<S, Problem> {
+    let spec: Option<S> = decode(file, node, whose)?;
+    checked(file, node, whose, spec.unwrap_or_default(), check)
+}
+
+fn decode<S: DeserializeOwned>(file: &Arc<str>, node: &Node, whose: &str) -> Result<S, Problem> {
+    let problem =
+        |error: DecodeError| Problem::at(file, error.at.unwrap_or(node.at), error.message(whose));
+    node.decode::<Resource<S>>()
+        .map(|resource| resource.spec)
+        .map_err(problem)
+}
+
+fn checked<S>(
+    file: &Arc<str>,
+    node: &Node,
+    whose: &str,
+    spec: S,
+    check: Check<S>,
+) -> Result<S, Problem> {
+    match check(&spec) {
+        Ok(()) => Ok(spec),
+        Err(Refusal { path, message }) => Err(Problem::at(
+            file,
+            node.position_of(&path),
+            format!("{path} of {whose}: {message}"),
+        )),
+    }
+}
+
+/// Names are those of the engine's tenants and controllers.
+fn check_name(identity: &Identity) -> Result<(), String> {
+    let result = match identity.kind {
+        Kind::Tenant => TenantName::new(&identity.name).map(|_| ()),
+        _ => ControllerName::new(&identity.name).map(|_| ()),
+    };
+    result.map_err(|error| {
+        error
+            .to_string()
+            .replacen("reconciler name", "name", 1)
+            .replacen("tenant name", "name", 1)
+    })
+}

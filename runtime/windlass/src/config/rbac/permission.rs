@@ -1,0 +1,256 @@
+//! One thing that may be done, and sets of such. Entry point: [`Permissions`].
+
+use crate::config::kinds::RuleSpec;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The verbs that rules can grant, in the order in which they are printed.
+const VERBS: [&str; 9] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "impersonate",
+];
+
+/// The one of them that `*` does not stand for: no reconciler impersonates.
+const IMPERSONATE: usize = VERBS.len() - 1;
+
+/// A verb on a resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Permission {
+    /// None: in every namespace, and on cluster-scoped resources.
+    namespace: Option<String>,
+    /// `*` for all.
+    group: String,
+    /// With its subresource; `*` for all.
+    resource: String,
+    /// None: every object.
+    name: Option<String>,
+    /// Where it stands in [`VERBS`].
+    verb: usize,
+}
+
+impl Permission {
+    /// On all objects, everywhere. A verb that is none of [`VERBS`] is taken for the last.
+    pub(super) fn new(group: &str, resource: &str, verb: &str) -> Self {
+        Self {
+            namespace: None,
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            name: None,
+            verb: VERBS
+                .iter()
+                .position(|of| *of == verb)
+                .unwrap_or(IMPERSONATE),
+        }
+    }
+
+    pub(super) fn within(self, namespace: &str) -> Self {
+        self.within_some(Some(namespace))
+    }
+
+    pub(super) fn within_some(self, namespace: Option<&str>) -> Self {
+        Self {
+            namespace: namespace.map(str::to_owned),
+            ..self
+        }
+    }
+
+    pub(super) fn named(self, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// Whether it allows all that another does.
+    fn covers(&self, other: &Self) -> bool {
+        let all = |own: &Option<String>, its: &Option<String>| own.is_none() || own == its;
+        self.verb == other.verb
+            && all(&self.namespace, &other.namespace)
+            && all(&self.name, &other.name)
+            && (self.group == "*" || self.group == other.group)
+            && both(&self.resource, &other.resource).as_ref() == Some(&other.resource)
+    }
+}
+
+/// A rule of a role, as RBAC writes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PolicyRule {
+    pub(super) groups: BTreeSet<String>,
+    pub(super) resources: BTreeSet<String>,
+    pub(super) names: BTreeSet<String>,
+    pub(super) verbs: Vec<&'static str>,
+}
+
+/// Permissions, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Permissions {
+    all: BTreeSet<Permission>,
+}
+
+impl Permissions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn add(&mut self, permission: Permission) {
+        self.all.insert(permission);
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.all.extend(other.all);
+    }
+
+    /// Adds what a rule grants, as far as a bound allows it.
+    pub(super) fn grant(&mut self, rule: &RuleSpec, bound: Option<&RuleSpec>) {
+        let of = |list: fn(&RuleSpec) -> &Vec<String>| match bound {
+            Some(bound) => meet(list(rule), list(bound)),
+            None => list(rule).iter().cloned().collect(),
+        };
+        let (groups, namespaces) = (of(|rule| &rule.api_groups), of(|rule| &rule.namespaces));
+        let (resources, verbs) = (of(|rule| &rule.resources), of(|rule| &rule.verbs));
+        let Some(names) = names(rule, bound) else {
+            return;
+        };
+        for (group, resource) in pairs(&groups, &resources) {
+            for (namespace, name) in pairs(&namespaces, &names) {
+                for (verb, word) in VERBS[..IMPERSONATE].iter().enumerate() {
+                    if verbs.contains("*") || verbs.contains(*word) {
+                        self.all.insert(Permission {
+                            namespace: Some(namespace.clone()).filter(|name| name != "*"),
+                            group: group.clone(),
+                            resource: resource.clone(),
+                            name: name.clone(),
+                            verb,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps what caches are filled with: where both list and watch are granted.
+    pub(super) fn keep_caches(&mut self) {
+        let [list, watch] = ["list", "watch"].map(|verb| Permission::new("", "", verb).verb);
+        let before = self.all.clone();
+        let has = |of: &Permission, verb| before.contains(&Permission { verb, ..of.clone() });
+        self.all.retain(|one| {
+            (one.verb == list && has(one, watch)) || (one.verb == watch && has(one, list))
+        });
+    }
+
+    /// Whether a verb is granted in every namespace.
+    pub(super) fn everywhere(&self, verb: &str) -> bool {
+        self.namespaces(verb).contains(&None)
+    }
+
+    /// The namespaces in which a verb is granted on anything; none stands for all.
+    pub(super) fn namespaces(&self, verb: &str) -> BTreeSet<Option<String>> {
+        let of_verb = self.all.iter().filter(|one| VERBS[one.verb] == verb);
+        of_verb.map(|one| one.namespace.clone()).collect()
+    }
+
+    /// Drops what something else covers.
+    pub(super) fn reduce(&mut self) {
+        let all = self.all.clone();
+        self.all
+            .retain(|one| !all.iter().any(|other| other != one && other.covers(one)));
+    }
+
+    /// Rules by namespace, none for those of all namespaces; as few as keep the permissions apart.
+    pub(super) fn rules(&self) -> BTreeMap<Option<String>, Vec<PolicyRule>> {
+        let mut verbs: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
+        for one in &self.all {
+            let key = (&one.namespace, &one.group, &one.resource, &one.name);
+            verbs.entry(key).or_default().insert(one.verb);
+        }
+        let mut names: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for ((namespace, group, resource, name), verbs) in verbs {
+            let key = (namespace, group, resource, verbs, name.is_some());
+            names.entry(key).or_default().extend(name.clone());
+        }
+        let mut resources: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for ((namespace, group, resource, verbs, _), names) in names {
+            let key = (namespace, group, verbs, names);
+            resources.entry(key).or_default().insert(resource.clone());
+        }
+        let mut groups: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for ((namespace, group, verbs, names), resources) in resources {
+            let key = (namespace, resources, verbs, names);
+            groups.entry(key).or_default().insert(group.clone());
+        }
+        let mut rules: BTreeMap<Option<String>, Vec<PolicyRule>> = BTreeMap::new();
+        for ((namespace, resources, verbs, names), groups) in groups {
+            rules
+                .entry(namespace.clone())
+                .or_default()
+                .push(PolicyRule {
+                    groups,
+                    resources,
+                    names,
+                    verbs: verbs.into_iter().map(|verb| VERBS[verb]).collect(),
+                });
+        }
+        rules.values_mut().for_each(|rules| rules.sort());
+        rules
+    }
+}
+
+/// What two lists of a rule have in common.
+fn meet(one: &[String], other: &[String]) -> BTreeSet<String> {
+    pairs(one, other)
+        .filter_map(|(one, other)| both(one, other))
+        .collect()
+}
+
+/// What two entries have in common: `*` is anything, and `*/status` any resource's.
+fn both(one: &String, other: &String) -> Option<String> {
+    let narrower = |wide: &str, narrow: &String| {
+        wide == "*"
+            || wide == narrow
+            || wide.strip_prefix("*/").is_some_and(|sub| {
+                narrow
+                    .split_once('/')
+                    .is_some_and(|(_, narrow)| narrow == sub)
+            })
+    };
+    if narrower(one, other) {
+        Some(other.clone())
+    } else if narrower(other, one) {
+        Some(one.clone())
+    } else {
+        None
+    }
+}
+
+/// The names of objects that a rule is about, as far as a bound allows them: `[None]` for all. `None`: there is none in common.
+fn names(rule: &RuleSpec, bound: Option<&RuleSpec>) -> Option<Vec<Option<String>>> {
+    let bound = bound
+        .map(|bound| &bound.resource_names[..])
+        .unwrap_or_default();
+    let names: Vec<Option<String>> = match (&rule.resource_names[..], bound) {
+        ([], []) => vec![None],
+        (names, []) | ([], names) => names.iter().cloned().map(Some).collect(),
+        (names, bound) => {
+            let common = names.iter().filter(|name| bound.contains(name));
+            common.cloned().map(Some).collect()
+        }
+    };
+    (!names.is_empty()).then_some(names)
+}
+
+fn pairs<'a, A, B: 'a>(
+    one: impl IntoIterator<Item = &'a A>,
+    other: impl IntoIterator<Item = &'a B> + Clone,
+) -> impl Iterator<Item = (&'a A, &'a B)>
+where
+    A: 'a,
+{
+    one.into_iter()
+        .flat_map(move |a| other.clone().into_iter().map(move |b| (a, b)))
+}

@@ -1,0 +1,271 @@
+//! What roles hold, from documents to manifests.
+
+use super::*;
+use crate::config::document::split;
+use crate::config::kinds::{ManagerSpec, ReconcilerSpec, TenantSpec};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+fn read<T: DeserializeOwned>(yaml: &str) -> T {
+    let file: Arc<str> = "test.yaml".into();
+    let part = split(yaml).into_iter().next().unwrap();
+    let decoded = part.parse(&file).unwrap().decode();
+    decoded.unwrap_or_else(|error| panic!("{yaml}: {}", error.message("the test")))
+}
+
+fn reconciler(rules: &str) -> ReconcilerSpec {
+    read(&format!("guest: {{path: x.wasm}}\nrules: {rules}\n"))
+}
+
+fn tenant(yaml: &str) -> TenantSpec {
+    read(yaml)
+}
+
+/// A guest that watches where it is configured to and calls these functions.
+fn told(functions: &[&str]) -> Option<Told> {
+    Some(Told {
+        scopes: vec![WatchClusters::AsConfigured],
+        maps: false,
+        functions: functions.iter().map(ToString::to_string).collect(),
+    })
+}
+
+fn print(place: Place, work: &[Work<'_>], manager: &ManagerSpec) -> String {
+    yaml(&manifests(
+        &needed(place, work, manager, true, None),
+        "w",
+        None,
+    ))
+}
+
+fn members(work: &[Work<'_>]) -> String {
+    print(Place::Members, work, &ManagerSpec::default())
+}
+
+fn alone<'a>(spec: &'a ReconcilerSpec, tenant: Option<&'a TenantSpec>) -> Work<'a> {
+    let told = told(&[]);
+    Work { spec, tenant, told }
+}
+
+const HEAD: &str =
+    "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: w}\nrules:\n";
+const IDENTITY: &str = "  - {apiGroups: [\"\"], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}\n";
+
+#[test]
+fn rules_are_merged_sorted_and_printed_once() {
+    let one = reconciler(
+        r#"[{apiGroups: [""], resources: [secrets, configmaps], verbs: [watch, list, get], namespaces: ["*"]},
+            {apiGroups: [""], resources: [configmaps], verbs: [patch], namespaces: [team]},
+            {apiGroups: [apps], resources: [deployments, deployments/status], verbs: [get], namespaces: ["*"]}]"#,
+    );
+    let other = reconciler(
+        r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, patch], namespaces: ["*"]},
+            {apiGroups: [""], resources: [configmaps], verbs: [get], resourceNames: [a], namespaces: ["*"]},
+            {apiGroups: [apps, extensions], resources: [deployments], verbs: [delete], resourceNames: [b, a], namespaces: ["*"]}]"#,
+    );
+    let printed = members(&[alone(&one, None), alone(&other, None)]);
+    let expected = format!(
+        "{HEAD}  - {{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, patch]}}\n{IDENTITY}  \
+         - {{apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}}\n  \
+         - {{apiGroups: [apps], resources: [deployments, deployments/status], verbs: [get]}}\n  \
+         - {{apiGroups: [apps, extensions], resources: [deployments], resourceNames: [a, b], verbs: [delete]}}\n"
+    );
+    assert_eq!(printed, expected);
+}
+
+#[test]
+fn what_is_granted_in_namespaces_is_a_role_in_each() {
+    let spec = reconciler(
+        r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, "*"], namespaces: [a, b]}]"#,
+    );
+    let work = Work {
+        told: told(&["record-event"]),
+        ..alone(&spec, None)
+    };
+    let printed = members(&[work]);
+    let role = |namespace: &str| {
+        format!(
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{namespace: {namespace}, name: w}}\nrules:\n  \
+             - {{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, create, update, patch, delete, deletecollection]}}\n  \
+             - {{apiGroups: [\"\"], resources: [events], verbs: [create, patch]}}\n"
+        )
+    };
+    assert_eq!(
+        printed,
+        format!("{HEAD}{IDENTITY}---\n{}---\n{}", role("a"), role("b"))
+    );
+}
+
+#[test]
+fn a_tenants_ceiling_is_what_both_grant() {
+    let spec = reconciler(
+        r#"[{apiGroups: ["*"], resources: ["*"], verbs: [get, list], namespaces: ["*"]},
+            {apiGroups: [""], resources: [pods], verbs: [delete], resourceNames: [a, b], namespaces: ["*"]},
+            {apiGroups: [""], resources: [secrets], verbs: ["*"], namespaces: ["*"]}]"#,
+    );
+    let ceiling = tenant(
+        r#"rules: [{apiGroups: [""], resources: [configmaps, "*/status"], verbs: [get, patch], namespaces: [x]},
+                   {apiGroups: [""], resources: [pods], verbs: ["*"], resourceNames: [b, c], namespaces: ["*"]}]"#,
+    );
+    let printed = members(&[alone(&spec, Some(&ceiling))]);
+    let expected = format!(
+        "{HEAD}{IDENTITY}  - {{apiGroups: [\"\"], resources: [pods], resourceNames: [b], verbs: [get, list, delete]}}\n  \
+         - {{apiGroups: [\"\"], resources: [pods], resourceNames: [c], verbs: [get, list]}}\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{namespace: x, name: w}}\nrules:\n  \
+         - {{apiGroups: [\"\"], resources: [\"*/status\", configmaps], verbs: [get]}}\n"
+    );
+    assert_eq!(printed, expected);
+}
+
+#[test]
+fn a_tenant_that_acts_as_somebody_needs_of_the_manager_caches_and_impersonation() {
+    let spec = reconciler(
+        r#"[{apiGroups: [""], resources: [configmaps], verbs: ["*"], namespaces: ["*"]},
+            {apiGroups: [""], resources: [secrets], verbs: [get, list, create], namespaces: ["*"]}]"#,
+    );
+    let tenant = tenant("impersonate: {user: team-a, groups: [teams]}\n");
+    let work = Work {
+        told: told(&["record-event"]),
+        ..alone(&spec, Some(&tenant))
+    };
+    let expected = format!(
+        "{HEAD}  - {{apiGroups: [\"\"], resources: [configmaps], verbs: [list, watch]}}\n  \
+         - {{apiGroups: [\"\"], resources: [groups], resourceNames: [teams], verbs: [impersonate]}}\n{IDENTITY}  \
+         - {{apiGroups: [\"\"], resources: [users], resourceNames: [team-a], verbs: [impersonate]}}\n"
+    );
+    assert_eq!(members(&[work]), expected);
+
+    let account = read::<TenantSpec>("impersonate: {user: \"system:serviceaccount:a:b\"}\n");
+    let printed = members(&[alone(&spec, Some(&account))]);
+    assert!(
+        printed.contains("kind: Role\nmetadata: {namespace: a, name: w}\nrules:\n  - {apiGroups: [\"\"], resources: [serviceaccounts], resourceNames: [b], verbs: [impersonate]}\n"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn rules_count_where_a_guest_works_or_asks_for() {
+    let hub = reconciler(
+        r#"[{apiGroups: [""], resources: [configmaps], verbs: [get], namespaces: ["*"], clusters: {local: true}},
+            {apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {names: ["*"]}},
+            {apiGroups: [""], resources: [pods], verbs: [get], namespaces: ["*"]}]"#,
+    );
+    let work = |scopes: &[WatchClusters], maps| {
+        let told = Told {
+            scopes: scopes.to_vec(),
+            maps,
+            functions: Vec::new(),
+        };
+        [Work {
+            told: Some(told),
+            ..alone(&hub, None)
+        }]
+    };
+    let has = |place, scopes: &[WatchClusters], maps| {
+        let printed = print(place, &work(scopes, maps), &ManagerSpec::default());
+        ["configmaps", "secrets", "pods"].map(|resource| printed.contains(resource))
+    };
+    use WatchClusters::{AsConfigured, Local, Provider};
+    assert_eq!(
+        has(Place::Members, &[AsConfigured], false),
+        [false, true, true]
+    );
+    assert_eq!(
+        has(Place::Local, &[AsConfigured], false),
+        [true, false, false]
+    );
+    assert_eq!(has(Place::Local, &[Local], false), [true, false, true]);
+    assert_eq!(has(Place::Members, &[Local], false), [false, true, false]);
+    // What maps may ask for any cluster that a rule opens, which then is the request's own.
+    assert_eq!(has(Place::Members, &[Local], true), [false, true, true]);
+    assert_eq!(has(Place::Local, &[Provider], true), [true, false, true]);
+    let unknown = [Work {
+        told: None,
+        ..alone(&hub, None)
+    }];
+    let printed = print(Place::Local, &unknown, &ManagerSpec::default());
+    assert!(
+        printed.contains("pods") && printed.contains("events"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn only_the_local_cluster_has_the_lease() {
+    let manager: ManagerSpec = read("leaderElection: {enabled: true, namespace: ops}\n");
+    let spec = reconciler("[]");
+    let work = [alone(&spec, None)];
+    let expected = format!(
+        "{HEAD}{IDENTITY}---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{namespace: ops, name: w}}\nrules:\n  \
+         - {{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}}\n  \
+         - {{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [windlass], verbs: [get, update]}}\n"
+    );
+    assert_eq!(print(Place::Local, &work, &manager), expected);
+    assert_eq!(
+        print(Place::Members, &work, &manager),
+        format!("{HEAD}{IDENTITY}")
+    );
+}
+
+#[test]
+fn only_the_local_cluster_has_the_managers_own_events() {
+    let spec = reconciler("[]");
+    let print = |place| {
+        let work = [alone(&spec, None)];
+        let needed = needed(place, &work, &ManagerSpec::default(), true, Some("ops"));
+        yaml(&manifests(&needed, "w", None))
+    };
+    let role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {namespace: ops, name: w}\nrules:\n  \
+                - {apiGroups: [\"\"], resources: [events], verbs: [create, patch]}\n";
+    assert_eq!(print(Place::Local), format!("{HEAD}{IDENTITY}{role}"));
+    assert_eq!(print(Place::Members), format!("{HEAD}{IDENTITY}"));
+}
+
+#[test]
+fn deleting_collections_everywhere_takes_the_names_of_namespaces() {
+    let spec = reconciler(
+        r#"[{apiGroups: [""], resources: [configmaps], verbs: [deletecollection], namespaces: ["*"]}]"#,
+    );
+    let work = Work {
+        told: told(&["delete-collection"]),
+        ..alone(&spec, None)
+    };
+    assert!(members(&[work]).contains("resources: [namespaces], verbs: [list]"));
+    assert!(!members(&[alone(&spec, None)]).contains("verbs: [list]"));
+}
+
+#[test]
+fn roles_are_bound_to_whom_is_named() {
+    let spec =
+        reconciler(r#"[{apiGroups: [""], resources: [pods], verbs: [get], namespaces: [a]}]"#);
+    let needed = needed(
+        Place::Members,
+        &[alone(&spec, None)],
+        &ManagerSpec::default(),
+        true,
+        None,
+    );
+    let bound = |subject: &str| {
+        let subject: Subject = subject.parse().unwrap();
+        let manifests = manifests(&needed, "w", Some(&subject));
+        let kinds: Vec<_> = manifests.iter().map(|m| m["kind"].clone()).collect();
+        assert_eq!(
+            kinds,
+            ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+        );
+        yaml(&manifests[1..2])
+    };
+    assert_eq!(
+        bound("user:system:node:a"),
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: w}\n\
+         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: w}\n\
+         subjects:\n  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: \"system:node:a\"}\n"
+    );
+    assert!(
+        bound("serviceaccount:ops/windlass")
+            .ends_with("  - {kind: ServiceAccount, namespace: ops, name: windlass}\n")
+    );
+    for wrong in ["", "user:", "windlass", "serviceaccount:windlass"] {
+        assert!(wrong.parse::<Subject>().is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,9 @@
+//! What authors of guests need: new projects, builds, an in-memory fleet and test cases. Entry points: [`scaffold`], [`guest_build`],
+//! [`simulated`] and [`cases`].
+
+pub(crate) mod cases;
+mod embedded;
+pub(crate) mod guest_build;
+pub(crate) mod scaffold;
+pub(crate) mod seed;
+pub(crate) mod simulated;

@@ -1,0 +1,140 @@
+//! Tools that the program gets by itself, once for a user, from the Python package index. Entry point: [`venv`].
+
+use super::tool::Tool;
+use super::{BuildError, io_error, lock};
+use crate::guests::engine::usual_cache;
+use std::path::{Path, PathBuf};
+
+/// Where tools are kept, if not in the user's cache.
+const VARIABLE: &str = "WINDLASS_TOOLS";
+
+/// Where the wheels of a package may come from: what they are, whoever serves them.
+struct Wheels {
+    name: &'static str,
+    version: &'static str,
+    /// Of every wheel of this version.
+    sha256: &'static [&'static str],
+}
+
+/// The packages that the program gets.
+const PACKAGES: [Wheels; 2] = [
+    Wheels {
+        name: "componentize-py",
+        version: "0.25.1",
+        sha256: &[
+            // macosx_10_12_x86_64, macosx_11_0_arm64, manylinux_2_28_aarch64, manylinux_2_28_x86_64, win_amd64
+            "65fbc4a94df1de8acf7da50a1f5ed1711230188844e53e6332d99029be4e0afa",
+            "a556991534cc496207a9d2ca733c4b0f17ed38ef56a8d6b5f1847fdf1225dd1b",
+            "7b6a87c520358166843af0daa86d2312d7af4cbcbbf1e598951085cf7f2991ca",
+            "8623cd8cab8453cb0cd8bf03f3c7103420d06f2f3d360186a280a70a1ca5e89f",
+            "c7fd552fb0849858b0c1e8981543ed5dff4b0cc1597a8ea0bc26a495786dc0c6",
+        ],
+    },
+    Wheels {
+        name: "ziglang",
+        version: "0.17.0",
+        sha256: &[
+            // macosx_13_0_arm64, macosx_13_0_x86_64, Linux on i686, x86_64, aarch64 and armv7l
+            "87274af689c4128051b26c80f6f676757e0a81c2fdc137fd8b5679e928e4bc4f",
+            "4d910f0e363ddb60a6b8ddb55235617797a8ccbcb6c5c7132a949d9f833eea42",
+            "81e3057db80fb459d1ab13c3db13dbcb1e99e91c36281661831d1916eba924de",
+            "97079827064a7492cce5541ceb438ae8003ce1e54e399676da2d62fb7a5dc08b",
+            "d2804f94f54f7fcf8169f4b212a619ad688a4e2e6592e976f0cf2e58e2cd8af3",
+            "2f1506fbd4080ae55c7f3c5abe99cce226e563827f50e8f143e36decc615310f",
+        ],
+    },
+];
+
+const PYTHON: &str = "install Python 3.10 or later with venv: apt-get install python3-venv";
+
+/// The folder of programs of a virtual environment that has this package in this version. It is made when it is not there.
+///
+/// # Errors
+/// When Python is missing or the package cannot be had.
+pub(super) async fn venv(
+    guest: &Path,
+    package: &str,
+    version: &str,
+) -> Result<PathBuf, BuildError> {
+    let tools = tools(guest);
+    std::fs::create_dir_all(&tools).map_err(io_error(&tools))?;
+    let venv = tools.join(format!("{package}-{version}"));
+    let (programs, complete) = (venv.join("bin"), venv.join("complete"));
+    // The Python that it was made with may be gone since: a link that leads nowhere is no file.
+    let usable = || complete.is_file() && programs.join("python").is_file();
+    if usable() {
+        return Ok(programs);
+    }
+    // Another build may be making it.
+    let _lock = lock(&tools.join(format!("{package}-{version}.lock"))).await?;
+    if usable() {
+        return Ok(programs);
+    }
+    let wanted = tools.join(format!("{package}-{version}.txt"));
+    std::fs::write(&wanted, requirement(package, version)).map_err(io_error(&wanted))?;
+    Tool::new("python3", guest, PYTHON)
+        .args(["-m", "venv", "--clear"])
+        .arg(&venv)
+        .run()
+        .await?;
+    Tool::new(programs.join("python"), guest, PYTHON)
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--require-hashes",
+            "--requirement",
+        ])
+        .arg(&wanted)
+        .run()
+        .await?;
+    std::fs::write(&complete, "").map_err(io_error(&complete))?;
+    Ok(programs)
+}
+
+/// The line of a file of requirements: the version, and what its wheels are.
+fn requirement(package: &str, version: &str) -> String {
+    let mut line = format!("{package}=={version}");
+    let known = |wheels: &&Wheels| wheels.name == package && wheels.version == version;
+    for sha256 in PACKAGES.iter().find(known).map_or(&[][..], |it| it.sha256) {
+        line.push_str(&format!(" --hash=sha256:{sha256}"));
+    }
+    line.push('\n');
+    line
+}
+
+/// A machine without a home has them in the project.
+fn tools(guest: &Path) -> PathBuf {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let usual = || usual_cache().map(|cache| cache.join("tools"));
+    let tools = named
+        .or_else(usual)
+        .unwrap_or_else(|| guest.join(super::TOOLS));
+    std::path::absolute(&tools).unwrap_or(tools)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dev::guest_build::{c, python};
+
+    #[test]
+    fn every_package_that_is_got_is_known_by_what_its_wheels_are() {
+        for (package, version) in [python::PACKAGE, c::ZIG] {
+            let line = requirement(package, version);
+            assert!(
+                line.starts_with(&format!("{package}=={version} --hash=sha256:"))
+                    && line.matches("--hash=sha256:").count() >= 4,
+                "{line}"
+            );
+        }
+        for sha256 in PACKAGES.iter().flat_map(|wheels| wheels.sha256) {
+            assert_eq!(sha256.len(), 64);
+        }
+    }
+}

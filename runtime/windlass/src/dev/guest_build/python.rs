@@ -1,0 +1,243 @@
+//! Builds guests in Python with componentize-py. Entry point: [`build`].
+
+use super::inputs::Inputs;
+use super::settings::{Settings, read_toml};
+use super::tool::{Tool, on_path};
+use super::{BuildError, contract, fetched, io_error};
+use crate::watch::is_left_by_tools;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// What makes the component.
+pub(super) const PACKAGE: (&str, &str) = (COMPONENTIZER, VERSION);
+const COMPONENTIZER: &str = "componentize-py";
+const VERSION: &str = "0.25.1";
+
+/// The module of the reconciler when pyproject.toml does not say.
+const ENTRY: &str = "guest";
+
+/// Where a project's settings are.
+const ELSEWHERE: &str = "pyproject.toml has it, in [tool.windlass]";
+
+/// The module that the build writes: componentize-py looks in it for classes that are called as the contract's exports.
+const EXPORTS: &str = "windlass_exports";
+
+/// What of a project is no part of its component.
+const OUTSIDE: [&str; 4] = ["README.md", "seed", "tests", "windlass.yaml"];
+
+/// Folders of a project where modules are, if they are there.
+const MODULES: [&str; 2] = ["src", "sdk"];
+
+/// The parts of pyproject.toml that matter here.
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    tool: Tools,
+}
+
+#[derive(Default, Deserialize)]
+struct Tools {
+    #[serde(default)]
+    windlass: Settings,
+}
+
+/// Builds the project in `folder` and returns the component in `work`.
+pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildError> {
+    let manifest: Manifest = read_toml(&folder.join("pyproject.toml"))?;
+    let settings = manifest.tool.windlass;
+    Settings::of(folder, "Python", &[], ELSEWHERE)?;
+    let refused = |why: String| BuildError::Settings {
+        path: folder.join("pyproject.toml"),
+        why,
+    };
+    if settings.language.is_some() {
+        let why =
+            "tool.windlass.language means nothing here: write language = \"…\" into windlass.toml";
+        return Err(refused(why.to_owned()));
+    }
+    let entry = settings.entry.as_deref().unwrap_or(ENTRY);
+    // Installed packages are not looked through.
+    let own = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
+    if own.is_none() && !has_module(folder, entry) {
+        return Err(refused(format!(
+            "there is no module {entry}: name the reconciler's with tool.windlass.entry = \"module\", or \"module:Class\""
+        )));
+    }
+    let exports = work.join("python");
+    write_exports(folder, &exports, &settings)?;
+    let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
+    // A project that has installed packages is built each time.
+    let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
+    let venv = own.or(active);
+    let inputs = inputs(folder, &exports, &wit)?;
+    if venv.is_none() && inputs.made(&component) {
+        return Ok(component);
+    }
+    let packages = match &venv {
+        Some(venv) => venv.clone(),
+        None => no_packages(work)?,
+    };
+    let componentizer = componentizer(folder).await?;
+    let mut tool = Tool::new(&componentizer, folder, remedy())
+        // What a guest's modules raise is told, and not from where in the tool.
+        .without_env("RUST_BACKTRACE")
+        .args(["--quiet", "--wit-path"])
+        .arg(wit)
+        .args(["--world", settings.world.name(), "componentize"])
+        .arg("--python-path")
+        .arg(&exports)
+        .args(["--python-path", "."]);
+    for folder in MODULES.map(|name| folder.join(name)) {
+        if folder.is_dir() {
+            tool = tool.arg("--python-path").arg(folder);
+        }
+    }
+    // As if it were active.
+    tool.env("VIRTUAL_ENV", packages)
+        .arg(EXPORTS)
+        .arg("--output")
+        .arg(&component)
+        .run()
+        .await?;
+    if venv.is_none() {
+        inputs.note(&component)?;
+    }
+    Ok(component)
+}
+
+/// An environment that has no packages: without one, the tool takes those of the machine.
+fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
+    let packages = work.join("no-packages");
+    let folder = packages.join("lib/site-packages");
+    std::fs::create_dir_all(&folder).map_err(io_error(&folder))?;
+    Ok(packages)
+}
+
+/// All that the component is made of: the project, whose modules may read any file of it while they are imported.
+fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildError> {
+    let mut inputs = Inputs::new(&[VERSION]).path(exports)?.path(wit)?;
+    for name in file_names(folder)? {
+        let path = folder.join(&name);
+        if !OUTSIDE.contains(&name.as_str()) && !is_left_by_tools(&path) {
+            inputs = inputs.entry(&path)?;
+        }
+    }
+    Ok(inputs)
+}
+
+/// Whether the project has the module of an entry.
+fn has_module(folder: &Path, entry: &str) -> bool {
+    let module = entry.split(':').next().unwrap_or(entry).replace('.', "/");
+    let mut folders = [".", MODULES[0], MODULES[1]].into_iter();
+    folders.any(|below| {
+        let module = folder.join(below).join(&module);
+        module.is_dir() || module.with_added_extension("py").is_file()
+    })
+}
+
+/// What is in a folder, sorted.
+fn file_names(folder: &Path) -> Result<Vec<String>, BuildError> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io_error(folder))? {
+        let name = entry.map_err(io_error(folder))?.file_name();
+        names.push(name.to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Writes the module of the exports, which the SDK fills with the guest that the project names.
+fn write_exports(guest: &Path, into: &Path, settings: &Settings) -> Result<(), BuildError> {
+    let entry = settings.entry.as_deref().unwrap_or(ENTRY);
+    let legal = |c: char| c.is_alphanumeric() || "_.:".contains(c);
+    if entry.is_empty() || !entry.chars().all(legal) {
+        return Err(BuildError::Settings {
+            path: guest.join("pyproject.toml"),
+            why: format!("tool.windlass.entry = {entry:?} is neither a module nor module:Class"),
+        });
+    }
+    let (classes, mapper) = match settings.world.has_mapper() {
+        true => ("Reconciler, Mapper", "True"),
+        false => ("Reconciler, _", "False"),
+    };
+    let text = format!(
+        "\"\"\"What the component exports. Written by `windlass build`.\"\"\"\n\n\
+         from windlass import component\n\n\
+         {classes} = component.exports(\"{entry}\", mapper={mapper})\n"
+    );
+    std::fs::create_dir_all(into).map_err(io_error(into))?;
+    let path = into.join(EXPORTS).with_extension("py");
+    std::fs::write(&path, text).map_err(io_error(&path))
+}
+
+/// The one on the PATH if it is of the right version, else one of our own.
+async fn componentizer(folder: &Path) -> Result<PathBuf, BuildError> {
+    if let Some(found) = on_path(COMPONENTIZER) {
+        let told = Tool::new(&found, folder, remedy())
+            .arg("--version")
+            .ask()
+            .await?;
+        if told.is_some_and(|told| told.split_whitespace().any(|word| word == VERSION)) {
+            return Ok(found);
+        }
+    }
+    let programs = fetched::venv(folder, PACKAGE.0, PACKAGE.1).await?;
+    Ok(programs.join(COMPONENTIZER))
+}
+
+fn remedy() -> String {
+    format!("pip install {COMPONENTIZER}=={VERSION}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dev::guest_build::settings::World;
+
+    #[tokio::test]
+    async fn an_entry_that_is_not_there_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let manifest = "[tool.windlass]\nentry = \"greeter:Guest\"\n";
+        std::fs::write(path.join("pyproject.toml"), manifest).unwrap();
+        let said = build(path, path).await.unwrap_err().to_string();
+        assert!(
+            said.contains("greeter") && said.contains("tool.windlass.entry"),
+            "{said}"
+        );
+        std::fs::write(path.join("greeter.py"), "").unwrap();
+        std::fs::create_dir_all(path.join("src/deep")).unwrap();
+        std::fs::write(path.join("src/deep/guest.py"), "").unwrap();
+        for entry in ["greeter", "greeter:Guest", "deep.guest"] {
+            assert!(has_module(path, entry), "{entry}");
+        }
+        assert!(!has_module(path, "deep.other"));
+    }
+
+    #[test]
+    fn the_exports_are_those_of_the_world() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = |world, entry: Option<&str>| {
+            let settings = Settings {
+                world,
+                entry: entry.map(str::to_owned),
+                ..Settings::default()
+            };
+            write_exports(folder.path(), folder.path(), &settings)
+                .map(|()| std::fs::read_to_string(folder.path().join("windlass_exports.py")))
+        };
+        let text = written(World::Reconcile, None).unwrap().unwrap();
+        assert!(
+            text.ends_with("Reconciler, _ = component.exports(\"guest\", mapper=False)\n"),
+            "{text}"
+        );
+        let text = written(World::MappedFleetReconcile, Some("a.b:C"));
+        let text = text.unwrap().unwrap();
+        assert!(
+            text.ends_with("Reconciler, Mapper = component.exports(\"a.b:C\", mapper=True)\n"),
+            "{text}"
+        );
+        let said = written(World::Reconcile, Some("guest.py\"")).unwrap_err();
+        assert!(said.to_string().contains("tool.windlass.entry"), "{said}");
+    }
+}

@@ -1,0 +1,300 @@
+//! What the in-memory fleet of `dev` and `test` holds at first. Entry points: [`Seed::with_local`] and [`Layout::read`].
+
+use crate::config::document::{Problem, split};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of the local cluster's manifests.
+pub(crate) const LOCAL: &str = "local";
+
+/// The clusters of a fleet that names none.
+const DEFAULT_CLUSTERS: [&str; 3] = ["alpha", "beta", "gamma"];
+
+/// Clusters and their first objects.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Seed {
+    /// The fleet's clusters by name, each with its objects in the order in which they are created.
+    pub(crate) clusters: BTreeMap<String, Vec<Json>>,
+    /// The local cluster's objects, if `seed/local` exists.
+    pub(crate) local: Option<Vec<Json>>,
+}
+
+impl Seed {
+    /// Reads the manifests of `folder`, which may be absent. Those in it go to each of the fleet's clusters, those in a
+    /// subfolder to the cluster of its name, those in `local` to the local cluster. CustomResourceDefinitions come first,
+    /// then Namespaces, then the rest in the order of files.
+    ///
+    /// # Errors
+    /// Every manifest that cannot be read.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
+        let Layout {
+            everywhere,
+            mut clusters,
+            local,
+        } = Layout::read(folder)?;
+        if clusters.is_empty() {
+            clusters = DEFAULT_CLUSTERS
+                .map(|name| (name.to_owned(), Vec::new()))
+                .into();
+        }
+        for own in clusters.values_mut() {
+            *own = ordered(everywhere.iter().chain(own.iter()).cloned().collect());
+        }
+        let local = local.map(ordered);
+        Ok(Self { clusters, local })
+    }
+
+    /// As [`Seed::read`], with an empty local cluster if there is none and it is wanted.
+    ///
+    /// # Errors
+    /// Every manifest that cannot be read, in one message.
+    pub(crate) fn with_local(folder: &Path, wanted: bool) -> anyhow::Result<Self> {
+        let mut seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
+        if wanted {
+            seed.local.get_or_insert_default();
+        }
+        Ok(seed)
+    }
+}
+
+/// Manifests by cluster, as a folder has them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Layout {
+    /// Of the folder itself: for each of the fleet's clusters.
+    pub(crate) everywhere: Vec<Json>,
+    /// Of its subfolders: for the cluster of each one's name.
+    pub(crate) clusters: BTreeMap<String, Vec<Json>>,
+    /// Of the subfolder `local`, if there is one.
+    pub(crate) local: Option<Vec<Json>>,
+}
+
+impl Layout {
+    /// Reads a folder, which may be absent.
+    ///
+    /// # Errors
+    /// Every manifest that cannot be read.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let (files, folders) = entries(folder, &mut problems);
+        let mut layout = Self {
+            everywhere: objects(&files, &mut problems),
+            ..Self::default()
+        };
+        for subfolder in folders {
+            let name = subfolder
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            let (files, nested) = entries(&subfolder, &mut problems);
+            for folder in nested {
+                let file: Arc<str> = folder.to_string_lossy().into();
+                problems.push(Problem::of_file(
+                    &file,
+                    "folders in a cluster's folder are not read: move the manifests up",
+                ));
+            }
+            let own = objects(&files, &mut problems);
+            if name == LOCAL {
+                layout.local = Some(own);
+            } else {
+                layout.clusters.insert(name, own);
+            }
+        }
+        if problems.is_empty() {
+            Ok(layout)
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+/// All problems of manifests in one error.
+pub(crate) fn unreadable(what: &str, problems: &[Problem]) -> anyhow::Error {
+    let said: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("\n  {problem}"))
+        .collect();
+    anyhow::anyhow!("{what} cannot be read{}", said.concat())
+}
+
+/// The manifests and the subfolders of a folder, each sorted. A folder that does not exist has none.
+fn entries(folder: &Path, problems: &mut Vec<Problem>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let name: Arc<str> = folder.to_string_lossy().into();
+    let listing = match std::fs::read_dir(folder) {
+        Ok(listing) => listing,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return (Vec::new(), Vec::new());
+        }
+        Err(error) => {
+            problems.push(Problem::of_file(
+                &name,
+                format!("cannot list the folder: {error}"),
+            ));
+            return (Vec::new(), Vec::new());
+        }
+    };
+    let visible = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| !name.to_string_lossy().starts_with('.'))
+    };
+    let mut paths: Vec<PathBuf> = listing
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(visible)
+        .collect();
+    paths.sort();
+    let (folders, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
+    let manifest = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|e| e == "yaml" || e == "yml" || e == "json")
+    };
+    (files.into_iter().filter(manifest).collect(), folders)
+}
+
+fn objects(files: &[PathBuf], problems: &mut Vec<Problem>) -> Vec<Json> {
+    let mut objects = Vec::new();
+    for path in files {
+        let file: Arc<str> = path.to_string_lossy().into();
+        match std::fs::read_to_string(path) {
+            Ok(text) => read_objects(&file, &text, &mut objects, problems),
+            Err(error) => {
+                problems.push(Problem::of_file(&file, format!("cannot be read: {error}")))
+            }
+        }
+    }
+    objects
+}
+
+fn read_objects(file: &Arc<str>, text: &str, objects: &mut Vec<Json>, problems: &mut Vec<Problem>) {
+    for part in split(text) {
+        let node = match part.parse(file) {
+            Ok(node) => node,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        let at = node.at;
+        let object: Json = match node.decode() {
+            Ok(object) => object,
+            Err(error) => {
+                problems.push(Problem::at(
+                    file,
+                    error.at.unwrap_or(at),
+                    error.message("the manifest"),
+                ));
+                continue;
+            }
+        };
+        match (object["kind"].as_str(), &object["items"]) {
+            (Some("List"), Json::Array(items)) => objects.extend(items.iter().cloned()),
+            (Some(_), _) if object["apiVersion"].is_string() => objects.push(object),
+            _ => problems.push(Problem::at(
+                file,
+                at,
+                "this is no manifest: it needs apiVersion and kind",
+            )),
+        }
+    }
+}
+
+/// What other objects need comes first.
+fn ordered(mut objects: Vec<Json>) -> Vec<Json> {
+    objects.sort_by_key(|object| match object["kind"].as_str() {
+        Some("CustomResourceDefinition") => 0,
+        Some("Namespace") => 1,
+        _ => 2,
+    });
+    objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn names(objects: &[Json]) -> Vec<&str> {
+        objects
+            .iter()
+            .filter_map(|object| object["metadata"]["name"].as_str())
+            .collect()
+    }
+
+    fn manifest(kind: &str, name: &str) -> String {
+        format!("---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n")
+    }
+
+    #[test]
+    fn without_folders_there_are_three_clusters_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.yaml"), manifest("ConfigMap", "a")).unwrap();
+        let seed = Seed::read(folder.path()).unwrap();
+        assert_eq!(
+            seed.clusters.keys().collect::<Vec<_>>(),
+            ["alpha", "beta", "gamma"]
+        );
+        assert!(
+            seed.clusters
+                .values()
+                .all(|objects| names(objects) == ["a"])
+                && seed.local.is_none()
+        );
+        assert_eq!(
+            Seed::read(&folder.path().join("nope"))
+                .unwrap()
+                .clusters
+                .len(),
+            3
+        );
+    }
+
+    #[test]
+    fn folders_are_clusters_and_what_others_need_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["eu", "us", "local"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        fs::write(
+            folder.path().join("all.yaml"),
+            manifest("ConfigMap", "shared"),
+        )
+        .unwrap();
+        let own = [
+            manifest("Widget", "w"),
+            manifest("Namespace", "n"),
+            manifest("CustomResourceDefinition", "d"),
+        ]
+        .concat();
+        fs::write(folder.path().join("eu/own.yaml"), own).unwrap();
+        fs::write(
+            folder.path().join("local/hub.yaml"),
+            manifest("ConfigMap", "hub"),
+        )
+        .unwrap();
+        let seed = Seed::read(folder.path()).unwrap();
+        assert_eq!(names(&seed.clusters["eu"]), ["d", "n", "shared", "w"]);
+        assert_eq!(names(&seed.clusters["us"]), ["shared"]);
+        assert_eq!(names(seed.local.as_ref().unwrap()), ["hub"]);
+    }
+
+    #[test]
+    fn a_list_stands_for_its_items_and_what_is_no_manifest_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n";
+        fs::write(folder.path().join("a.yaml"), list).unwrap();
+        assert_eq!(
+            names(&Seed::read(folder.path()).unwrap().clusters["alpha"]),
+            ["x"]
+        );
+        fs::write(folder.path().join("b.yaml"), "hello: world\n---\nx: [\n").unwrap();
+        let problems = Seed::read(folder.path()).unwrap_err();
+        assert_eq!(problems.len(), 2);
+        assert!(
+            problems[0]
+                .to_string()
+                .ends_with("b.yaml:1:1: this is no manifest: it needs apiVersion and kind")
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The in-memory fleet of `dev`. Entry point: [`Simulated::start`].
+
+use crate::dev::guest_build::state_folder;
+use crate::dev::seed::{LOCAL, Seed};
+use anyhow::{Context, Result, bail};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_apiserver::Server;
+use windlass_fleet::ClusterName;
+use windlass_fleet::cluster::{ClusterConfig, Provenance};
+use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::provider::Provider;
+use windlass_fleet::provider::clusters::Clusters;
+
+/// Clusters in this process, filled.
+pub(crate) struct Simulated {
+    /// Serves the clusters until it is dropped.
+    server: Server,
+    /// The kubeconfig file, a context for each cluster.
+    pub(crate) kubeconfig: PathBuf,
+    /// The fleet's clusters, with how many changes each had seen when it was filled.
+    clusters: BTreeMap<String, u64>,
+    /// Stands in for the Manager's local cluster.
+    pub(crate) local: Option<ClusterSpec>,
+    /// Stands in for the Providers.
+    pub(crate) provider: Arc<dyn Provider>,
+}
+
+impl Simulated {
+    /// Starts the clusters of a seed on 127.0.0.1, fills them, and writes the kubeconfig into `folder/.windlass`.
+    ///
+    /// # Errors
+    /// When the port is taken, an object of the seed is refused, or the kubeconfig cannot be written.
+    pub(crate) async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
+        let local = seed.local.iter().map(|objects| (LOCAL, objects));
+        let contents: Vec<(&str, &Vec<Json>)> = seed
+            .clusters
+            .iter()
+            .map(|(name, objects)| (name.as_str(), objects))
+            .chain(local)
+            .collect();
+        let builder = contents
+            .iter()
+            .fold(Server::builder(), |builder, (name, _)| {
+                builder.cluster(*name)
+            });
+        let address = format!("127.0.0.1:{port}");
+        let server = builder.bind(&address).await.with_context(|| {
+            format!(
+                "cannot serve the in-memory fleet at {address}: choose another port with --port"
+            )
+        })?;
+        let mut clusters = BTreeMap::new();
+        for (name, objects) in contents {
+            let changes = fill(&server, name, objects)?;
+            if name != LOCAL {
+                clusters.insert(name.to_owned(), changes);
+            }
+        }
+        let text = server.kubeconfig();
+        let config = |context: &str| {
+            ClusterConfig::from_kubeconfig_text(&text, Some(context), None, Provenance::Program)
+        };
+        let provider = Clusters::new("in-memory");
+        for name in clusters.keys() {
+            provider.put(ClusterSpec::new(ClusterName::new(name)?, config(name)?));
+        }
+        let local = match seed.local {
+            Some(_) => Some(ClusterSpec::new(ClusterName::local(), config(LOCAL)?)),
+            None => None,
+        };
+        let kubeconfig = write_kubeconfig(folder, &text)?;
+        Ok(Self {
+            server,
+            kubeconfig,
+            clusters,
+            local,
+            provider: Arc::new(provider),
+        })
+    }
+
+    /// The names of the fleet's clusters; the local one has none.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        self.clusters.keys().cloned().collect()
+    }
+
+    /// A cluster as its server has it; `local` is the local one.
+    pub(crate) fn cluster(&self, name: &str) -> Option<windlass_apiserver::Cluster> {
+        self.server.cluster(name)
+    }
+
+    /// How many changes a cluster has stored since it was filled.
+    pub(crate) fn changes(&self, name: &str) -> Option<u64> {
+        let filled = self.clusters.get(name)?;
+        Some(self.server.cluster(name)?.version().saturating_sub(*filled))
+    }
+}
+
+/// Creates a cluster's first objects and returns how many changes that made.
+fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
+    let Some(cluster) = server.cluster(name) else {
+        bail!("cluster {name} is not served");
+    };
+    for object in objects {
+        let what = || {
+            let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
+            format!(
+                "{} {}",
+                text(&object["kind"]),
+                text(&object["metadata"]["name"])
+            )
+        };
+        let applied = cluster.apply(object.clone());
+        applied.with_context(|| format!("cluster {name} refuses {} of the seed", what()))?;
+    }
+    Ok(cluster.version())
+}
+
+/// Writes the kubeconfig in one step: kubectl may be reading it.
+fn write_kubeconfig(folder: &Path, text: &str) -> Result<PathBuf> {
+    let write = || {
+        let path = state_folder(folder)?.join("kubeconfig");
+        let fresh = path.with_extension(std::process::id().to_string());
+        std::fs::write(&fresh, text)?;
+        std::fs::rename(&fresh, &path)?;
+        std::io::Result::Ok(path)
+    };
+    write().with_context(|| {
+        format!(
+            "cannot write the kubeconfig into {}",
+            folder.join(".windlass").display()
+        )
+    })
+}

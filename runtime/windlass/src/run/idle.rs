@@ -1,0 +1,207 @@
+//! Ends a run when nothing is left to do, and tells what was done. Entry point: [`wait`].
+
+use crate::admin::state;
+use crate::app::Host;
+use crate::cli::Format;
+use crate::dev::simulated::Simulated;
+use crate::output::{Cell, Table, Tone, count};
+use crate::status::tables::{cluster_name, keys};
+use crate::status::view::KeyView;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often the manager is asked.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Times in a row that the manager must be idle, so that what a write sets off is not missed.
+const STEADY: u32 = 3;
+
+/// How it ended.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    /// Whether everything was done: idle in time, no key failed for good, and every document is in effect.
+    pub(crate) done: bool,
+    /// How long it took.
+    pub(crate) seconds: f64,
+    /// What was done, by cluster.
+    pub(crate) clusters: Vec<ClusterReport>,
+    /// Keys whose last run failed.
+    pub(crate) failing: Vec<KeyView>,
+    /// What else was left to do when time was up.
+    pub(crate) busy: Vec<String>,
+    /// What is not as the documents ask.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What was done in one cluster.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClusterReport {
+    /// Its name; empty for the local one.
+    pub(crate) name: String,
+    /// Its state.
+    pub(crate) state: String,
+    /// Reconciles that ended.
+    pub(crate) attempts: u64,
+    /// Of them, those that ended well.
+    pub(crate) succeeded: u64,
+    /// Of them, those that failed.
+    pub(crate) failed: u64,
+    /// Changes that it stored, whoever made them; known of in-memory clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) changes: Option<u64>,
+    /// Objects in its caches.
+    pub(crate) objects: u64,
+}
+
+/// Waits until the manager is idle, with all in-memory clusters engaged if there are such, or `timeout` has passed.
+pub(crate) async fn wait(host: &Host, simulated: Option<&Simulated>, timeout: Duration) -> Report {
+    let start = Instant::now();
+    let expected = simulated.map(Simulated::names).unwrap_or_default();
+    let mut steady = 0;
+    loop {
+        let look = look(host, &expected).await;
+        steady = if look.busy.is_empty() { steady + 1 } else { 0 };
+        if steady >= STEADY || start.elapsed() >= timeout {
+            return report(host, simulated, start.elapsed(), look);
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+/// What one look at the manager saw.
+struct Look {
+    /// Why it is not idle, for people.
+    busy: Vec<String>,
+    failing: Vec<KeyView>,
+}
+
+async fn look(host: &Host, expected: &BTreeSet<String>) -> Look {
+    let idle = host.manager.idle().await;
+    let engaged: BTreeSet<String> = host
+        .manager
+        .clusters()
+        .into_iter()
+        .map(|cluster| cluster.name)
+        .collect();
+    let mut busy: Vec<String> = expected
+        .difference(&engaged)
+        .map(|name| format!("cluster {name} is not engaged yet"))
+        .collect();
+    if engaged.is_empty() && busy.is_empty() {
+        busy.push("no cluster is engaged yet".to_owned());
+    }
+    let loading = host.board.entries().into_iter();
+    let loading = loading.filter(|(_, entry)| entry.loading);
+    busy.extend(loading.map(|(name, _)| format!("reconciler {name} is being loaded")));
+    busy.extend(idle.busy);
+    if !idle.idle && busy.is_empty() {
+        busy.push("the manager is busy".to_owned());
+    }
+    let failing = idle
+        .failing
+        .into_iter()
+        .chain(idle.terminal)
+        .map(state::key_view)
+        .collect();
+    Look { busy, failing }
+}
+
+fn report(host: &Host, simulated: Option<&Simulated>, elapsed: Duration, look: Look) -> Report {
+    let attempts = host.manager.attempts_by_cluster();
+    let clusters = state::clusters(host).items.into_iter().map(|cluster| {
+        let counts = attempts.get(cluster.name.as_str()).copied();
+        let counts = counts.unwrap_or_default();
+        ClusterReport {
+            attempts: counts.all(),
+            succeeded: counts.succeeded,
+            failed: counts.failed,
+            changes: simulated.and_then(|simulated| simulated.changes(&cluster.name)),
+            name: cluster.name,
+            state: cluster.state,
+            objects: cluster.objects,
+        }
+    });
+    let clusters = clusters.collect();
+    let Look { busy, failing } = look;
+    let problems = host.all_problems();
+    let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
+    Report {
+        done,
+        seconds: elapsed.as_secs_f64(),
+        clusters,
+        failing,
+        busy,
+        problems,
+    }
+}
+
+impl Report {
+    /// Prints it.
+    ///
+    /// # Errors
+    /// When it cannot be turned into JSON.
+    pub(crate) fn print(&self, format: Format) -> serde_json::Result<()> {
+        match format {
+            Format::Json => anstream::println!("{}", serde_json::to_string_pretty(self)?),
+            Format::Text | Format::Wide => self.print_text(),
+        }
+        Ok(())
+    }
+
+    fn print_text(&self) {
+        let mut table = Table::new(&[
+            "CLUSTER",
+            "STATE",
+            "RECONCILES",
+            "SUCCEEDED",
+            "FAILED",
+            "CHANGES",
+            "OBJECTS",
+        ]);
+        for cluster in &self.clusters {
+            let tone = if cluster.state == "Ready" {
+                Tone::Good
+            } else {
+                Tone::Bad
+            };
+            table.row([
+                Cell::text(cluster_name(&cluster.name)),
+                Cell::toned(&cluster.state, tone),
+                Cell::number(cluster.attempts),
+                Cell::number(cluster.succeeded),
+                Cell::bad_number(cluster.failed),
+                Cell::number(
+                    cluster
+                        .changes
+                        .map_or("-".to_owned(), |changes| changes.to_string()),
+                ),
+                Cell::number(cluster.objects),
+            ]);
+        }
+        anstream::println!("\n{table}");
+        let clusters = count(self.clusters.len() as u64, "cluster");
+        if self.done {
+            anstream::println!(
+                "{} in {clusters} after {:.1} s: nothing is left to do",
+                Tone::Good.paint("done"),
+                self.seconds
+            );
+            return;
+        }
+        anstream::println!(
+            "{} in {clusters} after {:.1} s",
+            Tone::Bad.paint("not done"),
+            self.seconds
+        );
+        for reason in self.busy.iter().chain(&self.problems) {
+            anstream::println!("  {reason}");
+        }
+        if !self.failing.is_empty() {
+            anstream::println!("\n{}", keys(&self.failing));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Follows changes of documents, guests and their sources while the manager runs. Entry point: [`Reload::start`].
+
+use super::changes::Changes;
+use super::notices::Notices;
+use super::providers::Providers;
+use super::{Session, addresses, tenant_options};
+use crate::admin::Addresses;
+use crate::app::Host;
+use crate::app::rollback::Asked;
+use crate::config::kinds::ManagerSpec;
+use crate::config::load::{Configuration, Listing, load, merge};
+use crate::dev::guest_build::{Builds, Built};
+use crate::reconcilers::{Change, Reconcilers};
+use crate::watch::{Target, Watch, written_since};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use windlass_fleet::TenantName;
+use windlass_fleet::queue::TenantOptions;
+
+/// What follows changes, and what it needs for that.
+pub(super) struct Reload {
+    files: Vec<PathBuf>,
+    /// Since when source folders are as they were built.
+    built: Option<SystemTime>,
+    /// Builds them as they are saved; none: nobody does.
+    builds: Option<Builds>,
+    /// Whether documents of clusters are in effect.
+    has_fleet: bool,
+    host: Arc<Host>,
+    reconcilers: Reconcilers,
+    changes: Changes,
+    providers: Providers,
+    notices: Notices,
+    /// The Manager that the process was started with.
+    started: ManagerSpec,
+    watch: Watch,
+    /// Roll backs that somebody waits for.
+    asked: mpsc::Receiver<Asked>,
+    /// Where the flag has the admin endpoints served, whatever the documents say.
+    admin: Option<SocketAddr>,
+    /// Where the admin endpoints are to be served.
+    addresses: watch::Sender<Addresses>,
+}
+
+impl Reload {
+    /// Begins to notice changes.
+    ///
+    /// # Errors
+    /// When the system has no more watchers to give.
+    pub(super) fn start(
+        session: &Session,
+        host: Arc<Host>,
+        reconcilers: Reconcilers,
+        providers: Providers,
+        (asked, addresses): (mpsc::Receiver<Asked>, watch::Sender<Addresses>),
+    ) -> notify::Result<Self> {
+        Ok(Self {
+            files: session.files.clone(),
+            built: session.built,
+            builds: session.built.map(|_| Builds::start()).transpose()?,
+            started: host.configuration.load().manager_spec(),
+            has_fleet: session.simulated.is_none(),
+            changes: Changes::new(host.manager.clone()),
+            host,
+            reconcilers,
+            providers,
+            notices: Notices::default(),
+            watch: Watch::start()?,
+            asked,
+            admin: session.admin,
+            addresses,
+        })
+    }
+
+    /// Follows changes until it is dropped.
+    pub(super) async fn run(mut self) {
+        // What changed since the first reading is noticed by reading again once everything is watched.
+        self.watch_all(&load(&self.files).listing);
+        if let (Some(builds), Some(when)) = (&mut self.builds, self.built) {
+            let folders = source_folders(&self.host.configuration.load_full()).into_iter();
+            folders
+                .filter(|folder| written_since(folder, when))
+                .for_each(|folder| builds.ask(folder));
+        }
+        loop {
+            self.apply();
+            self.changed().await;
+        }
+    }
+
+    /// Waits until something has changed, was built, or is to be tried again. Meanwhile each reconciler that was changed is taken as it
+    /// becomes ready, and what is asked for is rolled back.
+    async fn changed(&mut self) {
+        loop {
+            let due = self.reconcilers.due().map(Instant::from_std);
+            let again = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let built = async {
+                match &mut self.builds {
+                    Some(builds) => builds.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = self.watch.changed() => return,
+                () = again => return,
+                built = built => {
+                    tell(&built);
+                    return;
+                }
+                changes = self.reconcilers.next() => self.change(changes),
+                () = self.changes.moved() => {}
+                Some(asked) = self.asked.recv() => self.reconcilers.roll_back(asked),
+            }
+        }
+    }
+
+    /// Begins to bring everything in line with the documents and guests as they are now: whatever takes time goes on aside.
+    fn apply(&mut self) {
+        let outcome = load(&self.files);
+        let last = self.host.configuration.load_full();
+        let merged = merge(&last, &outcome);
+        let mut problems = merged.problems;
+        self.apply_manager(&last, &merged.configuration);
+        self.apply_tenants(&last, &merged.configuration);
+        if self.has_fleet {
+            let manager = &self.host.manager;
+            problems.extend(self.providers.apply(manager, &merged.configuration));
+        }
+        self.host.tell_problems(&problems);
+        self.host
+            .configuration
+            .store(Arc::new(merged.configuration.clone()));
+        // First of all what is taken away: it does not wait for what is loaded.
+        for controller in self.reconcilers.withdraw(&merged.configuration) {
+            self.changes.put(Box::new(controller));
+        }
+        let changes = self.reconcilers.follow(&merged.configuration);
+        self.notices.keep(merged.kept);
+        self.change(changes);
+        self.watch_all(&outcome.listing);
+    }
+
+    /// Has the manager do what became due, and tells of it.
+    fn change(&mut self, changes: Vec<Change>) {
+        changes
+            .into_iter()
+            .for_each(|change| self.changes.apply(change));
+        self.reconcilers.tell();
+        self.notices.tell(&self.host);
+    }
+
+    fn apply_manager(&self, last: &Configuration, now: &Configuration) {
+        let (last, now) = (last.manager_spec(), now.manager_spec());
+        if last == now {
+            return;
+        }
+        self.host.apply_concurrency(&now);
+        self.host.manager.set_drain_timeout(now.drain_timeout());
+        self.host.manager.set_metric_limits(now.metric_limits());
+        self.host.manager.set_caches(now.caches.options());
+        let wanted = addresses(self.admin, self.has_fleet, &now);
+        self.addresses.send_replace(wanted);
+        let waiting = Arc::new(self.started.fixed_at_start(&now));
+        self.host.needs_restart.store(waiting.clone()); // told before it is logged: who reads the line asks
+        if waiting.is_empty() {
+            tracing::info!("the changed Manager is in effect");
+        } else {
+            let fields = waiting.join(", ");
+            tracing::warn!(
+                fields,
+                "the Manager changed: restart for these fields to be in effect"
+            );
+        }
+    }
+
+    fn apply_tenants(&self, last: &Configuration, now: &Configuration) {
+        for (document, spec) in now.tenants() {
+            if last
+                .tenant(&document.identity.name)
+                .is_none_or(|(_, before)| before != spec)
+                && let Ok(name) = TenantName::new(&document.identity.name)
+            {
+                self.host.manager.put_tenant(&name, tenant_options(spec));
+                tracing::info!(tenant = %name, "tenant changed");
+            }
+        }
+        for (document, _) in last
+            .tenants()
+            .filter(|(document, _)| now.tenant(&document.identity.name).is_none())
+        {
+            if let Ok(name) = TenantName::new(&document.identity.name) {
+                self.host
+                    .manager
+                    .put_tenant(&name, TenantOptions::default());
+            }
+        }
+    }
+
+    /// Watches what the documents name now.
+    fn watch_all(&mut self, listing: &Listing) {
+        let configuration = self.host.configuration.load_full();
+        let mut targets: BTreeSet<Target> = listing
+            .files
+            .iter()
+            .map(|file| Target::File(PathBuf::from(&**file)))
+            .collect();
+        targets.extend(listing.folders.iter().cloned().map(Target::Folder));
+        if self.has_fleet {
+            let files = Providers::files(&configuration);
+            targets.extend(files.into_iter().map(Target::File));
+        }
+        targets.extend(
+            Reconcilers::guest_files(&configuration)
+                .into_iter()
+                .map(Target::File),
+        );
+        self.watch.set(targets);
+        if let Some(builds) = &mut self.builds {
+            builds.follow(source_folders(&configuration));
+        }
+    }
+}
+
+/// The source folders among the guests.
+pub(crate) fn source_folders(configuration: &Configuration) -> BTreeSet<PathBuf> {
+    let paths = configuration
+        .reconcilers()
+        .map(|(document, spec)| document.resolve(&spec.guest.path));
+    paths.filter(|path| path.is_dir()).collect()
+}
+
+/// Tells of a build after a save. Where it went wrong, what ran before goes on.
+fn tell(built: &Built) {
+    let guest = built.folder.display();
+    let seconds = built.took.as_secs_f64();
+    match &built.result {
+        Ok(_) => tracing::info!(%guest, seconds, "built"),
+        Err(error) => {
+            tracing::error!(%guest, %error, "build failed, the guest before it goes on")
+        }
+    }
+}

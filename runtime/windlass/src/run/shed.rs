@@ -1,0 +1,52 @@
+//! Follows what the process may use, and has it do less while that is nearly used up. Entry point: [`follow`].
+
+use crate::app::Host;
+use crate::status::pressure::Pressure;
+use crate::status::process::{Share, Usage};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often it is looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Looks every second, for ever.
+pub(super) async fn follow(host: Arc<Host>) {
+    loop {
+        let before = **host.pressure.load();
+        // Reading may block where memory is short.
+        let usage = tokio::task::spawn_blocking(Usage::read).await;
+        let share = |used: usize, limit: usize| Share {
+            used: used as u64,
+            limit: limit as u64,
+        };
+        let sockets = host.manager.sockets();
+        let usage = Usage {
+            sockets: sockets.map(|now| share(now.used, now.limit)),
+            watches: sockets.map(|now| share(now.watches, now.watch_limit)),
+            ..usage.unwrap_or(before.usage)
+        };
+        let now = before.after(usage);
+        host.pressure.store(Arc::new(now));
+        if now.memory != before.memory {
+            host.apply_concurrency(&host.configuration.load().manager_spec());
+        }
+        tell(&before, &now);
+        sleep(INTERVAL).await;
+    }
+}
+
+fn tell(before: &Pressure, now: &Pressure) {
+    let descriptors = (before.descriptors, now.descriptors);
+    let memory = (before.memory, now.memory);
+    for (limit, change, detail) in [
+        ("descriptors", descriptors, now.describe_descriptors()),
+        ("memory", memory, now.describe_memory()),
+    ] {
+        match change {
+            (false, true) => tracing::warn!(limit, detail, "a limit is nearly used up"),
+            (true, false) => tracing::info!(limit, detail, "there is room again"),
+            _ => {}
+        }
+    }
+}

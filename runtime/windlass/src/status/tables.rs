@@ -1,0 +1,402 @@
+//! Views as tables for people. Entry points: one function for each view.
+
+use crate::output::{Cell, Table, Tone, age, size, spent};
+use crate::status::view::{
+    ClusterView, ExplanationView, KeyView, ReconcilerView, TenantView, UsageView,
+};
+
+/// The local cluster has no name of its own to print.
+pub(crate) fn cluster_name(name: &str) -> &str {
+    if name.is_empty() { "(local)" } else { name }
+}
+
+/// Clusters: state, since when, what is cached.
+pub(crate) fn clusters(views: &[ClusterView]) -> Table {
+    let mut table = Table::new(&[
+        "CLUSTER",
+        "STATE",
+        "SINCE",
+        "OBJECTS",
+        "SIZE",
+        "CONNECTIONS",
+        "SERVER",
+        "REASON",
+    ]);
+    for view in views {
+        let tone = match view.state.as_str() {
+            "Ready" if view.replacement.is_none() => Tone::Good,
+            "Degraded" | "Gone" => Tone::Bad,
+            _ => Tone::Warn,
+        };
+        table.row([
+            Cell::text(cluster_name(&view.name)),
+            Cell::toned(&view.state, tone),
+            Cell::number(age(view.since_seconds)),
+            Cell::number(view.objects),
+            Cell::number(size(view.bytes)),
+            Cell::number(view.connections),
+            Cell::text(&view.server),
+            Cell::text(reason_of(view)),
+        ]);
+    }
+    table
+}
+
+/// Why a cluster is in its state, and when what failed is tried again.
+fn reason_of(view: &ClusterView) -> String {
+    let mut text = standing_of(view);
+    if let Some(seconds) = view.next_attempt_seconds {
+        text.push_str(&format!("; next attempt in {seconds} s"));
+    }
+    text
+}
+
+/// Why a cluster is in its state. A server that does not take over comes first: objects go on being written to the one before.
+fn standing_of(view: &ClusterView) -> String {
+    let Some(next) = &view.replacement else {
+        return view.reason.clone();
+    };
+    let mut text = format!(
+        "this server is still worked on: the kubeconfig names {} now, which is {}",
+        next.server, next.state
+    );
+    for (separator, reason) in [(": ", &next.reason), ("; ", &view.reason)] {
+        if !reason.is_empty() {
+            text.push_str(separator);
+            text.push_str(reason);
+        }
+    }
+    text
+}
+
+/// Reconcilers: what they did, what waits, what is wrong.
+pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
+    let mut table = Table::new(&[
+        "TENANT",
+        "RECONCILER",
+        "STATE",
+        "REVISION",
+        "CLUSTERS",
+        "ATTEMPTS",
+        "FAILED",
+        "RUNNING",
+        "WAITING",
+        "BACKOFF",
+        "TERMINAL",
+        "CPU",
+        "LIMITS HIT",
+        "PROBLEM",
+    ]);
+    for view in views {
+        table.row([
+            Cell::text(&view.tenant),
+            Cell::text(&view.name),
+            state_of(view),
+            Cell::text(short(&view.revision)),
+            Cell::number(view.clusters),
+            Cell::number(view.attempts),
+            Cell::bad_number(view.failed),
+            Cell::number(view.running),
+            Cell::number(view.waiting),
+            Cell::bad_number(view.backoff),
+            Cell::bad_number(view.terminal),
+            Cell::number(spent(view.usage.cpu_seconds)),
+            hits(&view.usage),
+            problem_of(view),
+        ]);
+    }
+    table
+}
+
+/// Reconcilers: what they cost and hit, what they were denied, how their last reload went.
+pub(crate) fn reconcilers_wide(views: &[ReconcilerView]) -> Table {
+    let mut table = Table::new(&[
+        "TENANT",
+        "RECONCILER",
+        "STATE",
+        "REVISION",
+        "PREVIOUS",
+        "RELOAD",
+        "CLUSTERS",
+        "ATTEMPTS",
+        "FAILED BY GUEST",
+        "HOST",
+        "API",
+        "RUNNING",
+        "WAITING",
+        "BACKOFF",
+        "TERMINAL",
+        "CPU",
+        "CPU WAITED",
+        "MEMORY PEAK",
+        "IDLE",
+        "LIMITS HIT",
+        "DENIED",
+        "MISSING RULE",
+        "PROBLEM",
+    ]);
+    for view in views {
+        let usage = &view.usage;
+        let missing = view.missing_rules.first();
+        table.row([
+            Cell::text(&view.tenant),
+            Cell::text(&view.name),
+            state_of(view),
+            Cell::text(short(&view.revision)),
+            Cell::text(short(&view.previous)),
+            reload_of(view),
+            Cell::number(view.clusters),
+            Cell::number(view.attempts),
+            Cell::bad_number(usage.failed_by.guest),
+            Cell::bad_number(usage.failed_by.host),
+            Cell::bad_number(usage.failed_by.api),
+            Cell::number(view.running),
+            Cell::number(view.waiting),
+            Cell::bad_number(view.backoff),
+            Cell::bad_number(view.terminal),
+            Cell::number(spent(usage.cpu_seconds)),
+            Cell::number(spent(usage.cpu_waited_seconds)),
+            Cell::number(size(usage.memory_peak)),
+            Cell::number(usage.idle_instances),
+            hits(usage),
+            Cell::bad_number(usage.denials),
+            Cell::text(missing.map_or("", String::as_str)),
+            problem_of(view),
+        ]);
+    }
+    table
+}
+
+fn state_of(view: &ReconcilerView) -> Cell {
+    let (state, tone) = match (view.serves, view.problem.is_empty()) {
+        (true, true) if view.rolled_back => ("RolledBack", Tone::Warn),
+        (true, true) => ("Serves", Tone::Good),
+        (true, false) => ("Stale", Tone::Warn),
+        (false, _) => ("Stopped", Tone::Bad),
+    };
+    Cell::toned(state, tone)
+}
+
+fn problem_of(view: &ReconcilerView) -> Cell {
+    let problems = [&view.problem, &view.last_error]
+        .into_iter()
+        .chain(&view.watch_problems);
+    let problem = problems.into_iter().find(|problem| !problem.is_empty());
+    Cell::text(problem.map_or("", String::as_str))
+}
+
+fn reload_of(view: &ReconcilerView) -> Cell {
+    match &view.reload {
+        None => Cell::text(""),
+        Some(reload) if reload.in_effect => {
+            Cell::toned(format!("{} ago", age(reload.ago_seconds)), Tone::Good)
+        }
+        Some(reload) => Cell::toned(
+            format!("refused {} ago", age(reload.ago_seconds)),
+            Tone::Bad,
+        ),
+    }
+}
+
+/// The limits that were hit, the most often hit first.
+fn hits(usage: &UsageView) -> Cell {
+    /// As many as fit a column.
+    const SHOWN: usize = 2;
+    let mut hits: Vec<_> = usage.limit_hits.iter().collect();
+    hits.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let more = hits.len().saturating_sub(SHOWN);
+    let mut words: Vec<String> = hits
+        .iter()
+        .take(SHOWN)
+        .map(|(limit, count)| format!("{limit} {count}"))
+        .collect();
+    words.extend((more > 0).then(|| format!("{more} more")));
+    Cell::toned(words.join(", "), Tone::Warn)
+}
+
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
+/// Tenants: their share and what they use of it.
+pub(crate) fn tenants(views: &[TenantView]) -> Table {
+    let headings = [
+        "TENANT",
+        "WEIGHT",
+        "CONCURRENCY",
+        "MEMORY",
+        "CEILING",
+        "RECONCILERS",
+        "RUNNING",
+        "ATTEMPTS",
+        "FAILED",
+        "CPU",
+        "LIMITS HIT",
+    ];
+    let mut table = Table::new(&headings);
+    for view in views {
+        table.row([
+            Cell::text(&view.name),
+            Cell::number(view.weight),
+            Cell::number(or_dash(view.concurrency)),
+            memory_of(view),
+            Cell::text(if view.ceiling { "yes" } else { "no" }),
+            Cell::number(view.reconcilers),
+            Cell::number(view.running),
+            Cell::number(view.attempts),
+            Cell::bad_number(view.failed),
+            Cell::number(spent(view.usage.cpu_seconds)),
+            hits(&view.usage),
+        ]);
+    }
+    table
+}
+
+/// Tenants: as [`tenants`], with what bounds them and whose fault their failures were.
+pub(crate) fn tenants_wide(views: &[TenantView]) -> Table {
+    let headings = [
+        "TENANT",
+        "WEIGHT",
+        "CONCURRENCY",
+        "MEMORY",
+        "MEMORY PEAK",
+        "IDLE",
+        "CPU LIMIT",
+        "CEILING",
+        "RECONCILERS",
+        "RUNNING",
+        "REQUESTS",
+        "ATTEMPTS",
+        "FAILED BY GUEST",
+        "HOST",
+        "API",
+        "CPU",
+        "CPU WAITED",
+        "LIMITS HIT",
+        "DENIED",
+    ];
+    let mut table = Table::new(&headings);
+    for view in views {
+        let usage = &view.usage;
+        table.row([
+            Cell::text(&view.name),
+            Cell::number(view.weight),
+            Cell::number(or_dash(view.concurrency)),
+            memory_of(view),
+            Cell::number(size(usage.memory_peak)),
+            Cell::number(usage.idle_instances),
+            Cell::number(or_dash(view.cpu)),
+            Cell::text(if view.ceiling { "yes" } else { "no" }),
+            Cell::number(view.reconcilers),
+            Cell::number(view.running),
+            Cell::number(view.requests_in_flight),
+            Cell::number(view.attempts),
+            Cell::bad_number(usage.failed_by.guest),
+            Cell::bad_number(usage.failed_by.host),
+            Cell::bad_number(usage.failed_by.api),
+            Cell::number(spent(usage.cpu_seconds)),
+            Cell::number(spent(usage.cpu_waited_seconds)),
+            hits(usage),
+            Cell::bad_number(usage.denials),
+        ]);
+    }
+    table
+}
+
+fn memory_of(view: &TenantView) -> Cell {
+    let (used, most) = (size(view.memory_used), size(view.memory));
+    Cell::number(format!("{used} of {most}"))
+}
+
+fn or_dash(limit: Option<impl ToString>) -> String {
+    limit.map_or("-".to_owned(), |limit| limit.to_string())
+}
+
+/// Keys: what they do and why.
+pub(crate) fn keys(views: &[KeyView]) -> Table {
+    let headings = [
+        "KEY",
+        "RECONCILER",
+        "STATE",
+        "SINCE",
+        "FAILURES",
+        "NEXT",
+        "BLAME",
+        "CAUSE",
+        "LAST ERROR",
+    ];
+    let mut table = Table::new(&headings);
+    let seconds = |seconds: Option<f64>| {
+        seconds.map_or("-".to_owned(), |seconds| age(seconds.max(0.0) as u64))
+    };
+    for view in views {
+        let tone = tone_of_key(&view.state);
+        table.row([
+            Cell::text(&view.key),
+            Cell::text(format!("{}/{}", view.tenant, view.reconciler)),
+            Cell::toned(&view.state, tone),
+            Cell::number(seconds(view.since_seconds)),
+            Cell::number(view.attempts),
+            Cell::number(seconds(view.runs_in_seconds)),
+            Cell::text(&view.blame),
+            Cell::text(cause(&view.cause, &view.source)),
+            Cell::text(&view.last_error),
+        ]);
+    }
+    table
+}
+
+/// What reconcilers make of a key: the longest last.
+pub(crate) fn explanations(views: &[ExplanationView]) -> Table {
+    let headings = [
+        "RECONCILER",
+        "STATE",
+        "FAILURES",
+        "CAUSE",
+        "LAST RUN",
+        "BLAME",
+        "WHY",
+    ];
+    let mut table = Table::new(&headings);
+    for view in views {
+        let last = view.last_ended_seconds.map_or(String::new(), |seconds| {
+            format!("{} {} ago", view.last_result, age(seconds.max(0.0) as u64))
+        });
+        let why = if view.last_error.is_empty() {
+            view.why.clone()
+        } else {
+            format!("{}: {}", view.why, view.last_error)
+        };
+        table.row([
+            Cell::text(format!("{}/{}", view.tenant, view.reconciler)),
+            Cell::toned(&view.state, tone_of_key(&view.state)),
+            Cell::bad_number(view.attempts),
+            Cell::text(cause(&view.cause, &view.source)),
+            Cell::text(last),
+            Cell::text(&view.blame),
+            Cell::text(why),
+        ]);
+    }
+    table
+}
+
+/// What enqueued a key: `update of v1/ConfigMap`, `retry (v1/ConfigMap)`, `operator`.
+fn cause(cause: &str, source: &str) -> String {
+    match cause {
+        _ if source.is_empty() => cause.to_owned(),
+        "retry" | "requeue" => format!("{cause} ({source})"),
+        _ => format!("{cause} of {source}"),
+    }
+}
+
+fn tone_of_key(state: &str) -> Tone {
+    match state {
+        "terminal" => Tone::Bad,
+        "backoff" | "held" | "throttled" => Tone::Warn,
+        "running" => Tone::Good,
+        _ => Tone::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests;
