@@ -24,7 +24,7 @@ pub(crate) mod state;
 
 pub(crate) use addresses::{Addresses, Sockets, bind};
 
-use crate::app::Host;
+use crate::app::App;
 use crate::app::rollback::Refusal;
 use addresses::{AGAIN, Served};
 use axum::extract::rejection::QueryRejection;
@@ -43,12 +43,11 @@ use tokio_util::sync::CancellationToken;
 /// Answers until `stop`, at the addresses that are wanted: where one cannot be had, the host's problems say so, and it is tried again.
 pub(crate) async fn serve(
     sockets: Sockets,
-    host: Arc<Host>,
+    app: Arc<App>,
     mut wanted: watch::Receiver<Addresses>,
     stop: CancellationToken,
 ) {
-    let [mut admin, mut probes] =
-        Served::both(sockets, all(host.clone()), only_probes(host.clone()));
+    let [mut admin, mut probes] = Served::both(sockets, all(app.clone()), only_probes(app.clone()));
     let mut failed = false;
     loop {
         tokio::select! {
@@ -65,7 +64,7 @@ pub(crate) async fn serve(
         ];
         let problems: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
         failed = !problems.is_empty();
-        host.tell_admin_problems(problems);
+        app.report_admin_problems(problems);
     }
     tokio::join!(admin.close(), probes.close());
 }
@@ -75,7 +74,7 @@ fn is_probe(path: &str) -> bool {
     matches!(path, "/livez" | "/healthz" | "/readyz") || path.starts_with("/readyz/")
 }
 
-fn probes() -> Router<Arc<Host>> {
+fn probes() -> Router<Arc<App>> {
     Router::new()
         .route("/livez", get(live))
         .route("/healthz", get(live))
@@ -83,7 +82,7 @@ fn probes() -> Router<Arc<Host>> {
         .route("/readyz/{name}", get(ready_by))
 }
 
-fn only_probes(host: Arc<Host>) -> Router {
+fn only_probes(app: Arc<App>) -> Router {
     let router = probes().fallback(|| async {
         Refused(
             StatusCode::NOT_FOUND,
@@ -91,31 +90,31 @@ fn only_probes(host: Arc<Host>) -> Router {
                 .to_owned(),
         )
     });
-    checked(router, host)
+    checked(router, app)
 }
 
-fn all(host: Arc<Host>) -> Router {
+fn all(app: Arc<App>) -> Router {
     let router = probes()
         .route(
             "/api/v1/configuration",
-            get(|State(host): State<Arc<Host>>| async move { Json(state::configuration(&host)) }),
+            get(|State(app): State<Arc<App>>| async move { Json(state::configuration(&app)) }),
         )
         .route("/metrics", get(metrics))
         .route(
             "/api/v1/clusters",
-            get(|State(host): State<Arc<Host>>| async move { Json(state::clusters(&host)) }),
+            get(|State(app): State<Arc<App>>| async move { Json(state::clusters(&app)) }),
         )
         .route(
             "/api/v1/reconcilers",
-            get(|State(host): State<Arc<Host>>| async move { Json(state::reconcilers(&host)) }),
+            get(|State(app): State<Arc<App>>| async move { Json(state::reconcilers(&app)) }),
         )
         .route(
             "/api/v1/tenants",
-            get(|State(host): State<Arc<Host>>| async move { Json(state::tenants(&host)) }),
+            get(|State(app): State<Arc<App>>| async move { Json(state::tenants(&app)) }),
         )
         .route(
             "/api/v1/election",
-            get(|State(host): State<Arc<Host>>| async move { Json(election::view(&host)) }),
+            get(|State(app): State<Arc<App>>| async move { Json(election::view(&app)) }),
         )
         .route("/api/v1/keys", get(keys))
         .route("/api/v1/explain", get(explain))
@@ -127,14 +126,14 @@ fn all(host: Arc<Host>) -> Router {
                 "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, reconcilers, tenants, keys, explain, configuration".to_owned(),
             )
         });
-    checked(router, host)
+    checked(router, app)
 }
 
 /// Whatever is asked for, whoever asks is looked at first.
-fn checked(router: Router<Arc<Host>>, host: Arc<Host>) -> Router {
+fn checked(router: Router<Arc<App>>, app: Arc<App>) -> Router {
     router
-        .layer(middleware::from_fn_with_state(host.clone(), callers::check))
-        .with_state(host)
+        .layer(middleware::from_fn_with_state(app.clone(), callers::check))
+        .with_state(app)
 }
 
 /// An answer that is an error, as JSON.
@@ -147,9 +146,9 @@ impl IntoResponse for Refused {
 }
 
 /// Whether the runtimes turn their wheels.
-async fn live(State(host): State<Arc<Host>>) -> (StatusCode, String) {
+async fn live(State(app): State<Arc<App>>) -> (StatusCode, String) {
     let mut text = String::new();
-    for heart in &host.heartbeats {
+    for heart in &app.heartbeats {
         if let Err(silence) = heart.check().await {
             let seconds = silence.as_secs();
             text.push_str(&format!(
@@ -165,14 +164,14 @@ async fn live(State(host): State<Arc<Host>>) -> (StatusCode, String) {
     }
 }
 
-async fn ready(State(host): State<Arc<Host>>, RawQuery(query): RawQuery) -> (StatusCode, String) {
+async fn ready(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let asked = Asked::read(query.as_deref().unwrap_or_default());
-    let (ready, text) = answer(&conditions(&host), &asked);
+    let (ready, text) = answer(&conditions(&app), &asked);
     (status(ready), text)
 }
 
-async fn ready_by(State(host): State<Arc<Host>>, Path(name): Path<String>) -> Response {
-    let conditions = conditions(&host);
+async fn ready_by(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+    let conditions = conditions(&app);
     let Some(condition) = conditions.iter().find(|condition| condition.name == name) else {
         let names: Vec<&str> = conditions.iter().map(|condition| condition.name).collect();
         let message = format!("no condition {name:?}: it is one of {}", names.join(", "));
@@ -190,8 +189,8 @@ fn status(ready: bool) -> StatusCode {
     }
 }
 
-async fn metrics(State(host): State<Arc<Host>>, headers: HeaderMap) -> Response {
-    match host.metrics() {
+async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    match app.metrics() {
         Ok(text) => {
             let (kind, text) = exposition::answer(&headers, text);
             ([(header::CONTENT_TYPE, kind)], text).into_response()
@@ -201,11 +200,11 @@ async fn metrics(State(host): State<Arc<Host>>, headers: HeaderMap) -> Response 
 }
 
 async fn keys(
-    State(host): State<Arc<Host>>,
+    State(app): State<Arc<App>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Response {
     let answer = match query {
-        Ok(Query(query)) => state::keys(&host, &query),
+        Ok(Query(query)) => state::keys(&app, &query),
         Err(error) => Err(error.body_text()),
     };
     match answer {
@@ -215,11 +214,11 @@ async fn keys(
 }
 
 async fn explain(
-    State(host): State<Arc<Host>>,
+    State(app): State<Arc<App>>,
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Response {
     let answer = match query {
-        Ok(Query(query)) => state::explain(&host, &query),
+        Ok(Query(query)) => state::explain(&app, &query),
         Err(error) => Err(format!(
             "{}: give ?key=cluster://CLUSTER/NAMESPACE/NAME",
             error.body_text()
@@ -231,7 +230,7 @@ async fn explain(
     }
 }
 
-async fn requeue(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Response {
+async fn requeue(State(app): State<Arc<App>>, body: axum::body::Bytes) -> Response {
     let request = match serde_json::from_slice(&body) {
         Ok(request) => request,
         Err(error) => {
@@ -242,7 +241,7 @@ async fn requeue(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Resp
             .into_response();
         }
     };
-    match state::requeue(&host, &request) {
+    match state::requeue(&app, &request) {
         Ok(reply) => Json(reply).into_response(),
         Err(state::RequeueError::Wrong(message)) => {
             Refused(StatusCode::BAD_REQUEST, message).into_response()
@@ -253,7 +252,7 @@ async fn requeue(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Resp
     }
 }
 
-async fn rollback(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Response {
+async fn rollback(State(app): State<Arc<App>>, body: axum::body::Bytes) -> Response {
     let request = match serde_json::from_slice(&body) {
         Ok(request) => request,
         Err(error) => {
@@ -261,7 +260,7 @@ async fn rollback(State(host): State<Arc<Host>>, body: axum::body::Bytes) -> Res
             return Refused(StatusCode::BAD_REQUEST, message).into_response();
         }
     };
-    let (status, message) = match host.rollbacks.ask(request).await {
+    let (status, message) = match app.rollbacks.ask(request).await {
         Ok(reply) => return Json(reply).into_response(),
         Err(Refusal::Unknown(message)) => (StatusCode::NOT_FOUND, message),
         Err(Refusal::Impossible(message)) => (StatusCode::CONFLICT, message),

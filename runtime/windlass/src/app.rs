@@ -1,14 +1,14 @@
-//! What a running program is asked through: the manager, its metrics, what became of documents. Entry point: [`Host`].
+//! What a running program is asked through: the manager, its metrics, what became of documents. Entry point: [`App`].
 
 pub(crate) mod rollback;
 
 use crate::config::document::Problem;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::Configuration;
-use crate::status::board::Board;
+use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
 use crate::status::pressure::Pressure;
-use crate::status::roster::Roster;
+use crate::status::reconcilers::Statuses;
 use arc_swap::ArcSwap;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -21,13 +21,13 @@ use std::time::Instant;
 use windlass_fleet::manager::ManagerHandle;
 
 /// The running program as the admin endpoints see it.
-pub(crate) struct Host {
+pub(crate) struct App {
     /// The manager.
     pub(crate) manager: ManagerHandle,
     /// What became of each reconciler.
-    pub(crate) board: Arc<Board>,
+    pub(crate) statuses: Arc<Statuses>,
     /// The guests that serve, and their tenants.
-    pub(crate) roster: Arc<Roster>,
+    pub(crate) guest_registry: Arc<GuestRegistry>,
     /// The documents in effect.
     pub(crate) configuration: ArcSwap<Configuration>,
     /// What is wrong with documents as they are now.
@@ -54,12 +54,12 @@ pub(crate) struct Host {
     registry: Registry,
 }
 
-impl Host {
+impl App {
     /// Puts the parts together.
     pub(crate) fn new(
         manager: ManagerHandle,
-        board: Arc<Board>,
-        roster: Arc<Roster>,
+        statuses: Arc<Statuses>,
+        guest_registry: Arc<GuestRegistry>,
         configuration: Configuration,
         mut registry: Registry,
         heartbeats: Vec<Heartbeat>,
@@ -79,8 +79,8 @@ impl Host {
         );
         Arc::new(Self {
             manager,
-            board,
-            roster,
+            statuses,
+            guest_registry,
             configuration: ArcSwap::from_pointee(configuration),
             problems: ArcSwap::default(),
             needs_restart: ArcSwap::default(),
@@ -98,7 +98,7 @@ impl Host {
     }
 
     /// Takes note of what is wrong with documents now, and logs what was not wrong before.
-    pub(crate) fn tell_problems(&self, problems: &[Problem]) {
+    pub(crate) fn report_problems(&self, problems: &[Problem]) {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let told = self.problems.swap(Arc::new(problems.clone()));
         for problem in problems.iter().filter(|problem| !told.contains(problem)) {
@@ -110,7 +110,7 @@ impl Host {
     }
 
     /// Takes note of which addresses of the admin endpoints cannot be had, and logs what was not so before.
-    pub(crate) fn tell_admin_problems(&self, problems: Vec<String>) {
+    pub(crate) fn report_admin_problems(&self, problems: Vec<String>) {
         let problems = Arc::new(problems);
         let known = self.admin_problems.swap(problems.clone());
         for problem in problems.iter().filter(|problem| !known.contains(problem)) {
@@ -127,8 +127,8 @@ impl Host {
     /// Everything that is not as the documents ask.
     pub(crate) fn all_problems(&self) -> Vec<String> {
         let reconcilers = self
-            .board
-            .entries()
+            .statuses
+            .all()
             .into_values()
             .filter_map(|entry| entry.problem);
         let admin = self.admin_problems.load_full();

@@ -7,8 +7,8 @@ mod revisions;
 use crate::config::kinds::{
     Ceiling, Effective, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
 };
+use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
-use crate::status::roster::Roster;
 use anyhow::Result;
 use revisions::{Coming, Revisions};
 use std::collections::BTreeSet;
@@ -155,7 +155,7 @@ impl From<LoadError> for Trouble {
 pub(crate) struct Guests {
     sandbox: Sandbox,
     /// Those that serve, and their tenants.
-    roster: Arc<Roster>,
+    registry: Arc<GuestRegistry>,
     revisions: Revisions,
 }
 
@@ -164,11 +164,11 @@ impl Guests {
     ///
     /// # Errors
     /// When the engine cannot be made on this machine.
-    pub(crate) fn new(options: &Options, roster: Arc<Roster>) -> Result<Self> {
+    pub(crate) fn new(options: &Options, registry: Arc<GuestRegistry>) -> Result<Self> {
         let sandbox = engine::start(options)?;
         Ok(Self {
             sandbox,
-            roster,
+            registry,
             revisions: Revisions::default(),
         })
     }
@@ -188,11 +188,11 @@ impl Guests {
     /// When the name is none of a tenant.
     pub(crate) fn set_tenant(&self, name: &str, spec: &TenantSpec) -> Result<(), String> {
         let limits = spec.guests();
-        match self.roster.tenant(name) {
+        match self.registry.tenant(name) {
             Some(tenant) => tenant.set_limits(&limits),
             None => {
                 let tenant = TenantName::new(name).map_err(|error| error.to_string())?;
-                self.roster.put_tenant(Tenant::new(tenant, &limits));
+                self.registry.put_tenant(Tenant::new(tenant, &limits));
             }
         }
         Ok(())
@@ -219,7 +219,7 @@ impl Guests {
         let options = self.options(name, spec, grant, limits)?;
         let tenant = options.tenant.name();
         // One that changes its tenant is made anew.
-        let there = self.roster.guest(name);
+        let there = self.registry.guest(name);
         let there = there.filter(|guest| guest.tenant() == *tenant);
         Ok(Making {
             revision: self.revisions.get(&self.sandbox, tenant, path, digest),
@@ -275,14 +275,14 @@ impl Guests {
     pub(crate) fn serve(&self, name: &str, ready: Ready) -> Controller {
         match ready.next {
             Some(next) => ready.guest.serve(next),
-            None => self.roster.put(name, ready.guest),
+            None => self.registry.put(name, ready.guest),
         }
         ready.controller
     }
 
     /// The guest that serves for a reconciler.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Guest>> {
-        self.roster.guest(name)
+        self.registry.guest(name)
     }
 
     /// The largest component that is loaded, in bytes.
@@ -292,13 +292,13 @@ impl Guests {
 
     /// Forgets a reconciler.
     pub(crate) fn remove(&self, name: &str) {
-        self.roster.remove(name);
+        self.registry.remove(name);
     }
 
     /// Forgets tenants that have neither a document nor a reconciler, and has those without a document back at the defaults.
     pub(crate) fn keep_tenants(&self, documents: &BTreeSet<&str>, used: &BTreeSet<&str>) {
-        self.roster.keep_tenants(&(documents | used));
-        for tenant in self.roster.tenants() {
+        self.registry.keep_tenants(&(documents | used));
+        for tenant in self.registry.tenants() {
             if !documents.contains(tenant.name().as_str()) {
                 tenant.set_limits(&TenantSpec::default().guests());
             }
@@ -317,10 +317,10 @@ impl Guests {
         grant: Arc<Grant>,
         limits: Limits,
     ) -> Result<GuestOptions, String> {
-        if self.roster.tenant(spec.tenant()).is_none() {
+        if self.registry.tenant(spec.tenant()).is_none() {
             self.set_tenant(spec.tenant(), &TenantSpec::default())?;
         }
-        let Some(tenant) = self.roster.tenant(spec.tenant()) else {
+        let Some(tenant) = self.registry.tenant(spec.tenant()) else {
             return Err(format!("tenant {:?} is not known", spec.tenant()));
         };
         Ok(GuestOptions {

@@ -2,7 +2,7 @@
 //! [`Reconcilers::next`].
 //!
 //! Each reconciler is looked at, prepared and taken on its own, and none waits for another: only a tenant's own wait for each other
-//! where they are many. Whatever cannot be brought in line keeps what ran before, and the board says why.
+//! where they are many. Whatever cannot be brought in line keeps what ran before, and its status says why.
 
 mod failed;
 mod file;
@@ -18,7 +18,7 @@ use crate::config::load::{Configuration, Document};
 use crate::dev::guest_build::built_path;
 use crate::guests::{Guests, Order, Ready, Terms, Trouble};
 use crate::reconcilers::reloads::{Reload, Reloads};
-use crate::status::board::Board;
+use crate::status::reconcilers::Statuses;
 use file::File;
 pub(crate) use file::component;
 use lanes::Lanes;
@@ -51,7 +51,7 @@ enum Done {
 /// The reconcilers, as they run and as they should.
 pub(crate) struct Reconcilers {
     guests: Guests,
-    board: Arc<Board>,
+    statuses: Arc<Statuses>,
     slots: BTreeMap<String, Slot>,
     /// What is done aside, by reconciler: a look and a preparation of each at most.
     tasks: JoinSet<(String, Done)>,
@@ -67,10 +67,10 @@ pub(crate) struct Reconcilers {
 
 impl Reconcilers {
     /// None yet.
-    pub(crate) fn new(guests: Guests, board: Arc<Board>, reloads: Reloads) -> Self {
+    pub(crate) fn new(guests: Guests, statuses: Arc<Statuses>, reloads: Reloads) -> Self {
         Self {
             guests,
-            board,
+            statuses,
             slots: BTreeMap::new(),
             tasks: JoinSet::new(),
             lanes: Lanes::default(),
@@ -129,7 +129,7 @@ impl Reconcilers {
     }
 
     /// Waits until something that [`Self::follow`] or [`Self::roll_back`] began has come to its end, and returns what the manager
-    /// has to do for it, at once: a guest that was swapped serves already. What could not be brought in line is on the board, and
+    /// has to do for it, at once: a guest that was swapped serves already. What could not be brought in line is in its status, and
     /// is logged by [`Self::tell`].
     ///
     /// # Cancellation
@@ -349,7 +349,7 @@ impl Reconcilers {
 
     fn show(&self, name: &str) {
         if let Some(slot) = self.slots.get(name) {
-            self.board.set(name, slot.entry());
+            self.statuses.set(name, slot.entry());
         }
     }
 
@@ -423,7 +423,7 @@ impl Reconcilers {
             .collect();
         let mut changes = Vec::new();
         for name in gone {
-            self.board.remove(&name);
+            self.statuses.remove(&name);
             self.guests.remove(&name);
             let slot = self.slots.remove(&name);
             let running = slot.as_ref().and_then(Slot::running);

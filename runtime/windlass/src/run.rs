@@ -6,12 +6,12 @@ mod notices;
 mod own_events;
 mod providers;
 mod reload;
-mod shed;
+mod pressure;
 pub(crate) mod signals;
 mod storms;
 
 use crate::admin::{self, Addresses, Sockets};
-use crate::app::Host;
+use crate::app::App;
 use crate::app::rollback;
 use crate::cli::IdleArgs;
 use crate::config::clusters;
@@ -21,11 +21,11 @@ use crate::dev::simulated::Simulated;
 use crate::guests::Guests;
 use crate::reconcilers::reloads::Reloads;
 use crate::reconcilers::{Change, Reconcilers};
-use crate::status::accounts::Accounts;
-use crate::status::board::Board;
+use crate::status::guest_metrics::GuestMetrics;
+use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
 use crate::status::process::{ProcessMetrics, raise_descriptor_limit, socket_budget};
-use crate::status::roster::Roster;
+use crate::status::reconcilers::Statuses;
 use anyhow::{Context, Result, bail};
 use idle::Report;
 use prometheus_client::registry::Registry;
@@ -49,7 +49,7 @@ use windlass_sandbox::Options;
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// What to run and how.
-pub(crate) struct Session {
+pub(crate) struct RunOptions {
     /// Files and folders of documents.
     pub(crate) files: Vec<PathBuf>,
     /// Clusters that stand in for those of the documents; a free admin port is taken when the usual one is not.
@@ -70,57 +70,57 @@ pub(crate) struct Session {
 ///
 /// # Errors
 /// When nothing can start: every reason is in the message.
-pub(crate) async fn run(session: Session) -> Result<Option<Report>> {
-    let stop = session.stop.child_token();
+pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
+    let stop = options.stop.child_token();
     raise_descriptor_limit();
-    let prepared = Prepared::new(&session).await?;
-    let spec = prepared.merged.configuration.manager_spec();
-    let wanted = addresses(session.admin, session.simulated.is_none(), &spec);
-    let free_port = session.simulated.is_some() && session.admin.is_none();
+    let startup = Startup::new(&options).await?;
+    let spec = startup.merged.configuration.manager_spec();
+    let wanted = addresses(options.admin, options.simulated.is_none(), &spec);
+    let free_port = options.simulated.is_some() && options.admin.is_none();
     let sockets = admin::bind(wanted, free_port)?;
-    prepared.serve(session, (wanted, sockets), stop).await
+    startup.serve(options, (wanted, sockets), stop).await
 }
 
 /// All that a run is made of, checked and not yet started.
-struct Prepared {
+struct Startup {
     manager: Builder,
     registry: Registry,
-    board: Arc<Board>,
-    roster: Arc<Roster>,
+    statuses: Arc<Statuses>,
+    guest_registry: Arc<GuestRegistry>,
     reconcilers: Reconcilers,
     merged: Merged,
     heartbeats: Vec<Heartbeat>,
 }
 
-impl Prepared {
+impl Startup {
     /// Reads the documents and makes everything that they ask for. What is bad is told and left out.
-    async fn new(session: &Session) -> Result<Self> {
-        let merged = merge(&Configuration::default(), &load(&session.files));
+    async fn new(options: &RunOptions) -> Result<Self> {
+        let merged = merge(&Configuration::default(), &load(&options.files));
         if !merged.configuration.has(Kind::Reconciler) {
             bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }
         let mut registry = Registry::default();
         registry.register_collector(Box::new(ProcessMetrics::starting()));
-        let mut manager = build_manager(session, &merged.configuration)?;
+        let mut manager = build_manager(options, &merged.configuration)?;
         let limits = merged.configuration.manager_spec().metric_limits();
         manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
-        let board = Arc::new(Board::default());
-        let roster = Arc::new(Roster::default());
-        registry.register_collector(Box::new(Accounts {
-            roster: roster.clone(),
-            board: board.clone(),
+        let statuses = Arc::new(Statuses::default());
+        let guest_registry = Arc::new(GuestRegistry::default());
+        registry.register_collector(Box::new(GuestMetrics {
+            guest_registry: guest_registry.clone(),
+            statuses: statuses.clone(),
         }));
         let reloads = Reloads::default();
         reloads.register(&mut registry);
-        let guests = Guests::new(&session.engine, roster.clone())?;
+        let guests = Guests::new(&options.engine, guest_registry.clone())?;
         let scheduled = guests.heartbeat();
-        let mut reconcilers = Reconcilers::new(guests, board.clone(), reloads);
+        let mut reconcilers = Reconcilers::new(guests, statuses.clone(), reloads);
         for change in begin(&mut reconcilers, &merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);
             }
         }
-        if reconcilers.running() == 0 && !session.waits_for_a_save() {
+        if reconcilers.running() == 0 && !options.waits_for_a_save() {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
         }
@@ -128,8 +128,8 @@ impl Prepared {
         Ok(Self {
             manager,
             registry,
-            board,
-            roster,
+            statuses,
+            guest_registry,
             reconcilers,
             merged,
             heartbeats: vec![Heartbeat::start("host", || true), scheduled],
@@ -139,54 +139,54 @@ impl Prepared {
     /// Runs until stopped or idle, drains, and returns how it went.
     async fn serve(
         self,
-        session: Session,
+        options: RunOptions,
         (wanted, sockets): (Addresses, Sockets),
         stop: CancellationToken,
     ) -> Result<Option<Report>> {
         let bound = self.manager.build()?.bind();
         let mut problems = self.merged.problems;
         let mut providers = Providers::default();
-        if session.simulated.is_none() {
+        if options.simulated.is_none() {
             let configuration = &self.merged.configuration;
             problems.extend(providers.apply(&bound.handle(), configuration));
         }
         let (rollbacks, asked) = rollback::channel();
-        let host = Host::new(
+        let app = App::new(
             bound.handle(),
-            self.board,
-            self.roster,
+            self.statuses,
+            self.guest_registry,
             self.merged.configuration,
             self.registry,
             self.heartbeats,
             rollbacks,
         );
-        host.tell_problems(&problems);
+        app.report_problems(&problems);
         // Served until the drain is over, so that it can be watched.
         let served = CancellationToken::new();
         let (moves, wanted) = watch::channel(wanted);
-        let admin = admin::serve(sockets, host.clone(), wanted, served.clone());
+        let admin = admin::serve(sockets, app.clone(), wanted, served.clone());
         let admin = tokio::spawn(admin);
         let reload = Reload::start(
-            &session,
-            host.clone(),
+            &options,
+            app.clone(),
             self.reconcilers,
             providers,
             (asked, moves),
         )
         .context("watch the configuration")?;
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
-        let shed = tokio::spawn(shed::follow(host.clone()));
-        let storms = tokio::spawn(storms::follow(host.manager.storms(), host.clone()));
+        let pressure = tokio::spawn(pressure::follow(app.clone()));
+        let storms = tokio::spawn(storms::follow(app.manager.storms(), app.clone()));
         // In-memory clusters are served to the end of the drain.
-        let simulated = session.simulated.clone();
-        let watched = tokio::spawn(end_when_idle(session, host, stop.clone()));
+        let simulated = options.simulated.clone();
+        let watched = tokio::spawn(end_when_idle(options, app, stop.clone()));
 
         bound.run(stop.clone()).await?;
         stop.cancel();
         drop(simulated);
         reload.await.context("the reload ended early")?;
         let report = watched.await.context("the wait to be idle ended early")?;
-        shed.abort();
+        pressure.abort();
         storms.abort();
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
@@ -217,26 +217,26 @@ fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
         .collect()
 }
 
-impl Session {
+impl RunOptions {
     /// Whether somebody sits before it and will mend what does not start.
     fn waits_for_a_save(&self) -> bool {
         self.built.is_some() && !self.idle.exit_when_idle
     }
 }
 
-/// Ends the session once there is nothing left to do, and returns how that went.
+/// Ends the run once there is nothing left to do, and returns how that went.
 async fn end_when_idle(
-    session: Session,
-    host: Arc<Host>,
+    options: RunOptions,
+    app: Arc<App>,
     stop: CancellationToken,
 ) -> Option<Report> {
-    if !session.idle.exit_when_idle {
+    if !options.idle.exit_when_idle {
         return None;
     }
     let wait = idle::wait(
-        &host,
-        session.simulated.as_deref(),
-        session.idle.idle_timeout.0,
+        &app,
+        options.simulated.as_deref(),
+        options.idle.idle_timeout.0,
     );
     let report = stop.run_until_cancelled(wait).await?;
     stop.cancel();
@@ -244,9 +244,9 @@ async fn end_when_idle(
 }
 
 /// A manager with the clusters and tenants of the documents, or those that stand in for them.
-fn build_manager(session: &Session, configuration: &Configuration) -> Result<Builder> {
+fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<Builder> {
     let spec = configuration.manager_spec();
-    let options = ManagerOptions {
+    let manager_options = ManagerOptions {
         concurrency: spec.concurrency(),
         drain_timeout: spec.drain_timeout(),
         caches: spec.caches.options(),
@@ -256,14 +256,14 @@ fn build_manager(session: &Session, configuration: &Configuration) -> Result<Bui
         },
         ..ManagerOptions::default()
     };
-    let mut builder = Manager::builder().options(options);
+    let mut builder = Manager::builder().options(manager_options);
     for (document, spec) in configuration.tenants() {
         builder = builder.tenant(
             TenantName::new(&document.identity.name)?,
             tenant_options(spec),
         );
     }
-    if let Some(simulated) = &session.simulated {
+    if let Some(simulated) = &options.simulated {
         if let Some(local) = &simulated.local {
             builder = builder.local(local.clone());
         }

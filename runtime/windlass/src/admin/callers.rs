@@ -6,7 +6,7 @@
 //! says it is: these are taken, and names that the configuration lists. Programs that send neither header are no browsers.
 
 use super::Refused;
-use crate::app::Host;
+use crate::app::App;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -16,8 +16,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 /// Answers a request, or refuses it. A probe is answered whoever asks, but with no more than its status.
-pub(super) async fn check(State(host): State<Arc<Host>>, request: Request, next: Next) -> Response {
-    let configuration = host.configuration.load_full();
+pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let configuration = app.configuration.load_full();
     let manager = configuration.manager();
     let names = manager.map_or(&[][..], |(_, spec)| &spec.admin.allow_hosts);
     let refused = refusal(request.method(), request.uri(), request.headers(), names);

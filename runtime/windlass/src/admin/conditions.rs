@@ -3,7 +3,7 @@
 //! A cluster that is down is no condition: it costs the others nothing, and taking the process out would cost them much.
 
 use super::election;
-use crate::app::Host;
+use crate::app::App;
 use crate::output::count;
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeSet;
@@ -76,15 +76,15 @@ pub(super) fn answer(conditions: &[Condition], asked: &Asked) -> (bool, String) 
 }
 
 /// All conditions, in the order in which a start meets them.
-pub(super) fn conditions(host: &Host) -> Vec<Condition> {
-    let clusters = host.manager.clusters();
-    let pressure = host.pressure.load();
+pub(super) fn conditions(app: &App) -> Vec<Condition> {
+    let clusters = app.manager.clusters();
+    let pressure = app.pressure.load();
     let mut conditions = vec![
-        configuration(host),
-        providers(host),
-        caches(host, &clusters),
+        configuration(app),
+        providers(app),
+        caches(app, &clusters),
         usable_clusters(&clusters),
-        reconcilers(host),
+        reconcilers(app),
         Condition {
             name: "descriptors",
             holds: !pressure.descriptors,
@@ -96,7 +96,7 @@ pub(super) fn conditions(host: &Host) -> Vec<Condition> {
             detail: pressure.describe_memory(),
         },
     ];
-    if let Some(status) = host.manager.election() {
+    if let Some(status) = app.manager.election() {
         let (holds, detail) = election::verdict(&status);
         conditions.push(Condition {
             name: "election",
@@ -108,10 +108,10 @@ pub(super) fn conditions(host: &Host) -> Vec<Condition> {
 }
 
 /// There is always one: without any the process does not start, and what is bad later leaves the last good version in effect.
-fn configuration(host: &Host) -> Condition {
-    let documents = host.configuration.load().documents().len() as u64;
+fn configuration(app: &App) -> Condition {
+    let documents = app.configuration.load().documents().len() as u64;
     let mut detail = format!("{} in effect", count(documents, "document"));
-    let problems = host.all_problems();
+    let problems = app.all_problems();
     if let Some(first) = problems.first() {
         let _ = write!(
             detail,
@@ -119,7 +119,7 @@ fn configuration(host: &Host) -> Condition {
             count(problems.len() as u64, "problem")
         );
     }
-    let waiting = host.needs_restart.load();
+    let waiting = app.needs_restart.load();
     if !waiting.is_empty() {
         let _ = write!(detail, ", a restart is needed for {}", waiting.join(", "));
     }
@@ -130,8 +130,8 @@ fn configuration(host: &Host) -> Condition {
     }
 }
 
-fn providers(host: &Host) -> Condition {
-    let providers = host.manager.providers();
+fn providers(app: &App) -> Condition {
+    let providers = app.manager.providers();
     let waiting: Vec<&str> = providers
         .iter()
         .filter(|provider| !provider.listed && provider.problems.is_empty())
@@ -153,7 +153,7 @@ fn providers(host: &Host) -> Condition {
 }
 
 /// Whether the clusters of the start have been brought in: what comes later does not make the process unready.
-fn caches(host: &Host, clusters: &[ClusterStatus]) -> Condition {
+fn caches(app: &App, clusters: &[ClusterStatus]) -> Condition {
     let now = SystemTime::now();
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let waiting = clusters.iter().filter(|cluster| {
@@ -164,10 +164,10 @@ fn caches(host: &Host, clusters: &[ClusterStatus]) -> Condition {
         coming && now.saturating_sub(cluster.since) < START.as_secs()
     });
     let waiting = waiting.count();
-    if waiting == 0 && providers(host).holds {
-        host.synced.store(true, Ordering::Release);
+    if waiting == 0 && providers(app).holds {
+        app.synced.store(true, Ordering::Release);
     }
-    let synced = host.synced.load(Ordering::Acquire);
+    let synced = app.synced.load(Ordering::Acquire);
     let detail = match (synced, waiting) {
         (true, _) => "filled at the start".to_owned(),
         (false, _) => format!(
@@ -194,8 +194,8 @@ fn usable_clusters(clusters: &[ClusterStatus]) -> Condition {
 }
 
 /// Whether any serves, and the guests of the start have been loaded: what is loaded later does not make the process unready.
-fn reconcilers(host: &Host) -> Condition {
-    let entries = host.board.entries();
+fn reconcilers(app: &App) -> Condition {
+    let entries = app.statuses.all();
     let serving = entries
         .values()
         .filter(|entry| entry.revision.is_some())
@@ -205,8 +205,8 @@ fn reconcilers(host: &Host) -> Condition {
         .filter(|entry| entry.problem.is_some())
         .count();
     let loading = entries.values().filter(|entry| entry.loading).count();
-    if loading == 0 || host.started.elapsed() >= START {
-        host.loaded.store(true, Ordering::Release);
+    if loading == 0 || app.started.elapsed() >= START {
+        app.loaded.store(true, Ordering::Release);
     }
     let mut detail = format!(
         "{serving} of {} serve, {stale} are not as their document asks",
@@ -217,7 +217,7 @@ fn reconcilers(host: &Host) -> Condition {
     }
     Condition {
         name: "reconcilers",
-        holds: serving > 0 && host.loaded.load(Ordering::Acquire),
+        holds: serving > 0 && app.loaded.load(Ordering::Acquire),
         detail,
     }
 }

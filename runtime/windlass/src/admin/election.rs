@@ -1,6 +1,6 @@
 //! Who leads, as the admin endpoints show it. Entry points: [`view`] and [`verdict`].
 
-use crate::app::Host;
+use crate::app::App;
 use serde::Serialize;
 use windlass_fleet::election::ElectionStatus;
 
@@ -27,8 +27,8 @@ pub(super) struct ElectionView {
 }
 
 /// For `/api/v1/election`. Without an election every process works.
-pub(super) fn view(host: &Host) -> ElectionView {
-    let status = host.manager.election();
+pub(super) fn view(app: &App) -> ElectionView {
+    let status = app.manager.election();
     let enabled = status.is_some();
     let status = status.unwrap_or_default();
     ElectionView {

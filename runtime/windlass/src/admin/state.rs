@@ -1,6 +1,6 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
-use crate::app::Host;
+use crate::app::App;
 use crate::config::kinds::TenantSpec;
 use crate::status::view::{
     BlameView, ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ReconcilerView,
@@ -50,23 +50,23 @@ pub(super) enum RequeueError {
 const UNUSABLE: &str = "Unusable";
 
 /// What is in effect of the documents, and what is not.
-pub(super) fn configuration(host: &Host) -> ConfigurationView {
-    let documents = host.configuration.load_full();
+pub(super) fn configuration(app: &App) -> ConfigurationView {
+    let documents = app.configuration.load_full();
     let documents = documents.documents().iter();
     let names = documents.map(|document| document.identity.to_string());
-    let needs_restart = host.needs_restart.load_full();
+    let needs_restart = app.needs_restart.load_full();
     let needs_restart = needs_restart.iter();
     ConfigurationView {
         documents: names.collect(),
-        problems: host.all_problems(),
+        problems: app.all_problems(),
         needs_restart: needs_restart.map(|field| (*field).to_owned()).collect(),
     }
 }
 
 /// The engaged clusters, and what providers cannot use.
-pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
+pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
     let now = now();
-    let views = host
+    let views = app
         .manager
         .clusters()
         .into_iter()
@@ -83,7 +83,7 @@ pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
             stores: status.stores.len() as u64,
             replacement: status.replacement.map(Into::into),
         });
-    let unusable = host.manager.provider_problems().into_iter();
+    let unusable = app.manager.provider_problems().into_iter();
     let unusable = unusable.map(|problem| ClusterView {
         name: problem.subject,
         state: UNUSABLE.to_owned(),
@@ -94,14 +94,14 @@ pub(crate) fn clusters(host: &Host) -> Items<ClusterView> {
 }
 
 /// The reconcilers that documents ask for, whether they run or not. What is shown of each is counted as it happens: no key is looked at.
-pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
-    let mut running: BTreeMap<_, _> = host
+pub(super) fn reconcilers(app: &App) -> Items<ReconcilerView> {
+    let mut running: BTreeMap<_, _> = app
         .manager
         .controllers()
         .into_iter()
         .map(|status| (status.name.clone(), status))
         .collect();
-    let views = host.board.entries().into_iter().map(|(name, entry)| {
+    let views = app.statuses.all().into_iter().map(|(name, entry)| {
         let mut view = ReconcilerView {
             revision: entry.revision.unwrap_or_default(),
             previous: entry.previous.unwrap_or_default(),
@@ -117,7 +117,7 @@ pub(super) fn reconcilers(host: &Host) -> Items<ReconcilerView> {
             tenant: entry.tenant,
             ..ReconcilerView::default()
         };
-        if let Some(guest) = host.roster.guest(&name) {
+        if let Some(guest) = app.guest_registry.guest(&name) {
             show_guest(&mut view, guest.status());
         }
         if let Some(status) = running.remove(&name) {
@@ -179,19 +179,19 @@ fn since_epoch(time: SystemTime) -> u64 {
 }
 
 /// The tenants that have a document or a reconciler.
-pub(super) fn tenants(host: &Host) -> Items<TenantView> {
-    let configuration = host.configuration.load();
+pub(super) fn tenants(app: &App) -> Items<TenantView> {
+    let configuration = app.configuration.load();
     let documents = configuration.tenants();
     let mut views: BTreeMap<String, TenantView> = documents
         .map(|(document, spec)| {
             let name = &document.identity.name;
-            (name.clone(), tenant(host, name, spec))
+            (name.clone(), tenant(app, name, spec))
         })
         .collect();
-    for of in reconcilers(host).items {
+    for of in reconcilers(app).items {
         let view = views
             .entry(of.tenant)
-            .or_insert_with_key(|name| tenant(host, name, &TenantSpec::default()));
+            .or_insert_with_key(|name| tenant(app, name, &TenantSpec::default()));
         view.usage.add(&of.usage);
         view.reconcilers += 1;
         view.running += of.running;
@@ -202,8 +202,8 @@ pub(super) fn tenants(host: &Host) -> Items<TenantView> {
 }
 
 /// A tenant, without what its reconcilers did.
-fn tenant(host: &Host, name: &str, spec: &TenantSpec) -> TenantView {
-    let tenant = host.roster.tenant(name);
+fn tenant(app: &App, name: &str, spec: &TenantSpec) -> TenantView {
+    let tenant = app.guest_registry.tenant(name);
     let limits = spec.guests();
     TenantView {
         name: name.to_owned(),
@@ -223,7 +223,7 @@ fn tenant(host: &Host, name: &str, spec: &TenantSpec) -> TenantView {
 }
 
 /// Keys that the query takes.
-pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, String> {
+pub(super) fn keys(app: &App, query: &KeyQuery) -> Result<Items<KeyView>, String> {
     const STATES: [&str; 8] = [
         "ready",
         "held",
@@ -255,7 +255,7 @@ pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, Stri
         state: query.state.clone(),
         limit: query.limit.unwrap_or(MAX_KEYS).min(MAX_KEYS),
     };
-    let page = host.manager.keys_page(&filter, query.next.unwrap_or(0));
+    let page = app.manager.keys_page(&filter, query.next.unwrap_or(0));
     Ok(Items {
         items: page.keys.into_iter().map(key_view).collect(),
         next: page.next.map(|next| next.to_string()),
@@ -263,19 +263,19 @@ pub(super) fn keys(host: &Host, query: &KeyQuery) -> Result<Items<KeyView>, Stri
 }
 
 /// Why a key is not reconciled, by reconciler.
-pub(super) fn explain(host: &Host, query: &ExplainQuery) -> Result<Items<ExplanationView>, String> {
+pub(super) fn explain(app: &App, query: &ExplainQuery) -> Result<Items<ExplanationView>, String> {
     let request: Request = query.key.parse().map_err(|error| format!("{error}"))?;
-    let explanations = host.manager.explain(&request, query.reconciler.as_deref());
+    let explanations = app.manager.explain(&request, query.reconciler.as_deref());
     if explanations.is_empty() {
         let whose = query.reconciler.as_deref().unwrap_or_default();
         return Err(format!(
             "there is no reconciler {whose} that serves: see windlass get reconcilers"
         ));
     }
-    let unusable = host.manager.provider_problems();
+    let unusable = app.manager.provider_problems();
     let views = explanations.into_iter().map(|explanation| {
         let mut view = explanation_view(&request, explanation);
-        let engaged = host.manager.fleet().cluster(&request.cluster).is_some();
+        let engaged = app.manager.fleet().cluster(&request.cluster).is_some();
         if !engaged && let Some(problem) = unusable.first() {
             view.why
                 .push_str(&format!("; {}: {}", problem.subject, problem.message));
@@ -328,7 +328,7 @@ pub(crate) fn key_view(status: KeyStatus) -> KeyView {
 }
 
 /// Runs a key now.
-pub(super) fn requeue(host: &Host, asked: &RequeueRequest) -> Result<RequeueReply, RequeueError> {
+pub(super) fn requeue(app: &App, asked: &RequeueRequest) -> Result<RequeueReply, RequeueError> {
     let request: Request = asked
         .key
         .parse()
@@ -339,7 +339,7 @@ pub(super) fn requeue(host: &Host, asked: &RequeueRequest) -> Result<RequeueRepl
         .map(ControllerName::new)
         .transpose();
     let reconciler = reconciler.map_err(|error| RequeueError::Wrong(error.to_string()))?;
-    match host.manager.requeue(&request, reconciler.as_ref()) {
+    match app.manager.requeue(&request, reconciler.as_ref()) {
         0 => {
             let whose = reconciler.map_or_else(
                 || "no reconciler".to_owned(),

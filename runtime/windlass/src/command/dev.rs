@@ -7,7 +7,7 @@ use crate::dev::seed::Seed;
 use crate::dev::simulated::Simulated;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
-use crate::run::{self, Session};
+use crate::run::{self, RunOptions};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     if format != Format::Json {
         introduce(&simulated, &configuration);
     }
-    let session = Session {
+    let options = RunOptions {
         files: vec![file],
         simulated: Some(Arc::new(simulated)),
         built: Some(built),
@@ -55,7 +55,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         engine,
         stop,
     };
-    super::finish(run::run(session).await?, format)
+    super::finish(run::run(options).await?, format)
 }
 
 /// Builds every source folder, and tells what does not build. The first that does not is the error.

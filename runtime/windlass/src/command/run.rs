@@ -2,7 +2,7 @@
 
 use crate::cli::{Format, RunArgs};
 use crate::run::signals::stop_on_signals;
-use crate::run::{self, Session};
+use crate::run::{self, RunOptions};
 use std::process::ExitCode;
 use windlass_sandbox::Options;
 
@@ -15,7 +15,7 @@ pub(crate) async fn execute(
     format: Format,
     engine: Options,
 ) -> anyhow::Result<ExitCode> {
-    let session = Session {
+    let options = RunOptions {
         files: args.files,
         simulated: None,
         built: None,
@@ -24,5 +24,5 @@ pub(crate) async fn execute(
         engine,
         stop: stop_on_signals()?,
     };
-    super::finish(run::run(session).await?, format)
+    super::finish(run::run(options).await?, format)
 }

@@ -7,7 +7,7 @@ use crate::dev::guest_build::{build, state_folder};
 use crate::dev::simulated::Simulated;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
-use crate::run::{self, Session};
+use crate::run::{self, RunOptions};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -123,7 +123,7 @@ async fn run(
     let state = state.join("tests").join(&case.name);
     std::fs::create_dir_all(&state).with_context(|| format!("make {}", state.display()))?;
     let simulated = Arc::new(Simulated::start(&case.seed(local)?, 0, &state).await?);
-    let session = Session {
+    let options = RunOptions {
         files: vec![file],
         simulated: Some(simulated.clone()),
         built: None,
@@ -132,7 +132,7 @@ async fn run(
         engine: engine.clone(),
         stop,
     };
-    let Some(report) = run::run(session).await? else {
+    let Some(report) = run::run(options).await? else {
         bail!("interrupted");
     };
     let failing = report

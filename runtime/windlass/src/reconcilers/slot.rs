@@ -11,7 +11,7 @@ use crate::app::rollback::{Asked, Refusal};
 use crate::config::kinds::ReconcilerSpec;
 use crate::config::load::Document;
 use crate::guests::{Terms, Trouble};
-use crate::status::board::{Changed, Entry};
+use crate::status::reconcilers::{LastChange, ReconcilerStatus};
 use crate::status::view::RollbackReply;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
@@ -98,7 +98,7 @@ pub(super) struct Slot {
     /// What is wrong now.
     problem: Option<String>,
     /// The last change.
-    changed: Option<Changed>,
+    changed: Option<LastChange>,
     /// When what is being done began, or was done last.
     began: Instant,
     looking: Option<Look>,
@@ -170,7 +170,7 @@ impl Slot {
     pub(super) fn settle(&mut self, problem: Option<String>, replaced: bool) -> bool {
         let is_news = self.problem != problem;
         if is_news || replaced {
-            self.changed = Some(Changed {
+            self.changed = Some(LastChange {
                 at: SystemTime::now(),
                 took: self.began.elapsed(),
             });
@@ -407,10 +407,10 @@ impl Slot {
             .flatten()
     }
 
-    pub(super) fn entry(&self) -> Entry {
+    pub(super) fn entry(&self) -> ReconcilerStatus {
         let Wish { document, spec, .. } = &self.wish;
         let running = self.running.as_ref();
-        Entry {
+        ReconcilerStatus {
             tenant: running.map_or(spec.tenant(), Recipe::tenant).to_owned(),
             guest: document.resolve(&spec.guest.path),
             revision: self.running.as_ref().map(|recipe| recipe.guest.to_string()),

@@ -1,7 +1,7 @@
 //! Ends a run when nothing is left to do, and tells what was done. Entry point: [`wait`].
 
 use crate::admin::state;
-use crate::app::Host;
+use crate::app::App;
 use crate::cli::Format;
 use crate::dev::simulated::Simulated;
 use crate::output::{Cell, Table, Tone, count};
@@ -58,15 +58,15 @@ pub(crate) struct ClusterReport {
 }
 
 /// Waits until the manager is idle, with all in-memory clusters engaged if there are such, or `timeout` has passed.
-pub(crate) async fn wait(host: &Host, simulated: Option<&Simulated>, timeout: Duration) -> Report {
+pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, timeout: Duration) -> Report {
     let start = Instant::now();
     let expected = simulated.map(Simulated::names).unwrap_or_default();
     let mut steady = 0;
     loop {
-        let look = look(host, &expected).await;
+        let look = look(app, &expected).await;
         steady = if look.busy.is_empty() { steady + 1 } else { 0 };
         if steady >= STEADY || start.elapsed() >= timeout {
-            return report(host, simulated, start.elapsed(), look);
+            return report(app, simulated, start.elapsed(), look);
         }
         sleep(INTERVAL).await;
     }
@@ -79,9 +79,9 @@ struct Look {
     failing: Vec<KeyView>,
 }
 
-async fn look(host: &Host, expected: &BTreeSet<String>) -> Look {
-    let idle = host.manager.idle().await;
-    let engaged: BTreeSet<String> = host
+async fn look(app: &App, expected: &BTreeSet<String>) -> Look {
+    let idle = app.manager.idle().await;
+    let engaged: BTreeSet<String> = app
         .manager
         .clusters()
         .into_iter()
@@ -94,7 +94,7 @@ async fn look(host: &Host, expected: &BTreeSet<String>) -> Look {
     if engaged.is_empty() && busy.is_empty() {
         busy.push("no cluster is engaged yet".to_owned());
     }
-    let loading = host.board.entries().into_iter();
+    let loading = app.statuses.all().into_iter();
     let loading = loading.filter(|(_, entry)| entry.loading);
     busy.extend(loading.map(|(name, _)| format!("reconciler {name} is being loaded")));
     busy.extend(idle.busy);
@@ -110,9 +110,9 @@ async fn look(host: &Host, expected: &BTreeSet<String>) -> Look {
     Look { busy, failing }
 }
 
-fn report(host: &Host, simulated: Option<&Simulated>, elapsed: Duration, look: Look) -> Report {
-    let attempts = host.manager.attempts_by_cluster();
-    let clusters = state::clusters(host).items.into_iter().map(|cluster| {
+fn report(app: &App, simulated: Option<&Simulated>, elapsed: Duration, look: Look) -> Report {
+    let attempts = app.manager.attempts_by_cluster();
+    let clusters = state::clusters(app).items.into_iter().map(|cluster| {
         let counts = attempts.get(cluster.name.as_str()).copied();
         let counts = counts.unwrap_or_default();
         ClusterReport {
@@ -127,7 +127,7 @@ fn report(host: &Host, simulated: Option<&Simulated>, elapsed: Duration, look: L
     });
     let clusters = clusters.collect();
     let Look { busy, failing } = look;
-    let problems = host.all_problems();
+    let problems = app.all_problems();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
     Report {
         done,

@@ -4,7 +4,7 @@
 //! that refuses.
 
 use super::own_events::{self, Said};
-use crate::app::Host;
+use crate::app::App;
 use crate::config::document::Problem;
 use crate::config::kinds::{Identity, Kind};
 use std::collections::BTreeMap;
@@ -39,20 +39,20 @@ impl Notices {
 
     /// Records what has become refused, or in effect again, since the last time. Never waits: what the local cluster does not take
     /// is in the log and the status all the same.
-    pub(super) fn tell(&mut self, host: &Host) {
-        let refused = self.refused(host);
-        let configuration = host.configuration.load();
+    pub(super) fn tell(&mut self, app: &App) {
+        let refused = self.refused(app);
+        let configuration = app.configuration.load();
         let news = news(&self.told, &refused, |of| configuration.get(of).is_some());
         self.told = refused;
         for (identity, news) in news {
-            own_events::record(host, &identity, said(news));
+            own_events::record(app, &identity, said(news));
         }
     }
 
-    fn refused(&self, host: &Host) -> Refused {
+    fn refused(&self, app: &App) -> Refused {
         let kept = self.kept.iter();
         let documents = kept.map(|(identity, problem)| (identity.clone(), problem.to_string()));
-        let served = host.board.entries().into_iter();
+        let served = app.statuses.all().into_iter();
         let reconcilers = served.filter_map(|(name, entry)| {
             let kind = Kind::Reconciler;
             entry.revision?;

@@ -4,7 +4,7 @@
 //! reconciler. The cluster need not have such an object. `reportingInstance` tells the processes apart that serve the same documents.
 
 use super::machine;
-use crate::app::Host;
+use crate::app::App;
 use crate::config::kinds::{API_VERSION, Identity};
 use windlass_fleet::api::{Event, EventType};
 use windlass_fleet::{ClusterName, GroupVersionKind, ObjectKey, TenantName};
@@ -21,12 +21,12 @@ pub(super) struct Said {
 
 /// Records an Event about a document where there is a local cluster. Never waits: an Event that there is no room for is counted as
 /// dropped, and what it would have said is in the log.
-pub(super) fn record(host: &Host, about: &Identity, said: Said) {
-    let Some(local) = host.manager.fleet().cluster(&ClusterName::local()) else {
+pub(super) fn record(app: &App, about: &Identity, said: Said) {
+    let Some(local) = app.manager.fleet().cluster(&ClusterName::local()) else {
         return;
     };
     // With an election, in the name and beside the Lease by which others know this process.
-    let (process, namespace) = match host.manager.election() {
+    let (process, namespace) = match app.manager.election() {
         Some(election) => (election.identity, election.namespace),
         None => (machine(), local.config().namespace().to_owned()),
     };

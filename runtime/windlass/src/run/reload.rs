@@ -3,9 +3,9 @@
 use super::changes::Changes;
 use super::notices::Notices;
 use super::providers::Providers;
-use super::{Session, addresses, tenant_options};
+use super::{RunOptions, addresses, tenant_options};
 use crate::admin::Addresses;
-use crate::app::Host;
+use crate::app::App;
 use crate::app::rollback::Asked;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Listing, load, merge};
@@ -31,7 +31,7 @@ pub(super) struct Reload {
     builds: Option<Builds>,
     /// Whether documents of clusters are in effect.
     has_fleet: bool,
-    host: Arc<Host>,
+    app: Arc<App>,
     reconcilers: Reconcilers,
     changes: Changes,
     providers: Providers,
@@ -53,26 +53,26 @@ impl Reload {
     /// # Errors
     /// When the system has no more watchers to give.
     pub(super) fn start(
-        session: &Session,
-        host: Arc<Host>,
+        options: &RunOptions,
+        app: Arc<App>,
         reconcilers: Reconcilers,
         providers: Providers,
         (asked, addresses): (mpsc::Receiver<Asked>, watch::Sender<Addresses>),
     ) -> notify::Result<Self> {
         Ok(Self {
-            files: session.files.clone(),
-            built: session.built,
-            builds: session.built.map(|_| Builds::start()).transpose()?,
-            started: host.configuration.load().manager_spec(),
-            has_fleet: session.simulated.is_none(),
-            changes: Changes::new(host.manager.clone()),
-            host,
+            files: options.files.clone(),
+            built: options.built,
+            builds: options.built.map(|_| Builds::start()).transpose()?,
+            started: app.configuration.load().manager_spec(),
+            has_fleet: options.simulated.is_none(),
+            changes: Changes::new(app.manager.clone()),
+            app,
             reconcilers,
             providers,
             notices: Notices::default(),
             watch: Watch::start()?,
             asked,
-            admin: session.admin,
+            admin: options.admin,
             addresses,
         })
     }
@@ -82,7 +82,7 @@ impl Reload {
         // What changed since the first reading is noticed by reading again once everything is watched.
         self.watch_all(&load(&self.files).listing);
         if let (Some(builds), Some(when)) = (&mut self.builds, self.built) {
-            let folders = source_folders(&self.host.configuration.load_full()).into_iter();
+            let folders = source_folders(&self.app.configuration.load_full()).into_iter();
             folders
                 .filter(|folder| written_since(folder, when))
                 .for_each(|folder| builds.ask(folder));
@@ -127,17 +127,17 @@ impl Reload {
     /// Begins to bring everything in line with the documents and guests as they are now: whatever takes time goes on aside.
     fn apply(&mut self) {
         let outcome = load(&self.files);
-        let last = self.host.configuration.load_full();
+        let last = self.app.configuration.load_full();
         let merged = merge(&last, &outcome);
         let mut problems = merged.problems;
         self.apply_manager(&last, &merged.configuration);
         self.apply_tenants(&last, &merged.configuration);
         if self.has_fleet {
-            let manager = &self.host.manager;
+            let manager = &self.app.manager;
             problems.extend(self.providers.apply(manager, &merged.configuration));
         }
-        self.host.tell_problems(&problems);
-        self.host
+        self.app.report_problems(&problems);
+        self.app
             .configuration
             .store(Arc::new(merged.configuration.clone()));
         // First of all what is taken away: it does not wait for what is loaded.
@@ -156,7 +156,7 @@ impl Reload {
             .into_iter()
             .for_each(|change| self.changes.apply(change));
         self.reconcilers.tell();
-        self.notices.tell(&self.host);
+        self.notices.tell(&self.app);
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
@@ -164,14 +164,14 @@ impl Reload {
         if last == now {
             return;
         }
-        self.host.apply_concurrency(&now);
-        self.host.manager.set_drain_timeout(now.drain_timeout());
-        self.host.manager.set_metric_limits(now.metric_limits());
-        self.host.manager.set_caches(now.caches.options());
+        self.app.apply_concurrency(&now);
+        self.app.manager.set_drain_timeout(now.drain_timeout());
+        self.app.manager.set_metric_limits(now.metric_limits());
+        self.app.manager.set_caches(now.caches.options());
         let wanted = addresses(self.admin, self.has_fleet, &now);
         self.addresses.send_replace(wanted);
         let waiting = Arc::new(self.started.fixed_at_start(&now));
-        self.host.needs_restart.store(waiting.clone()); // told before it is logged: who reads the line asks
+        self.app.needs_restart.store(waiting.clone()); // told before it is logged: who reads the line asks
         if waiting.is_empty() {
             tracing::info!("the changed Manager is in effect");
         } else {
@@ -190,7 +190,7 @@ impl Reload {
                 .is_none_or(|(_, before)| before != spec)
                 && let Ok(name) = TenantName::new(&document.identity.name)
             {
-                self.host.manager.put_tenant(&name, tenant_options(spec));
+                self.app.manager.put_tenant(&name, tenant_options(spec));
                 tracing::info!(tenant = %name, "tenant changed");
             }
         }
@@ -199,16 +199,14 @@ impl Reload {
             .filter(|(document, _)| now.tenant(&document.identity.name).is_none())
         {
             if let Ok(name) = TenantName::new(&document.identity.name) {
-                self.host
-                    .manager
-                    .put_tenant(&name, TenantOptions::default());
+                self.app.manager.put_tenant(&name, TenantOptions::default());
             }
         }
     }
 
     /// Watches what the documents name now.
     fn watch_all(&mut self, listing: &Listing) {
-        let configuration = self.host.configuration.load_full();
+        let configuration = self.app.configuration.load_full();
         let mut targets: BTreeSet<Target> = listing
             .files
             .iter()

@@ -4,7 +4,7 @@
 //! Events of their own in one namespace of the local cluster, and nowhere in a cluster that a tenant has the say in.
 
 use super::own_events::{self, Said};
-use crate::app::Host;
+use crate::app::App;
 use crate::config::kinds::{Identity, Kind};
 use std::sync::Arc;
 use windlass_fleet::Request;
@@ -12,7 +12,7 @@ use windlass_fleet::api::EventType;
 use windlass_fleet::manager::Storms;
 
 /// Records one for each storm, until the manager drains.
-pub(super) async fn follow(mut storms: Storms, host: Arc<Host>) {
+pub(super) async fn follow(mut storms: Storms, app: Arc<App>) {
     while let Some(storm) = storms.next().await {
         let about = Identity {
             kind: Kind::Reconciler,
@@ -25,7 +25,7 @@ pub(super) async fn follow(mut storms: Storms, host: Arc<Host>) {
             note: note(&storm.request),
             tenant: Some(storm.tenant),
         };
-        own_events::record(&host, &about, said);
+        own_events::record(&app, &about, said);
     }
 }
 

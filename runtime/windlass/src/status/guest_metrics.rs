@@ -1,9 +1,9 @@
-//! Metrics of guests and tenants: what they used, what they hit, what they were denied, what serves. Entry point: [`Accounts`].
+//! Metrics of guests and tenants: what they used, what they hit, what they were denied, what serves. Entry point: [`GuestMetrics`].
 //!
 //! A reconciler's series go with it, as its counts do.
 
-use crate::status::board::{Board, Entry};
-use crate::status::roster::Roster;
+use crate::status::guest_registry::GuestRegistry;
+use crate::status::reconcilers::{ReconcilerStatus, Statuses};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use windlass_sandbox::{GuestStatus, Tenant};
 
 /// What a registry asks.
-pub(crate) struct Accounts {
+pub(crate) struct GuestMetrics {
     /// What guests and tenants count.
-    pub(crate) roster: Arc<Roster>,
+    pub(crate) guest_registry: Arc<GuestRegistry>,
     /// What became of the documents.
-    pub(crate) board: Arc<Board>,
+    pub(crate) statuses: Arc<Statuses>,
 }
 
-impl fmt::Debug for Accounts {
+impl fmt::Debug for GuestMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accounts").finish_non_exhaustive()
+        f.debug_struct("GuestMetrics").finish_non_exhaustive()
     }
 }
 
@@ -95,9 +95,9 @@ const TENANT: [Family<Tenant>; 3] = [
     ),
 ];
 
-impl Collector for Accounts {
+impl Collector for GuestMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let guests = self.roster.guests();
+        let guests = self.guest_registry.guests();
         let guests: Vec<GuestStatus> = guests.iter().map(|guest| guest.status()).collect();
         for family in GUEST {
             let series = guests.iter().map(|guest| (of(guest), (family.3)(guest)));
@@ -113,8 +113,8 @@ impl Collector for Accounts {
         let help = "How often a reconciler's calls hit a limit.";
         let name = "windlass_guest_limit_hits";
         write(&mut encoder, name, help, MetricType::Counter, hits)?;
-        documents(&mut encoder, &self.board.entries())?;
-        let tenants = self.roster.tenants();
+        documents(&mut encoder, &self.statuses.all())?;
+        let tenants = self.guest_registry.tenants();
         for (name, help, kind, read) in TENANT {
             let series = tenants
                 .iter()
@@ -125,10 +125,10 @@ impl Collector for Accounts {
     }
 }
 
-/// What became of each Reconciler's document: as [`Board`] has it, which is what `/api/v1` shows as well.
+/// What became of each Reconciler's document: as [`Statuses`] has it, which is what `/api/v1` shows as well.
 fn documents(
     encoder: &mut DescriptorEncoder<'_>,
-    entries: &BTreeMap<String, Entry>,
+    entries: &BTreeMap<String, ReconcilerStatus>,
 ) -> fmt::Result {
     let refused = entries.iter().map(|(name, entry)| {
         let labels = [("tenant", entry.tenant.as_str()), ("reconciler", name)];

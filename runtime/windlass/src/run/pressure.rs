@@ -1,6 +1,6 @@
 //! Follows what the process may use, and has it do less while that is nearly used up. Entry point: [`follow`].
 
-use crate::app::Host;
+use crate::app::App;
 use crate::status::pressure::Pressure;
 use crate::status::process::{Share, Usage};
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use tokio::time::sleep;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Looks every second, for ever.
-pub(super) async fn follow(host: Arc<Host>) {
+pub(super) async fn follow(app: Arc<App>) {
     loop {
-        let before = **host.pressure.load();
+        let before = **app.pressure.load();
         // Reading may block where memory is short.
         let usage = tokio::task::spawn_blocking(Usage::read).await;
         let share = |used: usize, limit: usize| Share {
             used: used as u64,
             limit: limit as u64,
         };
-        let sockets = host.manager.sockets();
+        let sockets = app.manager.sockets();
         let usage = Usage {
             sockets: sockets.map(|now| share(now.used, now.limit)),
             watches: sockets.map(|now| share(now.watches, now.watch_limit)),
             ..usage.unwrap_or(before.usage)
         };
         let now = before.after(usage);
-        host.pressure.store(Arc::new(now));
+        app.pressure.store(Arc::new(now));
         if now.memory != before.memory {
-            host.apply_concurrency(&host.configuration.load().manager_spec());
+            app.apply_concurrency(&app.configuration.load().manager_spec());
         }
         tell(&before, &now);
         sleep(INTERVAL).await;

@@ -1,4 +1,4 @@
-//! The guests that serve and their tenants, as they are now. Entry point: [`Roster`].
+//! The guests that serve and their tenants, as they are now. Entry point: [`GuestRegistry`].
 
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,12 +7,12 @@ use windlass_sandbox::{Guest, Tenant};
 
 /// Guests by reconciler, and tenants, by name. Shared between who changes them and who shows them.
 #[derive(Default)]
-pub(crate) struct Roster {
+pub(crate) struct GuestRegistry {
     guests: RwLock<BTreeMap<String, Arc<Guest>>>,
     tenants: RwLock<BTreeMap<String, Arc<Tenant>>>,
 }
 
-impl Roster {
+impl GuestRegistry {
     /// The guest of a reconciler.
     pub(crate) fn guest(&self, reconciler: &str) -> Option<Arc<Guest>> {
         self.guests.read().get(reconciler).cloned()

@@ -1,4 +1,4 @@
-//! What became of each reconciler's document, for the admin endpoints. Entry point: [`Board`].
+//! What became of each reconciler's document, for the admin endpoints. Entry point: [`Statuses`].
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 /// What became of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ReconcilerStatus {
     /// The tenant that it serves; where it does not, the one that the document names.
     pub(crate) tenant: String,
     /// Where the component is read.
@@ -23,12 +23,12 @@ pub(crate) struct Entry {
     /// Whether a change of it is being prepared.
     pub(crate) loading: bool,
     /// The last change of it; none when what was started is what is asked for. It is in effect when there is no problem.
-    pub(crate) changed: Option<Changed>,
+    pub(crate) changed: Option<LastChange>,
 }
 
 /// A change of a document or of its guest: taken, refused, or taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub(crate) struct LastChange {
     /// When that was decided, by the wall clock, for people.
     pub(crate) at: SystemTime,
     /// How long it took to read, compile, link and describe what is new.
@@ -37,23 +37,23 @@ pub(crate) struct Changed {
 
 /// The reconcilers by name. Shared between who changes them and who shows them.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
-    entries: Mutex<BTreeMap<String, Entry>>,
+pub(crate) struct Statuses {
+    by_name: Mutex<BTreeMap<String, ReconcilerStatus>>,
 }
 
-impl Board {
+impl Statuses {
     /// Notes a reconciler.
-    pub(crate) fn set(&self, name: &str, entry: Entry) {
-        self.entries.lock().insert(name.to_owned(), entry);
+    pub(crate) fn set(&self, name: &str, entry: ReconcilerStatus) {
+        self.by_name.lock().insert(name.to_owned(), entry);
     }
 
     /// Forgets a reconciler.
     pub(crate) fn remove(&self, name: &str) {
-        self.entries.lock().remove(name);
+        self.by_name.lock().remove(name);
     }
 
     /// All of them, by name.
-    pub(crate) fn entries(&self) -> BTreeMap<String, Entry> {
-        self.entries.lock().clone()
+    pub(crate) fn all(&self) -> BTreeMap<String, ReconcilerStatus> {
+        self.by_name.lock().clone()
     }
 }
