@@ -6,7 +6,7 @@
 //! * [`compare`]: finds changes that no watch has told.
 //! * [`continuity`]: whether the server and its history are still the same.
 
-pub(crate) mod compare;
+pub(crate) mod drift;
 pub(crate) mod continuity;
 pub(crate) mod store;
 pub(crate) mod stores;

@@ -3,17 +3,17 @@
 //! Each cluster is its own tree of tasks under one token, so that one that is dead costs the others nothing. All calls to API
 //! servers are made in this module, and the only way to make one is [`Cluster::client`].
 
-mod arrivals;
+mod crd_arrival;
 mod backend;
-mod behind;
+mod sync_check;
 mod client;
 mod events;
 mod fleet;
 pub(crate) mod lease;
 mod lifecycle;
 pub(crate) mod scope;
-mod succession;
-mod warden;
+mod handover;
+mod call_policy;
 
 pub use crate::cache::watch::CacheOptions;
 pub use crate::http::config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
@@ -21,17 +21,17 @@ pub use crate::http::transport::{
     AnswerAccount, AnswerUse, Bucket, ConnectionCount, ConnectionCounts, RateLimit, SocketUse,
     TransportError, TransportOptions,
 };
+pub use call_policy::{CallPolicy, MemoryCharge, Permit};
 pub use client::Client;
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;
-pub use warden::{Admission, Warden};
 
 pub(crate) use crate::cache::stores::{IndexUse, StoreUse, TooManyStores};
 pub(crate) use crate::cache::watch::SharedOptions;
 pub(crate) use crate::http::transport::Transports;
-pub(crate) use arrivals::Arrivals;
 pub(crate) use backend::Backend;
+pub(crate) use crd_arrival::CrdArrival;
 pub(crate) use lifecycle::{Pending, Reach};
 
 use crate::api::{ApiCode, ApiError, Event};

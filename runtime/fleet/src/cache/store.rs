@@ -1,4 +1,4 @@
-//! Cached objects of one resource. Entry points: [`Store::apply`], fed by a watch, [`Store::remember`], fed by own writes;
+//! Cached objects of one resource. Entry points: [`Store::apply`], fed by a watch, [`Store::record_write`], fed by own writes;
 //! [`Store::get`] and [`Store::page`] read.
 //!
 //! Objects are kept as the raw JSON that the server sent, without managedFields. A reader never goes back in time: an object
@@ -10,7 +10,7 @@ mod page;
 mod progress;
 mod sinks;
 mod sorted;
-mod state;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ use crate::request::ObjectKey;
 use futures::FutureExt;
 use index::Index;
 use parking_lot::{Mutex, RwLock};
-use state::State;
+use rules::State;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -215,23 +215,23 @@ impl Store {
     }
 
     /// Takes in what an own write made of an object, unless the watch knows better.
-    pub(crate) fn remember(&self, object: Object) {
+    pub(crate) fn record_write(&self, object: Object) {
         let sinks = self.writer.lock();
-        let change = self.state.write().remember(object);
+        let change = self.state.write().record_write(object);
         self.publish(&sinks, change.into_iter());
     }
 
     /// An own write has made an object one that the store does not ask for: it leaves at once, and late news of it are ignored.
-    pub(crate) fn dismiss(&self, object: &Object, now: Instant) {
+    pub(crate) fn evict(&self, object: &Object, now: Instant) {
         let sinks = self.writer.lock();
-        let change = self.state.write().dismiss(object, now);
+        let change = self.state.write().evict(object, now);
         self.publish(&sinks, change.into_iter());
     }
 
     /// An own delete that the server has confirmed: the object leaves at once, and late news of it are ignored.
-    pub(crate) fn bury(&self, key: &ObjectKey, uid: Option<&str>, now: Instant) {
+    pub(crate) fn record_delete(&self, key: &ObjectKey, uid: Option<&str>, now: Instant) {
         let sinks = self.writer.lock();
-        let change = self.state.write().bury(key, uid, now);
+        let change = self.state.write().record_delete(key, uid, now);
         self.publish(&sinks, change.into_iter());
     }
 

@@ -4,7 +4,7 @@
 //! has been unread for [`CacheOptions::unread_life`].
 
 mod indexes;
-mod keeper;
+mod maintenance;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +12,7 @@ pub(crate) use indexes::IndexUse;
 
 use super::continuity::Continuity;
 use super::store::{Store, StoreKey};
-use super::watch::{CacheOptions, Habits, SharedOptions, Watcher};
+use super::watch::{CacheOptions, ServerFeatures, SharedOptions, Watcher};
 use crate::http::transport::Connection;
 use crate::kind::{GroupVersionKind, Resource};
 use arc_swap::ArcSwap;
@@ -58,7 +58,7 @@ pub(crate) struct Stores {
     connection: Connection,
     continuity: Arc<Continuity>,
     options: SharedOptions,
-    habits: Arc<Habits>,
+    features: Arc<ServerFeatures>,
     token: CancellationToken,
     tasks: TaskTracker,
     /// Told whenever a store starts, syncs or has a problem.
@@ -92,7 +92,7 @@ impl Stores {
             connection,
             continuity,
             options,
-            habits: Arc::default(),
+            features: Arc::default(),
             token,
             tasks,
             changed,
@@ -102,7 +102,7 @@ impl Stores {
             indexes: Mutex::default(),
             published: watch::channel(0).0,
         });
-        let (stop, chores) = (stores.token.clone(), keeper::keep(&stores));
+        let (stop, chores) = (stores.token.clone(), maintenance::keep(&stores));
         stores.tasks.spawn_on(
             async move { stop.run_until_cancelled(chores).await },
             stores.connection.host(),
@@ -144,7 +144,7 @@ impl Stores {
             self.connection.clone(),
             self.continuity.clone(),
             self.options.clone(),
-            self.habits.clone(),
+            self.features.clone(),
         );
         let stop = token.clone();
         self.tasks.spawn_on(

@@ -6,18 +6,18 @@
 //! that delivered something, or lived to its end. Events never pass through a typed parse. What a server sends that is no list or
 //! watch stops this one kind, for as long as the backoff says, and is told in the cluster's status.
 
-mod ask;
+mod calls;
 mod fill;
-mod habits;
-mod interrupted;
+mod server_features;
+mod end;
 mod listing;
 mod options;
 mod pace;
 
-pub(crate) use ask::Ask;
-pub(crate) use habits::Habits;
+pub(crate) use calls::StoreCall;
 pub use options::CacheOptions;
 pub(crate) use options::SharedOptions;
+pub(crate) use server_features::ServerFeatures;
 
 use super::continuity::{Continuity, Verdict};
 use super::store::{Problem, Store, number};
@@ -25,8 +25,8 @@ use crate::http::answer;
 use crate::http::lines::{Broken, Lines};
 use crate::http::transport::{Body, Call, Connection, TransportError};
 use crate::json::{Frame, FrameType};
+use end::WatchEnd;
 use http::Response;
-use interrupted::Interrupted;
 use pace::Pace;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub(crate) struct Watcher {
     /// As they were when the list or the watch under way began.
     options: Arc<CacheOptions>,
     shared: SharedOptions,
-    habits: Arc<Habits>,
+    features: Arc<ServerFeatures>,
     pace: Pace,
     rng: fastrand::Rng,
     /// When a list was first older than the store, while it stays so.
@@ -82,7 +82,7 @@ impl Watcher {
         connection: Connection,
         continuity: Arc<Continuity>,
         shared: SharedOptions,
-        habits: Arc<Habits>,
+        features: Arc<ServerFeatures>,
     ) -> Self {
         let options = shared.now();
         let filling = fill::Filling::new(&options);
@@ -96,7 +96,7 @@ impl Watcher {
             histories_lost,
             options,
             shared,
-            habits,
+            features,
             pace: Pace::new(fastrand::Rng::new()),
             rng: fastrand::Rng::new(),
             stale_since: None,
@@ -111,17 +111,17 @@ impl Watcher {
     pub(crate) async fn run(mut self) {
         loop {
             self.refresh_options();
-            let interrupted = self.fill_and_follow().await;
+            let end = self.fill_and_follow().await;
             self.store.watch_closed();
             self.broken = true;
-            self.forget_if_unserved(&interrupted);
+            self.forget_if_unserved(&end);
             // One list anew is what a 410 is for.
-            if !matches!(interrupted, Interrupted::Expired) || self.pace.is_stuck() {
-                self.report(&interrupted);
+            if !matches!(end, WatchEnd::Expired) || self.pace.is_stuck() {
+                self.report(&end);
             }
-            let delay = match interrupted {
-                Interrupted::Stale(_) => self.pace.wait(&interrupted).min(self.doubted_for()),
-                _ => self.pace.wait(&interrupted),
+            let delay = match end {
+                WatchEnd::Stale(_) => self.pace.wait(&end).min(self.doubted_for()),
+                _ => self.pace.wait(&end),
             };
             self.pause(delay).await;
         }
@@ -137,49 +137,49 @@ impl Watcher {
     }
 
     /// One list, then watches for as long as they can resume.
-    async fn fill_and_follow(&mut self) -> Interrupted {
+    async fn fill_and_follow(&mut self) -> WatchEnd {
         let mut open = match self.fill().await {
             Ok(open) => open,
-            Err(interrupted) => return interrupted,
+            Err(end) => return end,
         };
         let mut listed = true;
         loop {
             let began = Instant::now();
-            let interrupted = match open.take() {
+            let end = match open.take() {
                 Some(open) => self.follow(open, false).await,
                 None => self.watch(listed).await,
             };
             listed = false;
             self.store.watch_closed();
-            if self.pace.is_progress(&interrupted, began.elapsed()) {
+            if self.pace.is_progress(&end, began.elapsed()) {
                 continue;
             }
-            match &interrupted {
-                Interrupted::Ended if self.pace.is_stuck() => {
-                    self.report(&Interrupted::Garbage(
+            match &end {
+                WatchEnd::Ended if self.pace.is_stuck() => {
+                    self.report(&WatchEnd::Garbage(
                         "watches that end as soon as they begin".into(),
                     ));
                 }
-                Interrupted::Ended => {}
-                Interrupted::Quiet => match self.probe().await {
+                WatchEnd::Ended => {}
+                WatchEnd::Quiet => match self.probe().await {
                     Ok(()) => {
                         self.pace.progressed();
                         continue;
                     }
-                    Err(interrupted) => return interrupted,
+                    Err(end) => return end,
                 },
-                Interrupted::Behind => {
-                    if let Err(interrupted) = self.probe().await {
-                        return interrupted;
+                WatchEnd::Behind => {
+                    if let Err(end) = self.probe().await {
+                        return end;
                     }
                 }
-                Interrupted::Silent(_) | Interrupted::Transport(_) | Interrupted::Garbage(_) => {
-                    self.report(&interrupted);
+                WatchEnd::Silent(_) | WatchEnd::Transport(_) | WatchEnd::Garbage(_) => {
+                    self.report(&end);
                 }
                 refused if refused.is_passing() => self.report(refused),
-                _ => return interrupted,
+                _ => return end,
             }
-            let delay = self.pace.wait(&interrupted);
+            let delay = self.pace.wait(&end);
             self.pause(delay).await;
         }
     }
@@ -196,18 +196,18 @@ impl Watcher {
     }
 
     /// Makes sure, once a watch is open, that its server is the same and has come at least as far as the store.
-    async fn confirm(&mut self) -> Result<(), Interrupted> {
+    async fn confirm(&mut self) -> Result<(), WatchEnd> {
         self.continuity.confirm(Duration::ZERO).await?;
         self.probe().await?;
         // What changed before the break may have been lost with it.
         self.store.ask_comparison();
-        self.habits.comparison_asked.notify_one();
+        self.features.comparison_asked.notify_one();
         Ok(())
     }
 
-    fn report(&mut self, interrupted: &Interrupted) {
-        self.doubted |= matches!(interrupted, Interrupted::Silent(_));
-        if let Some(problem) = interrupted.problem() {
+    fn report(&mut self, end: &WatchEnd) {
+        self.doubted |= matches!(end, WatchEnd::Silent(_));
+        if let Some(problem) = end.problem() {
             self.tell(problem);
         }
     }
@@ -220,8 +220,8 @@ impl Watcher {
     }
 
     /// A kind that is not served any more has no objects: those that no event took out leave now.
-    fn forget_if_unserved(&mut self, interrupted: &Interrupted) {
-        if !interrupted.is_unserved() {
+    fn forget_if_unserved(&mut self, end: &WatchEnd) {
+        if !end.is_unserved() {
             self.unserved_since = None;
             return;
         }
@@ -246,28 +246,28 @@ impl Watcher {
     }
 
     /// Opens a watch and follows it to its end. `listed` is whether it is the first one after a list.
-    async fn watch(&mut self, listed: bool) -> Interrupted {
+    async fn watch(&mut self, listed: bool) -> WatchEnd {
         let version = self.store.version();
         // A reset store has no version to watch from: without one the server would begin where it likes.
         if version.is_empty() {
-            return Interrupted::Expired;
+            return WatchEnd::Expired;
         }
         self.refresh_options();
         let timeout = self.watch_time();
-        let ask = Ask::Watch {
+        let ask = StoreCall::Watch {
             version: &version,
             timeout,
         };
         let open = match self.open(&ask, timeout).await {
             Ok(open) => open,
-            Err(interrupted) => {
+            Err(end) => {
                 self.broken = true;
-                return interrupted;
+                return end;
             }
         };
         let broken = self.broken;
-        if broken && let Err(interrupted) = self.confirm().await {
-            return interrupted;
+        if broken && let Err(end) = self.confirm().await {
+            return end;
         }
         if self.store.progress().borrow().watches > 0 {
             self.connection.metrics().watch_restarted();
@@ -276,7 +276,7 @@ impl Watcher {
     }
 
     /// Follows a watch to its end. `timely` is whether the watch before it ended when it was told to.
-    async fn follow(&mut self, mut open: Open, timely: bool) -> Interrupted {
+    async fn follow(&mut self, mut open: Open, timely: bool) -> WatchEnd {
         self.broken = true;
         self.store.watch_opened(!self.doubted, timely);
         let from = number(&self.store.version());
@@ -284,13 +284,13 @@ impl Watcher {
         loop {
             let line = tokio::select! {
                 line = tokio::time::timeout_at(open.ends, open.lines.next()) => line,
-                () = store.relist_asked() => return Interrupted::Expired,
-                () = lost_more(&mut self.verdicts, self.histories_lost) => return Interrupted::Expired,
+                () = store.relist_asked() => return WatchEnd::Expired,
+                () = lost_more(&mut self.verdicts, self.histories_lost) => return WatchEnd::Expired,
             };
             let line = match line {
                 Err(_) => return open.overdue(),
                 // Broken off: resumed as if it had ended, and a server that is away shows at the next attempt.
-                Ok(Err(Broken::Connection)) => return Interrupted::Ended,
+                Ok(Err(Broken::Connection)) => return WatchEnd::Ended,
                 Ok(Err(Broken::LongLine(limit))) => return long_line(limit),
                 Ok(Ok(None)) => {
                     self.trust();
@@ -304,7 +304,7 @@ impl Watcher {
                 // What has been there before is no progress: a server may send it, and fail, for ever.
                 Ok(true) => self.pace.progressed(),
                 Ok(false) => {}
-                Err(interrupted) => return interrupted,
+                Err(end) => return end,
             }
             self.trust();
         }
@@ -317,7 +317,7 @@ impl Watcher {
         }
     }
 
-    async fn open(&self, ask: &Ask<'_>, timeout: Duration) -> Result<Open, Interrupted> {
+    async fn open(&self, ask: &StoreCall<'_>, timeout: Duration) -> Result<Open, WatchEnd> {
         let response = self.begin(ask.call(&self.store)).await?;
         Ok(Open {
             lines: Lines::new(response.into_body(), self.connection.options().max_line),
@@ -328,7 +328,7 @@ impl Watcher {
     }
 
     /// Sends a call whose answer is a stream, and returns once it has begun.
-    async fn begin(&self, call: Call) -> Result<Response<Body>, Interrupted> {
+    async fn begin(&self, call: Call) -> Result<Response<Body>, WatchEnd> {
         let limit = self.connection.options().call_timeout;
         let response = match tokio::time::timeout(limit, self.connection.open(call)).await {
             Ok(response) => response?,
@@ -352,14 +352,14 @@ impl Watcher {
     }
 
     /// Takes in one event of a watch that began at `from`. Returns whether the store has come further.
-    fn event(&self, line: &[u8], from: Option<u64>) -> Result<bool, Interrupted> {
+    fn event(&self, line: &[u8], from: Option<u64>) -> Result<bool, WatchEnd> {
         let frame = Frame::scan(line)?;
         let text = &line[frame.object.range()];
         match frame.frame_type {
             FrameType::Added | FrameType::Modified => {
                 let further = self.store.apply(self.store.ingest(text)?);
                 if self.store.size().1 > self.options.max_bytes {
-                    return Err(Interrupted::TooMuch(self.options.max_bytes));
+                    return Err(WatchEnd::TooMuch(self.options.max_bytes));
                 }
                 Ok(further)
             }
@@ -368,7 +368,7 @@ impl Watcher {
                 let bookmark = Bookmark::read(text)?;
                 let at = number(&bookmark.metadata.resource_version);
                 if at.zip(from).is_some_and(|(at, from)| at < from) {
-                    return Err(Interrupted::Behind);
+                    return Err(WatchEnd::Behind);
                 }
                 Ok(self.store.reached(&bookmark.metadata.resource_version))
             }
@@ -388,11 +388,11 @@ async fn lost_more(verdicts: &mut watch::Receiver<Verdict>, known: u64) {
 
 impl Open {
     /// The server has ended it.
-    fn ended(&self) -> Interrupted {
+    fn ended(&self) -> WatchEnd {
         if self.heard.is_none() && self.is_old() {
-            return Interrupted::Quiet;
+            return WatchEnd::Quiet;
         }
-        Interrupted::Ended
+        WatchEnd::Ended
     }
 
     /// Whether it has lasted about as long as it was told to.
@@ -402,24 +402,24 @@ impl Open {
     }
 
     /// The server has not ended it when it should have.
-    fn overdue(&self) -> Interrupted {
+    fn overdue(&self) -> WatchEnd {
         let quiet = self
             .heard
             .map_or(self.timeout + GRACE, |heard| heard.elapsed());
         // A server that talks lives, even if it cannot tell the time.
         if quiet > self.timeout / 2 {
-            Interrupted::Silent(Duration::from_secs(quiet.as_secs()))
+            WatchEnd::Silent(Duration::from_secs(quiet.as_secs()))
         } else {
-            Interrupted::Ended
+            WatchEnd::Ended
         }
     }
 }
 
-fn long_line(limit: usize) -> Interrupted {
-    Interrupted::Garbage(format!("a line of more than {limit} bytes"))
+fn long_line(limit: usize) -> WatchEnd {
+    WatchEnd::Garbage(format!("a line of more than {limit} bytes"))
 }
 
-fn error_event(text: &[u8]) -> Interrupted {
+fn error_event(text: &[u8]) -> WatchEnd {
     let code = serde_json::from_slice::<answer::Status>(text).map_or(500, |status| status.code);
     answer::error(code, None, text).into()
 }
@@ -439,9 +439,9 @@ struct BookmarkMetadata {
 }
 
 impl Bookmark {
-    fn read(text: &[u8]) -> Result<Self, Interrupted> {
+    fn read(text: &[u8]) -> Result<Self, WatchEnd> {
         serde_json::from_slice(text)
-            .map_err(|_| Interrupted::Garbage("a bookmark without metadata.resourceVersion".into()))
+            .map_err(|_| WatchEnd::Garbage("a bookmark without metadata.resourceVersion".into()))
     }
 
     /// Whether all that a streamed list consists of stands before it.

@@ -4,15 +4,15 @@
 //! cluster of the URL that it would ask for, whether the answer comes from a cache or from the server.
 
 mod charged;
-mod leaves;
+mod cache_effect;
 mod list;
 mod read;
 mod target;
 mod write;
 
 use super::Cluster;
+use super::call_policy::{CallPolicy, LimitsOnly, MemoryCharge, Permit};
 use super::scope::{CallScope, Caller};
-use super::warden::{Admission, BoundsOnly, Warden};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
@@ -50,7 +50,7 @@ pub struct Client {
     /// Whether the cluster is that of the request that is being reconciled, which rules without `clusters` are about.
     own: bool,
     /// Who answers for its calls. None: nobody has to.
-    warden: Option<Arc<dyn Warden>>,
+    policy: Option<Arc<dyn CallPolicy>>,
     /// What answers are charged to besides the process.
     account: Option<Arc<dyn AnswerAccount>>,
     /// Whether it never asks a server.
@@ -69,7 +69,7 @@ impl Client {
             grant,
             scope,
             own,
-            warden: None,
+            policy: None,
             account: None,
             cached_only: false,
         }
@@ -77,9 +77,9 @@ impl Client {
 
     /// The same client, with somebody who answers for its calls.
     #[must_use]
-    pub fn under(self, warden: Arc<dyn Warden>) -> Self {
+    pub fn with_policy(self, policy: Arc<dyn CallPolicy>) -> Self {
         Self {
-            warden: Some(warden),
+            policy: Some(policy),
             ..self
         }
     }
@@ -117,7 +117,7 @@ impl Client {
     /// Whose request slots its calls take. A client whose calls somebody answers for is never the program's.
     pub(crate) fn owner(&self) -> Owner {
         let caller = &self.scope.caller;
-        if caller.controller.is_some() || self.warden.is_some() {
+        if caller.controller.is_some() || self.policy.is_some() {
             Owner::Tenant(caller.tenant.clone())
         } else {
             Owner::Program
@@ -130,8 +130,8 @@ impl Client {
 
     /// What it may touch now.
     fn grant(&self) -> Arc<Grant> {
-        match &self.warden {
-            Some(warden) => warden.left_of(&self.grant),
+        match &self.policy {
+            Some(policy) => policy.current_grant(&self.grant),
             None => self.grant.clone(),
         }
     }
@@ -144,13 +144,13 @@ impl Client {
     /// host's own.
     pub(crate) fn for_events(&self, scope: Arc<CallScope>) -> Self {
         let identity = self.grant().identity().cloned();
-        let bounds = |warden: &Arc<dyn Warden>| Arc::new(BoundsOnly(warden.clone()));
+        let bounds = |policy: &Arc<dyn CallPolicy>| Arc::new(LimitsOnly(policy.clone()));
         Self {
             cluster: self.cluster.clone(),
             grant: Arc::new(Grant::all().in_the_name_of(identity)),
             scope,
             own: true,
-            warden: self.warden.as_ref().map(|warden| bounds(warden) as _),
+            policy: self.policy.as_ref().map(|policy| bounds(policy) as _),
             // The call that recorded may be over, and its account with it; the tenant's part of the process's bound holds.
             account: None,
             cached_only: false,
@@ -158,25 +158,25 @@ impl Client {
     }
 
     /// Charges memory to the caller, if somebody answers for it.
-    pub(crate) fn charge(&self, bytes: usize) -> Result<Option<Admission>, ApiError> {
-        let warden = self.warden.as_ref();
-        warden.map(|warden| warden.charge(bytes)).transpose()
+    pub(crate) fn charge(&self, bytes: usize) -> Result<Option<MemoryCharge>, ApiError> {
+        let policy = self.policy.as_ref();
+        policy.map(|policy| policy.charge(bytes)).transpose()
     }
 
     pub(crate) fn event_refused(&self) {
-        if let Some(warden) = &self.warden {
-            warden.event_refused();
+        if let Some(policy) = &self.policy {
+            policy.event_refused();
         }
     }
 
     /// Leave for one call that goes to the server, which was held against this grant.
-    async fn admission(&self, checked: &Grant) -> Result<Option<Admission>, ApiError> {
-        let Some(warden) = &self.warden else {
+    async fn permit(&self, checked: &Grant) -> Result<Option<Permit>, ApiError> {
+        let Some(policy) = &self.policy else {
             return Ok(None);
         };
-        let admission = tokio::select! {
+        let permit = tokio::select! {
             biased;
-            admission = warden.admit(self.scope.time_left(WAIT)) => admission?,
+            permit = policy.acquire(self.scope.time_left(WAIT)) => permit?,
             () = self.scope.token.cancelled() => return Err(super::scope::cancelled()),
             () = self.cluster.token().cancelled() => return Err(self.cluster.gone()),
         };
@@ -184,7 +184,7 @@ impl Client {
             let message = "what it may do was changed while the call waited for its turn";
             return Err(ApiError::host(ApiCode::Cancelled, message));
         }
-        Ok(Some(admission))
+        Ok(Some(permit))
     }
 
     fn facts(&self) -> ClusterFacts<'_> {

@@ -9,9 +9,9 @@ mod budget;
 mod publish;
 
 use super::Cluster;
+use super::call_policy::MemoryCharge;
 use super::client::{Client, check_reference};
 use super::scope::CallScope;
-use super::warden::Admission;
 use crate::api::{ApiCode, ApiError, Event, PatchType, WriteOptions};
 use crate::grant::Verb;
 use crate::http::transport::Owner;
@@ -72,7 +72,7 @@ struct Flow {
 struct Waiting {
     recorded: Recorded,
     /// What it costs its tenant while it waits.
-    _charge: Option<Admission>,
+    _charge: Option<MemoryCharge>,
 }
 
 /// An event, and by whom it was recorded.

@@ -56,7 +56,7 @@ pub(crate) struct Now {
     /// When connecting is tried again, while it waits for that.
     pub(crate) next_attempt: Option<SystemTime>,
     /// Set for ever when another server answers under this cluster's address: this one must end, and another begin.
-    pub(crate) usurped: bool,
+    pub(crate) identity_changed: bool,
 }
 
 impl Now {
@@ -91,7 +91,7 @@ impl Lifecycle {
             since: SystemTime::now(),
             reach: Reach::None,
             next_attempt: None,
-            usurped: false,
+            identity_changed: false,
         };
         Self {
             now: watch::channel(now).0,
@@ -136,8 +136,8 @@ impl Lifecycle {
         self.now.send_modify(|now| now.next_attempt = at);
     }
 
-    fn usurp(&self) {
-        self.now.send_modify(|now| now.usurped = true);
+    fn set_identity_changed(&self) {
+        self.now.send_modify(|now| now.identity_changed = true);
     }
 }
 
@@ -260,7 +260,7 @@ impl Cluster {
         loop {
             if verdicts.borrow_and_update().replaced {
                 tracing::warn!(cluster = %self.name, "another server answers under this cluster's address: it is engaged anew");
-                self.lifecycle.usurp();
+                self.lifecycle.set_identity_changed();
                 return;
             }
             let syncing = self.lifecycle.pending.load(Ordering::SeqCst);

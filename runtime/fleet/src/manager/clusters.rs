@@ -226,7 +226,7 @@ impl Core {
         let mut states = cluster.states();
         loop {
             let now = states.borrow_and_update().clone();
-            if now.usurped {
+            if now.identity_changed {
                 return self.engage_anew(&cluster);
             }
             let state = match now.reach {

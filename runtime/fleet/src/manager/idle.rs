@@ -31,7 +31,7 @@ impl Core {
         self.busy_queue(&mut busy);
         if busy.is_empty() {
             for cluster in &clusters {
-                busy.extend(cluster.behind().await);
+                busy.extend(cluster.sync_check().await);
             }
             self.busy_queue(&mut busy);
         }

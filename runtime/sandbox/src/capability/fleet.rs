@@ -104,7 +104,7 @@ impl Call {
         match context.fleet().cluster(&known) {
             Some(cluster) if self.opens(context.cluster(), &cluster) => {
                 let client = context.client_for(&cluster, grant);
-                Ok(client.under(self.guest.clone()))
+                Ok(client.with_policy(self.guest.clone()))
             }
             None if grant.opens_by_name(&known) => Err(ApiError::host(
                 ApiCode::ClusterGone,

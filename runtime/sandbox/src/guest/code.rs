@@ -189,7 +189,7 @@ impl Code {
         context: Context,
     ) -> Result<Action, Failure> {
         let deadline = deadline(guest.limits.timeout, context.deadline());
-        let client = context.client(&guest.given).under(guest.clone());
+        let client = context.client(&guest.given).with_policy(guest.clone());
         let request = types::Request::from(&context.request);
         let cancelled = context.cancelled().clone();
         let session = self
@@ -331,7 +331,7 @@ impl Code {
             .iter()
             .map(|object| String::from_utf8_lossy(object).into_owned())
             .collect();
-        let client = client.under(guest.clone());
+        let client = client.with_policy(guest.clone());
         // Events come from everywhere: what a guest remembers between them would be nobody's.
         let (reservation, slot) = match self.room(&guest, false, deadline).await {
             Ok(room) => room,

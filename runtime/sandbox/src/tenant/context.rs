@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_fleet::api::ApiError;
-use windlass_fleet::cluster::{Admission, Bucket, Warden};
+use windlass_fleet::cluster::{Bucket, CallPolicy, MemoryCharge, Permit};
 use windlass_fleet::grant::Denied;
 use windlass_fleet::{ApiCode, ControllerName, Grant};
 
@@ -68,7 +68,7 @@ impl GuestContext {
 
     /// What it may touch: what it was given, as far as the guest is still granted it.
     pub(crate) fn grant(&self) -> Arc<Grant> {
-        self.left_of(&self.given)
+        self.current_grant(&self.given)
     }
 
     pub(crate) fn usage(&self) -> &Usage {
@@ -114,7 +114,7 @@ impl GuestContext {
         Ok((taken, own.max(shared)))
     }
 
-    async fn enter(&self, patience: Duration) -> Result<Admission, ApiError> {
+    async fn enter(&self, patience: Duration) -> Result<Permit, ApiError> {
         let began = tokio::time::Instant::now();
         let (turns, delay) = self.turns(patience)?;
         if !delay.is_zero() {
@@ -180,12 +180,12 @@ fn too_many(field: &str, patience: Duration) -> ApiError {
     ApiError::host(ApiCode::LimitExceeded, message)
 }
 
-impl Warden for GuestContext {
-    fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>> {
+impl CallPolicy for GuestContext {
+    fn acquire(&self, patience: Duration) -> BoxFuture<'_, Result<Permit, ApiError>> {
         self.enter(patience).boxed()
     }
 
-    fn left_of(&self, grant: &Arc<Grant>) -> Arc<Grant> {
+    fn current_grant(&self, grant: &Arc<Grant>) -> Arc<Grant> {
         match &*self.history.latest.load() {
             Some(latest) if !Arc::ptr_eq(latest, &self.given) => Arc::new(grant.and(latest)),
             _ => grant.clone(),
@@ -196,7 +196,7 @@ impl Warden for GuestContext {
         self.history.denials.add(&missing.missing_rule_yaml());
     }
 
-    fn charge(&self, bytes: usize) -> Result<Admission, ApiError> {
+    fn charge(&self, bytes: usize) -> Result<MemoryCharge, ApiError> {
         if !self.tenant.charge(bytes) {
             self.hit(Limit::TenantMemory);
             let message =

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::api::{ApiError, Event, EventType};
-use windlass_fleet::cluster::{Admission, Warden};
+use windlass_fleet::cluster::{CallPolicy, Permit};
 use windlass_fleet::controller::Builder;
 use windlass_fleet::grant::Denied;
 use windlass_fleet::{
@@ -151,8 +151,8 @@ struct Never {
     asked: Mutex<Vec<Duration>>,
 }
 
-impl Warden for Never {
-    fn admit(&self, patience: Duration) -> BoxFuture<'_, Result<Admission, ApiError>> {
+impl CallPolicy for Never {
+    fn acquire(&self, patience: Duration) -> BoxFuture<'_, Result<Permit, ApiError>> {
         self.asked.lock().push(patience);
         futures::future::pending().boxed()
     }
@@ -165,7 +165,7 @@ async fn an_event_waits_for_the_limits_of_its_caller_and_delays_no_other() -> Re
     let stage = Stage::start(false).await?;
     stage.fleet.ready("alpha").await?;
     let never = Arc::new(Never::default());
-    let limited = stage.client("a").under(never.clone());
+    let limited = stage.client("a").with_policy(never.clone());
     limited.record_event(event("n", "Limited"));
     wait("the event to be held up", || {
         Seen::of(never.asked.lock().len(), |asked| *asked == 1)

@@ -1,7 +1,7 @@
 //! A field index of a store: which objects hold a value at a path. Entry points: [`Index::fill_one`] and [`Index::insert`].
 
+use super::rules::Entry;
 use super::sorted::{Cursor, Sorted};
-use super::state::Entry;
 use crate::json::Object;
 use crate::path::FieldPath;
 use crate::request::ObjectKey;

@@ -2,8 +2,8 @@
 
 use super::Store;
 use super::index::IndexPath;
+use super::rules::{Entry, State};
 use super::sorted::{Cursor, Sorted};
-use super::state::{Entry, State};
 use crate::api::{ListPage, Projection};
 use crate::json::Object;
 use crate::pause::Pauses;

@@ -137,7 +137,7 @@ fn a_list_synthesises_deletes_but_keeps_own_writes_it_cannot_know_of() {
     store
         .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
         .unwrap();
-    store.remember(object("mine", "w", 20));
+    store.record_write(object("mine", "w", 20));
     let seen = Arc::new(Seen::default());
     store.subscribe(seen.clone());
     seen.0.lock().clear();
@@ -155,7 +155,7 @@ fn an_own_delete_stays_deleted_until_the_watch_has_passed_it() {
     store
         .replace(vec![object("a", "u", 5)], "10".into())
         .unwrap();
-    store.bury(&key("a"), Some("u"), Instant::now());
+    store.record_delete(&key("a"), Some("u"), Instant::now());
     store.apply(object("a", "u", 8));
     assert_eq!(
         held(&store, "a"),
@@ -265,9 +265,9 @@ fn an_answer_that_comes_after_the_watch_has_passed_it_brings_nothing_back() {
     store.replace(vec![], "1".into()).unwrap();
     store.apply(object("a", "u", 5));
     store.delete(&object("a", "u", 6));
-    store.remember(object("a", "u", 5));
+    store.record_write(object("a", "u", 5));
     assert_eq!(held(&store, "a"), None, "the answer to a write is late");
-    store.remember(object("a", "v", 7));
+    store.record_write(object("a", "v", 7));
     assert_eq!(held(&store, "a"), Some(7));
 }
 
@@ -275,7 +275,7 @@ fn an_answer_that_comes_after_the_watch_has_passed_it_brings_nothing_back() {
 fn what_is_deleted_before_it_was_seen_does_not_appear() {
     let store = store();
     store.replace(vec![], "1".into()).unwrap();
-    store.bury(&key("a"), Some("u"), Instant::now());
+    store.record_delete(&key("a"), Some("u"), Instant::now());
     store.apply(object("a", "u", 5));
     assert_eq!(held(&store, "a"), None);
     store.delete(&object("a", "u", 6));
@@ -289,7 +289,7 @@ fn a_list_from_before_an_own_delete_brings_nothing_back() {
     store
         .replace(vec![object("a", "u", 5)], "10".into())
         .unwrap();
-    store.bury(&key("a"), Some("u"), Instant::now());
+    store.record_delete(&key("a"), Some("u"), Instant::now());
     store
         .replace(vec![object("a", "u", 5)], "11".into())
         .unwrap();
@@ -303,7 +303,7 @@ fn what_an_own_write_took_out_of_a_selection_stays_out_until_a_newer_event() {
     store
         .replace(vec![object("a", "u", 5)], "5".into())
         .unwrap();
-    store.dismiss(&object("a", "u", 7), Instant::now());
+    store.evict(&object("a", "u", 7), Instant::now());
     store.apply(object("a", "u", 6));
     assert_eq!(held(&store, "a"), None, "older than the own write");
     store.apply(object("a", "u", 8));
@@ -316,7 +316,7 @@ fn a_late_delete_does_not_take_what_an_own_write_brought_back() {
     store
         .replace(vec![object("a", "u", 5)], "5".into())
         .unwrap();
-    store.remember(object("a", "u", 7));
+    store.record_write(object("a", "u", 7));
     store.delete(&object("a", "u", 6));
     assert_eq!(held(&store, "a"), Some(7));
 }
@@ -331,7 +331,7 @@ fn after_a_reset_nothing_counts_before_the_next_list() {
     assert!(store.take_relist());
     assert!(!store.take_relist());
     store.apply(object("a", "u", 901));
-    store.remember(object("b", "u", 902));
+    store.record_write(object("b", "u", 902));
     store.reached("903");
     assert!(store.version().is_empty());
     store
@@ -375,7 +375,7 @@ fn a_newer_list_with_an_older_state_takes_the_newer_state_back() {
     store
         .replace(vec![object("a", "u", 900)], "900".into())
         .unwrap();
-    store.remember(object("mine", "w", 2000));
+    store.record_write(object("mine", "w", 2000));
     // As of a server that was restored from before 900 and has gone on since.
     let restored = vec![object("a", "u", 500), object("mine", "w", 1999)];
     store.replace(restored, "1000".into()).unwrap();
@@ -552,7 +552,7 @@ fn random_changes_agree_with_a_naive_store() {
                     if which == 0 {
                         store.apply(object(&name, &uid, at));
                     } else {
-                        store.remember(object(&name, &uid, at));
+                        store.record_write(object(&name, &uid, at));
                     }
                     // An own write that the watch has passed tells nothing of what is absent.
                     if newer && (which == 0 || !absent || at > list_version) {

@@ -1,7 +1,7 @@
 //! Fills a store: by a streamed list where the server has it, else by a paged one. Entry point: [`Watcher::fill`].
 
-use super::ask::Ask;
-use super::interrupted::Interrupted;
+use super::calls::StoreCall;
+use super::end::WatchEnd;
 use super::listing::Listing;
 use super::options::CacheOptions;
 use super::{Bookmark, Open, Watcher, error_event, long_line};
@@ -50,7 +50,7 @@ impl Filling {
 
 impl Watcher {
     /// Brings the whole kind into the store. A streamed list goes on as the watch that is returned.
-    pub(super) async fn fill(&mut self) -> Result<Option<Open>, Interrupted> {
+    pub(super) async fn fill(&mut self) -> Result<Option<Open>, WatchEnd> {
         self.begin_rebuild();
         // A server that is behind is not asked for everything each time.
         if self.stale_since.is_some() {
@@ -60,16 +60,16 @@ impl Watcher {
         // This list is what a reset has asked for.
         self.store.take_relist();
         let group = self.store.key.kind.group.clone();
-        let streams = self.options.streaming_lists && self.habits.streams(&group);
+        let streams = self.options.streaming_lists && self.features.streams(&group);
         if !streams || self.filling.broken_streams >= BROKEN_STREAMS {
             self.filling.broken_streams = 0;
             return self.list().await.map(|()| None);
         }
         match self.stream().await {
-            Err(Interrupted::Unstreamed) => {
+            Err(WatchEnd::Unstreamed) => {
                 self.list().await?;
                 tracing::debug!(server = self.connection.server(), kind = %self.store.key.kind, "lists are paged: the server does not stream them");
-                self.habits.note_unstreamed(&group);
+                self.features.note_unstreamed(&group);
                 Ok(None)
             }
             streamed => streamed,
@@ -87,9 +87,9 @@ impl Watcher {
     }
 
     /// Puts a whole list into the store.
-    async fn put(&mut self, listing: Listing, version: String) -> Result<(), Interrupted> {
+    async fn put(&mut self, listing: Listing, version: String) -> Result<(), WatchEnd> {
         if version.is_empty() {
-            return Err(Interrupted::Garbage(
+            return Err(WatchEnd::Garbage(
                 "a list without a resource version".into(),
             ));
         }
@@ -98,7 +98,7 @@ impl Watcher {
         self.continuity.confirm(allowance).await?;
         if self.store.take_relist() || self.verdicts.borrow().histories_lost > self.histories_lost {
             // Reset while the list was on its way: it may be of the server before.
-            return Err(Interrupted::Expired);
+            return Err(WatchEnd::Expired);
         }
         let again = self.store.progress().borrow().watches > 0;
         if let Some(list) = number(&version)
@@ -121,7 +121,7 @@ impl Watcher {
     }
 
     /// A quorum list that is older than the store: doubted at first, and believed once another one says the same.
-    fn stale(&mut self, stale: StaleList) -> Interrupted {
+    fn stale(&mut self, stale: StaleList) -> WatchEnd {
         let since = *self.stale_since.get_or_insert_with(Instant::now);
         if since.elapsed() < self.options.stale_for {
             return stale.into();
@@ -129,7 +129,7 @@ impl Watcher {
         tracing::warn!(server = self.connection.server(), kind = %self.store.key.kind, list = stale.list, held = stale.held, "server lost its history");
         self.continuity.lose_history();
         self.pace.progressed();
-        Interrupted::Expired
+        WatchEnd::Expired
     }
 
     /// How long the server is still doubted that listed less than the store has seen.
@@ -139,7 +139,7 @@ impl Watcher {
     }
 
     /// Asks a quorum how far the server is.
-    pub(super) async fn probe(&mut self) -> Result<(), Interrupted> {
+    pub(super) async fn probe(&mut self) -> Result<(), WatchEnd> {
         let seen = self.store.seen();
         let held = number(&self.store.version()).map(|version| version.max(seen));
         let page = self.page(1, None).await?;
@@ -151,30 +151,30 @@ impl Watcher {
 
     // --- paged ---
 
-    async fn list(&mut self) -> Result<(), Interrupted> {
+    async fn list(&mut self) -> Result<(), WatchEnd> {
         let mut listing = Listing::new(self.options.max_bytes);
         let mut token: Option<String> = None;
         let mut empty = 0;
         let version = loop {
             let page = match self.page(self.filling.page, token.as_deref()).await {
-                Err(Interrupted::Transport(TransportError::TooLarge { .. }))
+                Err(WatchEnd::Transport(TransportError::TooLarge { .. }))
                     if self.filling.page > 1 =>
                 {
                     self.filling.page = (self.filling.page / 4).max(1);
                     continue;
                 }
                 // A list that takes longer than its server keeps a version can only begin anew, in fewer steps.
-                Err(Interrupted::Expired) if token.is_some() => {
+                Err(WatchEnd::Expired) if token.is_some() => {
                     let most = self.options.page.max(1).saturating_mul(LARGER_PAGES);
                     self.filling.page = self.filling.page.saturating_mul(4).min(most);
-                    return Err(Interrupted::Expired);
+                    return Err(WatchEnd::Expired);
                 }
                 page => page?,
             };
             // What never grows need never end.
             empty += u32::from(page.items().len() == 0);
             if empty > EMPTY_PAGES {
-                return Err(Interrupted::Garbage("a list of empty pages".into()));
+                return Err(WatchEnd::Garbage("a list of empty pages".into()));
             }
             for item in page.items() {
                 listing.add(self.store.ingest_listed(item)?)?;
@@ -187,8 +187,8 @@ impl Watcher {
         self.put(listing, version).await
     }
 
-    async fn page(&self, limit: usize, token: Option<&str>) -> Result<List, Interrupted> {
-        let call = Ask::Page { limit, token }.call(&self.store);
+    async fn page(&self, limit: usize, token: Option<&str>) -> Result<List, WatchEnd> {
+        let call = StoreCall::Page { limit, token }.call(&self.store);
         let timeout = self.connection.options().call_timeout;
         let answer = refusal(self.connection.send(call, timeout).await?)?;
         Ok(List::split(answer.body)?)
@@ -196,13 +196,13 @@ impl Watcher {
 
     // --- streamed ---
 
-    async fn stream(&mut self) -> Result<Option<Open>, Interrupted> {
+    async fn stream(&mut self) -> Result<Option<Open>, WatchEnd> {
         let watch_time = self.watch_time();
         let timeout = watch_time
             .saturating_mul(self.filling.stretch)
             .min(MAX_STREAM.max(watch_time));
-        let mut open = match self.open(&Ask::Stream { timeout }, timeout).await {
-            Err(refused) if refused.is_rejection() => return Err(Interrupted::Unstreamed),
+        let mut open = match self.open(&StoreCall::Stream { timeout }, timeout).await {
+            Err(refused) if refused.is_rejection() => return Err(WatchEnd::Unstreamed),
             open => open?,
         };
         let (listing, version) = self.receive(&mut open).await?;
@@ -214,16 +214,16 @@ impl Watcher {
     }
 
     /// Receives a streamed list up to its end.
-    async fn receive(&mut self, open: &mut Open) -> Result<(Listing, String), Interrupted> {
+    async fn receive(&mut self, open: &mut Open) -> Result<(Listing, String), WatchEnd> {
         let mut listing = Listing::new(self.options.max_bytes);
         let store = self.store.clone();
         loop {
             let line = tokio::select! {
                 line = tokio::time::timeout(self.options.stream_pause, open.lines.next()) => line,
-                () = store.relist_asked() => return Err(Interrupted::Expired),
+                () = store.relist_asked() => return Err(WatchEnd::Expired),
             };
             let line = match line {
-                Err(_) => return Err(Interrupted::Unstreamed),
+                Err(_) => return Err(WatchEnd::Unstreamed),
                 Ok(Err(Broken::LongLine(limit))) => return Err(long_line(limit)),
                 Ok(Err(Broken::Connection)) => return Err(self.broken_stream()),
                 Ok(Ok(None)) => {
@@ -239,7 +239,7 @@ impl Watcher {
         }
     }
 
-    fn broken_stream(&mut self) -> Interrupted {
+    fn broken_stream(&mut self) -> WatchEnd {
         self.filling.broken_streams += 1;
         self.connection
             .unreachable("the list broke off before its end".into())
@@ -251,7 +251,7 @@ impl Watcher {
         &self,
         line: &[u8],
         listing: &mut Listing,
-    ) -> Result<Option<String>, Interrupted> {
+    ) -> Result<Option<String>, WatchEnd> {
         let frame = Frame::scan(line)?;
         let text = &line[frame.object.range()];
         match frame.frame_type {
@@ -263,7 +263,7 @@ impl Watcher {
                 let bookmark = Bookmark::read(text)?;
                 if !bookmark.ends_list() {
                     // An ordinary watch, which begins with what there is and then goes on without a word.
-                    return Err(Interrupted::Unstreamed);
+                    return Err(WatchEnd::Unstreamed);
                 }
                 return Ok(Some(bookmark.metadata.resource_version));
             }

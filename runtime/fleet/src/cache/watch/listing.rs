@@ -1,6 +1,6 @@
 //! A list on its way into a store. Entry point: [`Listing::add`].
 
-use super::interrupted::Interrupted;
+use super::end::WatchEnd;
 use crate::cache::store::number;
 use crate::json::Object;
 use crate::request::ObjectKey;
@@ -23,12 +23,12 @@ impl Listing {
     }
 
     /// Takes in an object of the list. One that is there already is garbage, as no snapshot holds it twice.
-    pub(super) fn add(&mut self, object: Object) -> Result<(), Interrupted> {
+    pub(super) fn add(&mut self, object: Object) -> Result<(), WatchEnd> {
         self.put(object, |_, _| false)
     }
 
     /// Takes in what an event tells while the list is streamed: a newer state may follow an older one.
-    pub(super) fn update(&mut self, object: Object) -> Result<(), Interrupted> {
+    pub(super) fn update(&mut self, object: Object) -> Result<(), WatchEnd> {
         self.put(object, |there, new| {
             let version = |object: &Object| number(&object.resource_version());
             version(new) > version(there)
@@ -39,19 +39,19 @@ impl Listing {
         &mut self,
         object: Object,
         may_follow: impl Fn(&Object, &Object) -> bool,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), WatchEnd> {
         let key = object.key();
         if let Some(there) = self.objects.get(&key)
             && !may_follow(there, &object)
         {
-            return Err(Interrupted::Garbage("one object twice".into()));
+            return Err(WatchEnd::Garbage("one object twice".into()));
         }
         self.bytes += object.json().len();
         if let Some(before) = self.objects.insert(key, object) {
             self.bytes -= before.json().len();
         }
         if self.bytes > self.max_bytes {
-            return Err(Interrupted::TooMuch(self.max_bytes));
+            return Err(WatchEnd::TooMuch(self.max_bytes));
         }
         Ok(())
     }
@@ -64,12 +64,12 @@ impl Listing {
     }
 
     /// The whole list.
-    pub(super) fn finish(self) -> Result<Vec<Object>, Interrupted> {
+    pub(super) fn finish(self) -> Result<Vec<Object>, WatchEnd> {
         let mut uids = HashSet::with_capacity(self.objects.len());
         for object in self.objects.values() {
             let uid = object.uid();
             if !uid.is_empty() && !uids.insert(uid) {
-                return Err(Interrupted::Garbage("two objects of one uid".into()));
+                return Err(WatchEnd::Garbage("two objects of one uid".into()));
             }
         }
         drop(uids);
@@ -89,8 +89,8 @@ mod tests {
         Object::parse(Bytes::from(text)).unwrap()
     }
 
-    fn is_garbage<T>(result: Result<T, Interrupted>) -> bool {
-        matches!(result, Err(Interrupted::Garbage(_)))
+    fn is_garbage<T>(result: Result<T, WatchEnd>) -> bool {
+        matches!(result, Err(WatchEnd::Garbage(_)))
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         let refused = (0..1000)
             .find_map(|n| listing.add(object(&n.to_string(), "", 1)).err())
             .expect("it ends");
-        assert!(matches!(refused, Interrupted::TooMuch(10_000)));
+        assert!(matches!(refused, WatchEnd::TooMuch(10_000)));
         assert!(listing.bytes < 11_000);
     }
 }

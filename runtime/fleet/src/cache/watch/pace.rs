@@ -3,7 +3,7 @@
 //! Waits double with each attempt up to a cap, and begin anew only with progress: news from the server, or a watch that lived. That a
 //! list succeeded, that a watch was opened, that a server told once more what was known, is none: a server may do so for ever.
 
-use super::interrupted::Interrupted;
+use super::end::WatchEnd;
 use crate::backoff::Backoff;
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ impl Pace {
     }
 
     /// Whether the end of a watch after this time is progress, so that the next one follows at once.
-    pub(super) fn is_progress(&mut self, end: &Interrupted, lasted: Duration) -> bool {
-        let lived = matches!(end, Interrupted::Ended) && lasted > LIVED;
+    pub(super) fn is_progress(&mut self, end: &WatchEnd, lasted: Duration) -> bool {
+        let lived = matches!(end, WatchEnd::Ended) && lasted > LIVED;
         if lived {
             self.progressed();
         }
@@ -42,7 +42,7 @@ impl Pace {
     }
 
     /// How long to wait before the next attempt, which the server may ask to be later.
-    pub(super) fn wait(&mut self, end: &Interrupted) -> Duration {
+    pub(super) fn wait(&mut self, end: &WatchEnd) -> Duration {
         self.backoff.next(&mut self.rng).max(end.retry_after())
     }
 
@@ -64,12 +64,12 @@ mod tests {
     }
 
     /// A 410, as a server says it.
-    fn expired() -> Interrupted {
+    fn expired() -> WatchEnd {
         answer::error(410, None, br#"{"kind":"Status","reason":"Expired"}"#).into()
     }
 
     /// Asserts the steps, in milliseconds, that the next waits are drawn from the upper halves of.
-    fn waits(pace: &mut Pace, end: &Interrupted, steps: &[u64]) {
+    fn waits(pace: &mut Pace, end: &WatchEnd, steps: &[u64]) {
         for step in steps {
             let (wait, step) = (pace.wait(end), Duration::from_millis(*step));
             assert!(
@@ -96,8 +96,8 @@ mod tests {
         assert!(!pace.is_progress(&expired(), 60 * SECOND));
         waits(&mut pace, &expired(), &[800]);
         // A watch that ended as soon as it began.
-        assert!(!pace.is_progress(&Interrupted::Ended, SECOND / 2));
-        waits(&mut pace, &Interrupted::Ended, &[1_600]);
+        assert!(!pace.is_progress(&WatchEnd::Ended, SECOND / 2));
+        waits(&mut pace, &WatchEnd::Ended, &[1_600]);
         assert!(pace.is_stuck());
         waits(&mut pace, &expired(), &[3_200]);
     }
@@ -109,7 +109,7 @@ mod tests {
         pace.progressed();
         assert!(!pace.is_stuck());
         waits(&mut pace, &expired(), &[200, 400]);
-        assert!(pace.is_progress(&Interrupted::Ended, 2 * SECOND));
+        assert!(pace.is_progress(&WatchEnd::Ended, 2 * SECOND));
         waits(&mut pace, &expired(), &[200]);
     }
 

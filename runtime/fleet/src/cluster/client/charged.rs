@@ -63,7 +63,7 @@ impl Client {
             let call = Call::get(path.to_owned(), accept)
                 .made_for(self.owner(), grant.identity())
                 .charged_to(charge);
-            let _admission = self.admission(&grant).await?;
+            let _permit = self.permit(&grant).await?;
             let sent = connection.send(call, self.scope.time_left(limit));
             match self.within(sent).await? {
                 Err(TransportError::NoRoom { bytes: needed, .. }) => bytes = needed,

@@ -112,8 +112,8 @@ impl Client {
 
     /// A denial, told to who answers for the caller, or to the log.
     fn denied(&self, missing: &Denied) -> ApiError {
-        match &self.warden {
-            Some(warden) => warden.denied(missing),
+        match &self.policy {
+            Some(policy) => policy.denied(missing),
             None => tracing::info!(
                 target: "audit",
                 tenant = %self.scope.caller.tenant,

@@ -5,8 +5,8 @@
 //! who may write, the deadline ends before the lease does, and a write after that is refused.
 
 use super::Client;
+use super::cache_effect::CacheEffect;
 use super::charged::Charged;
-use super::leaves::{Leaves, leaves};
 use super::target::{Target, check_key, check_namespace, check_segment, check_subresource};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
@@ -60,12 +60,12 @@ impl Client {
                 target.resource.collection_path(namespace)
             }
         };
-        let leaves = leaves(options.subresource.as_deref(), options.dry_run);
+        let effect = CacheEffect::of_write(options.subresource.as_deref(), options.dry_run);
         let path = self.with_manager(path, options.dry_run);
         self.write(
             &target,
             Call::write(Method::POST, path, JSON, object),
-            leaves,
+            effect,
         )
         .await
     }
@@ -101,8 +101,12 @@ impl Client {
             .object_path(key.namespace.as_deref(), &key.name, subresource);
         let path = self.with_manager(path, options.dry_run);
         let call = Call::write(Method::PUT, path, JSON, object);
-        self.write(&target, call, leaves(subresource, options.dry_run))
-            .await
+        self.write(
+            &target,
+            call,
+            CacheEffect::of_write(subresource, options.dry_run),
+        )
+        .await
     }
 
     pub(super) async fn write_patch(
@@ -129,8 +133,12 @@ impl Client {
             .object_path(key.namespace.as_deref(), &key.name, subresource);
         let path = self.with_manager(path, options.dry_run);
         let call = Call::write(Method::PATCH, path, patch_type.content_type(), patch);
-        self.write(&target, call, leaves(subresource, options.dry_run))
-            .await
+        self.write(
+            &target,
+            call,
+            CacheEffect::of_write(subresource, options.dry_run),
+        )
+        .await
     }
 
     pub(super) async fn write_apply(
@@ -169,8 +177,12 @@ impl Client {
             path.push_str("&force=true");
         }
         let call = Call::write(Method::PATCH, path, APPLY, object);
-        self.write(&target, call, leaves(subresource, options.dry_run))
-            .await
+        self.write(
+            &target,
+            call,
+            CacheEffect::of_write(subresource, options.dry_run),
+        )
+        .await
     }
 
     pub(super) async fn write_delete(
@@ -191,15 +203,15 @@ impl Client {
         let path = target
             .resource
             .object_path(key.namespace.as_deref(), &key.name, None);
-        let leaves = if options.dry_run {
-            Leaves::Nothing
+        let effect = if options.dry_run {
+            CacheEffect::None
         } else {
-            Leaves::Absence(key.clone())
+            CacheEffect::Deleted(key.clone())
         };
         self.write(
             &target,
             Call::write(Method::DELETE, path, JSON, delete_body(options)),
-            leaves,
+            effect,
         )
         .await?;
         Ok(())
@@ -254,12 +266,12 @@ impl Client {
                 }
             }
             let call = Call::write(Method::DELETE, path, JSON, delete_body(options));
-            let leaves = if options.dry_run {
-                Leaves::Nothing
+            let effect = if options.dry_run {
+                CacheEffect::None
             } else {
-                Leaves::AbsenceOfAll
+                CacheEffect::ListDeleted
             };
-            self.write(&target, call, leaves).await?;
+            self.write(&target, call, effect).await?;
         }
         Ok(())
     }
@@ -303,7 +315,12 @@ impl Client {
     }
 
     /// Sends a write and takes its outcome into the caches.
-    async fn write(&self, target: &Target, call: Call, leaves: Leaves) -> Result<Json, ApiError> {
+    async fn write(
+        &self,
+        target: &Target,
+        call: Call,
+        effect: CacheEffect,
+    ) -> Result<Json, ApiError> {
         self.check_asks(target)?;
         let grant = self.grant();
         let sent = call.body.as_ref().map_or(0, |(_, body)| body.len());
@@ -313,7 +330,7 @@ impl Client {
         let call = call
             .made_for(self.owner(), grant.identity())
             .charged_to(charge);
-        let admission = self.admission(&grant).await?;
+        let permit = self.permit(&grant).await?;
         // Taken before the check: a run that ends meanwhile waits for this write, or is over and the check says so.
         let _under_way = self.scope.writes.token();
         self.scope.check()?;
@@ -324,7 +341,7 @@ impl Client {
             .as_ref()
             .map_or(WRITE_DEADLINE, |pass| pass.time_left().min(WRITE_DEADLINE));
         let write = async move {
-            let _admission = admission;
+            let _permit = permit;
             let history = backend.continuity.histories_lost();
             let answer = backend
                 .connection
@@ -334,7 +351,7 @@ impl Client {
             // An answer of a lost history would stay in caches that were rebuilt since: its version is newer than all of theirs.
             if backend.continuity.histories_lost() == history {
                 let stores = backend.stores.of_kind(&resource.kind);
-                leaves.tell(&stores, &resource, &answer.body);
+                effect.apply(&stores, &resource, &answer.body);
             }
             let answer = Charged {
                 body: answer.body,

@@ -4,7 +4,7 @@ use super::moves::unserved;
 use super::what::{NoStore, What};
 use super::{Source, Subscription};
 use crate::cache::store::{Progress, StoreKey};
-use crate::cluster::{Arrivals, Backend, Cluster, IndexUse};
+use crate::cluster::{Backend, Cluster, CrdArrival, IndexUse};
 use crate::kind::Resource;
 use crate::manager::controllers::Registered;
 use crate::manager::core::Core;
@@ -108,7 +108,7 @@ impl Task {
     /// Waits for the kind to be served.
     async fn resolve(&self, backend: &Arc<Backend>) -> Arc<Resource> {
         let kind = &self.what.watch.kind;
-        let mut arrivals = None;
+        let mut arrival = None;
         loop {
             match backend.discovery.resolve(&backend.connection, kind).await {
                 Ok(resource) => return resource,
@@ -119,8 +119,8 @@ impl Task {
                 source.start.lock().let_go();
             }
             self.note_in_step();
-            arrivals
-                .get_or_insert_with(|| Arrivals::new(backend, kind))
+            arrival
+                .get_or_insert_with(|| CrdArrival::new(backend, kind))
                 .wait()
                 .await;
         }

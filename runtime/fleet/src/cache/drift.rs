@@ -5,7 +5,7 @@
 //! little later; what differs then is a reason to list anew, or to rebuild all caches of the server.
 
 use super::store::{Store, number};
-use super::watch::Ask;
+use super::watch::StoreCall;
 use crate::api::ApiError;
 use crate::http::answer::refusal;
 use crate::http::transport::Connection;
@@ -96,7 +96,7 @@ async fn suspects(
     let mut token: Option<String> = None;
     let mut pages = 0_usize;
     let version = loop {
-        let call = Ask::Metadata {
+        let call = StoreCall::Metadata {
             limit: page,
             token: token.as_deref(),
         }

@@ -1,4 +1,4 @@
-//! What a store holds and the rules by which it changes. Entry points: [`State::observe`], [`State::remember`] and
+//! What a store holds and the rules by which it changes. Entry points: [`State::observe`], [`State::record_write`] and
 //! [`State::replace`].
 
 use super::index::Index;
@@ -58,7 +58,7 @@ impl State {
     }
 
     /// Takes in what an own write made of an object.
-    pub(super) fn remember(&mut self, object: Object) -> Option<Change> {
+    pub(super) fn record_write(&mut self, object: Object) -> Option<Change> {
         // The answer may come after the watch has passed the write and a later deletion.
         let passed = match (number(&object.resource_version()), self.number) {
             (Some(version), Some(reached)) => version <= reached,
@@ -160,26 +160,26 @@ impl State {
             return None;
         }
         self.tombstones.remove(&*object.uid());
-        let change = self.leave(object);
+        let change = self.remove(object);
         self.reached(&object.resource_version());
         change
     }
 
     /// Takes out an object that an own write has made one that the store does not ask for.
-    pub(super) fn dismiss(&mut self, object: &Object, now: Instant) -> Option<Change> {
+    pub(super) fn evict(&mut self, object: &Object, now: Instant) -> Option<Change> {
         let until = number(&object.resource_version())?;
         if self.number.is_none_or(|reached| reached < until) {
-            self.entomb(&object.uid(), until, now);
+            self.add_tombstone(&object.uid(), until, now);
         }
         // Told in the state that the store asked for: the new one is of no interest to who listens.
         let held = self.objects.get(&object.key())?.object.clone();
-        self.leave(object).map(|change| Change {
+        self.remove(object).map(|change| Change {
             old: Some(held),
             ..change
         })
     }
 
-    fn leave(&mut self, object: &Object) -> Option<Change> {
+    fn remove(&mut self, object: &Object) -> Option<Change> {
         let key = object.key();
         let held = self.objects.get(&key)?;
         // One of the same name made since, or one that an own write has brought back.
@@ -196,7 +196,7 @@ impl State {
     }
 
     /// Takes out an object that an own write has deleted. Without a uid it is the one held.
-    pub(super) fn bury(
+    pub(super) fn record_delete(
         &mut self,
         key: &ObjectKey,
         uid: Option<&str>,
@@ -205,8 +205,8 @@ impl State {
         let held = self.objects.get(key).map(|held| held.object.clone());
         match (uid, &held) {
             // Even if it is not held: news that it was made may be on their way.
-            (Some(uid), _) => self.entomb(uid, u64::MAX, now),
-            (None, Some(held)) => self.entomb(&held.uid(), u64::MAX, now),
+            (Some(uid), _) => self.add_tombstone(uid, u64::MAX, now),
+            (None, Some(held)) => self.add_tombstone(&held.uid(), u64::MAX, now),
             (None, None) => {}
         }
         if uid.is_some_and(|uid| held.is_none_or(|held| uid != held.uid())) {
@@ -220,7 +220,7 @@ impl State {
         })
     }
 
-    fn entomb(&mut self, uid: &str, until: u64, now: Instant) {
+    fn add_tombstone(&mut self, uid: &str, until: u64, now: Instant) {
         if self.tombstones.len() >= MAX_TOMBSTONES {
             self.prune(now);
         }

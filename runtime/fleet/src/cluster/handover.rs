@@ -1,4 +1,5 @@
-//! How a cluster gets ready to take another's place. Entry point: [`Cluster::fill_like`].
+//! Prepares a cluster that replaces another one of the same name: its caches are filled first, so that work goes on without a gap.
+//! Entry point: [`Cluster::fill_like`].
 
 use super::{Backend, Cluster, ClusterState, StoreUse};
 use crate::api::ApiCode;
@@ -6,22 +7,22 @@ use crate::cache::store::{Progress, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait before a kind that could not be looked up is looked up again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Time between two attempts to resolve a kind.
+const RETRY: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// Names the cluster that takes this one's place once it is ready, for status.
+    /// Sets the cluster that replaces this one once it is ready, for status.
     pub(crate) fn set_replacement(&self, replacement: Option<Arc<Self>>) {
         self.replacement.store(replacement);
     }
 
-    /// Whether its caches have been in step once, so that there is something to go on with.
+    /// Whether its caches were in sync once. If not, there is no work that a handover could keep going.
     pub(crate) fn has_served(&self) -> bool {
         matches!(self.state(), ClusterState::Ready | ClusterState::Degraded)
     }
 
-    /// Fills the caches that another cluster has, as far as this one's server serves them and lets us. Returns holds on them once
-    /// all are filled; waits for that without end.
+    /// Fills the caches that another cluster has, except those that this one's server does not serve or refuses. Returns them once all
+    /// are filled, and waits for that without a limit.
     pub(crate) async fn fill_like(&self, other: &Self) -> Vec<StoreUse> {
         let Ok(backend) = self.connected().await else {
             return Vec::new();
@@ -33,7 +34,7 @@ impl Cluster {
         }
         for user in &users {
             let mut progress = user.store().progress();
-            // The sender lives as long as the store, which is held here.
+            // Cannot fail: the sender lives as long as the store, which `users` keeps.
             let _ = progress.wait_for(Progress::is_decided).await;
         }
         users
@@ -49,7 +50,7 @@ async fn open_like(backend: &Backend, store: &Store) -> Option<StoreUse> {
         match resolved {
             Ok(resource) => return backend.stores.open(store.key.clone(), &resource).ok(),
             Err(error) if error.code == ApiCode::UnknownKind => return None,
-            Err(_) => backend.connection.pause(LOOK_AGAIN).await,
+            Err(_) => backend.connection.pause(RETRY).await,
         }
     }
 }

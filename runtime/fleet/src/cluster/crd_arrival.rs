@@ -1,7 +1,7 @@
-//! Waits for kinds that a cluster does not serve yet. Entry point: [`Arrivals::wait`].
+//! Waits for a kind that a cluster does not serve yet. Entry point: [`CrdArrival::wait`].
 //!
-//! The cluster's CustomResourceDefinitions tell at once when a kind may have come; where they cannot be watched, and for kinds of
-//! aggregated servers, it is looked for from time to time.
+//! A change of a CustomResourceDefinition of the kind's group ends the wait at once. Where definitions cannot be watched, and for
+//! kinds of aggregated servers, discovery is asked at intervals.
 
 use super::Backend;
 use crate::api::Projection;
@@ -12,69 +12,69 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long after a definition has changed it is first looked for its kind again: definitions come before what they define.
+/// The first wait after a definition has changed: a server serves a kind a little later than it shows the definition.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// One kind that is waited for, until dropped.
-pub(crate) struct Arrivals {
+/// A wait for one kind, until dropped.
+pub(crate) struct CrdArrival {
     backend: Arc<Backend>,
-    bell: Arc<Bell>,
-    /// Held, so that the definitions are watched; none where they cannot be.
+    changes: Arc<DefinitionChanges>,
+    /// The watched definitions, and the subscription to them; `None` where they cannot be watched.
     definitions: Option<(StoreUse, u64)>,
-    /// Time to the next look.
+    /// Time until discovery is asked again.
     pause: Duration,
 }
 
-/// Rings when a definition of a group changes.
-struct Bell {
-    /// What the names of its definitions end in: they are called `<plural>.<group>`.
+/// Notifies of changed definitions of one group.
+struct DefinitionChanges {
+    /// The end of their names, which are `<plural>.<group>`.
     suffix: String,
-    ring: Notify,
+    notify: Notify,
 }
 
-impl Sink for Bell {
+impl Sink for DefinitionChanges {
     fn changed(&self, change: &Change) {
         let object = change.object();
         if object.is_some_and(|object| object.name().ends_with(&self.suffix)) {
-            self.ring.notify_one();
+            self.notify.notify_one();
         }
     }
 }
 
-impl Arrivals {
+impl CrdArrival {
     pub(crate) fn new(backend: &Arc<Backend>, kind: &GroupVersionKind) -> Self {
-        let bell = Arc::new(Bell {
+        let changes = Arc::new(DefinitionChanges {
             suffix: format!(".{}", kind.group),
-            ring: Notify::new(),
+            notify: Notify::new(),
         });
-        let definitions = definitions(backend).map(|user| {
-            let id = user.store().subscribe(bell.clone());
+        let definitions = open_definitions(backend).map(|user| {
+            let id = user.store().subscribe(changes.clone());
             (user, id)
         });
         Self {
             backend: backend.clone(),
-            bell,
+            changes,
             definitions,
             pause: backend.stores.options().look_again,
         }
     }
 
-    /// Returns when it is worth to ask discovery for the kind again.
+    /// Returns when discovery should be asked for the kind again.
     pub(crate) async fn wait(&mut self) {
         let longest = self.backend.stores.options().look_again;
-        let rung = tokio::time::timeout(self.pause, self.bell.ring.notified()).await;
-        self.pause = match rung {
+        let changed = tokio::time::timeout(self.pause, self.changes.notify.notified()).await;
+        self.pause = match changed {
             Ok(()) => FIRST.min(longest),
             Err(_) => (self.pause * 2).min(longest),
         };
         let discovery = &self.backend.discovery;
-        if rung.is_ok() || self.pause < longest {
+        if changed.is_ok() || self.pause < longest {
             discovery.learn(&self.backend.connection).await;
         }
     }
 }
 
-impl Drop for Arrivals {
+impl Drop for CrdArrival {
     fn drop(&mut self) {
         if let Some((user, id)) = &self.definitions {
             user.store().unsubscribe(*id);
@@ -82,7 +82,7 @@ impl Drop for Arrivals {
     }
 }
 
-fn definitions(backend: &Backend) -> Option<StoreUse> {
+fn open_definitions(backend: &Backend) -> Option<StoreUse> {
     let kind = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let resource = backend.discovery.get(&kind)?;
     let key = StoreKey::whole(kind, None, Projection::Metadata);

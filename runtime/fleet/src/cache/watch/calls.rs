@@ -1,4 +1,4 @@
-//! The calls that fill and follow a store. Entry point: [`Ask::call`].
+//! The calls that fill and follow a store. Entry point: [`StoreCall::call`].
 
 use crate::api::Projection;
 use crate::cache::store::Store;
@@ -13,7 +13,7 @@ const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// What a server is asked for. No list names a version: only then does it come from a quorum and not from a replica's past.
-pub(crate) enum Ask<'a> {
+pub(crate) enum StoreCall<'a> {
     /// A page of a list, in the store's projection.
     Page {
         limit: usize,
@@ -30,7 +30,7 @@ pub(crate) enum Ask<'a> {
     Watch { version: &'a str, timeout: Duration },
 }
 
-impl Ask<'_> {
+impl StoreCall<'_> {
     /// The call for the objects of a store.
     pub(crate) fn call(&self, store: &Store) -> Call {
         let mut path = collection(store);

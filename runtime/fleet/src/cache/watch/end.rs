@@ -1,4 +1,4 @@
-//! How a list or a watch ends, and what people are told of it. Entry point: [`Interrupted`].
+//! How a list or a watch ends, and what people are told of it. Entry point: [`WatchEnd`].
 
 use crate::api::{ApiCode, ApiError};
 use crate::cache::continuity::NotConfirmed;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Interrupted {
+pub(super) enum WatchEnd {
     /// The watch came to its end, or broke: resume at the last version.
     #[error("the watch ended")]
     Ended,
@@ -48,7 +48,7 @@ pub(super) enum Interrupted {
     Garbage(String),
 }
 
-impl Interrupted {
+impl WatchEnd {
     /// What the cluster's status says of it; `None` for what is ordinary.
     pub(super) fn problem(&self) -> Option<Problem> {
         let (mut definite, mut error) = (false, None);
@@ -112,7 +112,7 @@ impl Interrupted {
     }
 }
 
-impl From<ApiError> for Interrupted {
+impl From<ApiError> for WatchEnd {
     fn from(error: ApiError) -> Self {
         let too_large = |details: &String| details.contains("ResourceVersionTooLarge");
         if error.http_status == 410 {
@@ -125,7 +125,7 @@ impl From<ApiError> for Interrupted {
     }
 }
 
-impl From<NotConfirmed> for Interrupted {
+impl From<NotConfirmed> for WatchEnd {
     fn from(error: NotConfirmed) -> Self {
         match error {
             NotConfirmed::Replaced => Self::Replaced,
@@ -134,13 +134,13 @@ impl From<NotConfirmed> for Interrupted {
     }
 }
 
-impl From<JsonError> for Interrupted {
+impl From<JsonError> for WatchEnd {
     fn from(error: JsonError) -> Self {
         Self::Garbage(error.to_string())
     }
 }
 
-impl From<Unfit> for Interrupted {
+impl From<Unfit> for WatchEnd {
     fn from(unfit: Unfit) -> Self {
         Self::Garbage(unfit.to_string())
     }
@@ -157,9 +157,9 @@ mod tests {
             "details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}}"#;
         assert!(matches!(
             answer::error(504, None, body).into(),
-            Interrupted::Behind
+            WatchEnd::Behind
         ));
-        let other: Interrupted =
+        let other: WatchEnd =
             answer::error(504, None, br#"{"kind":"Status","reason":"Timeout"}"#).into();
         assert!(other.is_passing());
     }
@@ -171,15 +171,15 @@ mod tests {
             limit: 1,
         };
         assert!(
-            !Interrupted::from(too_large)
+            !WatchEnd::from(too_large)
                 .problem()
                 .is_some_and(|p| p.unreachable)
         );
         assert!(
-            Interrupted::Silent(Duration::ZERO)
+            WatchEnd::Silent(Duration::ZERO)
                 .problem()
                 .is_some_and(|p| p.unreachable)
         );
-        assert!(Interrupted::Ended.problem().is_none());
+        assert!(WatchEnd::Ended.problem().is_none());
     }
 }

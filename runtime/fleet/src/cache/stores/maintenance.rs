@@ -1,7 +1,7 @@
 //! The chores of a backend's stores: stopping those that nobody reads, and comparing all with the server. Entry point: [`keep`].
 
 use super::Stores;
-use crate::cache::compare::{Outcome, compare};
+use crate::cache::drift::{Outcome, compare};
 use crate::cache::store::{Store, StoreKey};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -12,18 +12,18 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 
 /// Does the chores until the stores are gone.
 pub(super) fn keep(stores: &Arc<Stores>) -> impl Future<Output = ()> + Send + 'static {
-    let habits = stores.habits.clone();
-    let mut keeper = Keeper {
+    let features = stores.features.clone();
+    let mut maintenance = Maintenance {
         stores: Arc::downgrade(stores),
         due: HashMap::new(),
         rng: fastrand::Rng::new(),
     };
     async move {
-        while let Some(pause) = keeper.look().await {
+        while let Some(pause) = maintenance.look().await {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 // The other watches that broke with it ask within moments.
-                () = habits.comparison_asked.notified() => tokio::time::sleep(pause.min(TOGETHER)).await,
+                () = features.comparison_asked.notified() => tokio::time::sleep(pause.min(TOGETHER)).await,
             }
         }
     }
@@ -34,7 +34,7 @@ const TOGETHER: Duration = Duration::from_secs(1);
 /// A store that asks to be compared is not compared more often than so many times in the usual interval: watches may break often.
 const MOST_ASKED: u32 = 10;
 
-struct Keeper {
+struct Maintenance {
     stores: Weak<Stores>,
     due: HashMap<StoreKey, Due>,
     rng: fastrand::Rng,
@@ -49,7 +49,7 @@ struct Due {
     earliest: Instant,
 }
 
-impl Keeper {
+impl Maintenance {
     /// Does what is due, and returns when to look again; `None` once the stores are gone.
     async fn look(&mut self) -> Option<Duration> {
         let stores = self.stores.upgrade()?;

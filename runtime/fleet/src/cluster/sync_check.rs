@@ -1,4 +1,7 @@
-//! Whether a cluster's caches hold what its server holds. Entry point: [`Cluster::behind`].
+//! Compares a cluster's caches with its server now, for `--exit-when-idle` and for tests. Entry point: [`Cluster::sync_check`].
+//!
+//! Unlike [`drift`](crate::cache::drift) it lists every cached kind at once and waits for nothing: an event that is on its way
+//! counts as a difference. So it is for callers that ask until the answer is empty, and not for every second.
 
 use super::Cluster;
 use super::client::Client;
@@ -10,40 +13,40 @@ use crate::json::Object;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Resource versions by key.
+type Versions = BTreeMap<String, String>;
+
 impl Cluster {
-    /// What the caches lack, for people; empty when they are in step. Lists every cached kind live: for scripts and tests, not for
-    /// every second.
-    pub(crate) async fn behind(self: &Arc<Self>) -> Vec<String> {
+    /// The caches that differ from the server, for people; empty if none does. Caches whose watch has a problem are left out: the
+    /// cluster's status shows them.
+    pub(crate) async fn sync_check(self: &Arc<Self>) -> Vec<String> {
+        let cluster = self.name().as_str();
         let Some(backend) = self.backend() else {
-            return vec![format!(
-                "cluster {:?} is not connected",
-                self.name().as_str()
-            )];
+            return vec![format!("cluster {cluster:?} is not connected")];
         };
         let scope = CallScope::new(Caller::program(), self.token().child_token(), None);
         let client = Client::new(self.clone(), Arc::new(Grant::all()), scope, true);
-        let mut behind = Vec::new();
+        let mut problems = Vec::new();
         for store in backend.stores.all() {
             if store.progress().borrow().problem.is_some() {
                 continue;
             }
-            let cluster = self.name().as_str();
-            match live(&client, &store).await {
-                Ok(versions) if versions == held(&store).await => {}
-                Ok(_) => behind.push(format!(
-                    "the cache of {} in cluster {cluster:?} is not in step yet",
+            match server_versions(&client, &store).await {
+                Ok(versions) if versions == cached_versions(&store).await => {}
+                Ok(_) => problems.push(format!(
+                    "the cache of {} in cluster {cluster:?} is not in sync yet",
                     store.key.kind
                 )),
-                Err(error) => behind.push(format!("cluster {cluster:?} cannot be asked: {error}")),
+                Err(error) => {
+                    problems.push(format!("cluster {cluster:?} does not answer: {error}"))
+                }
             }
         }
-        behind
+        problems
     }
 }
 
-type Versions = BTreeMap<String, String>;
-
-async fn held(store: &Store) -> Versions {
+async fn cached_versions(store: &Store) -> Versions {
     let page = store.page(&Query::default(), None, usize::MAX).await;
     page.objects.iter().map(entry).collect()
 }
@@ -55,7 +58,7 @@ fn entry(object: &Object) -> (String, String) {
     )
 }
 
-async fn live(client: &Client, store: &Store) -> Result<Versions, ApiError> {
+async fn server_versions(client: &Client, store: &Store) -> Result<Versions, ApiError> {
     let text = |selector: &str| Some(selector.to_owned()).filter(|s| !s.is_empty());
     let mut options = ListOptions {
         namespace: store.key.namespace.as_deref().map(str::to_owned),
