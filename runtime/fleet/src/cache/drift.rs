@@ -92,7 +92,7 @@ async fn suspects(
     page: usize,
 ) -> Result<Vec<Suspect>, CompareError> {
     let mut comparison = Comparison::default();
-    let before = number(&store.version()).map(|version| version.max(store.seen()));
+    let before = store.newest_version();
     let mut token: Option<String> = None;
     let mut pages = 0_usize;
     let version = loop {

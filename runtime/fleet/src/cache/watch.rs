@@ -200,7 +200,7 @@ impl Watcher {
         self.continuity.confirm(Duration::ZERO).await?;
         self.probe().await?;
         // What changed before the break may have been lost with it.
-        self.store.ask_comparison();
+        self.store.request_drift_check();
         self.features.comparison_asked.notify_one();
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Watcher {
         loop {
             let line = tokio::select! {
                 line = tokio::time::timeout_at(open.ends, open.lines.next()) => line,
-                () = store.relist_asked() => return WatchEnd::Expired,
+                () = store.relist_requested() => return WatchEnd::Expired,
                 () = lost_more(&mut self.verdicts, self.histories_lost) => return WatchEnd::Expired,
             };
             let line = match line {

@@ -248,14 +248,18 @@ mod tests {
             ..TenantLimits::default()
         };
         let guest = guest(Limits::default(), &tenant);
-        let held = guest.admit(Duration::from_secs(30)).await.ok().unwrap();
-        let refused = guest.admit(Duration::from_millis(20)).await.err().unwrap();
+        let held = guest.acquire(Duration::from_secs(30)).await.ok().unwrap();
+        let refused = guest
+            .acquire(Duration::from_millis(20))
+            .await
+            .err()
+            .unwrap();
         assert_eq!(refused.code, ApiCode::LimitExceeded);
         assert!(
             refused.message.contains("limits.requestsInFlight"),
             "{refused}"
         );
-        let waiting = guest.admit(Duration::from_secs(30));
+        let waiting = guest.acquire(Duration::from_secs(30));
         tokio::pin!(waiting);
         assert!(futures::poll!(&mut waiting).is_pending());
         drop(held);
@@ -270,8 +274,8 @@ mod tests {
             ..Limits::default()
         };
         let guest = guest(limits, &TenantLimits::default());
-        assert!(guest.admit(Duration::from_millis(1)).await.is_ok());
-        let refused = guest.admit(Duration::from_millis(1)).await.err().unwrap();
+        assert!(guest.acquire(Duration::from_millis(1)).await.is_ok());
+        let refused = guest.acquire(Duration::from_millis(1)).await.err().unwrap();
         assert_eq!(refused.code, ApiCode::LimitExceeded);
         assert!(
             refused.message.contains("limits.requestsPerSecond"),
@@ -293,9 +297,9 @@ mod tests {
             ..TenantLimits::default()
         };
         let guest = guest(limits, &tenant);
-        let held = guest.admit(Duration::ZERO).await.ok().unwrap();
+        let held = guest.acquire(Duration::ZERO).await.ok().unwrap();
         for _ in 0..10 {
-            let refused = guest.admit(Duration::ZERO).await.err().unwrap();
+            let refused = guest.acquire(Duration::ZERO).await.err().unwrap();
             assert!(refused.message.contains("the tenant's"), "{refused}");
         }
         // Nor does one that is refused for those under way, or given up while it waits.
@@ -304,13 +308,13 @@ mod tests {
             ..tenant
         });
         for _ in 0..10 {
-            assert!(guest.admit(Duration::ZERO).await.is_err());
-            let mut waits = guest.admit(Duration::from_secs(30));
+            assert!(guest.acquire(Duration::ZERO).await.is_err());
+            let mut waits = guest.acquire(Duration::from_secs(30));
             assert!(futures::poll!(&mut waits).is_pending());
         }
         drop(held);
         for _ in 0..2 {
-            assert!(guest.admit(Duration::ZERO).await.is_ok());
+            assert!(guest.acquire(Duration::ZERO).await.is_ok());
         }
         assert_eq!(guest.usage().hits().get("requestsPerSecond"), None);
     }

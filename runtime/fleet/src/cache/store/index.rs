@@ -1,6 +1,10 @@
-//! A field index of a store: which objects hold a value at a path. Entry points: [`Index::fill_one`] and [`Index::insert`].
+//! Field indexes of a store: the keys of the objects that have a value at a path. Entry point: [`Store::begin_index`].
+//!
+//! A new index of a filled store is filled object by object, so that changes and readers come in between. Meanwhile it follows changes,
+//! and lists do not use it.
 
-use super::rules::Entry;
+use super::Store;
+use super::rules::{Entry, State};
 use super::sorted::{Cursor, Sorted};
 use crate::json::Object;
 use crate::path::FieldPath;
@@ -11,11 +15,11 @@ use std::fmt;
 /// Most values that one object contributes to one index.
 const MAX_VALUES: usize = 1000;
 
-/// Where the values of an index stand.
+/// The path of an index's values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IndexPath {
     pub(crate) path: FieldPath,
-    /// Where the namespace of the referred object stands; values are then `namespace/name`.
+    /// The path of the referred object's namespace; values are then `namespace/name`.
     pub(crate) namespace_path: Option<FieldPath>,
 }
 
@@ -29,24 +33,24 @@ impl fmt::Display for IndexPath {
     }
 }
 
-pub(crate) struct Index {
-    pub(crate) path: IndexPath,
-    /// Holds no empty set.
+pub(super) struct Index {
+    pub(super) path: IndexPath,
+    /// Keys by value; no empty sets.
     keys: HashMap<Box<str>, Sorted<()>>,
     filled: Filled,
 }
 
-/// Which of the objects that were there before it an index has taken in.
+/// How many of the objects that are older than the index are in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Filled {
-    /// Those up to a key. `None`: not even the first.
+    /// Those up to this key; `None`: not even the first.
     UpTo(Option<ObjectKey>),
     All,
 }
 
 impl Index {
-    /// One that is still to be [filled](Self::fill_one).
-    pub(crate) fn new(path: IndexPath) -> Self {
+    /// An index without objects, to be [filled](Self::fill_one).
+    fn new(path: IndexPath) -> Self {
         Self {
             path,
             keys: HashMap::new(),
@@ -54,8 +58,8 @@ impl Index {
         }
     }
 
-    /// Takes in one of the objects that were there before it, and no more at once, as one may be large. Returns whether there may be more.
-    pub(super) fn fill_one(&mut self, objects: &Sorted<Entry>) -> bool {
+    /// Adds one of the objects that are older than the index; only one, because an object may be large. Returns whether there may be more.
+    fn fill_one(&mut self, objects: &Sorted<Entry>) -> bool {
         let Filled::UpTo(last) = &self.filled else {
             return false;
         };
@@ -72,13 +76,12 @@ impl Index {
         true
     }
 
-    /// Whether it knows of all objects.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_filled(&self) -> bool {
         self.filled == Filled::All
     }
 
-    /// Takes in an object that has come, whether [`Self::fill_one`] is to come to it or not.
-    pub(crate) fn insert(&mut self, key: &ObjectKey, object: &Object) {
+    /// Adds an object. [`Self::fill_one`] may add the same object later, which changes nothing.
+    pub(super) fn insert(&mut self, key: &ObjectKey, object: &Object) {
         for value in self.path.values(object) {
             self.keys
                 .entry(value.into())
@@ -87,7 +90,7 @@ impl Index {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &ObjectKey, object: &Object) {
+    pub(super) fn remove(&mut self, key: &ObjectKey, object: &Object) {
         for value in self.path.values(object) {
             if let Some(keys) = self.keys.get_mut(&*value) {
                 keys.remove(key);
@@ -98,28 +101,27 @@ impl Index {
         }
     }
 
-    /// The keys of the objects that have a value, as they are now.
+    /// The keys of the objects that have a value: a copy, made in constant time.
     pub(super) fn keys(&self, value: &str) -> Sorted<()> {
         self.keys.get(value).cloned().unwrap_or_default()
     }
 }
 
 impl IndexPath {
-    /// Whether an object has a value.
     pub(super) fn holds(&self, object: &Object, value: &str) -> bool {
         self.values(object).contains(value)
     }
 
     /// The values of an object, each once.
     fn values(&self, object: &Object) -> BTreeSet<String> {
-        let mut leaves = BTreeSet::new();
+        let mut found = BTreeSet::new();
         self.path.values(object, |leaf| {
-            if leaves.len() < MAX_VALUES {
-                leaves.insert(leaf.into_owned());
+            if found.len() < MAX_VALUES {
+                found.insert(leaf.into_owned());
             }
         });
         let Some(namespace_path) = &self.namespace_path else {
-            return leaves;
+            return found;
         };
         let mut namespace = None;
         namespace_path.values(object, |leaf| {
@@ -128,9 +130,46 @@ impl IndexPath {
         let namespace = namespace
             .or_else(|| object.namespace().map(|n| n.into_owned()))
             .unwrap_or_default();
-        leaves
+        found
             .into_iter()
             .map(|leaf| format!("{namespace}/{leaf}"))
             .collect()
+    }
+}
+
+impl Store {
+    /// Adds an index, to be filled by [`Self::fill_index`]. An index of the same name and path stays as it is.
+    pub(crate) fn begin_index(&self, name: &str, path: &IndexPath) {
+        let mut state = self.state.write();
+        let existing = state.indexes.get(name);
+        if existing.is_some_and(|index| index.path == *path) {
+            return;
+        }
+        let replaced = state.indexes.insert(name.into(), Index::new(path.clone()));
+        // An index may be large: it is freed without the lock.
+        drop(state);
+        drop(replaced);
+    }
+
+    /// Adds one object to an index that is not filled yet. Returns whether there may be more.
+    pub(crate) fn fill_index(&self, name: &str) -> bool {
+        let mut state = self.state.write();
+        let State {
+            indexes, objects, ..
+        } = &mut *state;
+        let index = indexes.get_mut(name);
+        index.is_some_and(|index| index.fill_one(objects))
+    }
+
+    /// The paths of the indexes, for people.
+    pub(crate) fn indexes(&self) -> Vec<String> {
+        let state = self.state.read();
+        let indexes = state.indexes.values();
+        indexes.map(|index| index.path.to_string()).collect()
+    }
+
+    pub(crate) fn remove_index(&self, name: &str) {
+        let removed = self.state.write().indexes.remove(name);
+        drop(removed); // without the lock
     }
 }

@@ -1,43 +1,42 @@
-//! Which objects of a store are wanted, and a page of them. Entry points: [`Query`] and [`Store::page`].
+//! Pages of a store. Entry points: [`Query`] and [`Store::page`].
+//!
+//! A page is of one state of the store: the search works on a copy, which is made in constant time. It pauses between objects, so that
+//! a search through a large store delays neither changes nor other readers.
 
 use super::Store;
 use super::index::IndexPath;
 use super::rules::{Entry, State};
 use super::sorted::{Cursor, Sorted};
-use crate::api::{ListPage, Projection};
+use crate::api::{Json, ListPage, Projection};
 use crate::json::Object;
 use crate::pause::Pauses;
 use crate::request::ObjectKey;
 use crate::selector::{FieldSelector, LabelSelector};
 
-/// Objects that are looked at between two looks at the clock.
-const SOME: usize = 16;
+/// Objects that a search tests before it may pause.
+const STEP: usize = 16;
 
-/// What a page holds.
+/// Some of the objects that a query selects.
 pub(crate) struct Page {
     pub(crate) objects: Vec<Object>,
-    /// Key of the last object.
+    /// Key of the last object; the next page begins after it.
     pub(crate) last: Option<ObjectKey>,
-    /// Whether objects follow.
+    /// Whether more objects follow.
     pub(crate) more: bool,
     pub(crate) version: String,
 }
 
 impl Page {
-    /// The page as callers see it, with the projection they asked for.
+    /// The page as clients see it, in the projection that they asked for.
     pub(crate) async fn into_list(
         self,
         projection: Projection,
         continue_token: Option<String>,
     ) -> ListPage {
-        let json = |object: Object| match projection {
-            Projection::Full => object.json().clone(),
-            Projection::Metadata => object.metadata_only().json().clone(),
-        };
         let mut items = Vec::with_capacity(self.objects.len());
         let mut pauses = Pauses::begin();
         for object in self.objects {
-            items.push(json(object));
+            items.push(projected(&object, projection));
             pauses.look().await;
         }
         ListPage {
@@ -48,9 +47,16 @@ impl Page {
     }
 }
 
+/// An object as a client asked for it.
+pub(crate) fn projected(object: &Object, projection: Projection) -> Json {
+    match projection {
+        Projection::Full => object.json().clone(),
+        Projection::Metadata => object.metadata_only().json().clone(),
+    }
+}
+
 impl Store {
-    /// A page of objects in key order, from behind `after`, all of one state of the store. Pauses now and then, and the store goes on
-    /// meanwhile: a search through all of it keeps neither its changes nor other readers waiting.
+    /// The first `limit` objects after `after` that a query selects, in key order.
     pub(crate) async fn page(
         &self,
         query: &Query<'_>,
@@ -58,9 +64,9 @@ impl Store {
         limit: usize,
     ) -> Page {
         let mut search = Search::begin(&self.state.read(), *query, after, limit);
-        let each = search.looks_at_once();
+        let step = search.step();
         let mut pauses = Pauses::begin();
-        while search.look(each) {
+        while search.advance(step) {
             pauses.look().await;
         }
         search.page
@@ -72,20 +78,19 @@ struct Search<'a> {
     query: Query<'a>,
     limit: usize,
     objects: Sorted<Entry>,
-    /// Where the query is by an index that the store has: the keys under its value.
+    /// The keys that an index has for the query's value, if the store has that index.
     indexed: Option<Sorted<()>>,
-    /// In the keys if there are any, otherwise in the objects.
+    /// A position in `indexed`, or else in `objects`.
     cursor: Cursor,
     page: Page,
 }
 
 impl<'a> Search<'a> {
     fn begin(state: &State, query: Query<'a>, after: Option<&ObjectKey>, limit: usize) -> Self {
-        let whole = |by: ByIndex<'_>| {
+        let indexed = query.index.and_then(|by| {
             let index = state.indexes.get(by.name);
-            Some(index.filter(|index| index.is_whole())?.keys(by.value))
-        };
-        let indexed = query.index.and_then(whole);
+            Some(index.filter(|index| index.is_filled())?.keys(by.value))
+        });
         let objects = state.objects.clone();
         let cursor = query.from(after, |key, behind| match &indexed {
             Some(keys) => keys.seek(key, behind),
@@ -106,20 +111,21 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// To look for a value at a path may take as long as an object is large.
-    fn looks_at_once(&self) -> usize {
+    /// Objects to test before a pause: one at a time where a path must be searched for in each, because an object may be large.
+    fn step(&self) -> usize {
         match (self.query.index, &self.indexed) {
             (Some(_), None) => 1,
-            _ => SOME,
+            _ => STEP,
         }
     }
 
-    /// Looks at some more objects. Returns whether there may be others.
-    fn look(&mut self, some: usize) -> bool {
-        (0..some).all(|_| self.look_at_one().is_some())
+    /// Tests some objects. Returns whether there may be more.
+    fn advance(&mut self, count: usize) -> bool {
+        (0..count).all(|_| self.test_next().is_some())
     }
 
-    fn look_at_one(&mut self) -> Option<()> {
+    /// Tests the next object, and adds it to the page if the query selects it. `None` ends the search.
+    fn test_next(&mut self) -> Option<()> {
         let (key, object) = match &self.indexed {
             None => self.objects.read(&mut self.cursor)?,
             Some(keys) => {
@@ -134,11 +140,11 @@ impl<'a> Search<'a> {
             return None;
         }
         let object = &object.object;
-        let sought = match (self.query.index, &self.indexed) {
+        let has_value = match (self.query.index, &self.indexed) {
             (Some(by), None) => by.path.holds(object, by.value),
             _ => true,
         };
-        if !sought || !self.query.matches(key, object) {
+        if !has_value || !self.query.matches(key, object) {
             return Some(());
         }
         if self.page.objects.len() == self.limit {
@@ -154,18 +160,18 @@ impl<'a> Search<'a> {
 /// A value at the path of an index.
 #[derive(Clone, Copy)]
 pub(crate) struct ByIndex<'a> {
-    /// The stores' name of the index. A store that lacks it, or has not filled it yet, is looked through.
+    /// The stores' name of the index. A store that has not filled such an index is searched object by object.
     pub(crate) name: &'a str,
     pub(crate) path: &'a IndexPath,
     pub(crate) value: &'a str,
 }
 
-/// Which objects of a store are wanted.
+/// Selects objects of a store.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) labels: Option<&'a LabelSelector>,
-    /// Of `metadata.name` and `metadata.namespace` only.
+    /// Requirements on `metadata.name` and `metadata.namespace` only.
     pub(crate) fields: Option<&'a FieldSelector>,
     pub(crate) index: Option<ByIndex<'a>>,
 }
@@ -185,7 +191,7 @@ impl Query<'_> {
             })
     }
 
-    /// Where to begin. `seek`: a place at a key, or behind it.
+    /// The first position. `seek` finds the position of a key, or the one after it.
     fn from(
         &self,
         after: Option<&ObjectKey>,
@@ -198,7 +204,7 @@ impl Query<'_> {
         }
     }
 
-    /// Whether no key from here on can be of the namespace.
+    /// Whether neither this key nor a later one can be in the namespace.
     fn is_past(&self, key: &ObjectKey) -> bool {
         self.namespace
             .is_some_and(|namespace| key.namespace.as_deref() > Some(namespace))
@@ -248,7 +254,7 @@ mod tests {
     }
 
     fn rest(search: &mut Search<'_>) {
-        while search.look(SOME) {}
+        while search.advance(STEP) {}
     }
 
     #[test]
@@ -270,8 +276,8 @@ mod tests {
                 ..Query::default()
             };
             let mut search = Search::begin(&store.state.read(), query, None, usize::MAX);
-            assert!(search.look(SOME));
-            // Who looked at the beginning before and at the end after this would see neither, though there was one at any time.
+            assert!(search.advance(STEP));
+            // A search without a copy would see neither the first nor the last object, although one of them existed at any time.
             store.apply(object("ns", "a", "red", 2000));
             store.delete(&object("ns", "m0999", "red", 2001));
             rest(&mut search);
@@ -290,7 +296,7 @@ mod tests {
         for version in 1..1500 {
             match version {
                 400 => store.begin_index("colour", &path),
-                // It is filled while objects change, before its place and behind.
+                // Objects change while it is filled, before and after the key that it has reached.
                 _ if version % 4 == 0 => drop(store.fill_index("colour")),
                 _ => {}
             }

@@ -1,32 +1,33 @@
-//! How far a store has come, and why it comes no further. Entry point: [`Progress`].
+//! How far a store is in step with its server, and why it is not. Entry point: [`Progress`].
 
 use super::Store;
 use std::sync::Arc;
 use std::time::SystemTime;
+use tokio::sync::watch;
 
-/// How far a store has come.
+/// How far a store is in step with its server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Progress {
     /// Whether the first list is in.
     pub(crate) synced: bool,
-    /// Why the watch does not run, or is not trusted.
+    /// Why the watch does not run, or is not trusted yet.
     pub(crate) problem: Option<Problem>,
-    /// Whether a new list and watch may be owed: false only while a watch is established.
+    /// Whether a watch is established.
     pub(crate) watching: bool,
-    /// Watches established, but for those that follow one that ended at its time: another server may be behind each.
+    /// Watches established so far, except those that follow a watch which ended on schedule.
     pub(crate) watches: u64,
-    /// When the list or watch that failed is tried again.
+    /// When a failed list or watch is tried again.
     pub(crate) next_attempt: Option<SystemTime>,
 }
 
 /// Why a watch does not run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Problem {
-    /// Whether the server gave a definite answer (403, kind not served), so that waiting for it is pointless.
+    /// Whether the server gave a definite answer (403, kind not served), so that waiting for the first list is pointless.
     pub(crate) definite: bool,
-    /// Whether the server could not be reached at all, which is no matter of this kind alone.
+    /// Whether the server could not be reached at all, which concerns every kind.
     pub(crate) unreachable: bool,
-    /// Whether the server's list is older than the store: another server may answer.
+    /// Whether the server's list is older than the store, which concerns every kind: its history may be lost.
     pub(crate) stale: bool,
     pub(crate) message: String,
     pub(crate) error: Option<Arc<crate::api::ApiError>>,
@@ -41,7 +42,7 @@ impl Problem {
 }
 
 impl Progress {
-    /// Whether nothing more is to be waited for before the store is read the first time: it is filled, or the server refuses to.
+    /// Whether a first read need not wait: the first list is in, or the server refuses it.
     pub(crate) fn is_decided(&self) -> bool {
         self.synced
             || self
@@ -52,24 +53,29 @@ impl Progress {
 }
 
 impl Store {
-    /// A watch is established. One that is trusted ends the problem; `timely` is whether the one before ended at its time.
-    pub(crate) fn watch_opened(&self, trusted: bool, timely: bool) {
+    /// The progress now, and a way to wait for more.
+    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// Records that a watch is established. If it is trusted, the problem is over. `on_schedule`: the previous watch ended on schedule.
+    pub(crate) fn watch_opened(&self, trusted: bool, on_schedule: bool) {
         self.progress.send_modify(|p| {
             p.watching = true;
-            p.watches += u64::from(!timely);
+            p.watches += u64::from(!on_schedule);
             if trusted {
                 p.problem = None;
             }
         });
     }
 
-    /// The watch has shown that it is one: the problem is over.
+    /// Records that the watch has delivered something: the problem is over.
     pub(crate) fn watch_proven(&self) {
         self.progress
             .send_if_modified(|p| p.problem.take().is_some());
     }
 
-    /// Notes when the next attempt is due, or that it is under way.
+    /// Sets when the next attempt is due; `None`: it is under way.
     pub(crate) fn set_next_attempt(&self, at: Option<SystemTime>) {
         self.progress
             .send_if_modified(|p| std::mem::replace(&mut p.next_attempt, at) != at);

@@ -1,5 +1,14 @@
-//! What a store holds and the rules by which it changes. Entry points: [`State::observe`], [`State::record_write`] and
-//! [`State::replace`].
+//! The objects of a store and the rules by which they change; without locks and I/O. Entry points: [`State::observe`],
+//! [`State::record_write`] and [`State::replace`].
+//!
+//! Events, lists and answers to own writes arrive in any order. Versions decide:
+//! * An event or an answer counts if its version is newer than the cached one.
+//! * A list counts if it is not older than the watch. It removes what it lacks, except objects that are newer than the list.
+//! * An own delete leaves a tombstone by uid, so that no late event, list or answer restores the object. An eviction leaves one up to
+//!   the version that moved the object out of the selection. Tombstones are bounded in number and time.
+//! * After [`State::await_list`] only the next list counts, whatever the versions say: it is of another history.
+//!
+//! Where versions are not integers, they are 0 here, and the last state that arrives counts.
 
 use super::index::Index;
 use super::sorted::Sorted;
@@ -10,25 +19,25 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most tombstones kept per store. While so many are fresh, further deletes leave none.
+/// Most tombstones of a store. While all of them are fresh, further deletes add none.
 const MAX_TOMBSTONES: usize = 10_000;
-/// A tombstone that no watch event has resolved by then counts no longer.
+/// A tombstone counts no longer than this: by then the watch has passed the delete.
 const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) objects: Sorted<Entry>,
-    /// Resource version that list and watch have reached; text as the server gave it.
+    /// Resource version that list and watch have reached, as the server gave it.
     pub(super) version: String,
-    /// `version` as a number; `None` where it is not one, and then time travel is not detected.
+    /// `version` as a number; `None` where it is not one.
     pub(super) number: Option<u64>,
     pub(super) indexes: BTreeMap<Arc<str>, Index>,
-    /// By uid: what own writes took out of the store and the watch has not passed yet.
+    /// By uid: objects that own writes removed and whose removal the watch has not passed yet.
     pub(super) tombstones: HashMap<Box<str>, Tombstone>,
-    /// Set by a reset or a rebuild until the next list: what comes in meanwhile may be of the server or the history before. While it
-    /// is set, what `objects` holds is of that history, and the next list replaces it whatever the versions say.
+    /// Set from a reset or a rebuild until the next list. Meanwhile `objects` holds the previous history, and events and own writes may
+    /// belong to it too, so they are ignored.
     pub(super) awaits_list: bool,
-    /// Sum of the texts of `objects`.
+    /// Sum of the lengths of the texts of `objects`.
     pub(super) bytes: usize,
 }
 
@@ -41,12 +50,12 @@ pub(super) struct Entry {
 
 pub(super) struct Tombstone {
     since: Instant,
-    /// News of the object up to this version are late.
+    /// States of the object up to this version are ignored.
     until: u64,
 }
 
 impl State {
-    /// Takes in what the watch says of an object that exists.
+    /// Records an object that exists, from a watch event.
     pub(super) fn observe(&mut self, object: Object) -> Option<Change> {
         if self.awaits_list {
             return None;
@@ -57,28 +66,28 @@ impl State {
         change
     }
 
-    /// Takes in what an own write made of an object.
+    /// Records the state that an own write gave an object.
     pub(super) fn record_write(&mut self, object: Object) -> Option<Change> {
-        // The answer may come after the watch has passed the write and a later deletion.
-        let passed = match (number(&object.resource_version()), self.number) {
+        // The watch may have passed both the write and a later delete before the answer came.
+        let is_passed = match (number(&object.resource_version()), self.number) {
             (Some(version), Some(reached)) => version <= reached,
             _ => false,
         };
-        if self.awaits_list || (passed && !self.objects.contains(&object.key())) {
+        if self.awaits_list || (is_passed && !self.objects.contains(&object.key())) {
             return None;
         }
         self.apply(object, false, None)
     }
 
-    /// `list` is the version of the list that the object is of.
+    /// Records a state if it is newer than the cached one. `list` is the version of the list that contains it.
     fn apply(&mut self, object: Object, initial: bool, list: Option<u64>) -> Option<Change> {
         let version = number(&object.resource_version()).unwrap_or(0);
-        if self.is_late(&object, version) {
+        if self.is_tombstoned(&object, version) {
             return None;
         }
-        let key = self.shared(object.key());
+        let key = self.interned(object.key());
         let old = match self.objects.get(&key) {
-            // A version is of one object: where a list has it under another uid, what is held was garbled on its way.
+            // A version belongs to one object. If a list has it with another uid, the cached object was damaged on its way.
             Some(held)
                 if held.version == version
                     && version != 0
@@ -86,8 +95,8 @@ impl State {
             {
                 return None;
             }
-            // A list that is newer than the state held, and has an older one, tells that this state was taken back: the server's
-            // past was restored from before it.
+            // If a list that is newer than the cached state contains an older state, the server was restored from a backup: the list
+            // counts.
             Some(held)
                 if held.version > version
                     && version != 0
@@ -106,8 +115,8 @@ impl State {
         })
     }
 
-    /// Whether own writes have taken the object out since.
-    fn is_late(&self, object: &Object, version: u64) -> bool {
+    /// Whether a tombstone hides this state.
+    fn is_tombstoned(&self, object: &Object, version: u64) -> bool {
         if self.tombstones.is_empty() {
             return false;
         }
@@ -118,16 +127,16 @@ impl State {
             })
     }
 
-    /// The key with its namespace in memory that all keys of the namespace share: they stand side by side.
-    fn shared(&self, mut key: ObjectKey) -> ObjectKey {
+    /// The key with the namespace's text of a neighbouring key, so that a namespace is in memory once.
+    fn interned(&self, mut key: ObjectKey) -> ObjectKey {
         let before = self.objects.last_before(&key);
         let after = || self.objects.first_from(&key);
         let neighbour = before
-            .filter(|(there, _)| there.namespace == key.namespace)
+            .filter(|(other, _)| other.namespace == key.namespace)
             .or_else(after)
-            .filter(|(there, _)| there.namespace == key.namespace);
-        if let Some((there, _)) = neighbour {
-            key.namespace = there.namespace.clone();
+            .filter(|(other, _)| other.namespace == key.namespace);
+        if let Some((other, _)) = neighbour {
+            key.namespace = other.namespace.clone();
         }
         key
     }
@@ -154,7 +163,7 @@ impl State {
         Some(held.object)
     }
 
-    /// Takes out what the watch says is gone.
+    /// Removes an object that is gone, from a watch event.
     pub(super) fn delete(&mut self, object: &Object) -> Option<Change> {
         if self.awaits_list {
             return None;
@@ -165,13 +174,13 @@ impl State {
         change
     }
 
-    /// Takes out an object that an own write has made one that the store does not ask for.
+    /// Removes an object that an own write has moved out of the selection.
     pub(super) fn evict(&mut self, object: &Object, now: Instant) -> Option<Change> {
         let until = number(&object.resource_version())?;
         if self.number.is_none_or(|reached| reached < until) {
             self.add_tombstone(&object.uid(), until, now);
         }
-        // Told in the state that the store asked for: the new one is of no interest to who listens.
+        // Sinks get the last state that was selected.
         let held = self.objects.get(&object.key())?.object.clone();
         self.remove(object).map(|change| Change {
             old: Some(held),
@@ -179,23 +188,19 @@ impl State {
         })
     }
 
+    /// Removes an object unless a newer state, or a newer object of the same name, is cached.
     fn remove(&mut self, object: &Object) -> Option<Change> {
         let key = object.key();
         let held = self.objects.get(&key)?;
-        // One of the same name made since, or one that an own write has brought back.
         if held.version > number(&object.resource_version()).unwrap_or(u64::MAX) {
             return None;
         }
         self.take(&key);
-        // The event carries the last state, which may be newer than the one held.
-        Some(Change {
-            old: Some(object.clone()),
-            new: None,
-            initial: false,
-        })
+        // The event's state may be newer than the cached one.
+        Some(Change::deleted(object.clone()))
     }
 
-    /// Takes out an object that an own write has deleted. Without a uid it is the one held.
+    /// Removes an object that an own write has deleted. Without a uid it is the cached one.
     pub(super) fn record_delete(
         &mut self,
         key: &ObjectKey,
@@ -204,7 +209,7 @@ impl State {
     ) -> Option<Change> {
         let held = self.objects.get(key).map(|held| held.object.clone());
         match (uid, &held) {
-            // Even if it is not held: news that it was made may be on their way.
+            // Even if it is not cached: the event of its creation may be on its way.
             (Some(uid), _) => self.add_tombstone(uid, u64::MAX, now),
             (None, Some(held)) => self.add_tombstone(&held.uid(), u64::MAX, now),
             (None, None) => {}
@@ -212,12 +217,7 @@ impl State {
         if uid.is_some_and(|uid| held.is_none_or(|held| uid != held.uid())) {
             return None;
         }
-        let old = self.take(key)?;
-        Some(Change {
-            old: Some(old),
-            new: None,
-            initial: false,
-        })
+        self.take(key).map(Change::deleted)
     }
 
     fn add_tombstone(&mut self, uid: &str, until: u64, now: Instant) {
@@ -235,6 +235,7 @@ impl State {
             .retain(|_, tombstone| now.duration_since(tombstone.since) < TOMBSTONE_LIFE);
     }
 
+    /// Replaces all objects by those of a list, except objects that are newer than the list.
     pub(super) fn replace(
         &mut self,
         objects: Vec<Object>,
@@ -247,33 +248,32 @@ impl State {
         {
             return Err(StaleList { list, held });
         }
-        let anew = self.awaits_list;
+        let is_other_history = self.awaits_list;
         let mut changes = Vec::new();
         let mut present: HashSet<ObjectKey> = HashSet::with_capacity(objects.len());
         for object in objects {
             present.insert(object.key());
-            changes.extend(match anew {
-                true => self.put_anew(object, initial),
-                false => self.apply(object, initial, list),
+            changes.extend(if is_other_history {
+                self.put_other_history(object, initial)
+            } else {
+                self.apply(object, initial, list)
             });
         }
-        // An own write may be newer than the list: what the list cannot know of stays.
-        let gone = |entry: &Entry| anew || list.is_none_or(|list| entry.version <= list);
+        // A list cannot contain an own write that is newer.
+        let is_covered =
+            |entry: &Entry| is_other_history || list.is_none_or(|list| entry.version <= list);
         let gone: Vec<ObjectKey> = self
             .objects
             .iter()
-            .filter(|(key, entry)| !present.contains(key) && gone(entry))
+            .filter(|(key, entry)| !present.contains(key) && is_covered(entry))
             .map(|(key, _)| key.clone())
             .collect();
-        for key in gone {
-            let old = self.take(&key);
-            changes.push(Change {
-                old,
-                new: None,
-                initial: false,
-            });
-        }
-        // A list may be older than an own delete, so tombstones outlive it.
+        changes.extend(
+            gone.iter()
+                .filter_map(|key| self.take(key))
+                .map(Change::deleted),
+        );
+        // Fresh tombstones stay: the list may be older than an own delete.
         self.prune(Instant::now());
         self.awaits_list = false;
         self.number = list;
@@ -281,9 +281,9 @@ impl State {
         Ok(changes)
     }
 
-    /// Takes in an object of the first list of another history: versions of the two cannot be compared, contents can.
-    fn put_anew(&mut self, object: Object, initial: bool) -> Option<Change> {
-        let key = self.shared(object.key());
+    /// Records an object of the first list of another history. Versions of two histories cannot be compared, but contents can.
+    fn put_other_history(&mut self, object: Object, initial: bool) -> Option<Change> {
+        let key = self.interned(object.key());
         let old = self.objects.get(&key).map(|held| held.object.clone());
         if old.as_ref().is_some_and(|old| old.json() == object.json()) {
             return None;
@@ -297,21 +297,16 @@ impl State {
         })
     }
 
+    /// Removes all objects.
     pub(super) fn reset(&mut self) -> Vec<Change> {
         let keys: Vec<ObjectKey> = self.objects.iter().map(|(key, _)| key.clone()).collect();
-        let changes = keys
-            .iter()
-            .map(|key| Change {
-                old: self.take(key),
-                new: None,
-                initial: false,
-            })
-            .collect();
+        let removed = keys.iter().filter_map(|key| self.take(key));
+        let changes = removed.map(Change::deleted).collect();
         self.await_list();
         changes
     }
 
-    /// Forgets which versions were reached. What is held stays until the next list replaces it.
+    /// Ignores everything until the next list. The cached objects stay until then.
     pub(super) fn await_list(&mut self) {
         self.tombstones.clear();
         self.version.clear();
@@ -319,7 +314,7 @@ impl State {
         self.awaits_list = true;
     }
 
-    /// Notes progress of the watch. Returns whether it is any.
+    /// Records a version that the watch has reached. Returns whether it is a later one.
     pub(super) fn reached(&mut self, version: &str) -> bool {
         if self.awaits_list || version.is_empty() || *version == *self.version {
             return false;

@@ -1,34 +1,36 @@
-//! What stands under keys, in their order, and can be read on while it changes: a copy is made in no time and stays as it is. Entry point: [`Sorted`].
+//! A sorted map whose copy is made in constant time and never changes (copy on write). Entry point: [`Sorted`].
 //!
-//! Keys stand in chunks; a copy shares them, and who changes a chunk that is shared makes it anew. So a reader may take its time, and pauses,
-//! while the watch goes on, and still sees one state of the store.
+//! Keys are in chunks that copies share; a change replaces a shared chunk. So a reader may take its time, and pause, while the watch
+//! goes on, and still sees one state of the store.
+//!
+//! Cost: a change moves half a chunk or copies one, which takes some microseconds. The first change after a copy also copies the list
+//! of chunks, which takes as long again with 100 000 keys.
 
 use crate::request::ObjectKey;
 use std::sync::Arc;
 
-/// Most keys of a chunk. A change moves half of one, or makes one anew: some microseconds. The first one after a copy makes the list of chunks
-/// anew besides, which for 100 000 keys takes as long again.
-const MOST: usize = 256;
-/// Keys that two neighbouring chunks have together at most for them to become one.
-const FEW: usize = MOST / 2;
+/// Most keys of a chunk.
+const MAX_CHUNK: usize = 256;
+/// Two neighbouring chunks are joined if they have no more keys together.
+const MIN_CHUNK: usize = MAX_CHUNK / 2;
 
 /// Values by key.
 #[derive(Debug)]
 pub(super) struct Sorted<V> {
-    /// None is empty, and each begins behind the end of the one before.
+    /// No chunk is empty, and each begins after the end of the previous one.
     chunks: Arc<Vec<Chunk<V>>>,
     len: usize,
 }
 
 #[derive(Debug)]
 struct Chunk<V> {
-    /// No later than its first key, and later than all keys before.
+    /// No later than the first key, and later than all keys of the previous chunk.
     from: ObjectKey,
     entries: Arc<Vec<(ObjectKey, V)>>,
 }
 
-/// Where a key stands, or would.
-struct Place {
+/// The position of a key: `Ok` if it is in the map, `Err` if it would be inserted there.
+struct Position {
     chunk: usize,
     at: Result<usize, usize>,
 }
@@ -66,8 +68,12 @@ impl<V> Sorted<V> {
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&V> {
-        let place = self.find(key);
-        let (_, value) = self.chunks.get(place.chunk)?.entries.get(place.at.ok()?)?;
+        let position = self.find(key);
+        let (_, value) = self
+            .chunks
+            .get(position.chunk)?
+            .entries
+            .get(position.at.ok()?)?;
         Some(value)
     }
 
@@ -80,34 +86,34 @@ impl<V> Sorted<V> {
         chunks.flat_map(|chunk| chunk.entries.iter().map(|(key, value)| (key, value)))
     }
 
-    /// The first that stands no earlier than a key.
+    /// The first entry at or after a key.
     pub(super) fn first_from(&self, key: &ObjectKey) -> Option<(&ObjectKey, &V)> {
         self.at(&mut self.seek(key, false))
     }
 
-    /// The last that stands before a key.
+    /// The last entry before a key.
     pub(super) fn last_before(&self, key: &ObjectKey) -> Option<(&ObjectKey, &V)> {
-        let place = self.find(key);
+        let position = self.find(key);
         let entries = |chunk: usize| self.chunks.get(chunk).map(|chunk| &*chunk.entries);
-        let at = place.at.unwrap_or_else(|at| at);
+        let at = position.at.unwrap_or_else(|at| at);
         let entry = match at.checked_sub(1) {
-            Some(at) => entries(place.chunk)?.get(at)?,
-            None => entries(place.chunk.checked_sub(1)?)?.last()?,
+            Some(at) => entries(position.chunk)?.get(at)?,
+            None => entries(position.chunk.checked_sub(1)?)?.last()?,
         };
         Some((&entry.0, &entry.1))
     }
 
-    /// Where to read from on: from a key, or behind it.
-    pub(super) fn seek(&self, key: &ObjectKey, behind: bool) -> Cursor {
-        let Place { chunk, at } = self.find(key);
+    /// A cursor at a key or, with `after`, after it.
+    pub(super) fn seek(&self, key: &ObjectKey, after: bool) -> Cursor {
+        let Position { chunk, at } = self.find(key);
         let at = match at {
-            Ok(at) => at + usize::from(behind),
+            Ok(at) => at + usize::from(after),
             Err(at) => at,
         };
         Cursor { chunk, at }
     }
 
-    /// What a cursor stands at, which goes on by one; `None` at the end. It is to be one of this very state.
+    /// The entry at a cursor, which advances by one; `None` at the end. The cursor must be of this very state.
     pub(super) fn read(&self, cursor: &mut Cursor) -> Option<(&ObjectKey, &V)> {
         let read = self.at(cursor)?;
         cursor.at += 1;
@@ -127,21 +133,21 @@ impl<V> Sorted<V> {
         Some((key, value))
     }
 
-    fn find(&self, key: &ObjectKey) -> Place {
+    fn find(&self, key: &ObjectKey) -> Position {
         let after = self.chunks.partition_point(|chunk| chunk.from <= *key);
         let chunk = after.saturating_sub(1);
         let at = match self.chunks.get(chunk) {
             Some(found) => found.entries.binary_search_by(|(held, _)| held.cmp(key)),
             None => Err(0),
         };
-        Place { chunk, at }
+        Position { chunk, at }
     }
 }
 
 impl<V: Clone> Sorted<V> {
-    /// Puts a value, and returns the one that it takes the place of.
+    /// Puts a value, and returns the one that it replaces.
     pub(super) fn insert(&mut self, key: ObjectKey, value: V) -> Option<V> {
-        let Place { chunk, at } = self.find(&key);
+        let Position { chunk, at } = self.find(&key);
         let at = match at {
             Ok(at) => {
                 let entries = self.entries(chunk)?;
@@ -160,17 +166,17 @@ impl<V: Clone> Sorted<V> {
             into.from = key.clone();
         }
         let entries = Arc::make_mut(&mut into.entries);
-        if entries.len() < MOST {
+        if entries.len() < MAX_CHUNK {
             if entries.len() == entries.capacity() {
-                entries.reserve_exact(entries.len().min(MOST - entries.len()));
+                entries.reserve_exact(entries.len().min(MAX_CHUNK - entries.len()));
             }
             entries.insert(at, (key, value));
             return None;
         }
-        // Lists come in order: behind a chunk that is full begins another, so that all are full.
+        // Lists come in order: a new chunk after a full one keeps all chunks full.
         let mut rest = match at {
-            MOST => Vec::new(),
-            _ => entries.split_off(MOST / 2),
+            MAX_CHUNK => Vec::new(),
+            _ => entries.split_off(MAX_CHUNK / 2),
         };
         match at.checked_sub(entries.len()) {
             Some(at) => rest.insert(at, (key, value)),
@@ -181,7 +187,7 @@ impl<V: Clone> Sorted<V> {
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<V> {
-        let Place { chunk, at } = self.find(key);
+        let Position { chunk, at } = self.find(key);
         let at = at.ok()?;
         let entries = self.entries(chunk)?;
         let (_, value) = entries.remove(at);
@@ -189,7 +195,7 @@ impl<V: Clone> Sorted<V> {
         self.len -= 1;
         if left == 0 {
             Arc::make_mut(&mut self.chunks).remove(chunk);
-        } else if left < FEW {
+        } else if left < MIN_CHUNK {
             self.join(chunk.saturating_sub(1));
             self.join(chunk);
         }
@@ -201,13 +207,13 @@ impl<V: Clone> Sorted<V> {
         Some(Arc::make_mut(&mut chunk.entries))
     }
 
-    /// Makes a chunk and the next one if both are small.
+    /// Joins a chunk and the next one if both are small.
     fn join(&mut self, chunk: usize) {
         let len = |chunk: usize| self.chunks.get(chunk).map(|chunk| chunk.entries.len());
         let (Some(here), Some(next)) = (len(chunk), len(chunk + 1)) else {
             return;
         };
-        if here + next > FEW {
+        if here + next > MIN_CHUNK {
             return;
         }
         let next = Arc::make_mut(&mut self.chunks).remove(chunk + 1);
@@ -228,7 +234,7 @@ impl<V> Chunk<V> {
     }
 }
 
-/// A place in one state of a [`Sorted`].
+/// A position in one state of a [`Sorted`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     chunk: usize,
@@ -256,11 +262,11 @@ mod tests {
             sorted
                 .chunks
                 .iter()
-                .all(|chunk| (1..=MOST).contains(&chunk.entries.len()))
+                .all(|chunk| (1..=MAX_CHUNK).contains(&chunk.entries.len()))
         );
     }
 
-    /// Looks at the surroundings of a key.
+    /// Checks the surroundings of a key.
     fn check_at(sorted: &Sorted<u64>, model: &Model, key: &ObjectKey) {
         assert_eq!(sorted.get(key), model.get(key));
         assert_eq!(sorted.contains(key), model.contains_key(key));
@@ -274,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_map_whose_copies_stay_as_they_are() {
+    fn it_is_a_map_whose_copies_do_not_change() {
         for seed in 0..20 {
             let mut random = fastrand::Rng::with_seed(seed);
             let (mut sorted, mut model) = (Sorted::default(), Model::new());
             let mut copies: Vec<(Sorted<u64>, Model)> = Vec::new();
             let keys = random.u64(1..3000);
             for step in 0..4000 {
-                // It grows at first, and is small in the end.
+                // The map grows at first, and is small in the end.
                 let grows = random.u64(..4000) > step;
                 let key = key(random.u64(..keys));
                 if grows {
@@ -304,9 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn a_list_in_order_fills_its_chunks_and_what_is_taken_out_leaves_few() {
+    fn a_list_in_order_fills_its_chunks_and_removed_keys_leave_few() {
         let mut sorted = Sorted::default();
-        let keys: Vec<_> = (0..10 * MOST)
+        let keys: Vec<_> = (0..10 * MAX_CHUNK)
             .map(|n| ObjectKey::cluster_scoped(&format!("{n:05}")))
             .collect();
         for key in &keys {
@@ -336,7 +342,7 @@ mod tests {
     #[test]
     fn a_copy_shares_what_does_not_change() {
         let mut sorted = Sorted::default();
-        for n in 0..10 * MOST {
+        for n in 0..10 * MAX_CHUNK {
             sorted.insert(ObjectKey::cluster_scoped(&format!("{n:05}")), n);
         }
         let copy = sorted.clone();

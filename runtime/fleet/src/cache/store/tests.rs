@@ -1,10 +1,12 @@
-//! What a store promises, as tests; the last one holds it against a naive store.
+//! The promises of a store, as tests. The last one compares it with a naive store under random changes.
 
 use super::*;
+use crate::request::ObjectKey;
 use crate::selector::LabelSelector;
 use bytes::Bytes;
 use page::Page;
 use std::collections::BTreeMap as Naive;
+use std::time::Instant;
 
 fn resource() -> Arc<Resource> {
     Arc::new(Resource {
@@ -194,7 +196,7 @@ fn a_late_subscriber_sees_everything_there_is() {
 }
 
 #[test]
-fn an_index_follows_changes_and_holds_for_objects_there_before_it() {
+fn an_index_follows_changes_and_contains_older_objects() {
     let store = store();
     store.apply(object("a", "u", 1));
     let path = IndexPath {
@@ -260,7 +262,7 @@ fn pages_follow_one_another_in_key_order() {
 }
 
 #[test]
-fn an_answer_that_comes_after_the_watch_has_passed_it_brings_nothing_back() {
+fn a_late_answer_to_a_write_does_not_restore_a_deleted_object() {
     let store = store();
     store.replace(vec![], "1".into()).unwrap();
     store.apply(object("a", "u", 5));
@@ -272,7 +274,7 @@ fn an_answer_that_comes_after_the_watch_has_passed_it_brings_nothing_back() {
 }
 
 #[test]
-fn what_is_deleted_before_it_was_seen_does_not_appear() {
+fn an_object_that_is_deleted_before_its_first_event_does_not_appear() {
     let store = store();
     store.replace(vec![], "1".into()).unwrap();
     store.record_delete(&key("a"), Some("u"), Instant::now());
@@ -284,7 +286,7 @@ fn what_is_deleted_before_it_was_seen_does_not_appear() {
 }
 
 #[test]
-fn a_list_from_before_an_own_delete_brings_nothing_back() {
+fn a_list_that_is_older_than_an_own_delete_does_not_restore_the_object() {
     let store = store();
     store
         .replace(vec![object("a", "u", 5)], "10".into())
@@ -298,7 +300,7 @@ fn a_list_from_before_an_own_delete_brings_nothing_back() {
 }
 
 #[test]
-fn what_an_own_write_took_out_of_a_selection_stays_out_until_a_newer_event() {
+fn an_evicted_object_stays_out_until_a_newer_event() {
     let store = store();
     store
         .replace(vec![object("a", "u", 5)], "5".into())
@@ -311,7 +313,7 @@ fn what_an_own_write_took_out_of_a_selection_stays_out_until_a_newer_event() {
 }
 
 #[test]
-fn a_late_delete_does_not_take_what_an_own_write_brought_back() {
+fn a_late_delete_does_not_remove_a_newer_own_write() {
     let store = store();
     store
         .replace(vec![object("a", "u", 5)], "5".into())
@@ -328,8 +330,8 @@ fn after_a_reset_nothing_counts_before_the_next_list() {
         .replace(vec![object("a", "u", 500)], "900".into())
         .unwrap();
     store.reset();
-    assert!(store.take_relist());
-    assert!(!store.take_relist());
+    assert!(store.take_relist_request());
+    assert!(!store.take_relist_request());
     store.apply(object("a", "u", 901));
     store.record_write(object("b", "u", 902));
     store.reached("903");
@@ -343,7 +345,7 @@ fn after_a_reset_nothing_counts_before_the_next_list() {
 }
 
 #[test]
-fn a_store_has_come_as_far_as_its_list_whatever_is_in_it() {
+fn a_store_has_reached_the_version_of_its_list_even_if_no_object_has_it() {
     let store = store();
     store
         .replace(vec![object("a", "u", 5)], "9".into())
@@ -370,7 +372,7 @@ fn keys_of_one_namespace_share_its_name() {
 }
 
 #[test]
-fn a_newer_list_with_an_older_state_takes_the_newer_state_back() {
+fn a_newer_list_with_an_older_state_replaces_the_newer_state() {
     let store = store();
     store
         .replace(vec![object("a", "u", 900)], "900".into())
@@ -384,7 +386,7 @@ fn a_newer_list_with_an_older_state_takes_the_newer_state_back() {
 }
 
 #[test]
-fn what_is_no_object_of_the_store_is_refused() {
+fn a_text_that_is_not_an_object_of_the_store_is_refused() {
     let whole = store();
     let text = |version: &str, kind: &str| {
         format!(r#"{{"kind":"{kind}","metadata":{{"name":"a","namespace":"ns"{version}}}}}"#)
@@ -429,7 +431,7 @@ fn a_store_of_metadata_holds_nothing_else() {
 }
 
 #[test]
-fn a_list_anew_shares_what_has_not_changed() {
+fn a_new_list_shares_objects_that_have_not_changed() {
     let store = store();
     store
         .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
@@ -446,7 +448,7 @@ fn a_list_anew_shares_what_has_not_changed() {
 }
 
 #[test]
-fn a_sink_that_moves_is_shown_what_differs_and_nothing_twice() {
+fn a_sink_that_moves_gets_the_differences_and_nothing_twice() {
     let (scoped, whole) = (store(), store());
     let sink = Arc::new(Seen::default());
     let of_both = vec![object("a", "u", 5), object("b", "v", 6)];
@@ -469,7 +471,7 @@ fn a_sink_that_moves_is_shown_what_differs_and_nothing_twice() {
 }
 
 #[test]
-fn without_its_index_a_store_is_looked_through() {
+fn without_its_index_a_store_is_searched() {
     let store = store();
     store
         .replace(vec![object("a", "u", 5), object("b", "v", 6)], "10".into())
@@ -503,7 +505,7 @@ fn without_its_index_a_store_is_looked_through() {
 }
 
 #[test]
-fn a_watch_that_is_not_trusted_leaves_the_problem_until_it_has_spoken() {
+fn a_watch_that_is_not_trusted_leaves_the_problem_until_it_delivers() {
     let store = store();
     let problem = Problem {
         definite: false,

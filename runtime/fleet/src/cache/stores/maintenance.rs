@@ -85,7 +85,7 @@ impl Maintenance {
             });
             // No later than from now on, where comparisons have become more frequent.
             at.regular = at.regular.min(later);
-            if at.regular <= now || at.earliest <= now && store.take_comparison() {
+            if at.regular <= now || at.earliest <= now && store.take_drift_check_request() {
                 at = Due {
                     regular: later,
                     earliest: now + every / MOST_ASKED,
@@ -115,7 +115,7 @@ async fn check(stores: &Stores, store: &Store) {
         Ok(Outcome::Differs) => {
             tracing::warn!(server, %kind, namespace = store.key.namespace.as_deref(), "cache differs from its server, which never told: listed anew");
             stores.connection.metrics().repaired();
-            store.ask_relist();
+            store.request_relist();
         }
         Err(error) => {
             tracing::debug!(server, %kind, error = &error as &dyn std::error::Error, "cache not compared with its server");

@@ -58,7 +58,7 @@ impl Watcher {
         }
         self.filling.seen = self.store.seen();
         // This list is what a reset has asked for.
-        self.store.take_relist();
+        self.store.take_relist_request();
         let group = self.store.key.kind.group.clone();
         let streams = self.options.streaming_lists && self.features.streams(&group);
         if !streams || self.filling.broken_streams >= BROKEN_STREAMS {
@@ -96,7 +96,9 @@ impl Watcher {
         let objects = listing.finish()?;
         let allowance = if self.broken { Duration::ZERO } else { RECENT };
         self.continuity.confirm(allowance).await?;
-        if self.store.take_relist() || self.verdicts.borrow().histories_lost > self.histories_lost {
+        if self.store.take_relist_request()
+            || self.verdicts.borrow().histories_lost > self.histories_lost
+        {
             // Reset while the list was on its way: it may be of the server before.
             return Err(WatchEnd::Expired);
         }
@@ -140,8 +142,7 @@ impl Watcher {
 
     /// Asks a quorum how far the server is.
     pub(super) async fn probe(&mut self) -> Result<(), WatchEnd> {
-        let seen = self.store.seen();
-        let held = number(&self.store.version()).map(|version| version.max(seen));
+        let held = self.store.newest_version();
         let page = self.page(1, None).await?;
         match number(&page.resource_version).zip(held) {
             Some((list, held)) if list < held => Err(self.stale(StaleList { list, held })),
@@ -220,7 +221,7 @@ impl Watcher {
         loop {
             let line = tokio::select! {
                 line = tokio::time::timeout(self.options.stream_pause, open.lines.next()) => line,
-                () = store.relist_asked() => return Err(WatchEnd::Expired),
+                () = store.relist_requested() => return Err(WatchEnd::Expired),
             };
             let line = match line {
                 Err(_) => return Err(WatchEnd::Unstreamed),

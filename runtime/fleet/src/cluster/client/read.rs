@@ -6,7 +6,7 @@
 use super::Client;
 use super::target::{Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
-use crate::cache::store::{Store, StoreKey};
+use crate::cache::store::{Progress, Store, StoreKey, projected};
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
 use crate::json::{JsonError, Object};
@@ -74,7 +74,7 @@ impl Client {
         loop {
             match known(target, key, options.projection) {
                 Known::Answer(object) => {
-                    return Ok(object.map(|object| project(&object, options.projection)));
+                    return Ok(object.map(|object| projected(&object, options.projection)));
                 }
                 Known::Syncing(store) => {
                     if !self.synced(&store).await? {
@@ -93,8 +93,7 @@ impl Client {
     /// Waits for a store's first list; `false` when its server has definitely refused it.
     pub(super) async fn synced(&self, store: &Store) -> Result<bool, ApiError> {
         let mut progress = store.progress();
-        let wait = progress
-            .wait_for(|p| p.synced || p.problem.as_ref().is_some_and(|problem| problem.definite));
+        let wait = progress.wait_for(Progress::is_decided);
         let synced = self.within(wait).await?.is_ok_and(|p| p.synced);
         Ok(synced)
     }
@@ -230,13 +229,6 @@ fn touch(target: &Target, store: Option<&Arc<Store>>) {
         && target.backend.stores.has_read_stores()
     {
         target.backend.stores.touch(&store.key);
-    }
-}
-
-fn project(object: &Object, projection: Projection) -> Json {
-    match projection {
-        Projection::Full => object.json().clone(),
-        Projection::Metadata => object.metadata_only().json().clone(),
     }
 }
 
