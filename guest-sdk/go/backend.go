@@ -1,7 +1,7 @@
 package windlass
 
-// Backend is the API of one cluster as the contract has it, with objects as JSON text. In a component it is the host's, in
-// a test that of package windlasstest. An error is an [*APIError].
+// Backend is the API of one cluster in the contract's form, with objects as JSON text. The host implements it in a component,
+// package windlasstest in a test. An error is an [*APIError].
 type Backend interface {
 	Name() string
 	Get(kind GroupVersionKind, key ObjectKey, options GetOptions) (object string, found bool, err error)
@@ -16,7 +16,7 @@ type Backend interface {
 	Batch(operations []Operation) []Reply
 }
 
-// NewCluster makes a cluster of a backend, for tests and for what stands between a reconciler and its cluster.
+// NewCluster makes a cluster from a backend, for tests and for wrappers of a cluster.
 func NewCluster(backend Backend) *Cluster { return &Cluster{backend} }
 
 // Page is one page of a list.
@@ -25,14 +25,14 @@ type Page[T any] struct {
 	Items []T
 	// Continue asks for the next page; "" on the last.
 	Continue string
-	// ResourceVersion is what the list is of.
+	// ResourceVersion is the version of the list.
 	ResourceVersion string
 }
 
-// PatchType is how a patch is written.
+// PatchType is the format of a patch.
 type PatchType uint8
 
-// How a patch is written.
+// The formats of a patch.
 const (
 	// JSONPatchType: RFC 6902, a list of operations.
 	JSONPatchType PatchType = iota
@@ -42,7 +42,7 @@ const (
 	StrategicPatchType
 )
 
-// Verb is the function of the contract that an [Operation] is a call of.
+// Verb is the function of the contract that an [Operation] calls.
 type Verb string
 
 // Functions that a batch can call.

@@ -2,13 +2,13 @@ package windlass
 
 // Operation is one call of a batch. Made by [OpGet], [OpList], [OpCreate], [OpUpdate], [OpPatch], [OpApply] and [OpDelete].
 type Operation struct {
-	// Verb is the function that is called; what it does not take is zero.
+	// Verb is the function to call; fields that it does not take are zero.
 	Verb Verb
 	// Kind of the objects.
 	Kind GroupVersionKind
 	// Key of a get, a patch and a delete.
 	Key ObjectKey
-	// Text is the object that is written, or the patch, as JSON.
+	// Text is the object to write, or the patch, as JSON.
 	Text string
 	// PatchType of a patch.
 	PatchType PatchType
@@ -28,9 +28,9 @@ type Operation struct {
 
 // Reply is the answer to one call of a batch.
 type Reply struct {
-	// Text is the object that was read or written, as JSON; "" of a get of an absent object, of a delete and of a list.
+	// Text is the object that was read or written, as JSON; "" for a get of an absent object, a delete and a list.
 	Text string
-	// Page is that of a list.
+	// Page is the page of a list.
 	Page *Page[string]
 	// Err is why the call failed, an [*APIError].
 	Err error
@@ -46,7 +46,7 @@ func (r Reply) Object() (Object, error) {
 	return decodeObject(r.kind, r.Text)
 }
 
-// Objects are those of a list's page.
+// Objects are the objects of a list's page.
 func (r Reply) Objects() ([]Object, error) {
 	if r.Err != nil || r.Page == nil {
 		return nil, r.Err
@@ -111,7 +111,7 @@ func writing(verb Verb, object Kinded) Operation {
 	return Operation{Verb: verb, Kind: kind, Text: text, err: err}
 }
 
-// runBatch sends what could be encoded, and puts the replies where their operations were.
+// runBatch sends the operations that could be encoded, and returns the replies in the order of all operations.
 func runBatch(operations []Operation, send func([]Operation) []Reply) []Reply {
 	replies := make([]Reply, len(operations))
 	sent := make([]Operation, 0, len(operations))

@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// Cluster is one cluster's API, as far as the operator granted it. It is valid until the call that received it ends.
+// Cluster is one cluster's API, within the grants of the operator. It is valid until the call that received it ends.
 //
-// Reads are answered from the host's cache where it can, and live where it must, so that nil always means absent. What no
-// rule grants is the error denied, whose message holds the missing rule.
+// Reads come from the host's cache, or from the API server if the cache cannot answer, so nil always means absent.
+// A call that no rule grants fails with the error denied; the message contains the missing rule.
 type Cluster struct{ backend Backend }
 
 // Name is the cluster's name; "" is the local cluster.
@@ -33,30 +33,30 @@ func (c *Cluster) List(kind GroupVersionKind, options ...ListOption) (*Page[Obje
 	return &Page[Object]{Items: objects, Continue: page.Continue, ResourceVersion: page.ResourceVersion}, err
 }
 
-// ListAll iterates over every object that is selected, asking for a page when the one before is used up. It ends after an error.
+// ListAll iterates over every selected object. It reads a page only when it is needed, and ends after an error.
 func (c *Cluster) ListAll(kind GroupVersionKind, options ...ListOption) iter.Seq2[Object, error] {
 	return pages(c, kind, options, decodeObject)
 }
 
-// Create creates an object and answers it as stored. An object of its name is the error already-exists.
+// Create creates an object and returns it as stored. An object of its name is the error already-exists.
 func (c *Cluster) Create(object Object, options ...WriteOption) (Object, error) {
 	return writeObject(object, writeOptions(options), c.backend.Create)
 }
 
-// Update replaces an object and answers it as stored; with a resource version only if that is still its version, else the error
+// Update replaces an object and returns it as stored; with a resource version only if that is still its version, else the error
 // is conflict.
 func (c *Cluster) Update(object Object, options ...WriteOption) (Object, error) {
 	return writeObject(object, writeOptions(options), c.backend.Update)
 }
 
 // Apply creates or changes an object so that it has these fields, and drops those that this reconciler applied before and are no
-// longer there (server-side apply). It answers the object as stored. A field of another manager is the error conflict, unless
+// longer there (server-side apply). It returns the object as stored. A field of another manager is the error conflict, unless
 // [Force] takes it over.
 func (c *Cluster) Apply(object Object, options ...ApplyOption) (Object, error) {
 	return writeObject(object, applyOptions(options), c.backend.Apply)
 }
 
-// Patch patches an object and answers it as stored.
+// Patch patches an object and returns it as stored.
 func (c *Cluster) Patch(kind GroupVersionKind, key ObjectKey, patch Patch, options ...WriteOption) (Object, error) {
 	text, err := c.patch(kind, key, patch, options)
 	if err != nil {
@@ -78,23 +78,23 @@ func (c *Cluster) Delete(kind GroupVersionKind, key ObjectKey, options ...Delete
 	return c.backend.Delete(kind, key, deleteOptions(options))
 }
 
-// DeleteCollection deletes every object of a kind that is selected.
+// DeleteCollection deletes every selected object of a kind.
 func (c *Cluster) DeleteCollection(kind GroupVersionKind, selection Selection, options ...DeleteOption) error {
 	return c.backend.DeleteCollection(kind, selection, deleteOptions(options))
 }
 
-// Event tells people about an object: shown by `kubectl describe` and `kubectl get events`. The reason is one CamelCase word.
+// Event records an event about an object, for people: shown by `kubectl describe` and `kubectl get events`. The reason is one CamelCase word.
 // It needs no rule, is recorded in the background, and never fails a reconcile.
 func (c *Cluster) Event(about Identified, reason, note string) {
 	c.RecordEvent(Event{Kind: about.GVK(), Key: about.Key(), Reason: reason, Note: note})
 }
 
-// Warn is as [Cluster.Event], for what somebody should look at.
+// Warn is [Cluster.Event] with the type Warning.
 func (c *Cluster) Warn(about Identified, reason, note string) {
 	c.RecordEvent(Event{Kind: about.GVK(), Key: about.Key(), Warning: true, Reason: reason, Note: note})
 }
 
-// RecordEvent is as [Cluster.Event], with everything that an event has.
+// RecordEvent is [Cluster.Event] with all fields of an event.
 func (c *Cluster) RecordEvent(event Event) {
 	if event.Action == "" {
 		event.Action = "Reconcile"
@@ -107,7 +107,7 @@ func (c *Cluster) Batch(operations ...Operation) []Reply {
 	return runBatch(operations, c.backend.Batch)
 }
 
-// Identified is what knows which object it is: an [Object], or a pointer to a struct as [Kinded] shows it.
+// Identified is a value that has an object's kind and key: an [Object], or a pointer to a [Kinded] struct.
 type Identified interface {
 	Kinded
 	// Key is the namespace and name.
@@ -116,7 +116,7 @@ type Identified interface {
 
 // Patch is a change of an object. Made by [MergePatch], [JSONPatch] and [StrategicPatch].
 type Patch struct {
-	// Type is how it is written.
+	// Type is the format.
 	Type PatchType
 	// Body is anything that marshals to the patch; a [json.RawMessage] is the patch.
 	Body any
@@ -125,7 +125,7 @@ type Patch struct {
 // MergePatch merges a partial object (RFC 7386); null removes.
 func MergePatch(partial any) Patch { return Patch{Type: MergePatchType, Body: partial} }
 
-// StrategicPatch is as [MergePatch], with lists merged by their keys. Not for custom resources.
+// StrategicPatch is a [MergePatch] that merges lists by their keys. Not for custom resources.
 func StrategicPatch(partial any) Patch { return Patch{Type: StrategicPatchType, Body: partial} }
 
 // JSONPatch runs operations one after the other (RFC 6902).

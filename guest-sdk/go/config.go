@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Config reads the reconciler's `config` into a struct; what it does not name stays as it is, so that defaults are put there
-// before. Read it in Describe too, so that a wrong one fails the load.
+// Config reads the reconciler's `config` into a struct. Fields that the config does not name stay as they are: set defaults
+// before. Read it in Describe too, so that a wrong config fails the load.
 func Config(into any) error {
 	if err := json.Unmarshal([]byte(hostConfig()), into); err != nil {
 		return fmt.Errorf("config: %w", err)

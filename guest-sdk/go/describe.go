@@ -1,14 +1,15 @@
 package windlass
 
-// Description is what a guest wants. It narrows what the operator granted; anything outside the grant fails the load.
+// Description has the watches and indexes that a guest needs. They narrow the grants of the operator; anything outside the
+// grants fails the load.
 type Description struct {
 	// Title is for people; the reconciler's name is the operator's.
 	Title string
 	// Primary is the kind that requests name. The zero value stands for the kind of the watch that enqueues [Primary].
 	Primary GroupVersionKind
-	// Watches are what to watch.
+	// Watches are the kinds to watch.
 	Watches []Watch
-	// Indexes are what to index.
+	// Indexes are the indexes that the host keeps.
 	Indexes []Index
 	// Options are for hosts of later versions; a key that the host does not know fails the load.
 	Options map[string]string
@@ -16,19 +17,19 @@ type Description struct {
 
 // Watch is one kind to watch. Only Kind is needed.
 type Watch struct {
-	// Kind is what is watched.
+	// Kind is the kind to watch.
 	Kind GroupVersionKind
 	// Enqueue is how an event becomes requests; the zero value is [Primary].
 	Enqueue Enqueue
-	// Clusters is where it is watched; the zero value is [AsConfigured].
+	// Clusters are the clusters to watch; the zero value is [AsConfigured].
 	Clusters ClusterScope
 	// LabelSelector is as kubectl's -l; "": every object.
 	LabelSelector string
 	// FieldSelector is as kubectl's --field-selector, on metadata.name and metadata.namespace; "": every object.
 	FieldSelector string
-	// Changes are those that count; empty: every one. Creation, deletion and a deletionTimestamp always count.
+	// Changes are the changes that count; empty: every change. Creation, deletion and a deletionTimestamp always count.
 	Changes []Change
-	// MetadataOnly: apiVersion, kind and metadata are enough, and the host keeps no more.
+	// MetadataOnly: the guest needs only apiVersion, kind and metadata, and the host keeps no more.
 	MetadataOnly bool
 	// Options are for hosts of later versions; a key that the host does not know fails the load.
 	Options map[string]string
@@ -36,13 +37,13 @@ type Watch struct {
 
 // Index is a lookup by the value of a field, kept by the host.
 type Index struct {
-	// Kind is what is indexed.
+	// Kind is the kind to index.
 	Kind GroupVersionKind
 	// Name is unique for the kind.
 	Name string
 	// Path has dot-separated names, ['quoted'] ones, and [*] for every element: spec.template.spec.volumes[*].configMap.name
 	Path string
-	// NamespacePath is where the namespace of the referred object stands; "": the object's own.
+	// NamespacePath is the path of the referenced object's namespace; "": the object's own namespace.
 	NamespacePath string
 	// Options are for hosts of later versions; a key that the host does not know fails the load.
 	Options map[string]string
@@ -112,7 +113,7 @@ const (
 	StatusChange
 )
 
-// primary is the kind that requests name, derived where it is not given.
+// primary is the kind that requests name; if it is not set, the kind of the watch with [Primary].
 func (d *Description) primary() (GroupVersionKind, bool) {
 	if d.Primary != (GroupVersionKind{}) {
 		return d.Primary, true

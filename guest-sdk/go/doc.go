@@ -13,7 +13,7 @@
 //
 //	func (greeter) Describe() (windlass.Description, error) {
 //		return windlass.Description{
-//			Title:   "greets whom ConfigMaps ask to greet",
+//			Title:   "greets the people that ConfigMaps name",
 //			Watches: []windlass.Watch{{Kind: maps, LabelSelector: "hello.windlass.dev/greet"}},
 //		}, nil
 //	}
@@ -29,14 +29,14 @@
 //
 // # Failing
 //
-// An error that Reconcile returns has the request run again with growing delay; one made by [Terminal] waits for the next
+// An error that Reconcile returns makes the host retry the request with growing delay; one made by [Terminal] waits for the next
 // event instead. A panic is logged with its stack and counts as an error. Calls of a cluster fail with an [*APIError]:
 // use [errors.As], or helpers such as [IsNotFound] and [IsConflict].
 //
 // # Objects
 //
-// Methods of [Cluster] speak of any kind as [Object], a map as JSON has it. Functions such as [Get] and [ListAll] do the same
-// with a struct of your own that names its kind ([Kinded]).
+// Methods of [Cluster] use [Object], a map of JSON values, for every kind. Functions such as [Get] and [ListAll] do the same
+// with your own struct that names its kind ([Kinded]).
 //
 // # Logging
 //
@@ -44,9 +44,9 @@
 //
 // # Memory
 //
-// The collector runs when a call begins and after calls to the host, once the heap has grown, and never in between: the
-// host may allocate in the guest while it answers a call, and no collection may be under way then. Code that allocates much without
-// calling the host may call [runtime.GC] itself.
+// If the heap has grown, the garbage collector runs when a call begins and after calls to the host. It never runs at other
+// times: the host may allocate in the guest while it answers a call, and no collection may run then. Code that allocates
+// much without calling the host may call [runtime.GC] itself.
 //
 // # Testing
 //

@@ -24,7 +24,7 @@ const (
 	CodeUnauthorized Code = "unauthorized"
 	// CodeForbidden: refused by the API server (403).
 	CodeForbidden Code = "forbidden"
-	// CodeDenied: refused by the host, as no rule grants it; the message holds the missing rule.
+	// CodeDenied: refused by the host, as no rule grants it; the message contains the missing rule.
 	CodeDenied Code = "denied"
 	// CodeUnknownKind: the cluster does not serve this kind.
 	CodeUnknownKind Code = "unknown-kind"
@@ -54,7 +54,7 @@ var codes = [...]Code{
 
 // APIError is a call to a cluster that failed.
 type APIError struct {
-	// Code is what to decide on.
+	// Code is the code to branch on.
 	Code Code
 	// Status is the HTTP status; 0 where there was no answer.
 	Status int
@@ -64,7 +64,7 @@ type APIError struct {
 	Message string
 	// Details are the API server's: field errors, causes; nil where there are none.
 	Details json.RawMessage
-	// RetryAfter is how long the server asked to wait; nil where it did not. The host honours it by itself.
+	// RetryAfter is the delay that the server asked for; nil if it asked for none. The host keeps to it by itself.
 	RetryAfter *time.Duration
 }
 
@@ -80,25 +80,25 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// IsNotFound tells whether the object does not exist.
+// IsNotFound reports whether the object does not exist.
 func IsNotFound(err error) bool { return CodeOf(err) == CodeNotFound }
 
-// IsAlreadyExists tells whether an object of this name exists already.
+// IsAlreadyExists reports whether an object of this name exists already.
 func IsAlreadyExists(err error) bool { return CodeOf(err) == CodeAlreadyExists }
 
-// IsConflict tells whether the object has changed since it was read, or another manager owns a field.
+// IsConflict reports whether the object has changed since it was read, or another manager owns a field.
 func IsConflict(err error) bool { return CodeOf(err) == CodeConflict }
 
-// IsInvalid tells whether the object or the call is not valid.
+// IsInvalid reports whether the object or the call is not valid.
 func IsInvalid(err error) bool { return CodeOf(err) == CodeInvalid }
 
-// IsForbidden tells whether the API server refused.
+// IsForbidden reports whether the API server refused.
 func IsForbidden(err error) bool { return CodeOf(err) == CodeForbidden }
 
-// IsDenied tells whether the host refused, as no rule grants the call.
+// IsDenied reports whether the host refused, as no rule grants the call.
 func IsDenied(err error) bool { return CodeOf(err) == CodeDenied }
 
-// IsExpired tells whether a resource version or continue token is too old.
+// IsExpired reports whether a resource version or continue token is too old.
 func IsExpired(err error) bool { return CodeOf(err) == CodeExpired }
 
 // IgnoreNotFound is nil for the absence of an object, and err otherwise.
@@ -109,7 +109,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// Terminal makes err a failure that is not tried again before an event asks for it. Nil stays nil.
+// Terminal makes err a failure that is not retried before an event. Nil stays nil.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -117,7 +117,7 @@ func Terminal(err error) error {
 	return &terminal{err}
 }
 
-// IsTerminal tells whether err waits for the next event.
+// IsTerminal reports whether err waits for the next event.
 func IsTerminal(err error) bool {
 	var final *terminal
 	return errors.As(err, &final)
@@ -127,7 +127,7 @@ type terminal struct{ error }
 
 func (t *terminal) Unwrap() error { return t.error }
 
-// unfit is the error of an object that cannot be encoded or decoded.
+// unfit is the error for an object that cannot be encoded or decoded.
 func unfit(how string, what any, err error) error {
 	return &APIError{Code: CodeInvalid, Reason: "Invalid", Message: fmt.Sprintf("cannot %s %v: %v", how, what, err)}
 }

@@ -76,7 +76,7 @@ func exportMapObjects(
 	return types.Ok[[]windlass_runtime_types.Request, string](lowered)
 }
 
-// dropOpened gives back what the call that ends has opened.
+// dropOpened closes the clusters that the call opened.
 func dropOpened() {
 	for _, cluster := range opened {
 		cluster.Drop()

@@ -1,13 +1,13 @@
 package windlass
 
-// The other clusters. A guest that calls anything here needs a rule that names clusters; one that does not imports nothing of it.
+// The other clusters. A guest that calls a function of this file needs a rule that names clusters.
 
-// Clusters are those granted, sorted by name. The labels select as kubectl's -l; "" selects all. It is the one function here
-// that a [Mapper] may call.
+// Clusters returns the granted clusters, sorted by name. The labels select as kubectl's -l; "" selects all. It is the only
+// function of this file that a [Mapper] may call.
 func Clusters(labels Labels) ([]ClusterInfo, error) { return hostClusters(string(labels)) }
 
-// Open opens a cluster until the call that does so ends; "" is the local one. The error is denied when no rule opens it,
-// cluster-gone when there is none.
+// Open opens a cluster until the current call ends; "" is the local one. The error is denied if no rule grants the cluster,
+// cluster-gone if there is none.
 func Open(name string) (*Cluster, error) {
 	backend, err := hostOpen(name)
 	if err != nil {
@@ -19,11 +19,11 @@ func Open(name string) (*Cluster, error) {
 // Local opens the local (hub) cluster.
 func Local() (*Cluster, error) { return Open("") }
 
-// In is an operation and the cluster that it is for.
+// In is an operation and its cluster.
 type In struct {
 	// Cluster is its name; "" is the local one.
 	Cluster string
-	// Operation is what to do there.
+	// Operation is the operation in that cluster.
 	Operation Operation
 }
 

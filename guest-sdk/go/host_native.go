@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Host is what a test puts in the place of the host: package windlasstest has one. Only in builds for the machine at hand.
+// Host replaces the host in a test: package windlasstest has one. Only in native builds.
 type Host interface {
 	Config() string
 	Now() string
@@ -22,7 +22,7 @@ var current struct {
 	host Host
 }
 
-// SetHost makes h the host, with [log/slog] writing to it, until restore is called.
+// SetHost makes h the host until restore is called. [log/slog] writes to it.
 func SetHost(h Host) (restore func()) {
 	current.Lock()
 	defer current.Unlock()

@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/internal/wit/types"
 )
 
-// The host's functions, by the generated bindings. Calls through a [hostCluster] and hostX functions end at a safe point, where the
-// collector may run.
+// The host's functions, called through the generated bindings. Calls through a [hostCluster] and hostX functions end at a safe
+// point, where the garbage collector may run.
 
 func init() { slog.SetDefault(slog.New(handler{})) }
 
@@ -67,7 +67,7 @@ func hostClusters(labelSelector string) ([]ClusterInfo, error) {
 	return clusters, nil
 }
 
-// opened are the clusters that the running call opened. They are dropped with it.
+// opened are the clusters that the running call opened. They are closed when it ends.
 var opened []*windlass_runtime_client.Cluster
 
 func hostOpen(name string) (Backend, error) {
@@ -166,7 +166,7 @@ func (h hostCluster) Batch(operations []Operation) []Reply {
 	return liftReplies(h.cluster.Batch(lowerOperations(operations)))
 }
 
-// answer is what a call answered, or its error.
+// answer is the result of a call, or its error.
 func answer[T any](result types.Result[T, windlass_runtime_types.ApiError]) (T, error) {
 	if !result.IsErr() {
 		return result.Ok(), nil
@@ -188,7 +188,7 @@ func answer[T any](result types.Result[T, windlass_runtime_types.ApiError]) (T, 
 	return result.Ok(), failed
 }
 
-// optional is none for "".
+// optional returns none for "".
 func optional(text string) types.Option[string] {
 	if text == "" {
 		return types.None[string]()
@@ -196,7 +196,7 @@ func optional(text string) types.Option[string] {
 	return types.Some(wellFormed(text))
 }
 
-// lowerPairs are in the order of their names.
+// lowerPairs returns the pairs in the order of their names.
 func lowerPairs(fields map[string]string) []types.Tuple2[string, string] {
 	lowered := make([]types.Tuple2[string, string], 0, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -223,7 +223,7 @@ func lowerKey(key ObjectKey) windlass_runtime_types.ObjectKey {
 	return windlass_runtime_types.ObjectKey{Namespace: optional(key.Namespace), Name: wellFormed(key.Name)}
 }
 
-// mode and projection are what a flag says in the contract.
+// mode and projection turn a flag into a value of the contract.
 func mode(live bool) windlass_runtime_client.ReadMode {
 	if live {
 		return windlass_runtime_client.ReadModeLive

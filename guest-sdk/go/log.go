@@ -8,7 +8,7 @@ import (
 // LogField is a value of a log line, with its name.
 type LogField struct{ Name, Value string }
 
-// handler writes what slog logs to the host's log, which adds tenant, reconciler, cluster and reconcile id. Groups become
+// handler writes slog's lines to the host's log, which adds tenant, reconciler, cluster and reconcile id. Groups become
 // prefixes of the names.
 type handler struct {
 	fields []LogField
@@ -47,7 +47,7 @@ func flatten(fields []LogField, prefix string, attr slog.Attr) []LogField {
 	value := attr.Value.Resolve()
 	if value.Kind() != slog.KindGroup {
 		if attr.Key == "" && value.Equal(slog.Value{}) {
-			return fields // slog has handlers leave out empty ones
+			return fields // slog requires handlers to omit empty groups
 		}
 		return append(fields, LogField{prefix + attr.Key, value.String()})
 	}

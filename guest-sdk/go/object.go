@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// Object is a Kubernetes object as JSON has it: maps, slices, strings, booleans, int64, and float64 for other numbers. A nil
-// Object is an absent one.
+// Object is a Kubernetes object as decoded JSON: maps, slices, strings, booleans, int64, and float64 for other numbers. A nil
+// Object means that the object is absent.
 type Object map[string]any
 
-// NewObject is an object with nothing but its kind and key.
+// NewObject is an object with only its kind and key.
 func NewObject(kind GroupVersionKind, key ObjectKey) Object {
 	metadata := map[string]any{"name": key.Name}
 	if key.Namespace != "" {
@@ -40,7 +40,7 @@ func (o Object) Label(name string) string { return o.String("metadata", "labels"
 // Annotation is the value of an annotation; "" where there is none.
 func (o Object) Annotation(name string) string { return o.String("metadata", "annotations", name) }
 
-// Deleting tells whether the object is being deleted and finalizers hold it.
+// Deleting reports whether the object is being deleted and finalizers hold it.
 func (o Object) Deleting() bool { return o.String("metadata", "deletionTimestamp") != "" }
 
 // At is the value under these names; nil where there is none.
@@ -68,7 +68,7 @@ func (o Object) Int(path ...string) int64 {
 	return number
 }
 
-// Set puts a value under these names, and makes the maps on the way.
+// Set stores a value under these names, and makes the missing maps on the path.
 func (o Object) Set(value any, path ...string) {
 	fields := map[string]any(o)
 	for _, name := range path[:len(path)-1] {
@@ -100,8 +100,8 @@ func (o Object) Controller() *OwnerReference {
 	return nil
 }
 
-// SetController makes owner the controller of the object, beside the owners that it has: the object is deleted after it, and an
-// event on the object asks for it. Another controller is the error conflict.
+// SetController makes owner the controller of the object and keeps its other owners. The object is deleted after owner, and an
+// event on the object enqueues owner. If the object has another controller, the error is conflict.
 func (o Object) SetController(owner OwnerReference) error {
 	if err := takenBy(o.Controller(), owner, o.GVK().Kind, o.Key()); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (o Object) SetController(owner OwnerReference) error {
 	return nil
 }
 
-// takenBy is the error of an object that another one controls than its controller to be.
+// takenBy is the error if the object has another controller.
 func takenBy(controller *OwnerReference, owner OwnerReference, kind string, key ObjectKey) error {
 	if controller == nil || controller.UID == owner.UID {
 		return nil
@@ -158,7 +158,7 @@ func (o *Object) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// plain turns numbers into those of Go, in place.
+// plain replaces JSON numbers by int64 or float64, in place.
 func plain(value any) any {
 	switch value := value.(type) {
 	case json.Number:
@@ -182,7 +182,7 @@ func plain(value any) any {
 	return value
 }
 
-// decodeObject reads an object that the host answered.
+// decodeObject reads an object that the host returned.
 func decodeObject(kind GroupVersionKind, text string) (Object, error) {
 	var object Object
 	err := decodeInto(kind, text, &object)
@@ -207,7 +207,7 @@ func decodeInto(kind GroupVersionKind, text string, into any) error {
 	return nil
 }
 
-// encode writes an object, with its apiVersion and kind, and tells its kind.
+// encode writes an object with its apiVersion and kind, and returns its kind.
 func encode(object Kinded) (GroupVersionKind, string, error) {
 	kind := object.GVK()
 	if kind.Version == "" || kind.Kind == "" {

@@ -1,6 +1,6 @@
 package windlass
 
-// GetOptions is how to read one object. The zero value: all of it, from the host's cache.
+// GetOptions are the options of a read of one object. The zero value reads the whole object from the host's cache.
 type GetOptions struct {
 	// Live asks the API server instead of the cache.
 	Live bool
@@ -10,21 +10,22 @@ type GetOptions struct {
 	Subresource string
 }
 
-// ListOptions is what to list, and how. The zero value: everything granted, from the host's cache, in pages of its size.
+// ListOptions are the options of a list. The zero value lists all granted objects from the host's cache, in pages of the host's
+// default size.
 type ListOptions struct {
 	// Namespace is "" for all namespaces that are granted.
 	Namespace string
 	// LabelSelector is as kubectl's -l.
 	LabelSelector string
-	// FieldSelector is as kubectl's --field-selector. Cached reads know metadata.name, metadata.namespace and declared indexes.
+	// FieldSelector is as kubectl's --field-selector. Cached reads support metadata.name, metadata.namespace and declared indexes.
 	FieldSelector string
 	// IndexName is the name of an index that Describe declared, cached reads only; "": no index.
 	IndexName string
-	// IndexValue is what is looked up in the index.
+	// IndexValue is the value to look up in the index.
 	IndexValue string
-	// Limit is the most items of a page; 0: the host's page size.
+	// Limit is the largest number of items in a page; 0: the host's page size.
 	Limit uint32
-	// Continue is from the page before; "" for the first.
+	// Continue is the token of the previous page; "" for the first.
 	Continue string
 	// Live asks the API server instead of the cache.
 	Live bool
@@ -32,7 +33,7 @@ type ListOptions struct {
 	MetadataOnly bool
 }
 
-// Selection is what [Cluster.DeleteCollection] deletes.
+// Selection selects the objects that [Cluster.DeleteCollection] deletes.
 type Selection struct {
 	// Namespace is "" for every granted namespace, one after the other.
 	Namespace string
@@ -42,7 +43,7 @@ type Selection struct {
 	FieldSelector string
 }
 
-// WriteOptions are those of create, update and patch.
+// WriteOptions are the options of create, update and patch.
 type WriteOptions struct {
 	// Subresource is status, scale, …; "" writes the object itself.
 	Subresource string
@@ -50,7 +51,7 @@ type WriteOptions struct {
 	DryRun bool
 }
 
-// ApplyOptions are those of a server-side apply.
+// ApplyOptions are the options of a server-side apply.
 type ApplyOptions struct {
 	// Subresource is status, scale, …; "" applies to the object itself.
 	Subresource string
@@ -60,24 +61,24 @@ type ApplyOptions struct {
 	DryRun bool
 }
 
-// DeleteOptions are those of a delete.
+// DeleteOptions are the options of a delete.
 type DeleteOptions struct {
 	// UID: only if the object has it; otherwise the error is conflict.
 	UID string
 	// ResourceVersion: only if the object has it; otherwise the error is conflict.
 	ResourceVersion string
-	// Propagation is what happens to the dependents; "": as is the kind's way, background for most.
+	// Propagation decides about the dependents; "": the default of the kind, background for most.
 	Propagation Propagation
-	// GracePeriodSeconds; nil: the kind's own.
+	// GracePeriodSeconds; nil: the default of the kind.
 	GracePeriodSeconds *uint32
 	// DryRun: the server checks and answers, and deletes nothing.
 	DryRun bool
 }
 
-// Propagation is what happens to the dependents of a deleted object.
+// Propagation decides about the dependents of a deleted object.
 type Propagation string
 
-// What happens to the dependents of a deleted object.
+// The propagations of a delete.
 const (
 	// Background: they are deleted afterwards.
 	Background Propagation = "Background"
@@ -87,8 +88,8 @@ const (
 	Orphan Propagation = "Orphan"
 )
 
-// Options of one kind of call. Each of the structs above is an option that sets everything, so that
-// cluster.Get(kind, key, GetOptions{Live: true}) and cluster.Get(kind, key, Live) say the same.
+// Options of one kind of call. Each of the structs above is an option that sets all options, so
+// cluster.Get(kind, key, GetOptions{Live: true}) and cluster.Get(kind, key, Live) are the same.
 type (
 	// GetOption changes how an object is read: [Live], [MetadataOnly], [Subresource], [GetOptions].
 	GetOption interface{ applyGet(*GetOptions) }
@@ -132,19 +133,19 @@ const Status Subresource = "status"
 // InNamespace lists one namespace.
 type InNamespace string
 
-// Labels lists what has such labels, as kubectl's -l.
+// Labels lists the objects whose labels match, as kubectl's -l.
 type Labels string
 
-// Fields lists what has such fields, as kubectl's --field-selector.
+// Fields lists the objects whose fields match, as kubectl's --field-selector.
 type Fields string
 
-// Limit is the most items of a page.
+// Limit is the largest number of items in a page.
 type Limit uint32
 
 // Continue asks for the page after another one.
 type Continue string
 
-// IndexedBy lists what an index that Describe declared holds under a value.
+// IndexedBy lists the objects that have a value in an index of Describe.
 type IndexedBy struct{ Name, Value string }
 
 // IfUID deletes only an object of this uid.
@@ -196,7 +197,7 @@ func (w WriteOptions) applyWrite(o *WriteOptions)    { *o = w }
 func (a ApplyOptions) applyApply(o *ApplyOptions)    { *o = a }
 func (d DeleteOptions) applyDelete(o *DeleteOptions) { *o = d }
 
-// collected is what the options make of the zero value, one after the other.
+// collected applies the options, one after the other, to the zero value.
 func collected[Option, All any](options []Option, apply func(Option, *All)) (all All) {
 	for _, option := range options {
 		apply(option, &all)

@@ -8,19 +8,19 @@ import (
 
 // Reconciler is a guest.
 type Reconciler interface {
-	// Describe tells what to watch. It is called when the guest is loaded and when its config or grants change, with every call to a
-	// cluster denied; it may read [Config]. An error fails the load.
+	// Describe returns what to watch. It is called when the guest is loaded and when its config or grants change. Every call to a
+	// cluster is denied; [Config] works. An error fails the load.
 	Describe() (Description, error)
 
-	// Reconcile makes what req names as it should be. The request says what to look at, never what happened: read, compare,
-	// write what differs. At most one call runs for a request at a time, in any number of fresh instances.
+	// Reconcile brings the object that req names to its desired state. The request names an object and never an event: read,
+	// compare, write the differences. At most one call runs for a request at a time, in any number of fresh instances.
 	Reconcile(req Request, cluster *Cluster) (Result, error)
 }
 
-// Mapper turns events into requests itself, for watches with [Mapped]. Package mapper registers one.
+// Mapper turns events into requests, for watches with [Mapped]. Package mapper registers one.
 type Mapper interface {
-	// Map answers the requests, of any granted cluster, that these objects of cluster ask for; an update passes the old and the new
-	// object. Reads come from the cache only; [Clusters] tells which clusters there are. After an error the event is mapped
+	// Map returns the requests, of any granted cluster, for these changed objects of cluster. An update passes the old and the new
+	// object. Reads come only from the cache; [Clusters] returns the granted clusters. After an error the event is mapped
 	// again with growing delay.
 	Map(cluster *Cluster, kind GroupVersionKind, objects []Object) ([]Request, error)
 }
@@ -60,10 +60,10 @@ func mapObjects(mapper Mapper, cluster *Cluster, kind GroupVersionKind, texts []
 	return mapper.Map(cluster, kind, objects)
 }
 
-// longestStack bounds what a panic logs, in bytes.
+// longestStack limits the stack that a panic logs, in bytes.
 const longestStack = 8 << 10
 
-// recovered makes a panic an error, and logs where it came from.
+// recovered turns a panic into an error, and logs its stack.
 func recovered(err *error) {
 	why := recover()
 	if why == nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// guest does what a test says.
+// guest runs the functions of a test.
 type guest struct {
 	described  func() (Description, error)
 	reconciled func() (Result, error)
@@ -20,7 +20,7 @@ func (g guest) Describe() (Description, error) { return g.described() }
 
 func (g guest) Reconcile(Request, *Cluster) (Result, error) { return g.reconciled() }
 
-// lines is a host that keeps the log.
+// lines is a host that records the log.
 type lines struct {
 	Host
 	written []string

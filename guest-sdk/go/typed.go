@@ -2,7 +2,7 @@ package windlass
 
 import "iter"
 
-// Kinded is a type that names its kind, by a method of the value: a struct with the fields that a guest needs.
+// Kinded is a type with a method that returns its kind: a struct with the fields that a guest needs.
 //
 //	type ConfigMap struct {
 //		windlass.ObjectMeta `json:"metadata"`
@@ -11,13 +11,13 @@ import "iter"
 //
 //	func (ConfigMap) GVK() windlass.GroupVersionKind { return windlass.GVK("v1", "ConfigMap") }
 //
-// It needs no apiVersion and kind: writes add them. Fields that it does not have are lost in an update: apply or patch it.
+// Writes add apiVersion and kind. An update removes fields that the struct does not have: apply or patch instead.
 type Kinded interface {
 	// GVK is the kind; called on the zero value too.
 	GVK() GroupVersionKind
 }
 
-// ObjectMeta is `metadata` of an object, as far as controllers use it. Embed it with the tag `json:"metadata"`.
+// ObjectMeta is `metadata` of an object: the fields that controllers use. Embed it with the tag `json:"metadata"`.
 type ObjectMeta struct {
 	// Name is unique in the namespace.
 	Name string `json:"name,omitempty"`
@@ -27,7 +27,7 @@ type ObjectMeta struct {
 	UID string `json:"uid,omitempty"`
 	// ResourceVersion changes with every write; set by the API server.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Generation changes with the wanted state; set by the API server.
+	// Generation changes with the desired state; set by the API server.
 	Generation int64 `json:"generation,omitempty"`
 	// CreationTimestamp is RFC 3339; set by the API server.
 	CreationTimestamp string `json:"creationTimestamp,omitempty"`
@@ -37,13 +37,13 @@ type ObjectMeta struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Annotations are for notes.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Finalizers must be removed before the object goes.
+	// Finalizers must be removed before the object is deleted.
 	Finalizers []string `json:"finalizers,omitempty"`
-	// OwnerReferences are what this object goes with.
+	// OwnerReferences are the owners of this object.
 	OwnerReferences []OwnerReference `json:"ownerReferences,omitempty"`
 }
 
-// OwnerReference names an object that another object goes with.
+// OwnerReference refers to the owner of an object.
 type OwnerReference struct {
 	// APIVersion of the owner.
 	APIVersion string `json:"apiVersion"`
@@ -62,7 +62,7 @@ type OwnerReference struct {
 // Key is the namespace and name.
 func (m *ObjectMeta) Key() ObjectKey { return ObjectKey{Namespace: m.Namespace, Name: m.Name} }
 
-// Deleting tells whether the object is being deleted and finalizers hold it.
+// Deleting reports whether the object is being deleted and finalizers hold it.
 func (m *ObjectMeta) Deleting() bool { return m.DeletionTimestamp != "" }
 
 // Controller is the owner that manages the object; nil where there is none.
@@ -75,8 +75,8 @@ func (m *ObjectMeta) Controller() *OwnerReference {
 	return nil
 }
 
-// SetController makes owner the controller of the object, beside the owners that it has: the object is deleted after it, and an
-// event on the object asks for it. Another controller is the error conflict.
+// SetController makes owner the controller of the object and keeps its other owners. The object is deleted after owner, and an
+// event on the object enqueues owner. If the object has another controller, the error is conflict.
 func (m *ObjectMeta) SetController(owner OwnerReference) error {
 	if err := takenBy(m.Controller(), owner, "object", m.Key()); err != nil {
 		return err
@@ -107,29 +107,29 @@ func Get[T Kinded](cluster *Cluster, key ObjectKey, options ...GetOption) (*T, e
 	return decode[T](kind, text)
 }
 
-// ListAll iterates over every object that is selected, asking for a page when the one before is used up. It ends after an error.
+// ListAll iterates over every selected object. It reads a page only when it is needed, and ends after an error.
 func ListAll[T Kinded](cluster *Cluster, options ...ListOption) iter.Seq2[*T, error] {
 	return pages(cluster, kindOf[T](), options, decode[T])
 }
 
-// Create creates an object and answers it as stored. An object of its name is the error already-exists.
+// Create creates an object and returns it as stored. An object of its name is the error already-exists.
 func Create[T Kinded](cluster *Cluster, object *T, options ...WriteOption) (*T, error) {
 	return write(*object, writeOptions(options), cluster.backend.Create)
 }
 
-// Update replaces an object and answers it as stored; with a resource version only if that is still its version, else the error
+// Update replaces an object and returns it as stored; with a resource version only if that is still its version, else the error
 // is conflict.
 func Update[T Kinded](cluster *Cluster, object *T, options ...WriteOption) (*T, error) {
 	return write(*object, writeOptions(options), cluster.backend.Update)
 }
 
-// Apply creates or changes an object so that it has these fields (server-side apply), and answers it as stored. A field of
+// Apply creates or changes an object so that it has these fields (server-side apply), and returns it as stored. A field of
 // another manager is the error conflict, unless [Force] takes it over.
 func Apply[T Kinded](cluster *Cluster, object *T, options ...ApplyOption) (*T, error) {
 	return write(*object, applyOptions(options), cluster.backend.Apply)
 }
 
-// PatchAs patches an object and answers it as stored, as [Cluster.Patch].
+// PatchAs patches an object and returns it as stored, as [Cluster.Patch].
 func PatchAs[T Kinded](cluster *Cluster, key ObjectKey, patch Patch, options ...WriteOption) (*T, error) {
 	kind := kindOf[T]()
 	text, err := cluster.patch(kind, key, patch, options)

@@ -58,7 +58,7 @@ func (k ObjectKey) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Request says what to look at: identity only, never the object or the event that caused it.
+// Request names an object to reconcile. It contains neither the object nor the event that caused it.
 type Request struct {
 	// Cluster is "" for the local cluster.
 	Cluster string
@@ -71,7 +71,7 @@ func (r Request) String() string {
 	return "cluster://" + escaped(r.Cluster) + "/" + r.Namespace + "/" + r.Name
 }
 
-// escaped has every byte percent-encoded that does not stand for itself in a URL.
+// escaped percent-encodes every byte that a URL cannot contain as it is.
 func escaped(text string) string {
 	var url strings.Builder
 	for _, b := range []byte(text) {
@@ -85,7 +85,7 @@ func escaped(text string) string {
 	return url.String()
 }
 
-// wellFormed is text as it can cross to the host, which traps what is no UTF-8: each byte that is none becomes U+FFFD.
+// wellFormed replaces each byte that is not UTF-8 by U+FFFD: a call with other text would trap.
 func wellFormed(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -93,12 +93,12 @@ func wellFormed(text string) string {
 	return string([]rune(text))
 }
 
-// Result is what comes after a reconcile that succeeded. Its zero value: nothing, until an event.
+// Result decides when a successful reconcile runs again. The zero value: after the next event.
 type Result struct {
-	// RequeueAfter runs the request again after this time, or earlier if an event asks for it. Fractions of a millisecond
-	// count as a whole one; the longest time is about 49 days. 0 leaves it to Requeue.
+	// RequeueAfter runs the request again after this time, or earlier after an event. Fractions of a millisecond are
+	// rounded up; the longest time is about 49 days. If it is 0, Requeue decides.
 	RequeueAfter time.Duration
-	// Requeue runs the request again at once, but a key runs at most every 100 ms this way.
+	// Requeue runs the request again at once, but at most every 100 ms for a key.
 	Requeue bool
 }
 
@@ -115,27 +115,27 @@ func (r Result) millis() (uint32, bool) {
 	return uint32(millis), true
 }
 
-// ClusterInfo is what is known of a cluster without talking to it.
+// ClusterInfo has the facts about a cluster that need no request to it.
 type ClusterInfo struct {
 	// Name is "" for the local cluster.
 	Name string
-	// Labels are those that its provider gave it.
+	// Labels are the labels that the provider gave it.
 	Labels map[string]string
-	// Properties are those that its provider gave it.
+	// Properties are the properties that the provider gave it.
 	Properties map[string]string
-	// Ready is whether it answers and its caches are filled.
+	// Ready is whether the cluster answers and its caches are filled.
 	Ready bool
 }
 
-// Event is something to tell people about an object, as `kubectl describe` shows it.
+// Event is an event about an object, as `kubectl describe` shows it.
 type Event struct {
-	// Kind of the object that it is about.
+	// Kind of the object.
 	Kind GroupVersionKind
-	// Key of the object that it is about.
+	// Key of the object.
 	Key ObjectKey
-	// Warning is for what somebody should look at.
+	// Warning gives the event the type Warning.
 	Warning bool
-	// Reason is why, one CamelCase word of at most 128 bytes.
+	// Reason is one CamelCase word of at most 128 bytes.
 	Reason string
 	// Action is what was done, one CamelCase word of at most 128 bytes. "" stands for Reconcile.
 	Action string

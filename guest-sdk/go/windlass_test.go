@@ -75,7 +75,7 @@ func TestAnObjectAnswersWhatIsAtAPathAndSetsIt(t *testing.T) {
 		t.Errorf("got %v", o)
 	}
 	if o.At("spec", "replicas", "deeper") != nil || o.At("no", "where") != nil {
-		t.Error("something is where nothing is")
+		t.Error("an absent path has a value")
 	}
 	o.Set("green", "data", "color")
 	if o.String("data", "color") != "green" {
@@ -208,11 +208,11 @@ func TestAnAPIErrorIsFoundInAnErrorThatWrapsIt(t *testing.T) {
 		t.Errorf("got %v", found)
 	}
 	if !windlass.IsConflict(wrapped) || windlass.IsNotFound(wrapped) || windlass.CodeOf(errors.New("other")) != "" {
-		t.Error("the code is not told")
+		t.Error("the error has no code")
 	}
 	final := windlass.Terminal(wrapped)
 	if !windlass.IsTerminal(fmt.Errorf("more: %w", final)) || windlass.IsTerminal(wrapped) || !windlass.IsConflict(final) {
-		t.Error("a terminal error is not told from another, or has lost its cause")
+		t.Error("a terminal error is not recognized, or has lost its cause")
 	}
 	if final.Error() != wrapped.Error() || windlass.Terminal(nil) != nil {
 		t.Errorf("got %v", final)

@@ -4,7 +4,7 @@
 
 static const windlass_kind CONFIG_MAP = {"", "v1", "ConfigMap"};
 
-/* The label that asks for greetings; its value is who is greeted. */
+/* The label that asks for greetings; its value is the name in the greeting. */
 static const char GREET[] = "polyglot.windlass.dev/greet";
 
 /* What the operator configures: the end of the greeting's name, and what is said. */

@@ -10,10 +10,10 @@ import (
 	"windlass.dev/windlass"
 )
 
-// greet is the label that asks for greetings; its value is who is greeted.
+// greet is the label that asks for greetings; its value is the name in the greeting.
 const greet = "polyglot.windlass.dev/greet"
 
-// ConfigMap is a ConfigMap, as far as it matters here.
+// ConfigMap is a ConfigMap with the fields that matter here.
 type ConfigMap struct {
 	windlass.ObjectMeta `json:"metadata"`
 	Data                map[string]string `json:"data,omitempty"`

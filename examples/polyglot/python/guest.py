@@ -4,7 +4,7 @@ from windlass import Action, Cluster, Description, Enqueue, Reconciler, Request,
 
 CONFIG_MAP = "v1/ConfigMap"
 
-# The label that asks for greetings; its value is who is greeted.
+# The label that asks for greetings; its value is the name in the greeting.
 GREET = "polyglot.windlass.dev/greet"
 
 

@@ -8,7 +8,7 @@ interface ConfigMap extends KubernetesObject {
 }
 const ConfigMap = kind<ConfigMap>('v1', 'ConfigMap');
 
-/** The label that asks for greetings; its value is who is greeted. */
+/** The label that asks for greetings; its value is the name in the greeting. */
 const GREET = 'polyglot.windlass.dev/greet';
 
 /** What the operator configures: the end of the greeting's name, and what is said. */

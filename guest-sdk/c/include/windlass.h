@@ -7,14 +7,14 @@
  *     WINDLASS_RECONCILER(describe, reconcile)
  *
  * The host watches what describe asks for, in every cluster of the fleet, and calls reconcile with a request and a cluster: the
- * API of the request's own cluster, within what the operator granted.
+ * API of the request's own cluster, within the grants of the operator.
  *
- * Memory. Whatever a function answers (strings, JSON, errors, pages) belongs to the call and lives until it ends; nothing is
- * freed by hand, and nothing may be kept for a later call. What is given to a function stays the caller's. A guest that makes
- * thousands of calls in one frees what it no longer needs between windlass_mark and windlass_release.
+ * Memory. The results of a function (strings, JSON, errors, pages) belong to the guest's call and live until it ends. Nothing is
+ * freed by hand, and nothing may be kept for a later call. Arguments still belong to the caller. A guest that makes
+ * thousands of calls in one reconcile frees memory with windlass_mark and windlass_release.
  *
- * Errors. A call to a cluster answers NULL, or what went wrong; what it should have answered is then not touched. WINDLASS_TRY
- * ends the reconcile with the error, which is tried again with growing delay. A trap (abort, a wild pointer) is tried again too.
+ * Errors. A call to a cluster returns NULL or an error. After an error its results are not set. WINDLASS_TRY
+ * ends the reconcile with the error, which is retried with growing delay. A trap (abort, a wild pointer) is retried too.
  *
  * Options are a pointer to a struct whose zeros are the defaults; NULL is all defaults: &(windlass_get_options){.live = true}
  */
@@ -55,7 +55,7 @@ typedef struct {
     const char *name;
 } windlass_key;
 
-/* What to look at: identity only, never the object or the event that caused it. The cluster "" is the local one. */
+/* Names an object to reconcile, without the object and the event that caused it. The cluster "" is the local one. */
 typedef struct {
     const char *cluster;
     windlass_key key;
@@ -69,7 +69,7 @@ typedef enum {
     WINDLASS_INVALID,
     WINDLASS_UNAUTHORIZED,
     WINDLASS_FORBIDDEN,
-    /* Refused by the host: no rule grants it. The message holds the missing rule. */
+    /* Refused by the host: no rule grants it. The message contains the missing rule. */
     WINDLASS_DENIED,
     WINDLASS_UNKNOWN_KIND,
     WINDLASS_THROTTLED,
@@ -84,12 +84,12 @@ typedef enum {
     WINDLASS_OTHER
 } windlass_code;
 
-/* The contract's word for a code: "not-found". */
+/* The contract's name of a code: "not-found". */
 const char *windlass_code_name(windlass_code code);
 
 /* A call that failed. */
 typedef struct {
-    /* What to decide on. */
+    /* The code to branch on. */
     windlass_code code;
     /* 0 where there was no answer. */
     int http_status;
@@ -99,7 +99,7 @@ typedef struct {
     const char *message;
     /* The API server's details: field errors, causes; NULL where there are none. */
     json *details;
-    /* Milliseconds that the server asked to wait, which the host honours by itself; -1 where it did not. */
+    /* The delay in milliseconds that the server asked for; -1 if it asked for none. The host keeps to it by itself. */
     int64_t retry_after_ms;
 } windlass_error;
 
@@ -112,12 +112,12 @@ typedef struct {
 
 /* Nothing more to do until an event. */
 windlass_result windlass_done(void);
-/* Run again after this time, or earlier if an event asks for it. 0: at once, but a key runs at most every 100 ms this way. What
- * is longer than UINT32_MAX (about 49 days) is as long as that. */
+/* Run again after this time, or earlier after an event. 0: at once, but at most every 100 ms for a key. The longest time is
+ * UINT32_MAX (about 49 days). */
 windlass_result windlass_requeue_after(uint64_t milliseconds);
 /* Failed: run again with growing delay. */
 windlass_result windlass_retry(const char *format, ...) WINDLASS_PRINTF(1, 2);
-/* Failed: run again only when an event asks for it. */
+/* Failed: run again only after an event. */
 windlass_result windlass_terminal(const char *format, ...) WINDLASS_PRINTF(1, 2);
 /* Failed with an error of a call: run again with growing delay. */
 windlass_result windlass_failed(const windlass_error *error);
@@ -168,9 +168,9 @@ typedef struct {
     const char *fields;
     /* Which changes count; 0: every one. */
     unsigned changes;
-    /* Whether apiVersion, kind and metadata are enough: the host then keeps no more. */
+    /* Whether the guest needs only apiVersion, kind and metadata: the host then keeps no more. */
     bool metadata_only;
-    /* For hosts of later versions: an object of texts. A key that the host does not know fails the load. */
+    /* For later versions of the host: an object of texts. A key that the host does not know fails the load. */
     const json *options;
 } windlass_watch;
 
@@ -181,17 +181,17 @@ typedef struct {
     const char *name;
     /* Dot-separated names, ['quoted'] ones, [*] for every element: spec.template.spec.volumes[*].configMap.name */
     const char *path;
-    /* Where the namespace of the referred object stands; NULL: the object's own. */
+    /* The path of the referenced object's namespace; NULL: the object's own namespace. */
     const char *namespace_path;
     /* As those of a watch. */
     const json *options;
 } windlass_index;
 
-/* What a guest wants. It narrows what the operator granted; anything outside fails the load. */
+/* The watches and indexes that a guest needs. They narrow the grants of the operator; anything outside fails the load. */
 typedef struct {
     /* For people. */
     const char *title;
-    /* The kind that requests name; if it is not set, that of the watch with WINDLASS_PRIMARY. */
+    /* The kind that requests name; if it is not set, the kind of the watch with WINDLASS_PRIMARY. */
     windlass_kind primary;
     /* Filled by windlass_add_watch and windlass_add_index. */
     windlass_watch *watches;
@@ -208,7 +208,7 @@ void windlass_add_index(windlass_description *description, windlass_index index)
 /* One cluster's API. */
 typedef struct windlass_cluster windlass_cluster;
 
-/* Requests that a map function answers; filled by windlass_add_request. */
+/* Requests that a map function returns; filled by windlass_add_request. */
 typedef struct {
     windlass_request *items;
     size_t count;
@@ -218,13 +218,13 @@ void windlass_add_request(windlass_requests *requests, windlass_request request)
 
 /* The functions of a guest. */
 typedef struct {
-    /* What it watches. Called when the guest is loaded and when its config or grants change, with every call to a cluster denied.
+    /* Sets what to watch. Called when the guest is loaded and when its config or grants change. Every call to a cluster is denied.
      * A failure fails the load. */
     windlass_result (*describe)(windlass_description *description);
-    /* Makes what is named by the request as it should be: read, compare, write what differs. */
+    /* Brings the object that the request names to its desired state: read, compare, write the differences. */
     windlass_result (*reconcile)(const windlass_request *request, windlass_cluster *cluster);
-    /* The requests, of any granted cluster, that these objects of the cluster ask for; an update passes the old and the new one.
-     */
+    /* Adds the requests, of any granted cluster, for these changed objects of the cluster. An update passes the old and the new
+     * object. */
     windlass_result (*map)(windlass_cluster *cluster, windlass_kind kind, const json *objects, windlass_requests *requests);
 } windlass_guest;
 
@@ -241,11 +241,11 @@ extern const windlass_guest windlass_this_guest;
 
 typedef enum { WINDLASS_MERGE, WINDLASS_JSON_PATCH, WINDLASS_STRATEGIC_MERGE } windlass_patch_type;
 
-/* What happens to the dependents of a deleted object. */
+/* Decides about the dependents of a deleted object. */
 typedef enum { WINDLASS_DEFAULT_PROPAGATION, WINDLASS_BACKGROUND, WINDLASS_FOREGROUND, WINDLASS_ORPHAN } windlass_propagation;
 
 typedef struct {
-    /* From the API server, and not from the host's cache. */
+    /* From the API server instead of the host's cache. */
     bool live;
     /* Only apiVersion, kind and metadata. */
     bool metadata_only;
@@ -254,7 +254,7 @@ typedef struct {
 } windlass_get_options;
 
 typedef struct {
-    /* NULL: all namespaces that are granted. */
+    /* NULL: all granted namespaces. */
     const char *ns;
     /* As kubectl's -l. */
     const char *labels;
@@ -262,9 +262,9 @@ typedef struct {
     const char *fields;
     /* Name and value of an index that describe declared. */
     const char *index, *value;
-    /* Most items of a page. 0: the host's page size. */
+    /* The largest number of items in a page. 0: the host's page size. */
     uint32_t limit;
-    /* From the page before. */
+    /* The token of the previous page. */
     const char *continue_token;
     bool live;
     bool metadata_only;
@@ -280,10 +280,10 @@ typedef struct {
 } windlass_write_options;
 
 typedef struct {
-    /* Only if the object has this uid, this version; otherwise the error conflict. */
+    /* Only if the object has this uid and this version; otherwise the error conflict. */
     const char *uid, *resource_version;
     windlass_propagation propagation;
-    /* Seconds; NULL: the kind's own. */
+    /* Seconds; NULL: the default of the kind. */
     const uint32_t *grace_period;
     bool dry_run;
 } windlass_delete_options;
@@ -294,7 +294,7 @@ typedef struct {
     json *items;
     /* Asks for the next page; NULL on the last. */
     const char *continue_token;
-    /* The version that the list is of. */
+    /* The version of the list. */
     const char *resource_version;
 } windlass_page;
 
@@ -307,10 +307,10 @@ windlass_error *windlass_get(windlass_cluster *cluster, windlass_kind kind, wind
 /* Reads a page of objects. */
 windlass_error *windlass_list(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options,
                               windlass_page *page);
-/* Reads every object that is selected, page by page, into one array. */
+/* Reads every selected object, page by page, into one array. */
 windlass_error *windlass_list_all(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *options,
                                   json **items);
-/* Writes: each answers the object as stored, unless stored is NULL. The kind comes from the object. */
+/* Writes: each returns the object as stored, unless stored is NULL. The kind comes from the object. */
 windlass_error *windlass_create(windlass_cluster *cluster, const json *object, const windlass_write_options *options,
                                 json **stored);
 windlass_error *windlass_update(windlass_cluster *cluster, const json *object, const windlass_write_options *options,
@@ -319,25 +319,25 @@ windlass_error *windlass_apply(windlass_cluster *cluster, const json *object, co
                                json **stored);
 windlass_error *windlass_patch(windlass_cluster *cluster, windlass_kind kind, windlass_key key, windlass_patch_type type,
                                const json *patch, const windlass_write_options *options, json **stored);
-/* Deletes an object; answers, unless deleted is NULL, whether there was one. An absent object is no error. */
+/* Deletes an object, and sets deleted, unless it is NULL, to whether there was one. An absent object is no error. */
 windlass_error *windlass_delete(windlass_cluster *cluster, windlass_kind kind, windlass_key key,
                                 const windlass_delete_options *options, bool *deleted);
-/* Deletes every object that is selected by ns, labels and fields of the list options. */
+/* Deletes every object that ns, labels and fields of the list options select. */
 windlass_error *windlass_delete_collection(windlass_cluster *cluster, windlass_kind kind, const windlass_list_options *selection,
                                            const windlass_delete_options *options);
-/* Tells people about an object, as kubectl describe shows it; reason is one CamelCase word. Needs no rule, never fails. */
+/* Records an event about an object, as kubectl describe shows it; reason is one CamelCase word. Needs no rule, never fails. */
 void windlass_event(windlass_cluster *cluster, const json *about, const char *reason, const char *format, ...)
     WINDLASS_PRINTF(4, 5);
-/* The same, for what somebody should look at. */
+/* The same, with the type Warning. */
 void windlass_warning(windlass_cluster *cluster, const json *about, const char *reason, const char *format, ...)
     WINDLASS_PRINTF(4, 5);
 
-/* Everything that an event has. */
+/* All fields of an event. */
 typedef struct {
     const json *about;
-    /* Whether somebody should look. */
+    /* Whether the event has the type Warning. */
     bool warning;
-    /* Why, and what was done: CamelCase words. An action of NULL is Reconcile. */
+    /* The reason and the action, CamelCase words. An action of NULL is Reconcile. */
     const char *reason, *action;
     const char *note;
 } windlass_event_record;
@@ -362,7 +362,7 @@ typedef enum {
 /* One call, with the arguments of the function of that name. */
 typedef struct {
     windlass_verb verb;
-    /* Of all but create, update and apply, whose object tells. */
+    /* Not of create, update and apply: their object names the kind. */
     windlass_kind kind;
     windlass_key key;
     /* The object of a create, update or apply; the patch of a patch. */
@@ -376,25 +376,25 @@ typedef struct {
 
 /* The answer to one call. */
 typedef struct {
-    /* What went wrong; the rest then says nothing. Of a delete of an absent object: not-found. */
+    /* The error; the other fields are then not set. A delete of an absent object fails with not-found. */
     windlass_error *error;
-    /* To a get, NULL if there is none; to a write. */
+    /* The object of a get, NULL if there is none, or of a write. */
     json *object;
-    /* To a list: its items are set. */
+    /* The page of a list: its items are set. */
     windlass_page page;
 } windlass_reply;
 
-/* Runs operations at once in the host; answers as many replies, in the same order. */
+/* Runs operations concurrently in the host; the replies are in the same order. */
 windlass_reply *windlass_batch(windlass_cluster *cluster, const windlass_operation *operations, size_t count);
 
 /* ---- Other clusters: windlass.toml with world = "fleet-reconcile", and rules that name clusters ---- */
 
-/* What is known of a cluster without talking to it. */
+/* The facts about a cluster that need no request to it. */
 typedef struct {
     const char *name;
     /* Objects of texts. */
     json *labels, *properties;
-    /* Whether it answers and its caches are filled. */
+    /* Whether the cluster answers and its caches are filled. */
     bool ready;
 } windlass_cluster_info;
 
@@ -402,7 +402,7 @@ typedef struct {
 windlass_error *windlass_clusters(const char *labels, windlass_cluster_info **clusters, size_t *count);
 /* Opens a cluster, "" the local one, until this call ends. */
 windlass_error *windlass_open(const char *name, windlass_cluster **cluster);
-/* As windlass_batch, the operation at each place in the cluster that names[place] names. */
+/* As windlass_batch; the operation at index i runs in the cluster names[i]. */
 windlass_reply *windlass_fleet_batch(const char *const *names, const windlass_operation *operations, size_t count);
 
 /* ---- Log, configuration, time ---- */
@@ -413,15 +413,15 @@ void windlass_info(const char *message, ...) WINDLASS_SENTINEL;
 void windlass_warn(const char *message, ...) WINDLASS_SENTINEL;
 void windlass_log_error(const char *message, ...) WINDLASS_SENTINEL;
 
-/* What the operator configured; an empty object where there is nothing. Check it in describe too, so that a wrong one fails the
- * load. */
+/* The reconciler's configuration; an empty object if there is none. Check it in describe too, so that a wrong configuration
+ * fails the load. */
 json *windlass_config(void);
 /* The time, RFC 3339, UTC, milliseconds: 2026-01-31T09:30:00.000Z */
 const char *windlass_now(void);
 
 /* ---- Objects ---- */
 
-/* An object with nothing but its kind and key. */
+/* An object with only its kind and key. */
 json *windlass_object(windlass_kind kind, windlass_key key);
 /* The key of an object. */
 windlass_key windlass_key_of(const json *object);
@@ -434,8 +434,8 @@ const char *windlass_label(const json *object, const char *name);
 const char *windlass_annotation(const json *object, const char *name);
 /* Whether the object is being deleted and waits for its finalizers. */
 bool windlass_is_deleting(const json *object);
-/* Makes owner, an object that was read, the controller of object, beside the owners that it has: it is deleted after its owner,
- * and an event on it asks for its owner. Another controller is the error conflict. */
+/* Makes owner, an object that was read, the controller of object, and keeps its other owners. The object is deleted after owner,
+ * and an event on it enqueues owner. If the object has another controller, the error is conflict. */
 windlass_error *windlass_set_controller(json *object, const json *owner);
 /* The owner reference of the object's controller; NULL if it has none. */
 json *windlass_controller(const json *object);
@@ -447,14 +447,14 @@ void *windlass_alloc(size_t size);
 char *windlass_format(const char *format, ...) WINDLASS_PRINTF(1, 2);
 char *windlass_vformat(const char *format, va_list values);
 
-/* A point in the memory of the call. */
+/* A mark in the memory of the call. */
 typedef struct {
     void *block;
     size_t used;
 } windlass_mark_t;
 
 windlass_mark_t windlass_mark(void);
-/* Frees what was made since the mark. */
+/* Frees the memory that was allocated since the mark. */
 void windlass_release(windlass_mark_t mark);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /*
  * JSON for guests: a tree that is read, changed and written.
  *
- * Trees live in the memory of the call, as everything that the SDK answers: nothing is freed by hand (windlass.h tells more).
- * Numbers are kept as they were written, so that what a guest does not touch goes back as it came.
- * Functions that look something up take NULL for "nothing" and answer NULL, so that look-ups can be chained.
+ * Trees live in the memory of the call, as all results of the SDK: nothing is freed by hand (see windlass.h).
+ * Numbers are kept as they were written, so that values which a guest does not change stay the same.
+ * Functions that look up a value accept NULL and then return NULL, so that look-ups can be chained.
  */
 #ifndef WINDLASS_JSON_H
 #define WINDLASS_JSON_H
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* What a value is. */
+/* The type of a value. */
 typedef enum { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT } json_type;
 
 /* A value. The fields are for reading; json_set and the like change a tree. */
@@ -23,13 +23,13 @@ typedef struct json {
     json_type type;
     /* Of a bool. */
     bool boolean;
-    /* Whether it is part of another value. */
+    /* Whether the value is part of another value. */
     bool linked;
     /* Of a string: its UTF-8 text, with a NUL after its end. Of a number: its digits. */
     const char *text;
     /* Bytes of text. */
     size_t length;
-    /* Its name in the object that it is part of; NULL in an array. */
+    /* The value's name in its object; NULL in an array. */
     const char *name;
     /* Of an array or object: the first and the last value. */
     struct json *first, *last;
@@ -40,9 +40,9 @@ typedef struct json {
 /* Goes through an array or object: json_each(item, items) { ... } */
 #define json_each(item, of) for (json *item = (of) == NULL ? NULL : (of)->first; item != NULL; item = item->next)
 
-/* Reads text. NULL if it is no JSON; why, if not NULL, is then told the reason. At most 128 values deep. */
+/* Reads text. Returns NULL if it is not JSON, and then sets why, unless why is NULL. At most 128 nested values. */
 json *json_parse(const char *text, size_t length, const char **why);
-/* Reads a constant of the program; ends it if that is no JSON. */
+/* Reads a constant of the program, and ends the program if it is not JSON. */
 json *json_literal(const char *text);
 /* Writes a value, without spaces. */
 char *json_print(const json *value);
@@ -60,27 +60,26 @@ json *json_copy(const json *value);
 json *json_get(const json *object, const char *name);
 /* The value at a JSON pointer: "/spec/replicas", "/spec/containers/0/image". A / in a name is written ~1. */
 json *json_at(const json *value, const char *pointer);
-/* The text of a string; NULL of anything else. */
+/* The text of a string; NULL for other values. */
 const char *json_text(const json *value);
-/* The same, of the value at a pointer. */
+/* The same for the value at a pointer. */
 const char *json_text_at(const json *value, const char *pointer);
 /* The value of a whole number that a long long holds; otherwise of anything else. */
 long long json_integer(const json *value, long long otherwise);
 /* Whether it is the value true. */
 bool json_is_true(const json *value);
-/* How many values an array or object has; 0 of anything else. */
+/* The number of values in an array or object; 0 for other values. */
 size_t json_count(const json *value);
 /* Whether two values are equal; the order of members does not matter. */
 bool json_same(const json *one, const json *other);
 
-/* Sets a member of an object, in the place of an earlier one, and answers the object. A value that is part of a tree already is
- * copied. */
+/* Sets or replaces a member of an object, and returns the object. A value that is already part of a tree is copied. */
 json *json_set(json *object, const char *name, json *value);
-/* Sets the value at a pointer, making the objects on the way, and answers the whole. */
+/* Sets the value at a pointer, makes the missing objects on the path, and returns the whole tree. */
 json *json_set_at(json *value, const char *pointer, json *part);
-/* Adds to an array, and answers the array. */
+/* Adds a value to an array, and returns the array. */
 json *json_append(json *array, json *value);
-/* Takes a member out of an object, if it is there. */
+/* Removes a member from an object, if it exists. */
 void json_remove(json *object, const char *name);
 
 #ifdef __cplusplus

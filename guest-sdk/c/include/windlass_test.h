@@ -7,9 +7,9 @@
  *     windlass_result result = windlass_script_reconcile(script, key);
  *     assert(result.outcome == WINDLASS_RESULT_DONE);
  *
- * A call that is not the next one of the script ends the program with what was expected and what came; so do expectations that
- * are left over. Events and lines of the log are no calls: they are kept. The guest is the one that the program registers. What a
- * script answers and keeps lives until the program ends.
+ * A call that is not the next one of the script ends the program and prints the expected and the actual call; so do calls that
+ * are left at the end. The script records events and log lines. The guest is the one that the program registers. The results and
+ * records of a script live until the program ends.
  */
 #ifndef WINDLASS_TEST_H
 #define WINDLASS_TEST_H
@@ -25,9 +25,9 @@ typedef struct windlass_script windlass_script;
 
 /* A script whose requests are of this cluster. */
 windlass_script *windlass_script_new(const char *cluster);
-/* What the operator configured, as JSON; an empty object if it is not told. */
+/* Sets the configuration as JSON; the default is an empty object. */
 void windlass_script_config(windlass_script *script, const char *text);
-/* The time; 2026-01-31T09:30:00.000Z if it is not told. */
+/* Sets the time; the default is 2026-01-31T09:30:00.000Z. */
 void windlass_script_now(windlass_script *script, const char *time);
 
 /* The next call in the cluster of the requests, and its answer. */
@@ -45,10 +45,10 @@ void windlass_expect_open(windlass_script *script, const char *name, windlass_er
 /* The next windlass_clusters. */
 void windlass_expect_clusters(windlass_script *script, const char *labels, const windlass_cluster_info *clusters, size_t count);
 
-/* An error to answer with. */
+/* An error for an answer. */
 windlass_error *windlass_error_new(windlass_code code, int http_status, const char *message);
 
-/* Run the guest; nothing may be left over at their end. */
+/* Run the guest; no expected call may be left at the end. */
 windlass_result windlass_script_reconcile(windlass_script *script, windlass_key key);
 windlass_result windlass_script_describe(windlass_script *script, windlass_description *description);
 windlass_result windlass_script_map(windlass_script *script, windlass_kind kind, const json *objects,
@@ -56,7 +56,7 @@ windlass_result windlass_script_map(windlass_script *script, windlass_kind kind,
 
 /* An array of the events that the guest recorded: objects with cluster, about (namespace/name), type, reason, action and note. */
 const json *windlass_script_events(const windlass_script *script);
-/* An array of its lines of the log: objects with level, message and fields. */
+/* An array of the guest's log lines: objects with level, message and fields. */
 const json *windlass_script_logs(const windlass_script *script);
 
 #ifdef __cplusplus

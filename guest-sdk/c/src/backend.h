@@ -1,6 +1,6 @@
 /*
- * What is below the SDK: the host inside a component (component.c), a script in a unit test (testing/script.c).
- * Everything answered lives in the memory of the call.
+ * The host below the SDK: the real host inside a component (component.c), a script in a unit test (testing/windlass_test.c).
+ * All results live in the memory of the call.
  */
 #ifndef WINDLASS_BACKEND_H
 #define WINDLASS_BACKEND_H
@@ -27,20 +27,20 @@ void backend_log(backend_level level, const char *message, const backend_field *
 const char *backend_config(void);
 const char *backend_now(void);
 
-/* Whether windlass_release frees: a script keeps what it was told until its program ends. */
+/* Whether windlass_release frees memory: a script keeps its data until the program ends. */
 bool backend_frees(void);
 
-/* The kind that an object says it is of. A wrong object ends the program: it is a mistake of the guest's code. */
+/* The kind that an object names. A wrong object ends the program, because it is a bug of the guest. */
 windlass_kind windlass_kind_of(const json *object);
 
-/* As json_parse. Of text that is no JSON, begun is what was read until then: NULL, or an array or object without its end. */
+/* As json_parse. If the text is not JSON, begun is the part that was read: NULL, or an array or object without its end. */
 json *json_begun(const char *text, size_t length, const char **why, const json **begun);
 
-/* An object that the host answered. One that cannot be read is the error invalid, which names the object as far as it was read.
- */
+/* Reads an object that the host returned. If it cannot be read, the error is invalid, and its message names the object if its
+ * name was read. */
 json *json_of_host(const char *text, size_t length, windlass_error **error);
 
-/* Text as it can cross to the host, which traps what is no UTF-8: each byte that is none becomes U+FFFD. */
+/* Replaces each byte that is not UTF-8 by U+FFFD: a call with other text would trap. */
 const char *well_formed(const char *text);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * The SDK inside a component: between windlass.h and the contract's generated bindings (contract.h).
  *
- * What is passed to an import stays ours and is borrowed from the memory of the call; what an import answers is the bindings' to
- * free; what an export returns is freed by the bindings, and so is made with malloc.
+ * Arguments of an import are borrowed from the memory of the call. The bindings free the results of an import. They also free the
+ * results of an export, so those are allocated with malloc.
  */
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef windlass_runtime_client_api_error_t wit_error;
 
 struct windlass_cluster {
     windlass_runtime_client_own_cluster_t handle;
-    /* The one opened before it in this call. */
+    /* The cluster that was opened before this one in the same call. */
     struct windlass_cluster *before;
 };
 
@@ -30,10 +30,10 @@ static void *owned_items(size_t count, size_t size) {
     return items;
 }
 
-/* Clusters that this call has; they are given back at its end. Not in the memory of the call, which may be released before. */
+/* The clusters of this call; they are closed at its end. Not in the memory of the call, which may be released before. */
 static windlass_cluster *opened;
 
-/* ---- What the guest is told ---- */
+/* ---- Results for the guest ---- */
 
 static char *kept(text of) {
     char *copy = windlass_alloc(of.len + 1);
@@ -68,7 +68,7 @@ static windlass_error *error_of(wit_error *from) {
     return error;
 }
 
-/* Puts a page into the reply, or what is wrong with one of its objects. */
+/* Stores a page in the reply, or an error if one of its objects cannot be read. */
 static void put_page(windlass_reply *reply, windlass_runtime_client_list_page_t *from) {
     reply->page = (windlass_page){json_array(), kept_option(from->continue_token), kept(from->resource_version)};
     for (size_t at = 0; at < from->items.len && reply->error == NULL; at++) {
@@ -80,7 +80,7 @@ static void put_page(windlass_reply *reply, windlass_runtime_client_list_page_t 
     windlass_runtime_client_list_page_free(from);
 }
 
-/* The same of an object. */
+/* The same for an object. */
 static void put_object(windlass_reply *reply, text *from) {
     reply->object = parsed(*from, &reply->error);
     contract_string_free(from);
@@ -98,7 +98,7 @@ static windlass_reply reply_of(windlass_runtime_client_result_reply_api_error_t 
     return reply;
 }
 
-/* ---- What the guest asks ---- */
+/* ---- Calls of the guest ---- */
 
 static text lent(const char *from) {
     from = well_formed(from);
@@ -187,7 +187,7 @@ static uint8_t wit_patch_type(windlass_patch_type type) {
     return WINDLASS_RUNTIME_CLIENT_PATCH_TYPE_MERGE;
 }
 
-/* The kind that a call is about: that of its object, where the object is whole. */
+/* The kind of a call; if it has an object, the kind of that object. */
 static windlass_runtime_client_group_version_kind_t wit_kind_of(const windlass_operation *from) {
     bool whole = from->verb == WINDLASS_OP_CREATE || from->verb == WINDLASS_OP_UPDATE || from->verb == WINDLASS_OP_APPLY;
     return wit_kind(whole ? windlass_kind_of(from->object) : from->kind);
@@ -478,7 +478,7 @@ static bool has_failed(windlass_result result) {
     return result.outcome == WINDLASS_RESULT_RETRY || result.outcome == WINDLASS_RESULT_TERMINAL;
 }
 
-/* Ends a call: clusters are given back, its memory is freed. */
+/* Ends a call: closes its clusters and frees its memory. */
 static void end(void) {
     while (opened != NULL) {
         windlass_cluster *cluster = opened;
@@ -590,7 +590,7 @@ bool exports_windlass_runtime_reconciler_reconcile(exports_windlass_runtime_reco
     return good;
 }
 
-/* Exported whatever the world is; one without mapper ignores it. */
+/* Exported in every world; a world without mapper ignores it. */
 bool exports_windlass_runtime_mapper_map_objects(exports_windlass_runtime_mapper_own_cluster_t cluster,
                                                  exports_windlass_runtime_mapper_group_version_kind_t *kind,
                                                  exports_windlass_runtime_mapper_list_json_t *objects,

@@ -51,7 +51,7 @@ json *json_bool(bool value) {
     return made;
 }
 
-/* Puts a value that is part of nothing at the end. */
+/* Appends a value that has no parent yet. */
 static void link_last(json *into, json *value) {
     value->linked = true;
     if (into->last == NULL) {
@@ -183,7 +183,7 @@ bool json_same(const json *one, const json *other) {
     return true;
 }
 
-/* A value that is part of nothing yet. */
+/* A value without a parent. */
 static json *loose(json *value) {
     return value == NULL || value->linked ? json_copy(value) : value;
 }

@@ -13,7 +13,7 @@
 typedef struct {
     const char *at, *end;
     const char *why;
-    /* The whole, as far as it is read. */
+    /* The tree that was read so far. */
     json *whole;
 } reader;
 
@@ -84,7 +84,7 @@ static json *read_number(reader *from) {
     return made;
 }
 
-/* Four hexadecimal digits; -1 if they are none. */
+/* The value of four hexadecimal digits; -1 for other characters. */
 static long read_hex(reader *from) {
     long value = 0;
     for (int digit = 0; digit < 4; digit++, from->at++) {
@@ -120,7 +120,7 @@ static char *put_utf8(char *to, long point) {
     return to;
 }
 
-/* What follows a backslash; NULL if it means nothing. */
+/* The character of an escape; NULL for an unknown escape. */
 static char *read_escape(reader *from, char *to) {
     static const char short_forms[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     if (from->at == from->end) {
@@ -206,7 +206,7 @@ static void add(json *into, const char *name, json *value) {
     into->last = value;
 }
 
-/* A member, and how many were read before it. */
+/* A member and its position. */
 typedef struct {
     json *member;
     size_t place;
@@ -218,7 +218,7 @@ static int by_name_and_place(const void *one, const void *other) {
     return names != 0 ? names : first->place < second->place ? -1 : 1;
 }
 
-/* Leaves, of members that come several times, the last value in the first place. */
+/* Keeps one member of each name: the last value, at the first position. */
 static void drop_repeated(json *object, size_t count) {
     placed *members = malloc((count + 1) * sizeof *members);
     if (members == NULL) {

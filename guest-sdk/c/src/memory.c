@@ -7,7 +7,7 @@
 #include "backend.h"
 #include "windlass.h"
 
-/* Usual size of a block, its head included. */
+/* Usual size of a block, including its header. */
 #define BLOCK ((size_t)16 * 1024)
 #define ALIGNMENT ((size_t)16)
 
@@ -15,7 +15,7 @@ typedef struct block {
     struct block *before;
     size_t size;
     size_t used;
-    /* Keeps what follows aligned on every target. */
+    /* Aligns the following bytes on every target. */
     size_t padding;
 } block;
 

@@ -7,7 +7,7 @@
 #include "backend.h"
 #include "windlass.h"
 
-/* An error without an answer behind it. */
+/* An error that no server answered. */
 static windlass_error *failure(windlass_code code, const char *reason, const char *message) {
     windlass_error *error = windlass_alloc(sizeof *error);
     *error = (windlass_error){.code = code, .reason = reason, .message = message, .retry_after_ms = -1};
@@ -122,7 +122,7 @@ windlass_error *windlass_set_controller(json *object, const json *owner) {
     return NULL;
 }
 
-/* What the host answers. */
+/* Results of the host. */
 
 json *json_of_host(const char *text, size_t length, windlass_error **error) {
     const char *why = NULL;
@@ -139,7 +139,7 @@ json *json_of_host(const char *text, size_t length, windlass_error **error) {
     return NULL;
 }
 
-/* The bytes of the character at the beginning; 0 if there is none. */
+/* The length in bytes of the first UTF-8 character; 0 if the text begins with none. */
 static size_t character(const unsigned char *at) {
     static const struct {
         unsigned char first_from, first_to, second_from, second_to;

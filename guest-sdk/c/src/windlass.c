@@ -1,4 +1,4 @@
-/* The SDK above what it runs on: calls, results, descriptions. objects.c is about objects. */
+/* The part of the SDK that every backend shares: calls, results, descriptions. objects.c is about objects. */
 
 #include "windlass.h"
 
@@ -48,7 +48,7 @@ windlass_result windlass_failed(const windlass_error *error) {
 
 /* Lists that grow by one. */
 static void *grown(void *items, size_t count, size_t size, const void *added) {
-    /* Room doubles, so that n additions cost n. */
+    /* Doubles the capacity, so that n additions cost O(n). */
     if ((count & (count - 1)) == 0) {
         char *larger = windlass_alloc((count == 0 ? 1 : count * 2) * size);
         if (count != 0) {
@@ -120,7 +120,7 @@ windlass_error *windlass_list_all(windlass_cluster *cluster, windlass_kind kind,
         if (all == NULL) {
             all = page.items;
         } else if (page.items->first != NULL) {
-            /* The page's items become those of the whole. */
+            /* Moves the page's items to the result. */
             if (all->last == NULL) {
                 all->first = page.items->first;
             } else {

@@ -14,7 +14,7 @@
 static const windlass_kind MAPS = {"", "v1", "ConfigMap"};
 static const windlass_key A = {"default", "a"};
 
-/* What the guest of this program does: each test has its own. */
+/* The function of the guest: each test has its own. */
 static windlass_result (*body)(const windlass_request *request, windlass_cluster *cluster);
 
 static windlass_result describe(windlass_description *description) {
@@ -158,7 +158,7 @@ static void a_controller_is_set_beside_other_owners_replaces_itself_and_refuses_
     assert(json_count(json_at(child, "/metadata/ownerReferences")) == 2);
 }
 
-/* ---- What crosses to the host and from it ---- */
+/* ---- Values that are passed to the host and from it ---- */
 
 static void what_is_no_utf8_becomes_replacement_characters(void) {
     const char *const texts[][2] = {
@@ -170,7 +170,7 @@ static void what_is_no_utf8_becomes_replacement_characters(void) {
          "a\xff",
          "\xef\xbf\xbd"
          "a\xef\xbf\xbd"},
-        /* Too long a form, a surrogate, and what is beyond the last character. */
+        /* An overlong form, a surrogate, and a code above the last character. */
         {"\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
@@ -310,7 +310,7 @@ static void a_map_function_answers_requests(void) {
     assert(requests.count == 5 && strcmp(requests.items[4].key.name, "o4") == 0);
 }
 
-/* Whether the guest, run by a script of its own process, ends it. */
+/* Whether the guest ends its process, when a script runs it in a process of its own. */
 static bool ends_the_program(bool expects_another) {
     fflush(NULL);
     pid_t child = fork();

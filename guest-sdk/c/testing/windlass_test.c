@@ -9,7 +9,7 @@
 #include "backend.h"
 
 typedef struct step {
-    /* What is called, as show_call and the like tell it. */
+    /* The call in the form that show_call and the similar functions print. */
     json *call;
     windlass_reply *replies;
     windlass_error *error;
@@ -28,7 +28,7 @@ struct windlass_cluster {
     const char *name;
 };
 
-/* The one that runs. */
+/* The current script. */
 static windlass_script *current;
 
 static windlass_script *running(void) {
@@ -154,7 +154,7 @@ static step *expect(windlass_script *script, json *call) {
     return made;
 }
 
-/* As the guest may change what it is answered. */
+/* A copy, because the guest may change its results. */
 static windlass_reply *copies(const windlass_reply *replies, size_t count) {
     windlass_reply *made = windlass_alloc(count * sizeof *made);
     for (size_t at = 0; at < count; at++) {

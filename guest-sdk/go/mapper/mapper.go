@@ -1,4 +1,4 @@
-// Package mapper makes a guest one that turns events into requests itself. A guest that imports it exports the contract's
+// Package mapper lets a guest turn events into requests with its own code. A guest that imports it exports the contract's
 // mapper, and must register one.
 package mapper
 

@@ -11,10 +11,10 @@ import (
 	"windlass.dev/windlass"
 )
 
-// deleteCollection is the one call that no batch knows.
+// deleteCollection is the only call that a batch cannot contain.
 const deleteCollection windlass.Verb = "delete-collection"
 
-// Call is a call that is expected, and its answer.
+// Call is an expected call and its answer.
 type Call struct {
 	script    *Script
 	cluster   string
@@ -26,7 +26,7 @@ type Call struct {
 	err   *windlass.APIError
 }
 
-// Return answers an object: that of a get, that which a write stored, or those of a list's page.
+// Return sets the answer: the object that a get reads or a write stored, or the objects of a list's page.
 func (c *Call) Return(objects ...windlass.Kinded) *Call {
 	c.script.t.Helper()
 	c.items = make([]string, len(objects))
@@ -40,19 +40,19 @@ func (c *Call) Return(objects ...windlass.Kinded) *Call {
 	return c
 }
 
-// Continue answers, with the page of a list, a token for the next one.
+// Continue adds a token for the next page to the answer of a list.
 func (c *Call) Continue(token string) *Call {
 	c.token = token
 	return c
 }
 
-// Fail answers an error.
+// Fail sets an error as the answer.
 func (c *Call) Fail(err *windlass.APIError) *Call {
 	c.err = err
 	return c
 }
 
-// is tells whether both are the same call.
+// is reports whether both are the same call.
 func (c *Call) is(other *Call) bool {
 	mine, theirs := c.operation, other.operation
 	same := sameJSON(mine.Text, theirs.Text)
@@ -94,7 +94,7 @@ func (c *Call) failure() error {
 	return c.err
 }
 
-// String tells what is called, leaving out what is not set.
+// String describes the call, without unset options.
 func (c *Call) String() string {
 	o := c.operation
 	var text strings.Builder

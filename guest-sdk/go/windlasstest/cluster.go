@@ -21,35 +21,35 @@ func (c *Cluster) Reconcile(reconciler windlass.Reconciler, key windlass.ObjectK
 	return reconciler.Reconcile(windlass.Request{Cluster: c.name, ObjectKey: key}, c.Client())
 }
 
-// Events are those that were recorded so far.
+// Events are the events that were recorded so far.
 func (c *Cluster) Events() []windlass.Event { return c.events }
 
-// ExpectGet expects a get. It answers that there is no object, unless told otherwise.
+// ExpectGet expects a get. By default the object is absent.
 func (c *Cluster) ExpectGet(kind windlass.GroupVersionKind, key windlass.ObjectKey, options ...windlass.GetOption) *Call {
 	return c.expect(windlass.OpGet(kind, key, options...))
 }
 
-// ExpectList expects a list of one page. It answers an empty one, unless told otherwise.
+// ExpectList expects a list of one page. By default the page is empty.
 func (c *Cluster) ExpectList(kind windlass.GroupVersionKind, options ...windlass.ListOption) *Call {
 	return c.expect(windlass.OpList(kind, options...))
 }
 
-// ExpectCreate expects a create of just this object. It answers that object, unless told otherwise.
+// ExpectCreate expects a create of exactly this object. By default it returns the object.
 func (c *Cluster) ExpectCreate(object windlass.Kinded, options ...windlass.WriteOption) *Call {
 	return c.expect(windlass.OpCreate(object, options...))
 }
 
-// ExpectUpdate expects an update to just this object. It answers that object, unless told otherwise.
+// ExpectUpdate expects an update to exactly this object. By default it returns the object.
 func (c *Cluster) ExpectUpdate(object windlass.Kinded, options ...windlass.WriteOption) *Call {
 	return c.expect(windlass.OpUpdate(object, options...))
 }
 
-// ExpectApply expects an apply of just this object. It answers that object, unless told otherwise.
+// ExpectApply expects an apply of exactly this object. By default it returns the object.
 func (c *Cluster) ExpectApply(object windlass.Kinded, options ...windlass.ApplyOption) *Call {
 	return c.expect(windlass.OpApply(object, options...))
 }
 
-// ExpectPatch expects a patch. It answers an object with nothing but its kind and key, unless told otherwise.
+// ExpectPatch expects a patch. By default it returns an object with only its kind and key.
 func (c *Cluster) ExpectPatch(
 	kind windlass.GroupVersionKind, key windlass.ObjectKey, patch windlass.Patch, options ...windlass.WriteOption,
 ) *Call {

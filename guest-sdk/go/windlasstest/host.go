@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass"
 )
 
-// host is the script as the host of package windlass.
+// host implements the host of package windlass with the script.
 type host struct{ *Script }
 
 func (s *Script) host() windlass.Host { return host{s} }
@@ -65,7 +65,7 @@ func (s *Script) reply(cluster string, operation windlass.Operation) windlass.Re
 	}
 }
 
-// backend is a cluster of a script as a client sees it.
+// backend implements the API of a cluster with the script.
 type backend struct{ *Cluster }
 
 func (b backend) Name() string { return b.name }

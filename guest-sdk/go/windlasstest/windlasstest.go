@@ -1,8 +1,8 @@
 //go:build !wasip1
 
 // Package windlasstest runs a reconciler against a script, with plain `go test`: no component, no server. The script is the
-// list of the calls that are expected, in order, each with its answer. A call that is not the next one ends the test, and so does the end
-// of the test with calls left.
+// list of the expected calls, in order, each with its answer. The test fails if a call is not the next one of the script, and
+// if calls are left at its end.
 //
 //	func TestGreets(t *testing.T) {
 //		script := windlasstest.New(t)
@@ -15,8 +15,7 @@
 //		...
 //	}
 //
-// The operations of a batch are expected like calls of their own, in their order. Events and log lines are kept for
-// the test to look at.
+// Expect the operations of a batch like single calls, in their order. The script records events and log lines for the test.
 package windlasstest
 
 import (
@@ -45,7 +44,7 @@ type Script struct {
 
 // Line is a line of the log.
 type Line struct {
-	// Level is how loud.
+	// Level is the severity.
 	Level slog.Level
 	// Message is constant.
 	Message string
@@ -53,11 +52,11 @@ type Line struct {
 	Fields map[string]string
 }
 
-// running is held by the test whose script is the host, so that parallel tests wait for each other.
+// running is locked by the test whose script is the host, so that parallel tests wait for each other.
 var running sync.Mutex
 
-// New makes a script the host of this test, until it ends. Tests that run in parallel wait for each other here, so that a test and its
-// subtests must not both have one.
+// New makes a script the host until this test ends. Parallel tests wait for each other here, so a test and its subtests must not
+// both have a script.
 func New(t testing.TB) *Script {
 	t.Helper()
 	running.Lock()
@@ -76,16 +75,16 @@ func New(t testing.TB) *Script {
 	return s
 }
 
-// Config is what [windlass.Config] reads from now on.
+// Config sets the configuration that [windlass.Config] reads.
 func (s *Script) Config(config any) {
 	s.t.Helper()
 	s.config = s.encode(config)
 }
 
-// Now is what [windlass.Now] answers from now on; 2026-01-31T09:30:00Z unless set.
+// Now sets the time that [windlass.Now] returns; the default is 2026-01-31T09:30:00Z.
 func (s *Script) Now(now time.Time) { s.now = now }
 
-// Cluster is a cluster of the fleet, made when it is first named. [windlass.Open] opens those that were.
+// Cluster is a cluster of the fleet, created by the first call. [windlass.Open] opens only clusters that were created.
 func (s *Script) Cluster(name string) *Cluster {
 	cluster, ok := s.clusters[name]
 	if !ok {
@@ -95,7 +94,7 @@ func (s *Script) Cluster(name string) *Cluster {
 	return cluster
 }
 
-// Clusters are what [windlass.Clusters] answers, whatever labels are asked for.
+// Clusters sets the clusters that [windlass.Clusters] returns for any labels.
 func (s *Script) Clusters(infos ...windlass.ClusterInfo) { s.infos = infos }
 
 // RefuseOpen lets [windlass.Open] fail for a cluster.
@@ -104,12 +103,12 @@ func (s *Script) RefuseOpen(name string, err *windlass.APIError) { s.refused[nam
 // Logs are the lines that were written so far.
 func (s *Script) Logs() []Line { return s.logs }
 
-// Describe asks a reconciler what it watches.
+// Describe calls the reconciler's Describe.
 func (s *Script) Describe(reconciler windlass.Reconciler) (windlass.Description, error) {
 	return reconciler.Describe()
 }
 
-// Error is an API error with the status that API servers answer with this code.
+// Error is an API error with the HTTP status that API servers return for this code.
 func Error(code windlass.Code, message string) *windlass.APIError {
 	statuses := map[windlass.Code]int{
 		windlass.CodeNotFound: 404, windlass.CodeAlreadyExists: 409, windlass.CodeConflict: 409, windlass.CodeInvalid: 422,
@@ -119,7 +118,7 @@ func Error(code windlass.Code, message string) *windlass.APIError {
 	return &windlass.APIError{Code: code, Status: statuses[code], Reason: string(code), Message: message}
 }
 
-// take is the next call of the script, which must be this one. It ends the test otherwise.
+// take returns the next call of the script. If it is another call, the test fails.
 func (s *Script) take(cluster string, operation windlass.Operation, selection windlass.Selection) *Call {
 	s.t.Helper()
 	made := &Call{cluster: cluster, operation: operation, selection: selection}

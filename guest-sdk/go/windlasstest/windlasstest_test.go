@@ -16,7 +16,7 @@ var (
 	key  = windlass.ObjectKey{Namespace: "default", Name: "a"}
 )
 
-// fake is a test whose failures are kept.
+// fake is a test that records its failures.
 type fake struct {
 	testing.TB
 	failures []string
@@ -33,7 +33,7 @@ func (f *fake) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// failures runs a test to its end and tells how it failed.
+// failures runs a test to its end and returns its failures.
 func failures(test func(*Script)) string {
 	f := &fake{}
 	done := make(chan struct{})

@@ -1,6 +1,6 @@
 /**
- * Checks of what a guest passes to the host, where a wrong shape traps and a wrong number becomes another one. Each takes the name of what it
- * checks, for its message, and returns the value.
+ * Checks the values that a guest passes to the host: there a wrong shape traps, and a wrong number becomes another number. Each check takes a
+ * name for its message, and returns the value.
  *
  * @module
  */
@@ -22,7 +22,7 @@ function wrong(what, wanted, value) {
 }
 
 /**
- * Text as it can cross to the host, which traps a surrogate without its other half: U+FFFD stands in its place.
+ * Replaces each surrogate without its other half by U+FFFD: the host traps on such a surrogate.
  *
  * @param {string} value
  */
@@ -91,7 +91,7 @@ export function array(what, value = []) {
 }
 
 /**
- * An object that has no other properties than these: a misspelt option would do nothing, silently.
+ * An object with only these properties: the host would ignore a misspelt option.
  *
  * @param {string} what
  * @param {unknown} value
@@ -144,7 +144,7 @@ export function key(what, value) {
 }
 
 /**
- * An object or a patch as JSON. A number that would not be written as it is meant is refused: NaN and Infinity become null, which removes
+ * An object or a patch as JSON. Rejects numbers that JSON.stringify would change: NaN and Infinity become null, which removes
  * a field in a merge patch, and a whole number beyond 2⁵³ may have been rounded when it was read.
  *
  * @param {string} what
@@ -178,7 +178,7 @@ function inexact(what, value, number) {
 }
 
 /**
- * Where a number stands that JSON.stringify has found, so that nothing here holds itself.
+ * The path of a number that JSON.stringify has found. So the value contains no cycle.
  *
  * @param {object} value
  * @param {number} number

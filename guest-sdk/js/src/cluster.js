@@ -1,5 +1,5 @@
 /**
- * One cluster's API. Entry points: `Cluster`, and `during`, which gives back the handles that a call was given.
+ * One cluster's API. Entry points: `Cluster`, and `during`, which closes the handles of a call.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { deleting, madeHere, operation, page, selecting, settle } from './operat
 const handles = [];
 
 /**
- * Runs a call of the host and then gives back its handles: in a reused instance they would wait for the garbage collector.
+ * Runs a call of the host and then closes its handles: in a reused instance they would wait for the garbage collector.
  *
  * @template T
  * @param {() => T} call
@@ -25,7 +25,7 @@ export function during(call) {
   try {
     return call();
   } finally {
-    // The engine's; a script has none.
+    // Handles of the engine have this method, handles of a script have not.
     for (const handle of handles.splice(0)) /** @type {Partial<Disposable>} */ (handle)[Symbol.dispose]?.();
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What the operator configured, and the time. Entry points: `config` and `now`.
+ * The reconciler's configuration, and the time. Entry points: `config` and `now`.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * A description as the contract passes it. Entry point: `description`.
+ * Converts a description into the contract's form. Entry point: `description`.
  *
  * @module
  */

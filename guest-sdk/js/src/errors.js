@@ -1,5 +1,5 @@
 /**
- * How calls and reconciles fail. Entry points: `ApiError`, `TerminalError`, and `explain` for what the host is told.
+ * How calls and reconciles fail. Entry points: `ApiError`, `TerminalError`, and `explain`, which makes the message for the host.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 /** @import { RawApiError } from '../types/contract.js' */
 /** @import * as sdk from '../types/index.js' */
 
-/** Causes of causes that are told; an error may be its own cause. */
+/** How many nested causes are shown; an error may be its own cause. */
 const CAUSES = 8;
 
 export class ApiError extends Error {
@@ -37,7 +37,7 @@ export class TerminalError extends Error {
 }
 
 /**
- * What the contract calls an api-error, as an error.
+ * The error for an api-error of the contract.
  *
  * @param {RawApiError} raw
  */
@@ -56,7 +56,7 @@ function parsed(text) {
 }
 
 /**
- * Makes a call to the host, whose api-errors are thrown as such.
+ * Calls the host, and throws its api-errors as `ApiError`.
  *
  * @template T
  * @param {() => T} call
@@ -72,7 +72,7 @@ export function calling(call) {
 }
 
 /**
- * What was thrown, for people: with its class where that says something, and its causes.
+ * A thrown value as text for people: with its class where the class helps, and with its causes.
  *
  * @param {unknown} thrown
  * @returns {string}
@@ -108,6 +108,6 @@ export function printed(value) {
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
-    return String(value); // a BigInt, or an object that holds itself
+    return String(value); // a BigInt, or an object with a cycle
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What stands between a guest's functions and the contract's exports. Entry points: `defineReconciler` and `defineMapper`.
+ * The layer between a guest's functions and the contract's exports. Entry points: `defineReconciler` and `defineMapper`.
  *
  * @module
  */
@@ -71,7 +71,7 @@ export function requeueAfter(milliseconds) {
 const explain = (error) => check.wellFormed(explained(error));
 
 /**
- * Refuses a promise: nobody would wait for it.
+ * Rejects a promise: the host would not wait for it.
  *
  * @template T
  * @param {string} what
@@ -101,11 +101,11 @@ function action(answer) {
  */
 const failure = (error) => ({ tag: error instanceof TerminalError ? 'terminal' : 'retry', val: explain(error) });
 
-/** What the language throws when a program is wrong. */
+/** The errors that the language throws for a bug. */
 const BUGS = ['TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'InternalError'];
 
 /**
- * Says where an error came from that looks like a bug of the guest.
+ * Logs the stack of an error that looks like a bug of the guest.
  *
  * @param {unknown} error
  */

@@ -30,7 +30,7 @@ const at =
 
 export const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 
-// QuickJS has no console, and habit reaches for one.
+// QuickJS has no console, but authors and libraries use one.
 if (!('console' in globalThis)) {
   /** @param {'debug' | 'info' | 'warn' | 'error'} level */
   const joined =

@@ -1,6 +1,6 @@
 /**
- * Calls to a cluster as the contract passes them, and what comes back as values. Entry points: `operation`, which makes the
- * arguments of every method too, `settle` and `values`.
+ * Converts calls to a cluster into the contract's form, and their results into values. Entry points: `operation`, which also makes
+ * the arguments of every method, `settle` and `values`.
  *
  * @module
  */
@@ -73,7 +73,7 @@ function indexed(index) {
   return [check.text('index[0]', name), check.text('index[1]', value)];
 }
 
-/** @type {WeakSet<object>} Those made here: anything else in a batch would trap. */
+/** @type {WeakSet<object>} Operations made here: any other value in a batch would trap. */
 const made = new WeakSet();
 
 /**
@@ -188,7 +188,7 @@ export const operation = {
 };
 
 /**
- * A page as the guest sees it.
+ * A page in the guest's form.
  *
  * @param {RawPage} raw
  * @returns {sdk.Page<any>}
@@ -202,7 +202,7 @@ export function page({ items, continueToken, resourceVersion }) {
 }
 
 /**
- * What became of each operation of a batch.
+ * The result of each operation of a batch.
  *
  * @param {readonly RawResult<RawReply>[]} results
  * @returns {any}

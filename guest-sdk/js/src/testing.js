@@ -18,7 +18,7 @@ import { deleting, madeHere, operation, selecting } from './operation.js';
 const FLEET = Symbol('fleet');
 
 /**
- * A call, its arguments as the contract has them with every JSON text parsed.
+ * A call. Its arguments have the contract's form, with every JSON text parsed.
  *
  * @typedef {{ of: string | symbol, call: string, with: any }} Call
  */
@@ -38,7 +38,7 @@ export class Script {
   #expected = [];
   /** @type {Set<string>} */
   #clusters = new Set();
-  /** @type {AssertionError | undefined} The first wrong call: a guest may catch what it is told. */
+  /** @type {AssertionError | undefined} The first wrong call: a guest may catch its error. */
   #wrong;
   /** @type {testing.Recorded[]} */
   events = [];
@@ -136,7 +136,7 @@ export class Script {
   }
 
   /**
-   * Runs a call of the guest. What the script finds wrong wins over what the guest makes of it.
+   * Runs a call of the guest. An error of the script takes precedence over the guest's result.
    *
    * @template T
    * @param {() => T} call
@@ -276,7 +276,7 @@ export class Script {
 }
 
 /**
- * The error of calls that were expected and not made.
+ * The error for expected calls that were not made.
  *
  * @param {readonly Call[]} left
  * @param {string} came
@@ -288,11 +288,11 @@ function unmade(left, came, cause) {
   return Object.assign(new AssertionError({ message }), cause === undefined ? {} : { cause });
 }
 
-/** Stands for an answer that nobody gave. */
+/** Marks a missing answer. */
 const NONE = Symbol('none');
 
 /**
- * What the contract throws, as an error.
+ * Runs a call, and converts the contract's error into an `ApiError`.
  *
  * @template T
  * @param {() => T} call
@@ -307,7 +307,7 @@ function said(call) {
 }
 
 /**
- * An error as the contract has it.
+ * An error in the contract's form.
  *
  * @param {ApiError} error
  * @returns {RawApiError}
@@ -332,7 +332,7 @@ const rawInfo = ({ name, labels, properties, ready }) => ({
 });
 
 /**
- * What a function of the contract returns or throws for what its method returns.
+ * The result or the error of the contract's function, for a result of its method.
  *
  * @param {RawOperation['tag']} tag
  * @param {any} answer
@@ -379,7 +379,7 @@ function reply(tag, answer) {
 }
 
 /**
- * Arguments as they are compared and shown: JSON texts are parsed, what is absent is left out.
+ * Arguments in the form in which they are compared and shown: JSON texts are parsed, absent values are left out.
  *
  * @param {unknown} value
  * @returns {any}
@@ -399,7 +399,7 @@ function readable(value) {
 }
 
 /**
- * A call as people read it.
+ * A call as text for people.
  *
  * @param {Call} call
  */

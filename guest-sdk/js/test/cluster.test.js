@@ -1,4 +1,4 @@
-/** What the methods of a cluster ask of the host, and what they make of its answers. */
+/** The calls that a cluster's methods make to the host, and how they convert its answers. */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -25,7 +25,7 @@ const a = { namespace: 'default', name: 'a' };
 const object = { ...ConfigMap, metadata: { ...a, uid: '1' }, data: { color: 'blue' } };
 
 /**
- * Runs `call` in a reconcile of the script, and answers what it returned or threw.
+ * Runs `call` in a reconcile of the script, and returns its result or throws its error.
  *
  * @template T
  * @param {Script} script
@@ -86,7 +86,7 @@ test('writes take their kind from the object and return what is stored', () => {
   assert.deepEqual(answers, [stored, object, object, object, stored, stored]);
 });
 
-test('a delete tells whether there was one', () => {
+test('a delete reports whether there was one', () => {
   const script = new Script();
   const alpha = script.cluster('alpha');
   alpha.delete(ConfigMap, a);

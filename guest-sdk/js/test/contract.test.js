@@ -1,4 +1,4 @@
-/** The declarations of the contract say what `wit/` says. */
+/** The TypeScript declarations match `wit/`. */
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -39,7 +39,7 @@ test('every case of an enum and a variant is declared', () => {
 
 test('every function is declared', () => {
   const names = Array.from(wit.matchAll(/%?([\w-]+): func\(/g), ([, name]) => name);
-  // A module's function `get` and `write` have the name of what they are about here.
+  // The functions `get` and `write` are declared under the name of their interface.
   const missing = names.filter((name) => !new RegExp(`\\b${camel(name)}\\(`).test(declared) && !['get', 'write'].includes(name));
   assert(names.length > 10);
   assert.deepEqual(missing, []);

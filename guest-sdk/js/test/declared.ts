@@ -1,4 +1,4 @@
-/** Never run: the sources are what the declarations say. */
+/** Never run: checks that the sources match the declarations. */
 
 import * as fleet from '../src/fleet.js';
 import * as index from '../src/index.js';

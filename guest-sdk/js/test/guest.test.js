@@ -1,4 +1,4 @@
-/** What the contract gets from a guest's definitions. */
+/** The contract's values for a guest's definitions. */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -97,7 +97,7 @@ test('a reconcile returns nothing, or when to run again', () => {
   assert.match(JSON.stringify(outcome(Promise.resolve())), /reconcile returned a promise/);
 });
 
-test('what is thrown is tried again, unless it is terminal', () => {
+test('what is thrown is retried, unless it is terminal', () => {
   const conflict = new ApiError({ code: 'conflict', message: 'the object has changed', status: 409 });
   /** @type {[any, string, string][]} */
   const thrown = [

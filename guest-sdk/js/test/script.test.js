@@ -1,4 +1,4 @@
-/** What a script finds wrong with a guest. */
+/** The errors of a guest that a script finds. */
 
 import assert, { AssertionError } from 'node:assert/strict';
 import test from 'node:test';
@@ -13,7 +13,7 @@ const key = { namespace: 'default', name: 'a' };
 const object = { ...ConfigMap, metadata: key };
 
 /**
- * Runs a reconcile that swallows what its calls throw.
+ * Runs a reconcile that ignores the errors of its calls.
  *
  * @param {Script} script
  * @param {(cluster: Cluster) => void} call

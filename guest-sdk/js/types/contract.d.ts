@@ -1,9 +1,9 @@
 /**
- * The contract with the host, `windlass:runtime@0.1.0`, as componentize-qjs passes it: what `wit/` says, in TypeScript.
- * A guest works with the types of `index.d.ts` instead.
+ * The contract with the host, `windlass:runtime@0.1.0`: `wit/` in TypeScript, in the form that componentize-qjs passes.
+ * A guest uses the types of `index.d.ts` instead.
  *
- * An `option` that is none is `undefined` on the way in and `null` on the way out. A `result` that is an error is thrown, an
- * api-error as an `Error` whose `payload` it is; within a list, a result is a value.
+ * An absent `option` is `undefined` on the way in and `null` on the way out. A `result` that is an error is thrown: an
+ * api-error is the `payload` of an `Error`. Within a list, a result is a value.
  */
 
 export interface Gvk {
@@ -130,7 +130,7 @@ export interface Fleet {
   batch(operations: [string, RawOperation][]): RawResult<RawReply>[];
 }
 
-/** What a component imports. */
+/** The imports of a component. */
 export interface Host {
   config(): string;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields: [string, string][]): void;
@@ -171,13 +171,13 @@ export type RawAction = { tag: 'done' } | { tag: 'requeue-after-ms'; val: number
 
 export type RawFailure = { tag: 'retry' | 'terminal'; val: string };
 
-/** What a component exports as `reconciler`. */
+/** The export `reconciler` of a component. */
 export interface RawReconciler {
   describe(): RawDescription;
   reconcile(request: RawRequest, cluster: RawCluster): RawAction;
 }
 
-/** What a component may export as `mapper`. */
+/** The optional export `mapper` of a component. */
 export interface RawMapper {
   mapObjects(cluster: RawCluster, kind: Gvk, objects: string[]): RawRequest[];
 }

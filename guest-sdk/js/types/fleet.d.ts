@@ -7,7 +7,7 @@
 
 import type { Cluster, Operation, Result } from './index.js';
 
-/** What is known of a cluster without talking to it. */
+/** The facts about a cluster that need no request to it. */
 export interface ClusterInfo {
   /** `""` is the local cluster. */
   name: string;
@@ -15,14 +15,14 @@ export interface ClusterInfo {
   labels: Record<string, string>;
   /** Properties that its provider gave it. */
   properties: Record<string, string>;
-  /** Whether it answers and its caches are filled. */
+  /** Whether the cluster answers and its caches are filled. */
   ready: boolean;
 }
 
 /** The granted clusters, sorted by name; those whose labels match, as kubectl's `-l`. */
 export function clusters(options?: { labelSelector?: string }): ClusterInfo[];
 
-/** Opens a cluster until the call that does so ends. Throws an ApiError: `denied`, or `cluster-gone` when there is none. */
+/** Opens a cluster until the current call ends. Throws an ApiError: `denied`, or `cluster-gone` when there is none. */
 export function open(name: string): Cluster;
 
 /** Opens the local (hub) cluster. */

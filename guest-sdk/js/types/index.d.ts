@@ -1,7 +1,7 @@
 /**
  * Write a Windlass guest in JavaScript or TypeScript: a module that exports `reconciler`, and `mapper` where a watch needs one.
  *
- * Every call is synchronous; the host runs other guests while one waits. Objects are plain, as `JSON.parse` makes them.
+ * Every call is synchronous; the host runs other guests meanwhile. Objects are plain, as `JSON.parse` returns them.
  *
  * @packageDocumentation
  */
@@ -15,11 +15,11 @@ export interface KubernetesObject {
   /** `ConfigMap`, … */
   kind: string;
   metadata: ObjectMeta;
-  // What else there is depends on the kind.
+  // Other properties depend on the kind.
   [field: string]: any;
 }
 
-/** `metadata` of an object, as far as controllers use it. */
+/** `metadata` of an object: the fields that controllers use. */
 export interface ObjectMeta {
   name: string;
   /** Absent from cluster-scoped objects. */
@@ -28,7 +28,7 @@ export interface ObjectMeta {
   uid?: string;
   /** Changes with every write; set by the API server. */
   resourceVersion?: string;
-  /** Changes with the wanted state; set by the API server. */
+  /** Changes with the desired state; set by the API server. */
   generation?: number;
   /** RFC 3339; set by the API server. */
   creationTimestamp?: string;
@@ -36,34 +36,34 @@ export interface ObjectMeta {
   deletionTimestamp?: string;
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
-  /** What must be removed before the object goes. */
+  /** The finalizers that must be removed before the object is deleted. */
   finalizers?: string[];
-  /** What this object goes with. */
+  /** The owners of this object. */
   ownerReferences?: OwnerReference[];
   [field: string]: any;
 }
 
-/** Names an object that another object goes with. Made by {@link controllerReference}. */
+/** Refers to the owner of an object. Made by {@link controllerReference}. */
 export interface OwnerReference {
   apiVersion: string;
   kind: string;
   name: string;
   uid: string;
-  /** Whether the owner is the one that manages the object. */
+  /** Whether the owner manages the object. */
   controller?: boolean;
   /** Whether a foreground deletion of the owner waits for the object. */
   blockOwnerDeletion?: boolean;
 }
 
 /**
- * A kind, as objects name theirs; any object will do. `T` is the type of its objects.
+ * A kind. Any object can be used as one. `T` is the type of the kind's objects.
  *
  * @see {@link kind} to give one a type
  */
 export interface Kind<T extends KubernetesObject = KubernetesObject> {
   apiVersion: string;
   kind: string;
-  /** Never there: it carries the type. */
+  /** Never set: it only carries the type. */
   readonly $type?: T;
 }
 
@@ -77,18 +77,18 @@ export interface ObjectKey {
   name: string;
 }
 
-/** What names an object: its key, or the object itself. */
+/** A reference to an object: its key, or the object itself. */
 export type KeyLike = ObjectKey | { metadata: ObjectKey };
 
 /** The key of an object. */
 export function keyOf(object: { metadata: ObjectKey }): ObjectKey;
 
-/** The owner reference that makes `owner` the controller of an object. `owner` must have been read: it needs its uid. */
+/** The owner reference that makes `owner` the controller of an object. `owner` must have been read, because its uid is needed. */
 export function controllerReference(owner: KubernetesObject): OwnerReference;
 
 /**
- * Makes `owner` the controller of `object`, beside the owners that it has: `object` is deleted after it, and an event on `object` asks
- * for it. `owner` must have been read: it needs its uid.
+ * Makes `owner` the controller of `object` and keeps its other owners. `object` is deleted after `owner`, and an event on `object`
+ * enqueues `owner`. `owner` must have been read, because its uid is needed.
  *
  * @throws ApiError with the code `conflict` if another object is its controller already
  */
@@ -97,21 +97,21 @@ export function setController(object: KubernetesObject, owner: KubernetesObject)
 /** The owner reference of the object's controller, if it has one. */
 export function controllerOf(object: { metadata: ObjectMeta }): OwnerReference | undefined;
 
-/** What to look at: identity only, never the object or the event that caused it. */
+/** Names an object to reconcile. Contains neither the object nor the event that caused it. */
 export interface Request {
   /** `""` is the local cluster. */
   cluster: string;
   key: ObjectKey;
 }
 
-/** What a reconcile may return; nothing: done until an event. Made by {@link requeueAfter}. */
+/** The result of a reconcile, made by {@link requeueAfter}. A reconcile that returns nothing is done until an event. */
 export interface Requeue {
   requeueAfterMs: number;
 }
 
 /**
- * Runs again after so many milliseconds, or earlier if an event asks for it. Fractions are rounded up; 0: at once, but a key
- * runs at most every 100 ms this way. What is longer than 4294967295 (about 49 days) is as long as that.
+ * Runs again after this number of milliseconds, or earlier after an event. Fractions are rounded up. 0 means at once, but at most
+ * every 100 ms for a key. The longest delay is 4294967295 (about 49 days).
  *
  * @throws RangeError for less than 0 and for NaN
  */
@@ -145,7 +145,7 @@ export interface Watch {
   fieldSelector?: string;
   /** Which changes count; default: every one. Creation and deletion always count. */
   changes?: ('generation' | 'labels' | 'annotations' | 'status')[];
-  /** Whether `apiVersion`, `kind` and `metadata` are enough: the host then keeps no more. Default: false. */
+  /** Whether the guest needs only `apiVersion`, `kind` and `metadata`: the host then keeps no more. Default: false. */
   metadataOnly?: boolean;
   /** For hosts of later versions; an unknown key fails the load. */
   options?: Record<string, string>;
@@ -158,13 +158,13 @@ export interface Index {
   name: string;
   /** Dot-separated names, `['quoted']` ones, `[*]` for every element: `spec.volumes[*].configMap.name`. */
   path: string;
-  /** Where the namespace of the object referred to stands; default: the object's own. */
+  /** The path of the referenced object's namespace; default: the object's own namespace. */
   namespacePath?: string;
   /** For hosts of later versions; an unknown key fails the load. */
   options?: Record<string, string>;
 }
 
-/** What a guest wants. It narrows what the operator granted; anything outside the grant fails the load. */
+/** The watches and indexes that a guest needs. They narrow the grants of the operator; anything outside the grant fails the load. */
 export interface Description {
   /** For people. */
   title: string;
@@ -176,29 +176,29 @@ export interface Description {
   options?: Record<string, string>;
 }
 
-/** What a guest does. */
+/** The functions of a guest. */
 export interface ReconcilerDefinition {
   /**
-   * Says what to watch. Called when the guest is loaded and when its config or grants change; every call to a cluster is denied
-   * meanwhile, {@link config} works. What it throws fails the load.
+   * Returns what to watch. Called when the guest is loaded and when its config or grants change. Every call to a cluster is denied;
+   * {@link config} works. An error fails the load.
    */
   describe(): Description;
   /**
-   * Makes what `request` names as it should be: reads, compares, writes what differs. At most one call runs for a request at a
-   * time, each perhaps in a fresh instance: keep nothing in variables.
+   * Brings the object that `request` names to its desired state: reads, compares, writes the differences. At most one call runs for
+   * a request at a time. Each call may have a fresh instance: keep nothing in variables.
    *
-   * What it throws is tried again with growing delay, a {@link TerminalError} only when an event asks for it.
+   * An error is retried with growing delay, a {@link TerminalError} only after an event.
    */
   reconcile(request: Request, cluster: Cluster): Requeue | void;
 }
 
-/** Makes what a guest exports as `reconciler`. */
+/** Makes the export `reconciler` of a guest. */
 export function defineReconciler(definition: ReconcilerDefinition): RawReconciler;
 
 /**
- * Makes what a guest exports as `mapper`, for watches that enqueue `mapped`: turns objects that changed in `cluster` (an update:
- * the old and the new one) into requests. A request without a cluster is of this one. Reads come from the cache only. What it
- * throws is tried again.
+ * Makes the export `mapper` of a guest, for watches that enqueue `mapped`. The function turns objects that changed in `cluster` (the
+ * old and the new one of an update) into requests. A request without a cluster is for `cluster`. Reads come only from the cache. An
+ * error is retried.
  */
 export function defineMapper(
   map: (cluster: Cluster, kind: Kind, objects: KubernetesObject[]) => (ObjectKey | { cluster?: string; key: KeyLike })[],
@@ -214,19 +214,19 @@ export interface GetOptions {
   subresource?: string;
 }
 
-/** What to list, and how. */
+/** Options of a list. */
 export interface ListOptions {
-  /** Default: every namespace that is granted. */
+  /** Default: every granted namespace. */
   namespace?: string;
   /** As kubectl's `-l`. */
   labelSelector?: string;
-  /** As kubectl's `--field-selector`. Cached reads know metadata.name, metadata.namespace and declared indexes. */
+  /** As kubectl's `--field-selector`. Cached reads support metadata.name, metadata.namespace and declared indexes. */
   fieldSelector?: string;
   /** Name and value of an index of the description; cached reads only. */
   index?: [name: string, value: string];
-  /** Most objects of a page; default: the host's page size. */
+  /** The largest number of objects in a page; default: the host's page size. */
   limit?: number;
-  /** From the page before. */
+  /** The token of the previous page. */
   continueToken?: string | null;
   /** From the API server instead of the host's cache. Default: false. */
   live?: boolean;
@@ -239,7 +239,7 @@ export interface Page<T> {
   items: T[];
   /** Asks for the next page; absent from the last. */
   continueToken?: string;
-  /** The version that the list is of. */
+  /** The version of the list. */
   resourceVersion: string;
 }
 
@@ -272,15 +272,15 @@ export interface DeleteOptions {
   uid?: string;
   /** Only if the object has this version; otherwise the error `conflict`. */
   resourceVersion?: string;
-  /** What happens to dependents; default: the kind's own, `background` for most. */
+  /** Decides about the dependents; default: the default of the kind, `background` for most. */
   propagation?: 'background' | 'foreground' | 'orphan';
-  /** Default: the kind's own. */
+  /** Default: the default of the kind. */
   gracePeriodSeconds?: number;
   /** The server checks and answers, and deletes nothing. Default: false. */
   dryRun?: boolean;
 }
 
-/** Which objects of a kind to delete; no option: every one that is granted. */
+/** The objects of a kind to delete; without options: every granted object. */
 export interface Selection {
   namespace?: string;
   /** As kubectl's `-l`. */
@@ -291,17 +291,17 @@ export interface Selection {
 
 /** Options of an event. */
 export interface EventOptions {
-  /** `warning`: somebody should look. Default: `normal`. */
+  /** `warning` if a person should look at it. Default: `normal`. */
   type?: 'normal' | 'warning';
-  /** What was done, in CamelCase. Default: `Reconcile`. */
+  /** The action in CamelCase. Default: `Reconcile`. */
   action?: string;
 }
 
 /**
- * One cluster's API, within what the operator granted. Valid until the call that received it ends.
+ * One cluster's API, within the grants of the operator. Valid until the call that received it ends.
  *
- * A failed call throws an {@link ApiError}; what no rule grants is its code `denied`, and its message holds the missing rule.
- * Arguments that the contract cannot take are a `TypeError` or a `RangeError`.
+ * A failed call throws an {@link ApiError}. A call that no rule grants has the code `denied`, and the message contains the missing rule.
+ * Arguments that the contract cannot carry throw a `TypeError` or a `RangeError`.
  */
 export interface Cluster {
   /** `""` is the local cluster. */
@@ -310,16 +310,16 @@ export interface Cluster {
   get<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, options?: GetOptions): T | undefined;
   /** Reads one page of objects. */
   list<T extends KubernetesObject>(kind: Kind<T>, options?: ListOptions): Page<T>;
-  /** Iterates over every object that is selected, asking for a page when the one before is used up. */
+  /** Iterates over every selected object. Reads a page only when it is needed. */
   listAll<T extends KubernetesObject>(kind: Kind<T>, options?: ListOptions): Generator<T, void, undefined>;
   /** Creates an object and returns it as stored. */
   create<T extends KubernetesObject>(object: T, options?: WriteOptions): T & KubernetesObject;
   /**
-   * Replaces an object and returns it as stored. With `metadata.resourceVersion` only if that is still its version; otherwise
-   * the error `conflict`.
+   * Replaces an object and returns it as stored. If `metadata.resourceVersion` is set and is not the current version, the error is
+   * `conflict`.
    */
   update<T extends KubernetesObject>(object: T, options?: WriteOptions): T & KubernetesObject;
-  /** Replaces the status of an object, and nothing else of it. */
+  /** Replaces only the status of an object. */
   updateStatus<T extends KubernetesObject>(object: T, options?: WriteOptions): T & KubernetesObject;
   /** Patches an object and returns it as stored. */
   patch<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, patch: object, options?: PatchOptions): T;
@@ -330,29 +330,29 @@ export interface Cluster {
   apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): T & KubernetesObject;
   /** Deletes an object; returns whether there was one. */
   delete(kind: Kind, key: KeyLike, options?: DeleteOptions): boolean;
-  /** Deletes every object of a kind that is selected. */
+  /** Deletes every selected object of a kind. */
   deleteCollection(kind: Kind, selection?: Selection, options?: DeleteOptions): void;
   /**
-   * Tells people about an object, as `kubectl describe` shows it. `reason` is one CamelCase word. Recorded in the background;
+   * Records an event about an object, as `kubectl describe` shows it. `reason` is one CamelCase word. Recorded in the background;
    * never fails a reconcile.
    */
   event(about: Kind & { metadata: ObjectKey }, reason: string, note: string, options?: EventOptions): void;
-  /** Runs the operations concurrently in the host; results in the same order, as of `Promise.allSettled`. */
+  /** Runs the operations concurrently in the host. Returns the results in the same order, as `Promise.allSettled` does. */
   batch<const O extends readonly Operation<any>[]>(operations: O): Settled<O>;
 }
 
-/** One call of a batch, made by {@link operation}. `R` is what the method of that name returns. */
+/** One call of a batch, made by {@link operation}. `R` is the result type of the method of that name. */
 export type Operation<R> = RawOperation & { readonly $result?: R };
 
-/** What became of one call of a batch. */
+/** The result of one call of a batch. */
 export type Result<R> = { status: 'fulfilled'; value: R } | { status: 'rejected'; reason: ApiError };
 
-/** What became of the calls of a batch. */
+/** The results of the calls of a batch. */
 export type Settled<O extends readonly Operation<any>[]> = {
   -readonly [I in keyof O]: Result<O[I] extends Operation<infer R> ? R : never>;
 };
 
-/** Calls for {@link Cluster.batch}, with the arguments and, but for a delete, the results of the methods of the same name. */
+/** Calls for {@link Cluster.batch}, with the arguments of the methods of the same name. The results are the same too, except of a delete. */
 export const operation: {
   get<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, options?: GetOptions): Operation<T | undefined>;
   list<T extends KubernetesObject>(kind: Kind<T>, options?: ListOptions): Operation<Page<T>>;
@@ -360,7 +360,7 @@ export const operation: {
   update<T extends KubernetesObject>(object: T, options?: WriteOptions): Operation<T & KubernetesObject>;
   patch<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, patch: object, options?: PatchOptions): Operation<T>;
   apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): Operation<T & KubernetesObject>;
-  /** Answers nothing; in a batch an absent object is the error `not-found`. */
+  /** Returns nothing; in a batch an absent object is the error `not-found`. */
   delete(kind: Kind, key: KeyLike, options?: DeleteOptions): Operation<undefined>;
 };
 
@@ -408,7 +408,7 @@ export type ApiCode =
 export class ApiError extends Error {
   constructor(of: { code: ApiCode; message: string; status?: number; reason?: string; details?: any; retryAfter?: number });
   readonly name: 'ApiError';
-  /** What to decide on. */
+  /** The code to branch on. */
   readonly code: ApiCode;
   /** HTTP status; 0 where there was no answer. */
   readonly status: number;
@@ -416,24 +416,24 @@ export class ApiError extends Error {
   readonly reason: string;
   /** The API server's `details`: field errors, causes. */
   readonly details?: any;
-  /** How many milliseconds the server asked to wait. The host honours it by itself. */
+  /** The delay in milliseconds that the server asked for. The host keeps to it by itself. */
   readonly retryAfter?: number;
 }
 
-/** Thrown by a reconcile that is worth another try only when an event asks for it. */
+/** Thrown by a reconcile that is to run again only after an event. */
 export class TerminalError extends Error {
   /** From an error: its message, and the error as cause. */
   constructor(message: string | Error, options?: ErrorOptions);
   readonly name: 'TerminalError';
 }
 
-/** The reconciler's `config` as the operator wrote it; `{}` where there is none. */
+/** The reconciler's `config` as the operator wrote it; `{}` if there is none. */
 export function config<T = any>(): T;
 
 /** The time. */
 export function now(): Date;
 
-/** Values of a log line; what is not a string prints as JSON, an error with its causes. */
+/** Values of a log line. Strings print as they are, errors with their causes, other values as JSON. */
 export type Fields = Record<string, unknown>;
 
 /**
@@ -443,10 +443,10 @@ export type Fields = Record<string, unknown>;
 export const log: {
   /** For the guest's author. */
   debug(message: string, fields?: Fields): void;
-  /** What was done. */
+  /** A step that was done. */
   info(message: string, fields?: Fields): void;
-  /** Odd, and handled. */
+  /** A problem that was handled. */
   warn(message: string, fields?: Fields): void;
-  /** Not handled. */
+  /** A problem that was not handled. */
   error(message: string, fields?: Fields): void;
 };

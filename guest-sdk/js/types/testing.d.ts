@@ -1,5 +1,5 @@
 /**
- * Tests of a guest without WebAssembly: a script of the calls that it should make, and what each is answered.
+ * Tests of a guest without WebAssembly: a script of the calls that it should make, and their answers.
  *
  * @packageDocumentation
  */
@@ -26,7 +26,7 @@ import type {
   WriteOptions,
 } from './index.js';
 
-/** What the host does after a reconcile. */
+/** The outcome of a reconcile. */
 export type Outcome = { outcome: 'done' } | { outcome: 'requeue'; afterMs: number } | { outcome: 'retry' | 'terminal'; message: string };
 
 /** A line in the log, its values printed. */
@@ -48,15 +48,15 @@ export interface Recorded {
 
 /** A call that the guest should make next. */
 export interface Expected<A> {
-  /** What the call returns. */
+  /** Sets the result of the call. */
   answers(answer: A): void;
-  /** What the call fails with. */
+  /** Sets the error of the call. */
   fails(code: ApiCode, rest?: { message?: string; status?: number; reason?: string; details?: any; retryAfter?: number }): void;
 }
 
 /** The calls that the guest should make in one cluster, by the methods of the same name. */
 export interface ExpectedCluster {
-  /** Default answer: there is none. */
+  /** Default answer: the object is absent. */
   get<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, options?: GetOptions): Expected<T | undefined>;
   /** One page; `listAll` asks for each. Default answer: nothing is selected. */
   list<T extends KubernetesObject>(kind: Kind<T>, options?: ListOptions): Expected<readonly T[] | Partial<Page<T>>>;
@@ -70,7 +70,7 @@ export interface ExpectedCluster {
   patch<T extends KubernetesObject>(kind: Kind<T>, key: KeyLike, patch: object, options?: PatchOptions): Expected<T>;
   /** Default answer: what was sent. */
   apply<T extends KubernetesObject>(object: T, options?: ApplyOptions): Expected<T>;
-  /** Default answer: there was one. */
+  /** Default answer: the object existed. */
   delete(kind: Kind, key: KeyLike, options?: DeleteOptions): Expected<boolean>;
   deleteCollection(kind: Kind, selection?: Selection, options?: DeleteOptions): Expected<void>;
   /** Needs an answer: for each operation its value, or an ApiError. */
@@ -83,15 +83,15 @@ export interface ExpectedFleet {
   clusters(options?: { labelSelector?: string }): Expected<readonly ClusterInfo[]>;
   /** Needed only to fail: a cluster that the script names can be opened at any time. */
   open(name: string): Pick<Expected<never>, 'fails'>;
-  /** As that of a cluster. */
+  /** As the `batch` of a cluster. */
   batch(operations: readonly (readonly [cluster: string, operation: Operation<any>])[]): Expected<readonly (unknown | ApiError)[]>;
 }
 
 /**
  * The calls that a guest should make, in their order, and a host that answers them.
  *
- * Another call than the next one throws, and so does the end of a reconcile that has not made all of them. Events and log lines
- * are no calls: they are kept.
+ * Another call than the next one throws, and so does the end of a reconcile that has not made all calls. The script records events
+ * and log lines.
  *
  * ```js
  * const script = new Script({ config: { greeting: 'salut' } });
@@ -103,20 +103,20 @@ export interface ExpectedFleet {
  * ```
  */
 export class Script {
-  /** `config` is what the operator configured, default `{}`; `now` is the time, default 2026-01-31T09:30:00.000Z. */
+  /** `config` is the reconciler's configuration, default `{}`; `now` is the time, default 2026-01-31T09:30:00.000Z. */
   constructor(options?: { config?: unknown; now?: string | Date });
   /** The events that the guest recorded. */
   readonly events: Recorded[];
   /** The lines that the guest logged. */
   readonly lines: Line[];
-  /** What the guest should ask the fleet. */
+  /** The calls that the guest should make to the fleet. */
   readonly fleet: ExpectedFleet;
-  /** What the guest should call in a cluster. */
+  /** The calls that the guest should make in a cluster. */
   cluster(name: string): ExpectedCluster;
   /** Runs a reconcile in its cluster; all calls expected so far must be made. */
   reconcile(reconciler: RawReconciler, request: Request): Outcome;
-  /** What the guest wants, with every default in its place. Throws what the guest throws. */
+  /** Runs `describe`, and fills in every default. Throws the guest's errors. */
   describe(reconciler: RawReconciler): RawDescription;
-  /** Runs a mapper; all calls expected so far must be made. Throws what the guest throws. */
+  /** Runs a mapper; all calls expected so far must be made. Throws the errors of the guest. */
   map(mapper: RawMapper, cluster: string, kind: Kind, objects: readonly KubernetesObject[]): Request[];
 }

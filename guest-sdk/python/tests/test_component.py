@@ -27,7 +27,7 @@ A: windlass.Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"nam
 
 
 class Handle(wit.Cluster):
-    """A cluster's handle that notes what it is asked."""
+    """A cluster's handle that records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -55,7 +55,7 @@ class Handle(wit.Cluster):
 
 
 class Guest(windlass.Reconciler, windlass.Mapper):
-    """Does what a test gives it."""
+    """Runs the function of a test."""
 
     body: Any = None
 
@@ -86,7 +86,7 @@ class Component(unittest.TestCase):
         return self.exports[0]().reconcile(wit_types.Request("alpha", WIT_A), self.handle)
 
     def ask(self, call: Any, answer: Any = None) -> tuple[Any, Any]:
-        """What the contract's function was given, and what the guest was answered."""
+        """The arguments of the contract's function, and the results that the guest got."""
         self.handle.answer = answer
         got: list[Any] = []
         self.reconcile(lambda request, cluster: got.append(call(cluster)))

@@ -1,4 +1,4 @@
-"""What the values of the SDK are: kinds, keys, operations, errors."""
+"""The values of the SDK: kinds, keys, operations, errors."""
 
 import unittest
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The scripted host: what it answers, and what it does not let pass."""
+"""The scripted host: its answers, and the errors that it finds."""
 
 import unittest
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ def config_map(name: str, **data: str) -> windlass.Object:
 
 
 class Guest(windlass.Reconciler, windlass.Mapper):
-    """Does what a test gives it."""
+    """Runs the function of a test."""
 
     def __init__(self, body: Any) -> None:
         self.body = body
@@ -105,7 +105,7 @@ class Scripts(unittest.TestCase):
         with self.assertRaisesRegex(Unexpected, "expects further calls") as caught:
             script.reconcile(Guest(body), "default/a")
         self.assertIsInstance(caught.exception.__cause__, windlass.Terminal)
-        for _ in range(2):  # neither calls nor failures of one run are those of the next
+        for _ in range(2):  # calls and failures of one run do not affect the next
             with self.assertRaisesRegex(Unexpected, "no further call"):
                 script.reconcile(Guest(asks), "default/a")
         self.assertEqual(script.reconcile(Guest(lambda request, cluster: None), "default/a"), windlass.DONE)

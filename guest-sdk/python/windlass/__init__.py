@@ -2,7 +2,7 @@
 
 A guest is a WebAssembly component. The host watches what :meth:`Reconciler.describe` asks for, in every cluster of the
 fleet, and calls :meth:`Reconciler.reconcile` with a request and a :class:`Cluster`: the API of the request's own cluster,
-within what the operator granted. ::
+within the grants of the operator. ::
 
     import windlass
 
@@ -22,10 +22,10 @@ within what the operator granted. ::
             copy["data"] = original.get("data", {})
             cluster.apply(copy, force=True)
 
-Whatever ``reconcile`` raises is tried again with growing delay; :class:`Terminal` waits for the next event instead.
+Whatever ``reconcile`` raises is retried with growing delay; :class:`Terminal` waits for the next event instead.
 In unit tests :class:`windlass.testing.Script` stands for the host.
 
-Import modules at the top of a file: what is not imported when the component is built is not in it.
+Import modules at the top of a file: the component contains only modules that are imported during the build.
 """
 
 from . import fleet, log, operations

@@ -1,5 +1,5 @@
-"""Checks of what a guest passes to the host, where a value of a wrong type or beyond its range would end the instance. Each
-takes the name of what it checks, for its message, and answers the value. Entry points: :func:`fields_of`, for dataclasses.
+"""Checks the values that a guest passes to the host: a wrong type or a number out of range would end the instance. Each check
+takes a name for its message, and returns the value. Entry point: :func:`fields_of`, for dataclasses.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Check = Callable[[str, Any], Any]
 
 
 def fields_of(instance: object, checks: Mapping[str, Check]) -> None:
-    """Checks the fields of a frozen dataclass that have a check, and puts what each answers in its place."""
+    """Checks the fields of a frozen dataclass that have a check, and stores the results."""
     for each in fields(instance):  # type: ignore[arg-type]
         if each.name in checks:
             object.__setattr__(instance, each.name, checks[each.name](each.name, getattr(instance, each.name)))
 
 
 def well_formed(value: str) -> str:
-    """Text as it can cross to the host: a surrogate, which is half a character, becomes U+FFFD."""
+    """Replaces each surrogate (half a character) by U+FFFD: the host cannot read surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -54,7 +54,7 @@ def whole(what: str, value: Any) -> int:
 
 
 def optional(check: Check) -> Check:
-    """``None``, or what the check takes."""
+    """``None``, or a value that the check accepts."""
     return lambda what, value: None if value is None else check(what, value)
 
 
@@ -70,7 +70,7 @@ def one_of(*words: str) -> Check:
 
 
 def sequence(check: Check) -> Check:
-    """A list or tuple of what the check takes, as a tuple."""
+    """A list or tuple of values that the check accepts, as a tuple."""
 
     def check_all(what: str, value: Any) -> tuple[Any, ...]:
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):

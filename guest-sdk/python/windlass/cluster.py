@@ -27,14 +27,14 @@ from .operations import (
 )
 
 Answers = list[Any]
-"""What a batch answers: for each operation an object, a :class:`windlass.Page`, ``None``, or an error."""
+"""The results of a batch: for each operation an object, a :class:`windlass.Page`, ``None``, or an error."""
 
 
 class Cluster:
-    """A cluster, as far as the operator granted it. Valid until the call that received it ends.
+    """A cluster, within the grants of the operator. Valid until the call that received it ends.
 
-    Every method raises :class:`windlass.ApiError` when the call fails; what no rule grants is :class:`windlass.Denied`,
-    whose message holds the missing rule.
+    Every method raises :class:`windlass.ApiError` when the call fails. A call that no rule grants raises
+    :class:`windlass.Denied`; the message contains the missing rule.
     """
 
     def __init__(self, client: Client) -> None:
@@ -42,7 +42,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """Its name; ``""`` is the local cluster."""
+        """The cluster's name; ``""`` is the local cluster."""
         return self._client.name()
 
     def get(
@@ -56,8 +56,9 @@ class Cluster:
     ) -> Object | None:
         """Reads an object; ``None`` if there is none.
 
-        From the host's cache, or live where that cannot answer, so that ``None`` always means absent. ``live`` asks the API
-        server. ``metadata_only`` leaves out all but apiVersion, kind and metadata. ``subresource``: ``status``, ``scale``, ….
+        Reads come from the host's cache, or from the API server if the cache cannot answer, so ``None`` always means absent.
+        ``live`` asks the API server. ``metadata_only`` reads only apiVersion, kind and metadata.
+        ``subresource``: ``status``, ``scale``, ….
         """
         call = Get(kind, key, live=live, metadata_only=metadata_only, subresource=subresource)
         return cast(Object | None, self._client.call(call))
@@ -77,7 +78,7 @@ class Cluster:
     ) -> Page:
         """Reads a page of objects; :meth:`list_all` reads all pages.
 
-        Without ``namespace``: all that are granted. ``labels`` and ``fields`` are as kubectl's ``-l`` and
+        Without ``namespace``: all granted namespaces. ``labels`` and ``fields`` are as kubectl's ``-l`` and
         ``--field-selector``; ``index`` is the name of a declared index and a value. ``limit`` 0 is the host's page size.
         """
         call = List(
@@ -105,8 +106,7 @@ class Cluster:
         live: bool = False,
         metadata_only: bool = False,
     ) -> Iterator[Object]:
-        """Iterates over every object that is selected, asking for a page when the one before is used up. Arguments are as
-        for :meth:`list`."""
+        """Iterates over every selected object. Reads a page only when it is needed. The arguments are those of :meth:`list`."""
         token: str | None = None
         while True:
             page = self.list(
@@ -126,11 +126,11 @@ class Cluster:
                 return
 
     def create(self, obj: Mapping[str, Any], *, subresource: str | None = None, dry_run: bool = False) -> Object:
-        """Creates an object and answers it as stored. :class:`windlass.AlreadyExists` when there is one of this name."""
+        """Creates an object and returns it as stored. :class:`windlass.AlreadyExists` when there is one of this name."""
         return cast(Object, self._client.call(Create(obj, subresource=subresource, dry_run=dry_run)))
 
     def update(self, obj: Mapping[str, Any], *, subresource: str | None = None, dry_run: bool = False) -> Object:
-        """Replaces an object, or with ``subresource="status"`` its status, and answers it as stored.
+        """Replaces an object, or with ``subresource="status"`` its status, and returns it as stored.
         :class:`windlass.Conflict` when its ``metadata.resourceVersion`` is not the current one."""
         return cast(Object, self._client.call(Update(obj, subresource=subresource, dry_run=dry_run)))
 
@@ -144,7 +144,7 @@ class Cluster:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> Object:
-        """Patches an object and answers it as stored: a partial object by default, in which ``None`` removes.
+        """Patches an object and returns it as stored: a partial object by default, in which ``None`` removes.
         :class:`windlass.NotFound` when there is none."""
         call = Patch(kind, key, patch, type=type, subresource=subresource, dry_run=dry_run)
         return cast(Object, self._client.call(call))
@@ -158,8 +158,8 @@ class Cluster:
         dry_run: bool = False,
     ) -> Object:
         """Server-side apply: creates or changes the object so that it has these fields, drops those that this reconciler
-        applied before and that are no longer there, and answers it as stored. :class:`windlass.Conflict` when another
-        manager owns a field; ``force`` takes it over."""
+        applied before and that are no longer there, and returns it as stored. :class:`windlass.Conflict` if another
+        manager owns a field; ``force`` takes the field over."""
         return cast(Object, self._client.call(Apply(obj, force=force, subresource=subresource, dry_run=dry_run)))
 
     def delete(
@@ -173,10 +173,10 @@ class Cluster:
         grace_period: int | None = None,
         dry_run: bool = False,
     ) -> bool:
-        """Deletes an object; answers whether there was one.
+        """Deletes an object; returns whether there was one.
 
-        :class:`windlass.Conflict` when it has not this ``uid`` or ``resource_version``. Without ``propagation`` and
-        ``grace_period`` (seconds) the kind's own hold.
+        :class:`windlass.Conflict` if the object has another ``uid`` or ``resource_version``. Without ``propagation`` and
+        ``grace_period`` (seconds) the defaults of the kind hold.
         """
         call = Delete(
             kind,
@@ -206,7 +206,7 @@ class Cluster:
         grace_period: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Deletes every object that is selected; without ``namespace`` in every granted one."""
+        """Deletes every selected object; without ``namespace`` in every granted one."""
         call = DeleteCollection(
             kind,
             namespace=namespace,
@@ -223,18 +223,19 @@ class Cluster:
     def event(
         self, about: Mapping[str, Any], reason: str, note: str, *, warning: bool = False, action: str = "Reconcile"
     ) -> None:
-        """Tells people about an object: shown by ``kubectl describe``. ``reason`` and ``action`` are CamelCase words.
+        """Records an event about an object, as ``kubectl describe`` shows it. ``reason`` and ``action`` are CamelCase words.
         Needs no rule, is recorded in the background and never fails a reconcile."""
         self._client.record(Event(about, reason, note, warning=warning, action=action))
 
     def batch(self, operations: Sequence[Operation], *, return_errors: bool = False) -> Answers:
-        """Runs operations of :mod:`windlass.operations` at once in the host; answers in the same order: an object, a page, or
-        ``None`` to a get of an absent object and to a delete (of an absent one: :class:`windlass.NotFound`). The first error
-        is raised when all have ended, or with ``return_errors`` each stands in the place of its answer."""
+        """Runs operations of :mod:`windlass.operations` concurrently in the host. Returns the results in the same order: an
+        object, a page, or ``None`` for a get of an absent object and for a delete (:class:`windlass.NotFound` for a delete
+        of an absent object). The first error is raised when all operations have ended; with ``return_errors`` the errors
+        are results."""
         return answers(self._client.batch(operations), return_errors)
 
     def close(self) -> None:
-        """Gives the capability back; no call works afterwards. The host does it when the call ends."""
+        """Closes the cluster; later calls fail. The SDK does it when the guest's call ends."""
         self._client.close()
 
     def __enter__(self) -> Cluster:
@@ -247,7 +248,7 @@ class Cluster:
 
 
 def answers(results: Sequence[Answer | ApiError], return_errors: bool) -> Answers:
-    """The results, if none of them is to be raised."""
+    """The results; raises the first error unless errors are to be returned."""
     for result in results:
         if isinstance(result, ApiError) and not return_errors:
             raise result

@@ -1,6 +1,6 @@
-"""The SDK inside a component: the contract's generated modules below it. Entry point: :func:`exports`.
+"""The SDK inside a component, on top of the contract's generated modules. Entry point: :func:`exports`.
 
-Imported only by the module that ``windlass build`` writes; ``wit_world`` exists nowhere else.
+Imported only by the module that ``windlass build`` writes; ``wit_world`` exists only there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ except ImportError:  # a world without it
 
 
 def exports(entry: str, *, mapper: bool) -> tuple[type, type | None]:
-    """The classes that the contract's exports are, for the guest that ``entry`` names: ``module`` or ``module:Class``."""
+    """The classes of the contract's exports, for the guest that ``entry`` names: ``module`` or ``module:Class``."""
     guest = _find(entry)
     if mapper and not isinstance(guest, Mapper):
         raise TypeError(
@@ -111,7 +111,7 @@ def _find(entry: str) -> Reconciler:
 
 
 def _failed(error: Exception) -> str:
-    """The message of a failure; where the exception is not one that says all by itself, the log has its traceback."""
+    """The message of a failure. Logs the traceback, unless the exception needs none."""
     if isinstance(error, (ApiError, Retry, Terminal)):
         return _text(error)
     message = _text(f"{type(error).__name__}: {error}")
@@ -121,11 +121,11 @@ def _failed(error: Exception) -> str:
 
 
 def _text(value: object) -> str:
-    """What can cross the border."""
+    """Text that can be passed to the host."""
     return checks.well_formed(str(value))
 
 
-# What the guest answers.
+# Results of the guest.
 
 
 def _action(action: Action | None) -> Any:
@@ -191,7 +191,7 @@ def _enqueue(enqueue: Enqueue) -> Any:
     return _ENQUEUE[enqueue]()
 
 
-# What the guest asks.
+# Calls of the guest.
 
 
 def _case(enum: Any, word: str) -> Any:
@@ -295,7 +295,7 @@ def _operation(operation: Operation) -> Any:
     return case(_arguments(operation))
 
 
-# What the host answers.
+# Results of the host.
 
 
 def _error(error: Any) -> ApiError:
@@ -326,7 +326,7 @@ def _reply(result: Any) -> Answer | ApiError:
 
 
 def _raise(error: Any) -> NoReturn:
-    """Raises what an ``Err`` of the contract means, without the ``Err`` in its traceback."""
+    """Raises the exception for an ``Err`` of the contract, without the ``Err`` in its traceback."""
     raise _error(error.value) from None
 
 

@@ -1,4 +1,4 @@
-"""What a guest wants. Entry point: :class:`Description`."""
+"""The watches and indexes that a guest needs. Entry point: :class:`Description`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Watch:
     changes: Sequence[Change] = field(default=(), kw_only=True)
     """Which changes count; empty: every one."""
     metadata_only: bool = field(default=False, kw_only=True)
-    """Whether apiVersion, kind and metadata are enough: the host then keeps no more."""
+    """Whether the guest needs only apiVersion, kind and metadata: the host then keeps no more."""
     options: dict[str, str] = field(default_factory=dict, kw_only=True)
     """For later versions; a key that the host does not know fails the load."""
 
@@ -82,7 +82,7 @@ class Index:
     path: str
     """Dot-separated names, ``['quoted']`` ones, ``[*]`` for every element: ``spec.template.spec.volumes[*].configMap.name``."""
     namespace_path: str | None = field(default=None, kw_only=True)
-    """Where the namespace of the referred object stands; ``None``: the object's own."""
+    """The path of the referenced object's namespace; ``None``: the object's own namespace."""
     options: dict[str, str] = field(default_factory=dict, kw_only=True)
     """For later versions; a key that the host does not know fails the load."""
 
@@ -92,7 +92,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a guest wants. It narrows what the operator granted; anything outside fails the load."""
+    """The watches and indexes that a guest needs. They narrow the grants of the operator; anything outside fails the load."""
 
     title: str
     """For people."""
@@ -123,4 +123,4 @@ _CHECKS: dict[str, checks.Check] = {
     "watches": checks.sequence(checks.instance_of(Watch)),
     "indexes": checks.sequence(checks.instance_of(Index)),
 }
-"""Of the fields of what a description is made of, by name."""
+"""The checks of the fields of a description and of its parts, by name."""

@@ -28,11 +28,11 @@ class ApiCode(StrEnum):
 
 
 class ApiError(Exception):
-    """A call to a cluster that failed. Catch the class of its code, or look at :attr:`code`; uncaught, the reconcile is
-    tried again. Each code has a class below."""
+    """A call to a cluster that failed. Catch the class of its code, or look at :attr:`code`. If it is not caught, the reconcile
+    is retried. Each code has a class below."""
 
     code: ClassVar[ApiCode] = ApiCode.OTHER
-    """What to decide on."""
+    """The code to branch on."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ApiError(Exception):
         self.details = details
         """The API server's ``details``, decoded: field errors, causes; ``None`` where there are none."""
         self.retry_after = retry_after
-        """Seconds that the server asked to wait, which the host honours by itself; ``None`` where it did not."""
+        """The delay in seconds that the server asked for; ``None`` if it asked for none. The host keeps to it by itself."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -104,7 +104,7 @@ class Forbidden(ApiError):
 
 
 class Denied(ApiError):
-    """Refused by the host: no rule grants it. The message holds the missing rule."""
+    """Refused by the host: no rule grants it. The message contains the missing rule."""
 
     code = ApiCode.DENIED
 
@@ -168,9 +168,9 @@ _CLASSES: dict[ApiCode, type[ApiError]] = {each.code: each for each in ApiError.
 
 class Retry(Exception):
     """Raised by a reconcile that is to run again with growing delay, and not before the largest retry-after that the API
-    answered in this run. Every other exception but :class:`Terminal` has the same effect, and its traceback is logged.
+    returned in this run. Every other exception except :class:`Terminal` has the same effect, and its traceback is logged.
     """
 
 
 class Terminal(Exception):
-    """Raised by a reconcile that is to run again only when an event asks for it."""
+    """Raised by a reconcile that is to run again only after an event."""

@@ -16,7 +16,7 @@ from .operations import Operation
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """What is known of a cluster without talking to it."""
+    """The facts about a cluster that need no request to it."""
 
     name: str
     """``""`` is the local cluster."""
@@ -25,17 +25,17 @@ class ClusterInfo:
     properties: dict[str, str] = field(default_factory=dict)
     """Those that its provider gave it."""
     ready: bool = True
-    """Whether it answers and its caches are filled."""
+    """Whether the cluster answers and its caches are filled."""
 
 
 def clusters(labels: str | None = None) -> list[ClusterInfo]:
-    """The granted clusters, sorted by name; with ``labels``, as kubectl's ``-l``, those that match. The one function here
-    that a mapper may call."""
+    """The granted clusters, sorted by name; ``labels`` selects as kubectl's ``-l``. The only function of this module that a
+    mapper may call."""
     return [ClusterInfo(*known) for known in current().clusters(checks.optional(checks.text)("labels", labels))]
 
 
 def open(name: str) -> Cluster:
-    """Opens a cluster until this call ends, or until a ``with`` does: ``with fleet.open("beta") as beta:``.
+    """Opens a cluster until this call ends, or until a ``with`` statement ends: ``with fleet.open("beta") as beta:``.
 
     Raises :class:`windlass.Denied` when no rule opens it, :class:`windlass.ClusterGone` when there is none.
     """

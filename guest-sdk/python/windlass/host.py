@@ -1,4 +1,4 @@
-"""What is below the SDK: the real host inside a component, a script in a unit test. Entry points: :func:`config`,
+"""The host below the SDK: the real host inside a component, a script in a unit test. Entry points: :func:`config`,
 :func:`now` and :func:`timestamp`."""
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class Client(Protocol):
         """Runs one call; raises :class:`ApiError`."""
 
     def batch(self, operations: Sequence[Operation]) -> list[Answer | ApiError]:
-        """Runs many at once; answers in the same order."""
+        """Runs operations concurrently; the results are in the same order."""
 
     def record(self, event: Event) -> None:
         """Records an event."""
 
     def close(self) -> None:
-        """Gives the capability back."""
+        """Closes the cluster."""
 
 
 class Host(Protocol):
-    """The imports of a guest but its clusters' API."""
+    """The imports of a guest except the clusters' API."""
 
     def config(self) -> str:
         """The reconciler's configuration as JSON."""
@@ -50,7 +50,7 @@ class Host(Protocol):
         """Opens a cluster; raises :class:`ApiError`."""
 
     def batch(self, operations: Sequence[tuple[str, Operation]]) -> list[Answer | ApiError]:
-        """Runs operations in many clusters at once; answers in the same order."""
+        """Runs operations concurrently in several clusters; the results are in the same order."""
 
 
 _current: Host | None = None
@@ -64,16 +64,16 @@ def current() -> Host:
 
 
 def install(host: Host | None) -> Host | None:
-    """Puts a host in place, and answers the one before it."""
+    """Sets the host, and returns the previous one."""
     global _current
     before, _current = _current, host
     return before
 
 
 def config() -> Any:
-    """What the operator configured for this reconciler, decoded; ``{}`` where there is nothing.
+    """The reconciler's configuration, decoded; ``{}`` if there is none.
 
-    Check it in ``describe`` too, so that a wrong one fails the load and not every reconcile.
+    Check it in ``describe`` too, so that a wrong configuration fails the load and not every reconcile.
     """
     return json.loads(current().config())
 
@@ -84,5 +84,5 @@ def now() -> datetime:
 
 
 def timestamp(time: datetime) -> str:
-    """A time with its zone, as objects have it: ``2026-01-31T09:30:00.000Z``."""
+    """A time with its zone, in the format of objects: ``2026-01-31T09:30:00.000Z``."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

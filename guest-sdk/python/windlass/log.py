@@ -1,5 +1,5 @@
 """Lines in the host's log: a constant message, values as fields. Entry points: :func:`debug`, :func:`info`, :func:`warn`,
-:func:`error`. The host adds tenant, reconciler, cluster and reconcile id. What is printed becomes lines of the log too.
+:func:`error`. The host adds tenant, reconciler, cluster and reconcile id. Printed lines become lines of the log too.
 """
 
 from typing import Any
@@ -13,17 +13,17 @@ def debug(message: str, /, **fields: Any) -> None:
 
 
 def info(message: str, /, **fields: Any) -> None:
-    """What was done: ``log.info("greeted", who=name)``. Values are written as ``str`` has them."""
+    """A step that was done: ``log.info("greeted", who=name)``. Values are written as ``str`` shows them."""
     _write("info", message, fields)
 
 
 def warn(message: str, /, **fields: Any) -> None:
-    """Odd, and handled."""
+    """A problem that was handled."""
     _write("warn", message, fields)
 
 
 def error(message: str, /, **fields: Any) -> None:
-    """Not handled."""
+    """A problem that was not handled."""
     _write("error", message, fields)
 
 

@@ -1,4 +1,4 @@
-"""Objects are plain dictionaries; kinds and keys say which. Entry points: :class:`Kind`, :class:`Key`, :func:`new_object`."""
+"""Kinds and keys of objects, which are plain dictionaries. Entry points: :class:`Kind`, :class:`Key`, :func:`new_object`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from . import checks
 from .errors import Conflict
 
 Object = dict[str, Any]
-"""A Kubernetes object as its JSON has it."""
+"""A Kubernetes object as decoded JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Group, version and kind; ``""`` is the core group. Wherever one is asked for, ``"apps/v1/Deployment"`` does too."""
+    """Group, version and kind; ``""`` is the core group. Every function that takes one also takes ``"apps/v1/Deployment"``."""
 
     group: str
     version: str
@@ -26,7 +26,7 @@ class Kind:
 
     @staticmethod
     def of(kind: Kind | str) -> Kind:
-        """Reads ``v1/ConfigMap`` or ``apps/v1/Deployment``; a :class:`Kind` stays what it is."""
+        """Reads ``v1/ConfigMap`` or ``apps/v1/Deployment``; a :class:`Kind` is returned unchanged."""
         if isinstance(kind, Kind):
             return kind
         match checks.text("kind", kind).split("/"):
@@ -47,7 +47,8 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Namespace and name; ``None`` for cluster-scoped objects. Wherever one is asked for, ``"namespace/name"`` or ``"name"`` does too."""
+    """Namespace and name; the namespace of a cluster-scoped object is ``None``. Every function that takes one also takes
+    ``"namespace/name"`` or ``"name"``."""
 
     namespace: str | None
     name: str
@@ -57,7 +58,7 @@ class Key:
 
     @staticmethod
     def of(key: Key | str) -> Key:
-        """Reads ``namespace/name`` or, for a cluster-scoped object, ``name``; a :class:`Key` stays what it is."""
+        """Reads ``namespace/name`` or, for a cluster-scoped object, ``name``; a :class:`Key` is returned unchanged."""
         if isinstance(key, Key):
             return key
         namespace, slash, name = checks.text("key", key).rpartition("/")
@@ -74,7 +75,7 @@ class Key:
 
 
 def kind_of(obj: Mapping[str, Any]) -> Kind:
-    """The kind that an object says it is of."""
+    """The kind that an object names."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise ValueError("the object has no apiVersion or no kind: windlass.new_object(kind, key) makes one that has")
@@ -92,7 +93,7 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 
 
 def new_object(kind: Kind | str, key: Key | str) -> Object:
-    """An object with nothing but its kind and key."""
+    """An object with only its kind and key."""
     kind, key = Kind.of(kind), Key.of(key)
     metadata: Object = {"name": key.name}
     if key.namespace is not None:
@@ -101,7 +102,7 @@ def new_object(kind: Kind | str, key: Key | str) -> Object:
 
 
 def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Object:
-    """An entry of ``metadata.ownerReferences``: what carries it is deleted with its owner. Needs an owner that was read."""
+    """An entry of ``metadata.ownerReferences``: an object that has it is deleted with the owner. The owner must have been read."""
     uid = owner["metadata"].get("uid")
     if uid is None:
         raise ValueError(f"the owner {key_of(owner)} has no metadata.uid: only an object that was read can own another")
@@ -117,8 +118,8 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Obj
 
 
 def set_controller(obj: Object, owner: Mapping[str, Any]) -> None:
-    """Makes ``owner`` the controller of an object, beside the owners that it has: the object is deleted after it, and an event
-    on the object asks for it. Needs an owner that was read. :class:`windlass.Conflict` when another object is its controller.
+    """Makes ``owner`` the controller of an object and keeps its other owners. The object is deleted after ``owner``, and an event
+    on the object enqueues ``owner``, which must have been read. :class:`windlass.Conflict` if the object has another controller.
     """
     reference = owner_reference(owner)
     other = controller_of(obj)

@@ -1,4 +1,4 @@
-"""The calls to a cluster, as values: for :meth:`windlass.Cluster.batch`, and for the scripts of unit tests. The methods of
+"""The calls to a cluster as values, for :meth:`windlass.Cluster.batch` and for the scripts of unit tests. The methods of
 :class:`windlass.Cluster` take the same arguments. Entry point: :class:`Operation`."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PatchType = Literal["merge", "json-patch", "strategic-merge"]
 ``strategic-merge``: as merge, with lists merged by their keys; not for custom resources."""
 
 Propagation = Literal["background", "foreground", "orphan"]
-"""What happens to the dependents of a deleted object: deleted afterwards, deleted first, or left."""
+"""Decides about the dependents of a deleted object: delete them afterwards, delete them first, or keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ _CHECKS: dict[str, checks.Check] = {
     "type": checks.one_of(*get_args(PatchType)),
     "propagation": checks.optional(checks.one_of(*get_args(Propagation))),
 }
-"""Of the fields of every call, by name."""
+"""The checks of the fields of every call, by name."""
 
 
 class Operation:
@@ -144,7 +144,7 @@ class Delete(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DeleteCollection:
-    """Deletes every object that is selected. Not for a batch."""
+    """Deletes every selected object. Not for a batch."""
 
     kind: Kind | str
     namespace: str | None = field(default=None, kw_only=True)
@@ -162,32 +162,32 @@ class DeleteCollection:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell people about an object. Not for a batch."""
+    """An event about an object. Not for a batch."""
 
     about: Mapping[str, Any]
-    """The object, or as much of it as :func:`windlass.new_object` makes."""
+    """The object; the parts that :func:`windlass.new_object` sets are enough."""
     reason: str
-    """Why, in CamelCase."""
+    """The reason in CamelCase."""
     note: str
     """For people."""
     warning: bool = field(default=False, kw_only=True)
-    """Whether somebody should look."""
+    """Whether the event has the type Warning."""
     action: str = field(default="Reconcile", kw_only=True)
-    """What was done, in CamelCase."""
+    """The action in CamelCase."""
 
     @property
     def kind(self) -> Kind:
-        """The kind of the object that it is about."""
+        """The kind of the object."""
         return kind_of(self.about)
 
     @property
     def key(self) -> Key:
-        """The key of the object that it is about."""
+        """The key of the object."""
         return key_of(self.about)
 
 
 Call = Operation | DeleteCollection
-"""Any call that answers."""
+"""Any call that has a result."""
 
 Answer = Object | Page | None
-"""To a get and to writes: the object, ``None`` for an absent one. To a list: a page. To a delete: ``None``."""
+"""Of a get and of writes: the object, or ``None`` if it is absent. Of a list: a page. Of a delete: ``None``."""

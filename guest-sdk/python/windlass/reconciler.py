@@ -1,4 +1,4 @@
-"""What a guest is. Entry points: :class:`Reconciler` and :class:`Mapper`."""
+"""The classes that a guest derives from. Entry points: :class:`Reconciler` and :class:`Mapper`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 _PLAIN = (string.ascii_letters + string.digits + "-._~").encode()
-"""What stands for itself in a URL; the rest of a cluster's name is percent-encoded."""
+"""The bytes that are not escaped in a URL; all others in a cluster's name are percent-encoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to look at: identity only, never the object or the event that caused it."""
+    """Names an object to reconcile. Contains neither the object nor the event that caused it."""
 
     cluster: str
     """``""`` is the local cluster."""
     key: Key
-    """The object to look at."""
+    """The object to reconcile."""
 
     def __post_init__(self) -> None:
         checks.fields_of(self, {"cluster": checks.text, "key": lambda _, value: Key.of(value)})
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A reconcile that succeeded: :data:`DONE`, or what :func:`requeue_after` answers."""
+    """The result of a successful reconcile: :data:`DONE`, or the result of :func:`requeue_after`."""
 
     requeue_after_ms: int | None = None
     """``None``: nothing more to do until an event."""
@@ -63,8 +63,8 @@ DONE = Action()
 
 
 def requeue_after(delay: timedelta | float) -> Action:
-    """Runs again after a delay (seconds, or a timedelta; at most about 49 days), or earlier if an event asks for it.
-    Fractions of a millisecond count as a whole one. 0: at once, but a key runs at most every 100 ms this way."""
+    """Runs again after a delay (seconds, or a timedelta; at most about 49 days), or earlier after an event.
+    Fractions of a millisecond are rounded up. 0: at once, but at most every 100 ms for a key."""
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if not seconds >= 0:
         raise ValueError(f"a delay is not {delay}: give seconds from 0 on")
@@ -79,22 +79,22 @@ class Reconciler(ABC):
 
     @abstractmethod
     def describe(self) -> Description:
-        """What it watches, how events become requests, and its indexes. Called when the guest is loaded and when its config
-        or grants change, with every call to a cluster denied; it may read :func:`windlass.config`. An exception fails the
-        load with its message."""
+        """Returns the watches, how events become requests, and the indexes. Called when the guest is loaded and when its config
+        or grants change. Every call to a cluster is denied; :func:`windlass.config` works. An exception fails the load
+        with its message."""
 
     @abstractmethod
     def reconcile(self, request: Request, cluster: Cluster) -> Action | None:
-        """Makes what ``request`` names as it should be. The request says what to look at, never what happened: read, compare,
-        write what differs. At most one call runs for a request at a time, in any number of fresh instances. An exception
-        fails the reconcile: see :class:`windlass.Retry` and :class:`windlass.Terminal`."""
+        """Brings the object that ``request`` names to its desired state. The request names an object and never an event: read,
+        compare, write the differences. At most one call runs for a request at a time, in any number of fresh instances. An
+        exception fails the reconcile: see :class:`windlass.Retry` and :class:`windlass.Terminal`."""
 
 
 class Mapper(ABC):
-    """For a guest that turns events into requests itself, beside :class:`Reconciler`: ``class Guest(Reconciler, Mapper)``
-    with a watch that has ``Enqueue.MAPPED`` and ``[tool.windlass] world = "mapped-reconcile"``."""
+    """A guest whose own code turns events into requests: ``class Guest(Reconciler, Mapper)`` with a watch that has
+    ``Enqueue.MAPPED``, and ``[tool.windlass] world = "mapped-reconcile"``."""
 
     @abstractmethod
     def map(self, cluster: Cluster, kind: Kind, objects: list[Object]) -> Iterable[Request]:
-        """The requests, of any granted cluster, that these objects of ``cluster`` ask for; an update passes the old and the
-        new object. Reads come from the cache only. After an exception the event is mapped again with growing delay."""
+        """Returns the requests, of any granted cluster, for these changed objects of ``cluster``. An update passes the old and
+        the new object. Reads come only from the cache. After an exception the event is mapped again with growing delay."""

@@ -10,8 +10,8 @@
         script.expect(Apply(copy, force=True), returns=copy)
         self.assertEqual(script.reconcile(Copier(), "default/a"), windlass.DONE)
 
-A call that is not the next one of the script raises; expectations that are left over fail the test too. Events and lines of
-the log are no calls: they are kept in :attr:`Script.events` and :attr:`Script.logs`.
+A call that is not the next one of the script raises, and so do calls that are left at the end. Events and lines of the log
+are recorded in :attr:`Script.events` and :attr:`Script.logs`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .reconciler import DONE, Action, Mapper, Reconciler, Request
 
 
 class Unexpected(AssertionError):
-    """The guest did not do what the script says."""
+    """The guest did not follow the script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Expects :meth:`windlass.Cluster.batch`; its answers are a list, with errors in the places of answers."""
+    """Expects :meth:`windlass.Cluster.batch`; the answer is a list of results and errors."""
 
     operations: Sequence[Operation]
 
@@ -51,7 +51,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class FleetBatch:
-    """Expects :func:`windlass.fleet.batch`; its answers are a list, with errors in the places of answers."""
+    """Expects :func:`windlass.fleet.batch`; the answer is a list of results and errors."""
 
     operations: Sequence[tuple[str, Operation]]
 
@@ -96,12 +96,12 @@ class _Step:
 
 
 class Script:
-    """The host of a test: it knows the calls that come, in their order, and what to answer."""
+    """The host of a test: the expected calls, in order, and their answers."""
 
     def __init__(
         self, cluster: str = "alpha", *, config: Any = None, now: datetime | str = "2026-01-31T09:30:00.000Z"
     ) -> None:
-        """``cluster`` is that of the requests, ``config`` what the operator configured, ``now`` the time."""
+        """``cluster`` is the cluster of the requests, ``config`` the configuration, ``now`` the time."""
         self.cluster = cluster
         self.config: Any = {} if config is None else config
         self.now = now
@@ -115,14 +115,14 @@ class Script:
     def expect(
         self, call: Expected, *, returns: Any = None, raises: ApiError | None = None, cluster: str | None = None
     ) -> None:
-        """Adds the next call, and its answer: ``returns`` as the host has it (an object, a :class:`windlass.Page`, a list for
-        batches and clusters, nothing), or an error that it ``raises``. ``cluster``: where, if not in the request's own.
+        """Adds the next call and its answer: a result that it ``returns`` (an object, a :class:`windlass.Page`, a list for batches
+        and clusters, nothing), or an error that it ``raises``. ``cluster`` is the cluster of the call; default: the request's.
         """
         where = None if isinstance(call, (FleetBatch, Clusters, Open)) else self.cluster if cluster is None else cluster
         self._steps.append(_Step(where, copy.deepcopy(call), copy.deepcopy(returns) if raises is None else raises))
 
     def reconcile(self, reconciler: Reconciler, key: Key | str) -> Action:
-        """Runs ``reconcile`` for an object of the cluster and answers what came of it; its exceptions come through."""
+        """Runs ``reconcile`` for an object of the cluster and returns its action. Raises the exceptions of the guest."""
         with self.running():
             action = reconciler.reconcile(Request(self.cluster, Key.of(key)), Cluster(_Client(self, self.cluster)))
         if action is not None and not isinstance(action, Action):
@@ -137,7 +137,7 @@ class Script:
             return list(mapper.map(Cluster(_Client(self, self.cluster)), Kind.of(kind), list(objects)))
 
     def describe(self, reconciler: Reconciler) -> Description:
-        """Runs ``describe``, and checks what the host would refuse in every case."""
+        """Runs ``describe``, and checks the rules that every host checks."""
         with self.running():
             description = reconciler.describe()
         rules = [watch.enqueue for watch in description.watches]
@@ -152,8 +152,8 @@ class Script:
 
     @contextmanager
     def running(self) -> Iterator[Script]:
-        """The script stands for the host inside this ``with``, for tests of parts of a guest; at its end nothing may be left
-        over, whether it raises or not."""
+        """Replaces the host by the script inside this ``with``, for tests of parts of a guest. No call may be left at its end, even
+        after an exception."""
         before = host.install(_Host(self))
         try:
             yield self
@@ -166,12 +166,12 @@ class Script:
             host.install(before)
 
     def _finish(self, error: Exception | None) -> None:
-        """Raises what the script finds wrong, and forgets it: the next run begins anew."""
+        """Raises the script's error, and resets it for the next run."""
         failure, self._failure = self._failure, None
         left = "\n  ".join(str(step) for step in self._steps)
         self._steps.clear()
         if failure is not None:
-            raise failure  # whatever the guest made of it
+            raise failure  # even if the guest caught it
         if left:
             raise Unexpected(f"the script expects further calls:\n  {left}") from error
 
@@ -204,7 +204,7 @@ class _Client:
         return _as_many(self._ask(Batch(operations)), operations)
 
     def record(self, event: Event) -> None:
-        event.kind, event.key  # an object that names neither is refused here as in a component
+        event.kind, event.key  # fails for an object without kind or key, as in a component
         self._script.events.append(event)
 
     def close(self) -> None:

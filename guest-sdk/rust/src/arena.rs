@@ -1,8 +1,8 @@
 //! The allocator of components: a fixed arena first, then the standard library's. Entry point: [`Arena`].
 //!
 //! A guest has a fresh instance for each call, and most calls need little memory. Growing linear memory costs a call more than
-//! all of its allocations: the host changes the protection of pages, and back when the instance goes. What fits into the arena,
-//! which is part of the initial memory, costs nothing of that.
+//! all of its allocations, because the host changes the protection of pages, and changes it back when the instance ends.
+//! The arena is part of the initial memory, so allocations that fit into it avoid this cost.
 #![allow(unsafe_code, reason = "an allocator hands out raw memory")]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -18,8 +18,8 @@ const SIZE: usize = 128 << 10;
 #[global_allocator]
 static ALLOCATOR: Arena<SIZE, std::alloc::System> = Arena::new(std::alloc::System);
 
-/// Hands out its own bytes from first to last, and then those of `A`. Memory comes back to it only from the end: the rest of
-/// what was freed stays unused until the instance goes, which is at most the arena.
+/// Allocates from its own bytes, from first to last, and then from `A`. Only the last allocation can be freed for reuse:
+/// other freed memory stays unused until the instance ends, at most the size of the arena.
 struct Arena<const SIZE: usize, A> {
     bytes: UnsafeCell<MaybeUninit<[u8; SIZE]>>,
     /// Where the free bytes begin. Everything below may be in use; nothing at or above it is.
@@ -27,8 +27,8 @@ struct Arena<const SIZE: usize, A> {
     beyond: A,
 }
 
-// SAFETY: a component has one thread (it is built without atomics), so that nothing is ever shared between two. Native tests use
-// an arena from the thread that owns it.
+// SAFETY: a component has one thread (it is built without atomics), so threads never share the arena. Native tests use
+// an arena only from the thread that owns it.
 #[cfg(target_arch = "wasm32")]
 unsafe impl<const SIZE: usize, A: Sync> Sync for Arena<SIZE, A> {}
 
@@ -45,7 +45,7 @@ impl<const SIZE: usize, A> Arena<SIZE, A> {
         self.bytes.get().cast()
     }
 
-    /// Where in the arena a pointer leads; `None`: it is not of the arena.
+    /// The offset of a pointer in the arena; `None` if it points elsewhere.
     fn offset(&self, pointer: *const u8) -> Option<usize> {
         (pointer as usize)
             .checked_sub(self.base() as usize)
@@ -59,7 +59,7 @@ impl<const SIZE: usize, A> Arena<SIZE, A> {
         let end = start
             .checked_add(layout.size())
             .filter(|end| *end <= SIZE)?;
-        // One past the last byte of an arena is no address of it: an empty tail is not handed out.
+        // The address after the last byte is not in the arena, so an empty tail is not allocated.
         if start == SIZE {
             return None;
         }
@@ -67,7 +67,7 @@ impl<const SIZE: usize, A> Arena<SIZE, A> {
         Some(self.base().wrapping_add(start))
     }
 
-    /// Resizes an allocation that is the arena's last; `false`: it is not, or does not fit.
+    /// Resizes the arena's last allocation; `false` if the allocation is not the last one, or does not fit.
     fn resize_last(&self, offset: usize, old: usize, new: usize) -> bool {
         let last = offset + old == self.next.get();
         match offset.checked_add(new) {
@@ -80,13 +80,13 @@ impl<const SIZE: usize, A> Arena<SIZE, A> {
     }
 }
 
-// SAFETY: every allocation of the arena is a range of `bytes` below `next`, taken once, as `next` only moves back over a range
-// that is being freed or shrunk. Everything else is `beyond`'s, which keeps the contract itself.
+// SAFETY: every allocation of the arena is a range of `bytes` below `next`, and allocated once, because `next` only moves back
+// over a range that is freed or shrunk. All other allocations belong to `beyond`, which keeps the contract itself.
 unsafe impl<const SIZE: usize, A: GlobalAlloc> GlobalAlloc for Arena<SIZE, A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match self.take(layout) {
             Some(pointer) => pointer,
-            // SAFETY: the caller's promises are passed on.
+            // SAFETY: the caller keeps the contract of `beyond`.
             None => unsafe { self.beyond.alloc(layout) },
         }
     }
@@ -109,8 +109,8 @@ unsafe impl<const SIZE: usize, A: GlobalAlloc> GlobalAlloc for Arena<SIZE, A> {
         if size <= layout.size() || self.resize_last(offset, layout.size(), size) {
             return pointer;
         }
-        // SAFETY: the caller promises that size and alignment make a layout; the old range holds `layout.size()` bytes, the new one
-        // more, and they do not overlap.
+        // SAFETY: the caller promises that size and alignment make a valid layout. The old range has `layout.size()` bytes, the new
+        // range has more, and they do not overlap.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {

@@ -1,5 +1,5 @@
-//! What the generator makes of `wit/`: the imports of every world once, and the two exports, each with its own macro so that
-//! a guest without a mapper does not export one. Entry point: [`crate::guest`], which calls the macros.
+//! The bindings that are generated from `wit/`: the imports of every world once, and the two exports. Each export has its own
+//! macro, so that a guest without a mapper does not export one. Entry point: [`crate::guest`], which calls the macros.
 //!
 //! The only place in this crate where unsafe code is allowed: the canonical ABI is raw memory.
 #![allow(

@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
 
-/// A cluster, as far as the operator granted it. Valid until the call that received it ends.
+/// A cluster, within the grants of the operator. Valid until the call that received it ends.
 ///
-/// Reads are answered from the host's cache where it can, and live where it must, so that `None` always means absent. What
-/// no rule grants is the error [`crate::ApiCode::Denied`], whose message holds the missing rule.
+/// Reads come from the host's cache, or from the API server if the cache cannot answer, so `None` always means absent.
+/// A call that no rule grants fails with [`crate::ApiCode::Denied`]; the message contains the missing rule.
 #[derive(Debug)]
 pub struct Cluster {
     raw: raw::Cluster,
@@ -37,7 +37,7 @@ impl Cluster {
         Self { raw }
     }
 
-    /// Its name; `""` is the local cluster.
+    /// The cluster's name; `""` is the local cluster.
     #[must_use]
     pub fn name(&self) -> String {
         self.raw.name()
@@ -87,7 +87,7 @@ impl Cluster {
         }
     }
 
-    /// Lists every object that is selected, page by page. Use [`Self::iterate`] where they may be too many to hold.
+    /// Lists every selected object, page by page. Use [`Self::iterate`] if they may be too many for the memory.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -95,7 +95,7 @@ impl Cluster {
         self.iterate(options.clone()).collect()
     }
 
-    /// Iterates over every object that is selected, asking for a page when the one before is used up. Ends after an error.
+    /// Iterates over every selected object. Reads a page only when it is needed. Ends after an error.
     pub fn iterate<T: Typed>(&self, options: ListOptions) -> Objects<'_, T> {
         self.iterate_with(T::KIND.into(), options)
     }
@@ -115,7 +115,7 @@ impl Cluster {
         }
     }
 
-    /// Creates an object and answers it as stored.
+    /// Creates an object and returns it as stored.
     ///
     /// # Errors
     /// [`ApiError`]; `already-exists` when there is one of this name.
@@ -129,8 +129,8 @@ impl Cluster {
         )
     }
 
-    /// Replaces an object and answers it as stored. Fields that its type does not know are lost: a type of [`crate::kind`] is
-    /// better applied or patched.
+    /// Replaces an object and returns it as stored. Fields that its type does not have are lost, so apply or patch
+    /// an object whose type comes from [`crate::kind`].
     ///
     /// # Errors
     /// [`ApiError`]; `conflict` when its `metadata.resourceVersion` is not the current one.
@@ -138,7 +138,7 @@ impl Cluster {
         self.update_with(object, &WriteOptions::default())
     }
 
-    /// Replaces the status of an object, and nothing else of it.
+    /// Replaces only the status of an object.
     ///
     /// # Errors
     /// [`ApiError`]; `conflict` when its `metadata.resourceVersion` is not the current one.
@@ -160,7 +160,7 @@ impl Cluster {
     }
 
     /// Server-side apply: creates or changes the object so that it has these fields, and drops those that this reconciler
-    /// applied before and are no longer there. Answers the object as stored.
+    /// applied before and are no longer there. Returns the object as stored.
     ///
     /// # Errors
     /// [`ApiError`]; `conflict` when another manager owns a field.
@@ -168,7 +168,7 @@ impl Cluster {
         self.apply_with(object, &ApplyOptions::default())
     }
 
-    /// As [`Self::apply`], taking fields over that another manager owns.
+    /// As [`Self::apply`], and takes over fields that another manager owns.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -189,7 +189,7 @@ impl Cluster {
         decode(&kind, &self.raw.apply(&kind, &encode(object)?, options)?)
     }
 
-    /// Merges a partial object into an object; null removes. Answers it as stored.
+    /// Merges a partial object into an object; null removes. Returns it as stored.
     ///
     /// # Errors
     /// [`ApiError`]; `not-found` when there is none.
@@ -238,7 +238,7 @@ impl Cluster {
         )
     }
 
-    /// Deletes an object; answers whether there was one.
+    /// Deletes an object; returns whether there was one.
     ///
     /// # Errors
     /// [`ApiError`], never for an absent object.
@@ -246,7 +246,7 @@ impl Cluster {
         self.delete_with(&T::KIND.into(), key, &DeleteOptions::default())
     }
 
-    /// Deletes this very object, and not another that took its name since; answers whether it was there.
+    /// Deletes exactly this object, and not a newer one of the same name; returns whether it existed.
     ///
     /// # Errors
     /// [`ApiError`]; `conflict` when another object has its name now.
@@ -262,7 +262,7 @@ impl Cluster {
         )
     }
 
-    /// Deletes with every option; answers whether there was an object.
+    /// Deletes with every option; returns whether there was an object.
     ///
     /// # Errors
     /// [`ApiError`], never for an absent object.
@@ -279,7 +279,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes every object of a kind that is selected.
+    /// Deletes every selected object of a kind.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -287,7 +287,7 @@ impl Cluster {
         self.delete_collection_with(&T::KIND.into(), selection, &DeleteOptions::default())
     }
 
-    /// Deletes every object of a kind that is selected, with every option.
+    /// Deletes every selected object of a kind, with every option.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -306,7 +306,7 @@ impl Cluster {
 pub struct Objects<'a, T> {
     cluster: &'a Cluster,
     kind: GroupVersionKind,
-    /// What to ask for when `page` is used up; `None` after the last page and after an error.
+    /// The options of the next page; `None` after the last page and after an error.
     next: Option<ListOptions>,
     page: std::vec::IntoIter<String>,
     of: PhantomData<fn() -> T>,

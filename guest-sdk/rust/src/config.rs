@@ -1,4 +1,4 @@
-//! What the operator configured, and the time. Entry points: [`config`] and [`now`].
+//! The reconciler's configuration, and the time. Entry points: [`config`] and [`now`].
 
 use crate::error::{Context, Result};
 use crate::json;
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 /// The reconciler's `config`.
 ///
 /// # Errors
-/// When it does not fit `T`. Read it in [`crate::Reconciler::describe`] too, so that a wrong one fails the load.
+/// If it does not fit `T`. Read it in [`crate::Reconciler::describe`] too, so that a wrong configuration fails the load.
 pub fn config<T: DeserializeOwned>() -> Result<T> {
     json::from_str(&raw::config()).context("config")
 }

@@ -1,4 +1,4 @@
-//! What a guest wants, as a builder. Entry point: [`Description::new`].
+//! A builder of the watches and indexes that a guest needs. Entry point: [`Description::new`].
 
 use crate::resource::Typed;
 use crate::types::{Change, ClusterScope, Description, Enqueue, GroupVersionKind, Index, Watch};
@@ -22,7 +22,7 @@ impl Description {
         self.primary_watch(Watch::new::<T>())
     }
 
-    /// As [`Self::primary`], with a watch of your own making.
+    /// As [`Self::primary`], with a watch of your own.
     #[must_use]
     pub fn primary_watch(mut self, watch: Watch) -> Self {
         self.primary = Some(watch.kind.clone());
@@ -67,7 +67,7 @@ impl Description {
 }
 
 impl Watch {
-    /// Watches every object of a kind and every change of it, where the operator said, by [`Enqueue::Primary`].
+    /// Watches every object of a kind and every change, in the clusters that the operator chose, with [`Enqueue::Primary`].
     #[must_use]
     pub fn new<T: Typed>() -> Self {
         Self::of(T::KIND.into())
@@ -94,7 +94,7 @@ impl Watch {
         Self { enqueue, ..self }
     }
 
-    /// Where it is watched.
+    /// The clusters to watch.
     #[must_use]
     pub fn clusters(self, clusters: ClusterScope) -> Self {
         Self { clusters, ..self }
@@ -118,14 +118,14 @@ impl Watch {
         }
     }
 
-    /// Counts a change of this part, and no longer every change.
+    /// Lets only changes of this part count. Call it again to add another part.
     #[must_use]
     pub fn on(mut self, change: Change) -> Self {
         self.changes.push(change);
         self
     }
 
-    /// Needs only `apiVersion`, `kind` and `metadata`: the host then keeps no more.
+    /// Keeps only `apiVersion`, `kind` and `metadata` in the host's cache.
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// A call to a cluster that failed. Match on [`ApiError::code`], or let `?` turn it into an [`Error`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
-    /// What to decide on.
+    /// The code to branch on.
     pub code: ApiCode,
     /// 0 where there was no answer.
     pub http_status: u16,
@@ -22,7 +22,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An error without an answer behind it, for code of your own and for tests.
+    /// An error that no server answered, for code of your own and for tests.
     #[must_use]
     pub fn new(code: ApiCode, message: impl Into<String>) -> Self {
         let reason = code.as_str().to_owned();
@@ -36,7 +36,7 @@ impl ApiError {
         }
     }
 
-    /// The same error, with the status that an API server answered.
+    /// The same error with an HTTP status.
     #[must_use]
     pub fn with_status(self, http_status: u16) -> Self {
         Self {
@@ -87,21 +87,21 @@ impl From<RawApiError> for ApiError {
     }
 }
 
-/// A reconcile that failed: a message, and whether it is worth another try.
+/// A reconcile that failed: a message, and whether it is retried.
 ///
-/// Every `std::error::Error` becomes one through `?`, retried with growing delay. [`Error::terminal`] and
-/// [`Context::terminal`] make one that waits for the next event.
+/// `?` turns every `std::error::Error` into one that is retried with growing delay. [`Error::terminal`] and
+/// [`Context::terminal`] make an error that waits for the next event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     message: String,
     terminal: bool,
 }
 
-/// What reconciles return.
+/// The result of a reconcile.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Runs again with growing delay, and not before the largest retry-after that the API answered in this run.
+    /// Retries with growing delay, and not before the largest retry-after that the API returned in this run.
     #[must_use]
     pub fn retry(message: impl Into<String>) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// Runs again only when an event asks for it.
+    /// Runs again only after an event.
     #[must_use]
     pub fn terminal(message: impl Into<String>) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Error {
         &self.message
     }
 
-    /// Whether it waits for the next event.
+    /// Whether the reconcile waits for the next event.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         self.terminal
@@ -161,7 +161,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Says more about an error on its way up.
+/// Adds context to an error.
 pub trait Context<T> {
     /// Puts `what: ` before the message.
     ///
@@ -169,7 +169,7 @@ pub trait Context<T> {
     /// The error it was called on.
     fn context(self, what: impl fmt::Display) -> Result<T>;
 
-    /// Waits for the next event instead of trying again.
+    /// Waits for the next event instead of a retry.
     ///
     /// # Errors
     /// The error it was called on.

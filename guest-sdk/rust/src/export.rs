@@ -1,4 +1,4 @@
-//! What the macro [`crate::guest`] puts between a guest and the contract. Entry point: [`Adapter`].
+//! The layer that the macro [`crate::guest`] puts between a guest and the contract. Entry point: [`Adapter`].
 
 use crate::bindings::exports::windlass::runtime::reconciler as contract;
 use crate::bindings::mapped::exports::windlass::runtime::mapper as mapper_contract;
@@ -48,13 +48,13 @@ fn accept(cluster: client::Cluster) -> Cluster {
     Cluster::from_handle(crate::raw::Handle(cluster))
 }
 
-/// Natively nobody calls the exports: a test goes through [`crate::testing`].
+/// In a native build the exports are not called: a test uses [`crate::testing`].
 #[cfg(not(target_arch = "wasm32"))]
 fn accept(_: client::Cluster) -> Cluster {
     unreachable!("a native build has no host that could call")
 }
 
-/// Makes a panic say where and why before it traps. Set in every call, as each one may have an instance of its own.
+/// Logs the place and the message of a panic before it traps. Set in every call, because each call may have its own instance.
 fn report_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

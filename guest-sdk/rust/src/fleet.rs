@@ -1,7 +1,7 @@
 //! The other clusters. Entry points: [`clusters`] and [`open`].
 //!
-//! A guest that calls anything here imports `windlass:runtime/fleet`, which the host links only if a rule of the reconciler
-//! names clusters. A guest that does not stays in the world `reconcile`.
+//! A guest that calls a function of this module imports `windlass:runtime/fleet`. The host links it only if a rule of the
+//! reconciler names clusters. Other guests stay in the world `reconcile`.
 
 use crate::cluster::Cluster;
 use crate::error::ApiError;
@@ -24,7 +24,7 @@ pub fn clusters_labelled(selector: &str) -> Result<Vec<ClusterInfo>, ApiError> {
     raw::fleet_clusters(Some(selector))
 }
 
-/// Opens a cluster until the call that does so ends.
+/// Opens a cluster until the current call ends.
 ///
 /// # Errors
 /// [`ApiError`]; `denied` when no rule opens it, `cluster-gone` when there is none.
@@ -40,7 +40,7 @@ pub fn local() -> Result<Cluster, ApiError> {
     open("")
 }
 
-/// Runs operations concurrently in the host, each in the cluster named with it; answers in the same order.
+/// Runs operations concurrently in the host, each in the cluster named with it; the results are in the same order.
 #[must_use]
 pub fn batch(operations: &[(String, Operation)]) -> Vec<Result<Reply, ApiError>> {
     raw::fleet_batch(operations)

@@ -1,8 +1,9 @@
-//! JSON into types, small. Entry point: [`from_str`].
+//! A small JSON reader for serde. Entry point: [`from_str`].
 //!
-//! Every guest carries its reader in it, and may be limited to a few dozen kilobytes: this one is a third of `serde_json`'s,
-//! as it has one error type of words, one kind of input and no second way to read a struct. What it accepts is the same, with
-//! two exceptions: an array is never read as a struct, and there is no `serde_json::value::RawValue`. Writing is `serde_json`'s.
+//! Every guest contains its reader, and a guest may be limited to a few dozen kilobytes. This reader has a third of the size of
+//! `serde_json`'s: it has one error type, one kind of input and one way to read a struct. It accepts the same texts, with
+//! two exceptions: an array is never read as a struct, and `serde_json::value::RawValue` is not supported.
+//! `serde_json` writes JSON.
 
 mod access;
 mod fault;
@@ -16,7 +17,7 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use std::borrow::Cow;
 
-/// Containers in containers that are read; more would overflow the stack.
+/// The deepest nesting that is read; deeper nesting would overflow the stack.
 const DEPTH: u8 = 128;
 
 /// Reads a whole text.
@@ -38,7 +39,7 @@ struct Reader<'de> {
     text: &'de str,
     /// In bytes; never beyond the end.
     at: usize,
-    /// Containers that may still be entered.
+    /// How many more containers may be nested.
     depth: u8,
 }
 
@@ -166,7 +167,7 @@ impl<'de> Reader<'de> {
                 };
                 return char::from_u32(code).ok_or_else(|| Fault::new("half of a surrogate pair"));
             }
-            _ => return Err(Fault::new("an escape that there is not")),
+            _ => return Err(Fault::new("an unknown escape")),
         };
         Ok(escaped)
     }
@@ -209,7 +210,7 @@ fn visit_string<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result
     }
 }
 
-/// A method for each type of number: what is in the text is handed over, and the visitor judges whether it fits.
+/// A method for each type of number. It passes the number of the text on, and the visitor checks whether it fits.
 macro_rules! numbers {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {

@@ -68,12 +68,12 @@
 //!
 //! # Building
 //! `crate-type = ["cdylib"]`, target `wasm32-unknown-unknown`, linker `wasm-component-ld` (it comes with the target); or
-//! `windlass build`, which knows. Keep the name section (`strip = "debuginfo"`), so that a trap shows function names.
+//! `windlass build`, which sets all of this. Keep the name section (`strip = "debuginfo"`), so that a trap shows function names.
 //!
-//! The SDK brings an allocator that suits short calls. For one of your own, take the SDK without its default features.
+//! The SDK contains an allocator for short calls. To use your own allocator, disable the SDK's default features.
 //!
 //! # Failing
-//! `?` on an [`ApiError`] or any other error fails the reconcile, which is tried again with growing delay.
+//! `?` on an [`ApiError`] or any other error fails the reconcile, which is retried with growing delay.
 //! [`Error::terminal`] and [`Context::terminal`] wait for the next event instead. A panic is logged, and traps.
 
 #[cfg(any(all(target_arch = "wasm32", feature = "arena"), test))]
@@ -111,7 +111,7 @@ pub use types::{
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What nearly every guest needs: `use windlass_sdk::prelude::*;`.
+/// The items that nearly every guest needs: `use windlass_sdk::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         Action, ApiCode, ApiError, Cluster, Context, Description, Enqueue, Error, ListOptions,
@@ -122,32 +122,32 @@ pub mod prelude {
 
 /// A guest.
 pub trait Reconciler {
-    /// What it watches, how events become requests, its indexes and the kind that requests name. Called when the guest is
-    /// loaded and when its config or grants change, with every call to a cluster denied; it may read [`config`].
+    /// Returns the watches, how events become requests, the indexes and the kind that requests name. Called when the guest is
+    /// loaded and when its config or grants change. Every call to a cluster is denied; [`config`] works.
     ///
     /// # Errors
-    /// What is wrong with the config; the load fails with it.
+    /// If the config is wrong; the load then fails with this error.
     fn describe() -> Result<Description>;
 
-    /// Makes what `request` names as it should be. The request says what to look at, never what happened: read, compare,
+    /// Brings the object that `request` names to its desired state. The request says what to look at, never what happened: read, compare,
     /// write what differs. At most one call runs for a request at a time, in any number of fresh instances.
     ///
     /// # Errors
-    /// Any: see [`Error`] for what happens next.
+    /// Any error; [`Error`] describes what happens next.
     fn reconcile(request: &Request, cluster: &Cluster) -> Result<Action>;
 }
 
-/// A guest that also turns events into requests itself, for watches with [`Enqueue::Mapped`].
+/// A guest whose own code turns events into requests, for watches with [`Enqueue::Mapped`].
 pub trait Mapper {
-    /// The requests, of any granted cluster, that these objects of `cluster` ask for; an update passes the old and the new
-    /// object. Reads come from the cache only; [`fleet::clusters`] tells which clusters there are.
+    /// Returns the requests, of any granted cluster, for these changed objects of `cluster`. An update passes the old and the
+    /// new object. Reads come only from the cache; [`fleet::clusters`] returns the granted clusters.
     ///
     /// # Errors
-    /// Any: the event is mapped again with growing delay.
+    /// Any error; the event is mapped again with growing delay.
     fn map(cluster: &Cluster, kind: &GroupVersionKind, objects: &[Object]) -> Result<Vec<Request>>;
 }
 
-/// Makes a type that is a [`Reconciler`] the guest of this crate; with `, mapper` it must be a [`Mapper`] too.
+/// Exports a [`Reconciler`] as the guest of this crate; with `, mapper` the type must be a [`Mapper`] too.
 ///
 /// ```
 /// # struct Hello;

@@ -12,15 +12,15 @@ pub fn write(level: Level, message: &str, fields: &[(String, String)]) {
 #[macro_export]
 macro_rules! debug { ($($line:tt)*) => { $crate::log_line!(Debug, $($line)*) } }
 
-/// Writes a line about what was done: `info!("greeted", who = name, child = key)`. Values print with `Display`.
+/// Writes a line about a step that was done: `info!("greeted", who = name, child = key)`. Values print with `Display`.
 #[macro_export]
 macro_rules! info { ($($line:tt)*) => { $crate::log_line!(Info, $($line)*) } }
 
-/// Writes a line about what is odd, and handled: `warn!("no greeting", key = value)`.
+/// Writes a line about a problem that was handled: `warn!("no greeting", key = value)`.
 #[macro_export]
 macro_rules! warn { ($($line:tt)*) => { $crate::log_line!(Warn, $($line)*) } }
 
-/// Writes a line about what is not handled: `error!("cannot greet", error = error)`.
+/// Writes a line about a problem that was not handled: `error!("cannot greet", error = error)`.
 #[macro_export]
 macro_rules! error { ($($line:tt)*) => { $crate::log_line!(Error, $($line)*) } }
 

@@ -1,7 +1,7 @@
 //! The contract's functions one to one, objects as JSON text. Entry point: [`Cluster`]; most guests want
 //! [`crate::Cluster`], which is typed.
 //!
-//! In a component they are the host's functions, in a native build those of [`crate::testing`].
+//! A component calls the host's functions, a native build calls those of [`crate::testing`].
 
 #[cfg(target_arch = "wasm32")]
 mod component;
@@ -25,7 +25,7 @@ pub(crate) use host::Handle;
 #[derive(Debug)]
 pub struct Cluster(pub(crate) Handle);
 
-/// Answer of a call.
+/// The result of a call.
 pub type Answer<T> = Result<T, ApiError>;
 
 impl Cluster {
@@ -56,7 +56,7 @@ impl Cluster {
         self.0.list(kind, options)
     }
 
-    /// Creates an object and answers it as stored.
+    /// Creates an object and returns it as stored.
     ///
     /// # Errors
     /// [`ApiError`]; `already-exists` when there is one of this name.
@@ -69,7 +69,7 @@ impl Cluster {
         self.0.create(kind, object, options)
     }
 
-    /// Replaces an object and answers it as stored.
+    /// Replaces an object and returns it as stored.
     ///
     /// # Errors
     /// [`ApiError`]; `conflict` when its `metadata.resourceVersion` is not the current one.
@@ -82,7 +82,7 @@ impl Cluster {
         self.0.update(kind, object, options)
     }
 
-    /// Patches an object and answers it as stored.
+    /// Patches an object and returns it as stored.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -97,7 +97,7 @@ impl Cluster {
         self.0.patch(kind, key, patch_type, patch, options)
     }
 
-    /// Server-side apply; answers the object as stored.
+    /// Server-side apply; returns the object as stored.
     ///
     /// # Errors
     /// [`ApiError`]; `conflict` when another manager owns a field and `force` is not set.
@@ -141,7 +141,7 @@ impl Cluster {
         self.0.record_event(event);
     }
 
-    /// Runs the operations concurrently in the host; answers in the same order.
+    /// Runs the operations concurrently in the host; the results are in the same order.
     #[must_use]
     pub fn batch(&self, operations: &[Operation]) -> Vec<Answer<Reply>> {
         self.0.batch(operations)
@@ -164,7 +164,7 @@ pub fn fleet_open(name: &str) -> Answer<Cluster> {
     host::fleet_open(name).map(Cluster)
 }
 
-/// Runs operations concurrently, each in the cluster named with it; answers in the same order.
+/// Runs operations concurrently, each in the cluster named with it; the results are in the same order.
 #[must_use]
 pub fn fleet_batch(operations: &[(String, Operation)]) -> Vec<Answer<Reply>> {
     host::fleet_batch(operations)

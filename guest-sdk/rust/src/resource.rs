@@ -30,7 +30,7 @@ impl From<Kind> for GroupVersionKind {
     }
 }
 
-/// What of an object's metadata the SDK itself needs.
+/// The metadata that the SDK itself needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Identity<'a> {
     /// `metadata.name`.
@@ -46,13 +46,13 @@ pub struct Identity<'a> {
 /// An object that can be read and written: a struct with [`crate::kind`], a type of k8s-openapi (with the feature of that
 /// name), or an [`Object`].
 pub trait Resource: Serialize + DeserializeOwned {
-    /// Whether `apiVersion` and `kind` are part of what serde writes. If not, the SDK adds them.
+    /// Whether serde writes `apiVersion` and `kind`. If not, the SDK adds them.
     const SERIALIZES_KIND: bool = true;
 
     /// Its kind.
     fn kind(&self) -> GroupVersionKind;
 
-    /// Which object it is.
+    /// The metadata that identifies the object.
     fn identity(&self) -> Identity<'_>;
 
     /// Namespace and name.
@@ -64,8 +64,8 @@ pub trait Resource: Serialize + DeserializeOwned {
         }
     }
 
-    /// The owner reference that makes this object the controller of another one, so that the other is deleted after it and
-    /// events on it come back to this one.
+    /// The owner reference that makes this object the controller of another one. The other object is deleted after this one,
+    /// and its events enqueue this one.
     fn controller_reference(&self) -> OwnerReference {
         OwnerReference {
             controller: Some(true),
@@ -94,7 +94,7 @@ pub trait Typed: Resource {
     const KIND: Kind;
 }
 
-/// The object as the API wants it: with `apiVersion` and `kind`.
+/// The object as the API expects it: with `apiVersion` and `kind`.
 pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
     let text =
         serde_json::to_string(object).map_err(|error| unfit("encode", &object.kind(), &error))?;
@@ -110,7 +110,7 @@ pub(crate) fn encode<T: Resource>(object: &T) -> Result<String, ApiError> {
     ))
 }
 
-/// `what` is what the text should be, for the message.
+/// `what` names the expected text in the error message.
 pub(crate) fn decode<T: DeserializeOwned>(
     what: &dyn fmt::Display,
     text: &str,
@@ -126,8 +126,8 @@ fn unfit(how: &str, what: &dyn fmt::Display, error: &dyn fmt::Display) -> ApiErr
 
 /// Makes a struct with a field `metadata: Metadata` and serde's derives a [`Typed`] resource.
 ///
-/// Name the fields that you need, but `apiVersion` and `kind`, which the macro adds; a write through [`crate::Cluster::update`] sends no others, so that server-side apply or a
-/// patch is the better way to write such a type.
+/// Name only the fields that you need. The macro adds `apiVersion` and `kind`. [`crate::Cluster::update`] sends only these fields
+/// and so removes all others: write such a type by server-side apply or by a patch.
 ///
 /// ```
 /// # use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! A fleet in memory, for a guest's unit tests: plain `cargo test`, no component, no server. Entry point: [`TestFleet`].
 //!
-//! A [`TestCluster`] keeps objects and answers as an API server does in what controllers rely on: versions and conflicts,
+//! A [`TestCluster`] keeps objects and answers as an API server does, as far as controllers rely on it: versions and conflicts,
 //! absence, generation, the status subresource, label selectors, paging, merge patches, server-side apply without managed
 //! fields (a field that an apply no longer names goes, another writer's field is never a conflict), finalizers, and the
 //! deletion of what an owner leaves behind. It checks no schema, and serves the cached read like the live one.
@@ -29,7 +29,7 @@ pub use fleet::{LogLine, TestFleet};
 
 pub(crate) use fleet::Current;
 
-/// What kind of call a test lets fail, or counts.
+/// The kind of call that a test counts, or lets fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// Reads of one object.

@@ -1,4 +1,4 @@
-//! The contract's words, with constructors, defaults and printed forms. Entry points: [`Request`], [`ObjectKey`], [`Action`].
+//! The contract's types, with constructors, defaults and printed forms. Entry points: [`Request`], [`ObjectKey`], [`Action`].
 
 use std::fmt;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("cluster://")?;
         for byte in self.cluster.bytes() {
-            // What stands for itself in a URL; the rest is percent-encoded.
+            // These characters are not escaped in a URL; all others are percent-encoded.
             match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                     write!(f, "{}", byte as char)?;
@@ -103,8 +103,8 @@ impl fmt::Display for Request {
 }
 
 impl Action {
-    /// Runs again after `delay`, or earlier if an event asks for it. Fractions of a millisecond count as a whole one; the
-    /// longest delay is about 49 days; zero runs again at once, but a key runs at most every 100 ms this way.
+    /// Runs again after `delay`, or earlier after an event. Fractions of a millisecond are rounded up. The longest delay is
+    /// about 49 days. Zero runs again at once, but at most every 100 ms for a key.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
         let milliseconds = delay.as_nanos().div_ceil(1_000_000);
@@ -135,7 +135,7 @@ impl GetOptions {
 }
 
 impl Default for ListOptions {
-    /// Everything granted, from the cache, in pages of the host's size.
+    /// All granted objects, from the cache, in pages of the host's default size.
     fn default() -> Self {
         Self {
             namespace: None,
@@ -178,7 +178,7 @@ impl ListOptions {
         }
     }
 
-    /// Those that an index of the description holds under `value`.
+    /// The objects that an index of the description has under `value`.
     #[must_use]
     pub fn index(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         Self {
@@ -213,7 +213,7 @@ impl ListOptions {
 }
 
 impl Default for WriteOptions {
-    /// The object itself, stored.
+    /// The object itself, not a dry run.
     fn default() -> Self {
         Self {
             subresource: None,
@@ -234,7 +234,7 @@ impl WriteOptions {
 }
 
 impl Default for ApplyOptions {
-    /// The object itself, stored; a field of another manager is a conflict.
+    /// The object itself, not a dry run; a field of another manager is a conflict.
     fn default() -> Self {
         Self {
             subresource: None,
@@ -269,7 +269,7 @@ impl Default for DeleteOptions {
 }
 
 impl Default for Selection {
-    /// Everything granted.
+    /// All granted objects.
     fn default() -> Self {
         Self {
             namespace: None,

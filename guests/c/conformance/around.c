@@ -4,7 +4,7 @@
 
 #include "words.h"
 
-/* One of each type. */
+/* One event of each type. */
 windlass_result events(const scene *scene) {
     windlass_event(scene->cluster, scene->primary, "Checked", "all is well");
     windlass_warning(scene->cluster, config_map(scene, "apple"), "Odd", "the apple is odd: \"żółty\"");
@@ -25,7 +25,7 @@ windlass_result lines(const scene *scene) {
     return windlass_done();
 }
 
-/* Parts of every sort. */
+/* Values of every type. */
 windlass_result config(const scene *scene) {
     (void)scene;
     const json *configured = windlass_config();
@@ -38,7 +38,7 @@ windlass_result config(const scene *scene) {
     return windlass_done();
 }
 
-/* Its form, and that it goes forward. */
+/* The format of the time, and that it goes forward. */
 windlass_result times(const scene *scene) {
     (void)scene;
     const char *first = windlass_now(), *second = windlass_now();

@@ -10,7 +10,7 @@ static const char *pairs(const json *of) {
     return all;
 }
 
-/* All that are granted, some by label, and a selector that is none. */
+/* All granted clusters, some by label, and an invalid selector. */
 windlass_result clusters(const scene *scene) {
     (void)scene;
     windlass_cluster_info *known;
@@ -33,7 +33,7 @@ windlass_result clusters(const scene *scene) {
     return windlass_done();
 }
 
-/* One that is granted, to read and to write; others that are not, or not there. */
+/* Reads and writes in a granted cluster; clusters that are not granted or not there. */
 windlass_result opening(const scene *scene) {
     windlass_cluster *beta, *none;
     json *apple, *sent;
@@ -52,7 +52,7 @@ windlass_result opening(const scene *scene) {
     return windlass_done();
 }
 
-/* A batch over several. */
+/* A batch over several clusters. */
 windlass_result across(const scene *scene) {
     const windlass_operation get = {.verb = WINDLASS_OP_GET, .kind = CONFIG_MAP, .key = at(scene, "apple")};
     const windlass_operation operations[] = {

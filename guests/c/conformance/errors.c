@@ -9,7 +9,7 @@ static windlass_error *read_live(const scene *scene, const char *name) {
     return windlass_get(scene->cluster, CONFIG_MAP, at(scene, name), &(windlass_get_options){.live = true}, &found);
 }
 
-/* What a server answers, what the host answers, and what cannot be read. */
+/* Errors of a server, errors of the host, and answers that cannot be read. */
 windlass_result codes(const scene *scene) {
     const char *const answers[] = {"400", "401", "403", "409", "410", "418", "429", "500", "503", "504", "cut", "endless"};
     for (size_t at = 0; at < sizeof answers / sizeof *answers; at++) {
@@ -43,7 +43,7 @@ windlass_result limits(const scene *scene) {
     return windlass_done();
 }
 
-/* A call that the host ends, as its time is over. */
+/* A call that the host ends at its deadline. */
 windlass_result cancelled(const scene *scene) {
     windlass_error *error = read_live(scene, "answers-never");
     if (error != NULL) {

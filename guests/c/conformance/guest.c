@@ -67,7 +67,7 @@ static windlass_result reconcile(const windlass_request *request, windlass_clust
     }
     const char *name = windlass_label(primary, CASE);
     if (name == NULL) {
-        return windlass_done(); /* what cases work on */
+        return windlass_done(); /* objects of the cases */
     }
     scene scene = {cluster, request->key, primary};
     for (size_t at = 0; at < sizeof CASES / sizeof *CASES; at++) {

@@ -85,7 +85,7 @@ windlass_result listing(const scene *scene) {
     return windlass_done();
 }
 
-/* So often that memory has to be given back. */
+/* So many reads that memory must be freed. */
 windlass_result many(const scene *scene) {
     int read = 0;
     for (int time = 0; time < 3000; time++) {

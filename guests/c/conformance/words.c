@@ -1,4 +1,4 @@
-/* What cases share. */
+/* Code that cases share. */
 
 #include "words.h"
 

@@ -1,4 +1,4 @@
-/* What cases share: objects, and how values and errors are logged. Entry
+/* Code that cases share: objects, and how values and errors are logged. Entry
  * points: scene and refused. */
 #ifndef CONFORMANCE_WORDS_H
 #define CONFORMANCE_WORDS_H
@@ -8,7 +8,7 @@
 /* Text whose last character is cut. */
 #define CUT "half \xf0"
 
-/* What a case works with. */
+/* The surroundings of a case. */
 typedef struct {
     windlass_cluster *cluster;
     windlass_key key;
@@ -40,7 +40,7 @@ const char *joined(const char *before, const char *more);
 /* The names of an array of objects. */
 const char *named(const json *objects);
 
-/* Logs a call that failed, with all that is known of it. */
+/* Logs a call that failed, with all fields of its error. */
 void refused(const char *call, const windlass_error *error);
 
 /* The cases. */

@@ -4,7 +4,7 @@
 
 #include "words.h"
 
-/* Text that tells encodings apart. */
+/* Text that differs in every encoding. */
 static const char TEXT[] = "żółć 🍐 \"quoted\" \\ back\tslash\x7f </end>\n";
 
 static const windlass_write_options DRY_RUN = {.dry_run = true};
@@ -13,7 +13,7 @@ static windlass_result absent(const char *name) {
     return windlass_retry("there is no %s", name);
 }
 
-/* A new one, one that is there already, and one that cannot be. */
+/* A new object, an existing one, and an invalid one. */
 windlass_result creating(const scene *scene) {
     json *pear = config_map_with(scene, "pear", "color", "green"), *created, *found;
     json_set_at(pear, "/metadata/labels/fruit", json_string("pear"));
@@ -32,7 +32,7 @@ windlass_result creating(const scene *scene) {
     return windlass_done();
 }
 
-/* A conflict, met by reading again; without a version; dry; numbers that do not
+/* A conflict, solved by a new read; without a version; dry; numbers that do not
  * fit 32 bits. */
 windlass_result updating(const scene *scene) {
     windlass_cluster *cluster = scene->cluster;
@@ -77,7 +77,7 @@ windlass_result updating(const scene *scene) {
     return windlass_done();
 }
 
-/* The three types of patch; dry; of what is not there. */
+/* The three types of patch; dry run; of an absent object. */
 windlass_result patching(const scene *scene) {
     windlass_cluster *cluster = scene->cluster;
     windlass_key apple = at(scene, "apple");
@@ -139,7 +139,7 @@ windlass_result applying(const scene *scene) {
     return windlass_done();
 }
 
-/* The status apart from the rest, by patch and by update. */
+/* The status without the other fields, by patch and by update. */
 windlass_result status(const scene *scene) {
     const windlass_write_options of_status = {.subresource = "status"};
     json *wanted = json_literal("{\"status\":{\"replicas\":2,\"readyReplicas\":1}}"), *patched, *web, *updated;
@@ -158,8 +158,8 @@ windlass_result status(const scene *scene) {
     return windlass_done();
 }
 
-/* With preconditions that fail and that hold; dry; with every option; of what
- * is not there. */
+/* With preconditions that fail and that hold; dry; with every option; of an
+ * absent object. */
 windlass_result deleting(const scene *scene) {
     windlass_cluster *cluster = scene->cluster;
     windlass_key apple = at(scene, "apple"), banana = at(scene, "banana");
@@ -194,7 +194,7 @@ windlass_result deleting(const scene *scene) {
     return windlass_done();
 }
 
-/* Many at once, by label. */
+/* Many objects with one call, by label. */
 windlass_result collection(const scene *scene) {
     const windlass_list_options red = {.ns = scene->key.ns, .labels = "color=red"};
     WINDLASS_TRY(windlass_delete_collection(scene->cluster, CONFIG_MAP, &red, NULL));
@@ -205,7 +205,7 @@ windlass_result collection(const scene *scene) {
     return windlass_done();
 }
 
-/* Every operation there is, at once. */
+/* Every operation in one batch. */
 windlass_result batch(const scene *scene) {
     json *apple;
     WINDLASS_TRY(read_map(scene, "apple", &apple));
@@ -246,7 +246,7 @@ void answered(const windlass_reply *reply) {
     }
 }
 
-/* Text of every sort, there and back. */
+/* A round trip of unusual text. */
 windlass_result text(const scene *scene) {
     json *found;
     WINDLASS_TRY(windlass_create(scene->cluster, config_map_with(scene, "text", "text", TEXT), NULL, NULL));
@@ -255,7 +255,7 @@ windlass_result text(const scene *scene) {
     return windlass_done();
 }
 
-/* An object of 300 KB, there and back. */
+/* A round trip of an object of 300 KB. */
 windlass_result large(const scene *scene) {
     char *digits = windlass_alloc(300001);
     for (size_t at = 0; at < 300000; at++) {

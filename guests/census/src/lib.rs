@@ -8,7 +8,7 @@ use windlass_sdk::prelude::*;
 /// The label of what is counted. Its value does not matter.
 const COUNT: &str = "census.windlass.dev/count";
 
-/// What the operator must configure.
+/// The required configuration.
 #[derive(Deserialize)]
 struct Config {
     /// The namespace of the report.

@@ -5,7 +5,7 @@ use crate::words::{ConfigMap, refused};
 use windlass_sdk::prelude::*;
 use windlass_sdk::{GroupVersionKind, Operation};
 
-/// What a server answers, what the host answers, and what cannot be read.
+/// Errors of a server, errors of the host, and answers that cannot be read.
 pub(crate) fn codes(scene: &Scene) {
     for answer in [
         "400", "401", "403", "409", "410", "418", "429", "500", "503", "504", "cut", "endless",
@@ -33,7 +33,7 @@ pub(crate) fn limits(scene: &Scene) {
     }
 }
 
-/// A call that the host ends, as its time is over.
+/// A call that the host ends at its deadline.
 pub(crate) fn cancelled(scene: &Scene) {
     let key = scene.at("answers-never");
     if let Err(error) = scene.cluster.get_live::<ConfigMap>(&key) {

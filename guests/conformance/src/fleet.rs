@@ -7,7 +7,7 @@ use windlass_sdk::fleet;
 use windlass_sdk::prelude::*;
 use windlass_sdk::{ClusterInfo, Operation};
 
-/// All that are granted, some by label, and a selector that is none.
+/// All granted clusters, some by label, and an invalid selector.
 pub(crate) fn clusters() -> Result<()> {
     for info in fleet::clusters()? {
         info!(
@@ -34,7 +34,7 @@ fn pairs(pairs: &[(String, String)]) -> String {
     pairs.join(",")
 }
 
-/// One that is granted, to read and to write; others that are not, or not there.
+/// Reads and writes in a granted cluster; clusters that are not granted or not there.
 pub(crate) fn open(scene: &Scene) -> Result<()> {
     let beta = fleet::open("beta")?;
     let apple: Option<ConfigMap> = beta.get(&scene.at("apple"))?;
@@ -50,7 +50,7 @@ pub(crate) fn open(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// A batch over several.
+/// A batch over several clusters.
 pub(crate) fn across(scene: &Scene) -> Result<()> {
     let pear = ConfigMap::with(&scene.at("pear"), [("color", "green")]);
     let read = Operation::get::<ConfigMap>(&scene.at("apple"));

@@ -23,7 +23,7 @@ const ASK: &str = "conformance.windlass.dev/ask";
 /// The annotation of such a Secret: the cluster that is asked for.
 const FOR: &str = "conformance.windlass.dev/for";
 
-/// What the operator may configure for the load. The cases read more.
+/// The configuration for the load. The cases read more.
 #[derive(Deserialize)]
 struct Config {
     /// What `describe` fails with.
@@ -101,7 +101,7 @@ impl Reconciler for Conformance {
             return Ok(Action::Done);
         };
         let Some(case) = primary.metadata.labels.get(CASE) else {
-            return Ok(Action::Done); // what cases work on
+            return Ok(Action::Done); // objects of the cases
         };
         let scene = Scene {
             cluster,
@@ -169,7 +169,7 @@ impl Mapper for Conformance {
     }
 }
 
-/// What a case works with.
+/// The surroundings of a case.
 struct Scene<'a> {
     /// The request's cluster.
     cluster: &'a Cluster,

@@ -5,7 +5,7 @@ use crate::words::ConfigMap;
 use std::time::Duration;
 use windlass_sdk::prelude::*;
 
-/// Ends as the case says.
+/// Ends the reconcile in the way of the case.
 pub(crate) fn end(case: &str, scene: &Scene) -> Result<Action> {
     match case {
         "done" => Ok(Action::Done),

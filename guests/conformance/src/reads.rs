@@ -5,7 +5,7 @@ use crate::words::{ConfigMap, NONE, at, color, deployments, named};
 use windlass_sdk::prelude::*;
 use windlass_sdk::{GetOptions, GroupVersionKind, ListPage, Projection};
 
-/// From the cache and from the server; parts of an object; what is not there.
+/// From the cache and from the server; parts of an object; absent objects.
 pub(crate) fn read(scene: &Scene) -> Result<()> {
     let cluster = scene.cluster;
     info!("cluster", name = cluster.name());
@@ -114,7 +114,7 @@ fn page(which: &str, page: &ListPage) -> Result<()> {
     Ok(())
 }
 
-/// So often that a language's collector of garbage has to come.
+/// So many reads that a garbage collector must run.
 pub(crate) fn many(scene: &Scene) -> Result<()> {
     let apple = scene.at("apple");
     let mut read = 0;

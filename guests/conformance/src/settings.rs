@@ -19,7 +19,7 @@ struct Nested {
     deep: bool,
 }
 
-/// One of each type.
+/// One event of each type.
 pub(crate) fn events(scene: &Scene) {
     scene.cluster.event(scene.primary, "Checked", "all is well");
     let apple = ConfigMap::with(&scene.at("apple"), []);
@@ -44,7 +44,7 @@ pub(crate) fn cut() -> String {
     String::from_utf8_lossy(b"half \xf0").into_owned()
 }
 
-/// Parts of every sort.
+/// Values of every type.
 pub(crate) fn config() -> Result<()> {
     let config: Config = windlass_sdk::config()?;
     info!(
@@ -57,7 +57,7 @@ pub(crate) fn config() -> Result<()> {
     Ok(())
 }
 
-/// Its form, and that it goes forward.
+/// The format of the time, and that it goes forward.
 pub(crate) fn clock() {
     let (first, second) = (now(), now());
     info!(

@@ -1,4 +1,4 @@
-//! What cases share: a type, and how values and errors are logged. Entry points: [`ConfigMap`] and [`refused`].
+//! Code that cases share: a type, and how values and errors are logged. Entry points: [`ConfigMap`] and [`refused`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use windlass_sdk::prelude::*;
 use windlass_sdk::{GroupVersionKind, kind};
 
-/// What stands in a line for something that is not there.
+/// The text of a log line for an absent value.
 pub(crate) const NONE: &str = "none";
 
 /// The parts of a ConfigMap that matter here.
@@ -63,7 +63,7 @@ pub(crate) fn named<T: Resource>(objects: &[T]) -> String {
     names(objects.iter().map(|object| object.identity().name))
 }
 
-/// Logs a call that failed, with all that is known of it.
+/// Logs a call that failed, with all fields of its error.
 pub(crate) fn refused(call: &str, error: &ApiError) {
     let details = error.details.as_deref().map(str::parse::<Object>);
     let details = details.and_then(Result::ok).unwrap_or(Object(Value::Null));

@@ -9,7 +9,7 @@ use windlass_sdk::{
     Selection, WriteOptions,
 };
 
-/// Text that tells encodings apart.
+/// Text that differs in every encoding.
 const TEXT: &str = "żółć 🍐 \"quoted\" \\ back\tslash\u{7f} </end>\n";
 
 fn maps() -> GroupVersionKind {
@@ -23,7 +23,7 @@ fn dry_run() -> WriteOptions {
     }
 }
 
-/// A new one, one that is there already, and one that cannot be.
+/// A new object, an existing one, and an invalid one.
 pub(crate) fn create(scene: &Scene) -> Result<()> {
     let mut pear = ConfigMap::with(&scene.at("pear"), [("color", "green")]);
     pear.metadata = pear.metadata.label("fruit", "pear");
@@ -45,7 +45,7 @@ pub(crate) fn create(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// A conflict, met by reading again; without a version; dry; numbers that do not fit 32 bits.
+/// A conflict, solved by a new read; without a version; dry; numbers that do not fit 32 bits.
 pub(crate) fn update(scene: &Scene) -> Result<()> {
     let cluster = scene.cluster;
     let apple = scene.at("apple");
@@ -97,7 +97,7 @@ pub(crate) fn update(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// The three types of patch; dry; of what is not there.
+/// The three types of patch; dry run; of an absent object.
 pub(crate) fn patch(scene: &Scene) -> Result<()> {
     let cluster = scene.cluster;
     let apple = scene.at("apple");
@@ -198,7 +198,7 @@ pub(crate) fn apply(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// The status apart from the rest, by patch and by update.
+/// The status without the other fields, by patch and by update.
 pub(crate) fn status(scene: &Scene) -> Result<()> {
     let all = scene.cluster.of(deployments());
     let patched = all.patch_status(
@@ -267,7 +267,7 @@ pub(crate) fn delete(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// Many at once, by label.
+/// Many objects with one call, by label.
 pub(crate) fn collection(scene: &Scene) -> Result<()> {
     let red = Selection::default()
         .namespace(scene.namespace())
@@ -281,7 +281,7 @@ pub(crate) fn collection(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// Every operation there is, at once.
+/// Every operation in one batch.
 pub(crate) fn batch(scene: &Scene) -> Result<()> {
     let mut apple = scene.read("apple")?;
     apple.0["data"]["size"] = json!("7");
@@ -334,7 +334,7 @@ pub(crate) fn answered(reply: Result<Reply, ApiError>) -> Result<()> {
     Ok(())
 }
 
-/// Text of every sort, there and back.
+/// A round trip of unusual text.
 pub(crate) fn text(scene: &Scene) -> Result<()> {
     let key = scene.at("text");
     scene
@@ -346,7 +346,7 @@ pub(crate) fn text(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// An object of 300 KB, there and back.
+/// A round trip of an object of 300 KB.
 pub(crate) fn large(scene: &Scene) -> Result<()> {
     let (key, text) = (scene.at("large"), "0123456789".repeat(30_000));
     scene

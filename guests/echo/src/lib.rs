@@ -1,7 +1,7 @@
 //! Echoes: for each ConfigMap labelled `bench=in`, keeps a ConfigMap `<name>-out` whose `data.echo` is the first one's `data.value`.
 //! Entry point: [`Echo`].
 //!
-//! It is the work by which Windlass is measured against other controller runtimes, `cargo bench --bench rivals`.
+//! `cargo bench --bench rivals` uses it to compare Windlass with other controller runtimes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass"
 )
 
-// codes: what a server answers, what the host answers, and what cannot be read.
+// codes: errors of a server, errors of the host, and answers that cannot be read.
 func codes(s *scene) error {
 	for _, answer := range []string{
 		"400", "401", "403", "409", "410", "418", "429", "500", "503", "504", "cut", "endless",
@@ -44,7 +44,7 @@ func limits(s *scene) error {
 	return nil
 }
 
-// cancelled: a call that the host ends, as its time is over.
+// cancelled: a call that the host ends at its deadline.
 func cancelled(s *scene) error {
 	if _, err := s.get("answers-never", windlass.Live); err != nil {
 		return refused("cancelled", err)
@@ -52,7 +52,7 @@ func cancelled(s *scene) error {
 	return nil
 }
 
-// end ends as the case says.
+// end ends the reconcile in the way of the case.
 func end(name string, s *scene) (windlass.Result, error) {
 	switch name {
 	case "done":

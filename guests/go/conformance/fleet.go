@@ -8,7 +8,7 @@ import (
 	"windlass.dev/windlass"
 )
 
-// clusters: all that are granted, some by label, and a selector that is none.
+// clusters: all granted clusters, some by label, and an invalid selector.
 func clusters(*scene) error {
 	all, err := windlass.Clusters("")
 	if err != nil {
@@ -38,7 +38,7 @@ func pairs(fields map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
-// open: one that is granted, to read and to write; others that are not, or not there.
+// open: reads and writes in a granted cluster; clusters that are not granted or not there.
 func open(s *scene) error {
 	beta, err := windlass.Open("beta")
 	if err != nil {
@@ -64,7 +64,7 @@ func open(s *scene) error {
 	return nil
 }
 
-// across: a batch over several.
+// across: a batch over several clusters.
 func across(s *scene) error {
 	get := windlass.OpGet(configMaps, s.at("apple"))
 	for _, reply := range windlass.BatchAcross(

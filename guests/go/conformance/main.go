@@ -89,7 +89,7 @@ func (conformance) Reconcile(req windlass.Request, cluster *windlass.Cluster) (w
 	}
 	name, asked := primary.Labels[caseLabel]
 	if !asked {
-		return windlass.Result{}, nil // what cases work on
+		return windlass.Result{}, nil // objects of the cases
 	}
 	s := &scene{cluster: cluster, key: req.ObjectKey, primary: primary}
 	if run, ok := cases[name]; ok {
@@ -133,7 +133,7 @@ func (conformance) Map(
 	return []windlass.Request{{Cluster: asked, ObjectKey: newest.Key().Sibling("asked")}}, nil
 }
 
-// scene is what a case works with.
+// scene has the surroundings of a case.
 type scene struct {
 	// cluster is the request's.
 	cluster *windlass.Cluster

@@ -7,7 +7,7 @@ import (
 	"windlass.dev/windlass"
 )
 
-// read: from the cache and from the server; parts of an object; what is not there.
+// read: from the cache and from the server; parts of an object; absent objects.
 func read(s *scene) error {
 	slog.Info("cluster", "name", s.cluster.Name())
 
@@ -125,7 +125,7 @@ func collect[T any](objects iter.Seq2[T, error]) (all []T, err error) {
 	return all, nil
 }
 
-// many: so often that the collector of garbage has to come.
+// many: so many reads that the garbage collector must run.
 func many(s *scene) error {
 	count := 0
 	for range 3000 {

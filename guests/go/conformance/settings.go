@@ -8,7 +8,7 @@ import (
 	"windlass.dev/windlass"
 )
 
-// events: one of each type.
+// events: one event of each type.
 func events(s *scene) error {
 	s.cluster.Event(s.primary, "Checked", "all is well")
 	s.cluster.Warn(with(s.at("apple")), "Odd", "the apple is odd: \"żółty\"")
@@ -30,7 +30,7 @@ func logLines(*scene) error {
 	return nil
 }
 
-// config: parts of every sort.
+// config: values of every type.
 func config(*scene) error {
 	var config struct {
 		Greeting string
@@ -46,7 +46,7 @@ func config(*scene) error {
 	return nil
 }
 
-// clock: its form, and that it goes forward.
+// clock: the format of the time, and that it goes forward.
 func clock(*scene) error {
 	const form = "2006-01-02T15:04:05.000Z07:00"
 	first, second := windlass.Now(), windlass.Now()

@@ -15,10 +15,10 @@ var (
 	deployments = windlass.GVK("apps/v1", "Deployment")
 )
 
-// none stands in a line for something that is not there.
+// none is the text of a log line for an absent value.
 const none = "none"
 
-// ConfigMap is a ConfigMap, as far as it matters here.
+// ConfigMap is a ConfigMap with the fields that matter here.
 type ConfigMap struct {
 	windlass.ObjectMeta `json:"metadata"`
 	Data                map[string]string `json:"data,omitempty"`
@@ -71,7 +71,7 @@ func clusterNames(infos []windlass.ClusterInfo) string {
 	return strings.Join(names, ",")
 }
 
-// refused logs a call that failed, with all that is known of it. Another error than the API's is returned.
+// refused logs a call that failed, with all fields of its error. Another error than the API's is returned.
 func refused(call string, err error) error {
 	var failed *windlass.APIError
 	if !errors.As(err, &failed) {

@@ -7,10 +7,10 @@ import (
 	"windlass.dev/windlass"
 )
 
-// said is text that tells encodings apart.
+// said is text that differs in every encoding.
 const said = "żółć 🍐 \"quoted\" \\ back\tslash\u007f </end>\n"
 
-// create: a new one, one that is there already, and one that cannot be.
+// create: a new object, an existing one, and an invalid one.
 func create(s *scene) error {
 	pear := with(s.at("pear"), "color", "green")
 	pear.Labels = map[string]string{"fruit": "pear"}
@@ -37,7 +37,7 @@ func create(s *scene) error {
 	return nil
 }
 
-// update: a conflict, met by reading again; dry; without a version; numbers of more than 32 bits.
+// update: a conflict, solved by a new read; dry; without a version; numbers of more than 32 bits.
 func update(s *scene) error {
 	stale, err := s.present(configMaps, "apple")
 	if err != nil {
@@ -99,7 +99,7 @@ func update(s *scene) error {
 	return nil
 }
 
-// patch: the three types; dry; of what is not there.
+// patch: the three types; dry run; of an absent object.
 func patch(s *scene) error {
 	apple := s.at("apple")
 	patched, err := windlass.PatchAs[ConfigMap](s.cluster, apple, windlass.JSONPatch(
@@ -198,7 +198,7 @@ func apply(s *scene) error {
 	return nil
 }
 
-// status: apart from the rest, by patch and by update.
+// status: without the other fields, by patch and by update.
 func status(s *scene) error {
 	ready := windlass.MergePatch(map[string]any{"status": map[string]any{"replicas": 2, "readyReplicas": 1}})
 	patched, err := s.cluster.Patch(deployments, s.at("web"), ready, windlass.Status)
@@ -221,7 +221,7 @@ func status(s *scene) error {
 	return nil
 }
 
-// remove: with preconditions that fail and that hold; what is not there; dry; with every option.
+// remove: with preconditions that fail and that hold; an absent object; dry run; with every option.
 func remove(s *scene) error {
 	if err := s.cluster.Delete(configMaps, s.at("apple"), windlass.IfUID("another")); err != nil {
 		if err := refused("uid", err); err != nil {
@@ -271,10 +271,10 @@ func remove(s *scene) error {
 	return nil
 }
 
-// gone tells whether there was an object to delete.
+// gone reports whether there was an object to delete.
 func gone(err error) (bool, error) { return err == nil, windlass.IgnoreNotFound(err) }
 
-// collection: many at once, by label.
+// collection: many objects with one call, by label.
 func collection(s *scene) error {
 	red := windlass.Selection{Namespace: s.key.Namespace, LabelSelector: "color=red"}
 	if err := s.cluster.DeleteCollection(configMaps, red); err != nil {
@@ -289,7 +289,7 @@ func collection(s *scene) error {
 	return nil
 }
 
-// batch: every operation there is, at once.
+// batch: every operation in one batch.
 func batch(s *scene) error {
 	apple, err := s.present(configMaps, "apple")
 	if err != nil {
@@ -338,7 +338,7 @@ func answered(reply windlass.Reply) error {
 	return nil
 }
 
-// text: of every sort, there and back.
+// text: a round trip of unusual text.
 func text(s *scene) error {
 	if _, err := windlass.Create(s.cluster, with(s.at("text"), "text", said)); err != nil {
 		return err
@@ -351,7 +351,7 @@ func text(s *scene) error {
 	return nil
 }
 
-// large: an object of 300 KB, there and back.
+// large: a round trip of an object of 300 KB.
 func large(s *scene) error {
 	if _, err := windlass.Create(s.cluster, with(s.at("large"), "text", strings.Repeat("0123456789", 30_000))); err != nil {
 		return err

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_sdk::prelude::*;
 
-/// The label that asks for a greeting; its value is who is greeted.
+/// The label that asks for a greeting; its value is the name in the greeting.
 const GREET: &str = "hello.windlass.dev/greet";
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
     /// Default: hello.
@@ -36,7 +36,7 @@ windlass_sdk::guest!(Hello);
 impl Reconciler for Hello {
     fn describe() -> Result<Description> {
         config::<Config>()?;
-        Ok(Description::new("greets whom ConfigMaps ask to greet")
+        Ok(Description::new("greets the people that ConfigMaps name")
             .primary_watch(Watch::new::<ConfigMap>().labels(GREET))
             .owns::<ConfigMap>())
     }
@@ -74,7 +74,7 @@ impl Reconciler for Hello {
     }
 }
 
-/// The ConfigMap that should be there.
+/// The expected greeting.
 fn greeting(asking: &ConfigMap, who: &str, cluster: &str) -> Result<ConfigMap> {
     let key = asking.key();
     let text = format!("{}, {who}, from {cluster}", config::<Config>()?.greeting);

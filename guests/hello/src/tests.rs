@@ -1,4 +1,4 @@
-//! What the guest does, in a cluster in memory.
+//! Tests of the guest, in a cluster in memory.
 
 use super::*;
 use serde_json::{Value, json};

@@ -5,17 +5,17 @@ import { config, controllerOf, controllerReference, defineReconciler, keyOf, kin
 
 const ConfigMap = kind('v1', 'ConfigMap');
 
-// The label that asks for a greeting; its value is who is greeted.
+// The label that asks for a greeting; its value is the name in the greeting.
 const GREET = 'hello.windlass.dev/greet';
 
-// What the operator may configure, with its defaults.
+// The configuration, with its defaults.
 function configured() {
   const { greeting = 'hello' } = config();
   if (typeof greeting !== 'string') throw new Error(`config: expected a string, got greeting ${JSON.stringify(greeting)}`);
   return { greeting };
 }
 
-// The ConfigMap that should be there.
+// The expected greeting.
 function greeting(asking, who, cluster) {
   const { namespace, name } = asking.metadata;
   return {
@@ -33,7 +33,7 @@ export const reconciler = defineReconciler({
   describe() {
     configured();
     return {
-      title: 'greets whom ConfigMaps ask to greet',
+      title: 'greets the people that ConfigMaps name',
       watches: [
         { kind: ConfigMap, labelSelector: GREET },
         { kind: ConfigMap, enqueue: 'controller-owner' },

@@ -1,5 +1,5 @@
-// Uses the SDK as nobody should, in the way that the name of an object says. Each is an error of the language; a trap would end
-// the instance, and with it what is counted here.
+// Misuses the SDK in the way that the name of an object says. Each misuse throws an error. A trap would end
+// the instance, and would lose the count that is kept here.
 
 import { TerminalError, defineReconciler, kind } from 'windlass-sdk';
 

@@ -1,4 +1,4 @@
-// Misbehaves as only a language with a runtime of its own can, in the way that its config says.
+// Misbehaves in a way that needs a language with a runtime; its config says in which way.
 
 import { get as readConfig } from 'windlass:runtime/config@0.1.0';
 

@@ -6,7 +6,7 @@ from words import Scene, names, shown
 
 
 def events(scene: Scene) -> None:
-    """One of each type."""
+    """One event of each type."""
     scene.cluster.event(scene.primary, "Checked", "all is well")
     scene.cluster.event(scene.config_map("apple"), "Odd", 'the apple is odd: "żółty"', warning=True)
     log.info("told")
@@ -27,7 +27,7 @@ def lines(_scene: Scene) -> None:
 
 
 def config(_scene: Scene) -> None:
-    """Parts of every sort."""
+    """Values of every type."""
     configured = windlass.config()
     log.info(
         "config",
@@ -39,7 +39,7 @@ def config(_scene: Scene) -> None:
 
 
 def clock(_scene: Scene) -> None:
-    """Its form, and that it goes forward."""
+    """The format of the time, and that it goes forward."""
     first, second = windlass.now(), windlass.now()
     text = windlass.timestamp(first)
     log.info("clock", length=len(text), zone=text[-1], forward=shown(second >= first))

@@ -8,7 +8,7 @@ from writes import answered
 
 
 def clusters(_scene: Scene) -> None:
-    """All that are granted, some by label, and a selector that is none."""
+    """All granted clusters, some by label, and an invalid selector."""
     for known in fleet.clusters():
         labels, properties = (names(f"{k}:{v}" for k, v in each.items()) for each in (known.labels, known.properties))
         log.info("cluster", name=known.name, labels=labels, properties=properties, ready=shown(known.ready))
@@ -20,7 +20,7 @@ def clusters(_scene: Scene) -> None:
 
 
 def open(scene: Scene) -> None:
-    """One that is granted, to read and to write; others that are not, or not there."""
+    """Reads and writes in a granted cluster; clusters that are not granted or not there."""
     with fleet.open("beta") as beta:
         log.info("opened", name=beta.name, color=color(beta.get(CONFIG_MAP, scene.at("apple"))))
         sent = beta.create(scene.config_map("sent", {"from": scene.cluster.name}))
@@ -33,7 +33,7 @@ def open(scene: Scene) -> None:
 
 
 def across(scene: Scene) -> None:
-    """A batch over several."""
+    """A batch over several clusters."""
     get = Get(CONFIG_MAP, scene.at("apple"))
     operations = [
         ("alpha", get),

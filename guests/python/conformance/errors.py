@@ -7,7 +7,7 @@ from words import CONFIG_MAP, Scene, refused
 
 
 def codes(scene: Scene) -> None:
-    """What a server answers, what the host answers, and what cannot be read."""
+    """Errors of a server, errors of the host, and answers that cannot be read."""
     for answer in ("400", "401", "403", "409", "410", "418", "429", "500", "503", "504", "cut", "endless"):
         try:
             scene.cluster.get(CONFIG_MAP, scene.at(f"answers-{answer}"), live=True)
@@ -29,7 +29,7 @@ def limits(scene: Scene) -> None:
 
 
 def cancelled(scene: Scene) -> None:
-    """A call that the host ends, as its time is over."""
+    """A call that the host ends at its deadline."""
     try:
         scene.cluster.get(CONFIG_MAP, scene.at("answers-never"), live=True)
     except windlass.Cancelled as error:

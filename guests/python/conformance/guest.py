@@ -100,7 +100,7 @@ class Conformance(windlass.Reconciler, windlass.Mapper):
             return None
         case = primary["metadata"].get("labels", {}).get(CASE)
         if case is None:
-            return None  # what cases work on
+            return None  # objects of the cases
         run = CASES.get(case)
         if run is None:
             raise windlass.Terminal(f'there is no case "{case}"')

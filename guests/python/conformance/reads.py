@@ -5,7 +5,7 @@ from words import CONFIG_MAP, DEPLOYMENT, Scene, at, color, named, shown
 
 
 def read(scene: Scene) -> None:
-    """From the cache and from the server; parts of an object; what is not there."""
+    """From the cache and from the server; parts of an object; absent objects."""
     cluster, apple, nothing = scene.cluster, scene.at("apple"), scene.at("nothing")
     log.info("cluster", name=cluster.name)
 
@@ -56,6 +56,6 @@ def _page(which: str, page: Page) -> None:
 
 
 def many(scene: Scene) -> None:
-    """So often that a language's collector of garbage has to come."""
+    """So many reads that a garbage collector must run."""
     apple = scene.at("apple")
     log.info("many", read=sum(scene.cluster.get(CONFIG_MAP, apple) is not None for _ in range(3000)))

@@ -1,4 +1,4 @@
-"""What cases share: objects, and how values and errors are logged. Entry points: Scene and refused."""
+"""Code that cases share: objects, and how values and errors are logged. Entry points: Scene and refused."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from windlass import Cluster, Key, Object, Request, log
 
 CONFIG_MAP = "v1/ConfigMap"
 DEPLOYMENT = "apps/v1/Deployment"
-# What stands in a line for something that is not there.
+# The text of a log line for an absent value.
 NONE = "none"
 
 
 @dataclass
 class Scene:
-    """What a case works with."""
+    """The surroundings of a case."""
 
     cluster: Cluster
     request: Request
@@ -93,7 +93,7 @@ def named(objects: Iterable[Object]) -> str:
 
 
 def refused(call: str, error: windlass.ApiError) -> None:
-    """Logs a call that failed, with all that is known of it."""
+    """Logs a call that failed, with all fields of its error."""
     log.info(
         call,
         code=error.code,

@@ -5,7 +5,7 @@ from windlass import Object, Page, log
 from windlass.operations import Apply, Create, Delete, Get, List, Patch, Update
 from words import CONFIG_MAP, DEPLOYMENT, Scene, at, color, named, refused, shown
 
-# Text that tells encodings apart.
+# Text that differs in every encoding.
 TEXT = 'żółć 🍐 "quoted" \\ back\tslash\x7f </end>\n'
 
 
@@ -15,7 +15,7 @@ def size(config_map: Object | None) -> str:
 
 
 def create(scene: Scene) -> None:
-    """A new one, one that is there already, and one that cannot be."""
+    """A new object, an existing one, and an invalid one."""
     cluster = scene.cluster
     pear = scene.config_map("pear", {"color": "green"}, {"fruit": "pear"})
     created = cluster.create(pear)
@@ -32,7 +32,7 @@ def create(scene: Scene) -> None:
 
 
 def update(scene: Scene) -> None:
-    """A conflict, met by reading again; without a version; dry; numbers that do not fit 32 bits."""
+    """A conflict, solved by a new read; without a version; dry; numbers that do not fit 32 bits."""
     cluster = scene.cluster
     stale = scene.read("apple")
     cluster.patch(CONFIG_MAP, scene.at("apple"), {"data": {"size": "2"}})
@@ -61,7 +61,7 @@ def update(scene: Scene) -> None:
 
 
 def patch(scene: Scene) -> None:
-    """The three types of patch; dry; of what is not there."""
+    """The three types of patch; dry run; of an absent object."""
     cluster, apple = scene.cluster, scene.at("apple")
     steps = [
         {"op": "test", "path": "/data/color", "value": "red"},
@@ -113,7 +113,7 @@ def apply(scene: Scene) -> None:
 
 
 def status(scene: Scene) -> None:
-    """The status apart from the rest, by patch and by update."""
+    """The status without the other fields, by patch and by update."""
     cluster = scene.cluster
     wanted = {"status": {"replicas": 2, "readyReplicas": 1}}
     patched = cluster.patch(DEPLOYMENT, scene.at("web"), wanted, subresource="status")
@@ -153,14 +153,14 @@ def delete(scene: Scene) -> None:
 
 
 def collection(scene: Scene) -> None:
-    """Many at once, by label."""
+    """Many objects with one call, by label."""
     scene.cluster.delete_collection(CONFIG_MAP, namespace=scene.namespace, labels="color=red")
     left = scene.cluster.list_all(CONFIG_MAP, namespace=scene.namespace, labels="set=fruit", live=True)
     log.info("left", names=named(left))
 
 
 def batch(scene: Scene) -> None:
-    """Every operation there is, at once."""
+    """Every operation in one batch."""
     apple = scene.read("apple")
     apple["data"]["size"] = "7"
     operations = [
@@ -193,13 +193,13 @@ def answered(answer: Object | Page | windlass.ApiError | None) -> None:
 
 
 def text(scene: Scene) -> None:
-    """Text of every sort, there and back."""
+    """A round trip of unusual text."""
     scene.cluster.create(scene.config_map("text", {"text": TEXT}))
     read = scene.cluster.get(CONFIG_MAP, scene.at("text"), live=True)
     log.info("text", same=shown(at(read, "data", "text") == TEXT), text=TEXT)
 
 
 def large(scene: Scene) -> None:
-    """An object of 300 KB, there and back."""
+    """A round trip of an object of 300 KB."""
     scene.cluster.create(scene.config_map("large", {"text": "0123456789" * 30_000}))
     log.info("large", length=len(scene.read("large")["data"]["text"]))

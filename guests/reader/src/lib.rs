@@ -1,6 +1,6 @@
 //! Reads what its config asks for, and does nothing with it. Entry point: [`Reader`].
 //!
-//! It is what the way through the sandbox's border is measured with, `cargo bench --bench tenants`.
+//! `cargo bench --bench tenants` uses it to measure the cost of calls between guest and host.
 
 use serde::Deserialize;
 use windlass_sdk::prelude::*;

@@ -7,8 +7,8 @@
 //!  "object": {}, "patch": ["merge", {}], "save": "x", "from": "x", "merge": {}, "show": ["/data/color"]}
 //! ```
 //!
-//! `do` is a function of the contract's `cluster`, or `now`. `save` keeps the object that came back under a name; `from` takes it
-//! as the object to send, with `merge` merged into it. `show` says which parts of objects the answer holds; default: the name.
+//! `do` is a function of the contract's `cluster`, or `now`. `save` keeps the returned object under a name; `from` sends a kept
+//! object, with `merge` merged into it. `show` lists the parts of objects in the answer; default: the name.
 
 mod options;
 mod show;
@@ -22,10 +22,10 @@ use windlass_sdk::{
     Error, GroupVersionKind, ListOptions, Object, ObjectKey, Operation, Result, config, now,
 };
 
-/// Runs the config's steps in a cluster and answers what came of each.
+/// Runs the config's steps in a cluster and returns the result of each.
 ///
 /// # Errors
-/// When a step makes no sense; a call that fails is an answer.
+/// If a step is invalid; a failed call is a result.
 pub fn run(cluster: &Cluster) -> Result<Value> {
     let mut config: Value = config()?;
     let (mut saved, mut answers) = (Saved::new(), Vec::new());
@@ -35,7 +35,7 @@ pub fn run(cluster: &Cluster) -> Result<Value> {
     Ok(Value::Array(answers))
 }
 
-/// The elements of a list; none of anything else.
+/// The elements of a list; none for other values.
 #[must_use]
 pub fn items(list: &Value) -> &[Value] {
     match list {
@@ -55,7 +55,7 @@ fn steps(within: &mut Value) -> &mut [Value] {
 type Saved = Vec<(String, String)>;
 
 struct Step<'a> {
-    /// What is used up is taken out.
+    /// Fields that were used are removed.
     step: &'a mut Value,
     cluster: &'a Cluster,
 }
@@ -182,13 +182,13 @@ impl Step<'_> {
         }
         merge(&mut object, take(self.step, "merge"));
         Ok(match object {
-            Value::String(text) => text, // for what is not an object at all
+            Value::String(text) => text, // for a test with text that is no object
             object => text(&object),
         })
     }
 }
 
-/// Takes a field's value out; null of anything else.
+/// Removes and returns a field's value; null if there is none.
 fn take(object: &mut Value, field: &str) -> Value {
     object.get_mut(field).map(Value::take).unwrap_or_default()
 }

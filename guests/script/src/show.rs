@@ -1,13 +1,13 @@
-//! What came of a call, as JSON. Entry points: [`Shown`], [`error`], [`replies`], [`fields`] and [`text`].
+//! The result of a call, as JSON. Entry points: [`Shown`], [`error`], [`replies`], [`fields`] and [`text`].
 
 use serde_json::Value;
 use windlass_sdk::raw::Answer;
 use windlass_sdk::{ApiError, ListPage, Object, Reply};
 
-/// Longest error message that is answered, in bytes.
+/// Longest error message in an answer, in bytes.
 const MESSAGE: usize = 300;
 
-/// Which parts of objects are answered, as JSON pointers without escapes and with no index but 0.
+/// The parts of objects in an answer, as JSON pointers without escapes and with no index except 0.
 pub(crate) struct Shown(Value);
 
 impl Shown {
@@ -45,7 +45,7 @@ impl Shown {
         Value::Array(answers.into_iter().map(reply).collect())
     }
 
-    /// The name alone, or the parts that were asked for.
+    /// Only the name, or the parts of `show`.
     fn parts(&self, text: &str) -> Value {
         let mut object = text.parse().map_or(Value::Null, |Object(value)| value);
         if self.0.is_null() {
@@ -99,7 +99,7 @@ pub fn fields(fields: &mut [(&str, Value)]) -> Value {
     Value::Object(object)
 }
 
-/// A value as text. What `to_string` makes is the same, and brings the code for indenting it along.
+/// A value as text. `to_string` returns the same text, but adds code for indentation to the guest.
 #[must_use]
 pub fn text(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()

@@ -1,8 +1,8 @@
 //! Spreads: keeps a copy of every ConfigMap of the local cluster labelled `hub.windlass.dev/spread` in all other clusters. Entry
 //! point: [`Spread`].
 //!
-//! A request is of the cluster that is brought in line, so that one that is away keeps its own requests waiting and nobody
-//! else's. It names a ConfigMap, or the Namespace `default` for a cluster that has just come.
+//! A request belongs to the cluster that gets the copy, so an unreachable cluster delays only its own requests.
+//! A request names a ConfigMap, or the Namespace `default` for a new cluster.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use windlass_sdk::{ClusterScope, GroupVersionKind, Mapper, Operation, fleet};
 
 /// The label of originals, in the local cluster. Its value does not matter.
 const SPREAD: &str = "hub.windlass.dev/spread";
-/// The label of copies. What does not have it is never touched.
+/// The label of copies. Objects without it are never changed.
 const COPY: &str = "hub.windlass.dev/copy";
 /// Operations of a batch; the host takes up to 1000.
 const BATCH: usize = 100;
@@ -33,12 +33,12 @@ impl ConfigMap {
         self.metadata.labels.contains_key(label)
     }
 
-    /// Whether it asks to be spread.
+    /// Whether it has the label of originals.
     fn is_original(&self) -> bool {
         self.is_labelled(SPREAD) && !self.metadata.is_deleting()
     }
 
-    /// What there should be of it elsewhere.
+    /// The copy for other clusters.
     fn copy(&self) -> Self {
         Self {
             metadata: Metadata::of(&self.key()).label(COPY, "yes"),
@@ -60,7 +60,7 @@ impl Reconciler for Spread {
     fn describe() -> Result<Description> {
         let copies = Watch::new::<ConfigMap>().labels(COPY);
         let originals = Watch::new::<ConfigMap>().labels(SPREAD);
-        // Every cluster has it, so that a cluster that comes is told of by it.
+        // Every cluster has this Namespace, so its event announces a new cluster.
         let default = Watch::of(GroupVersionKind::new("v1", "Namespace"))
             .fields("metadata.name=default")
             .metadata_only();
@@ -107,7 +107,7 @@ impl Mapper for Spread {
     }
 }
 
-/// Makes one ConfigMap of a cluster as the hub has it.
+/// Makes one ConfigMap of a cluster equal to the hub's.
 fn bring_in_line(key: &ObjectKey, cluster: &Cluster) -> Result<()> {
     let original = fleet::local()?.get::<ConfigMap>(key)?;
     let wanted = original.filter(ConfigMap::is_original);
@@ -121,11 +121,11 @@ fn bring_in_line(key: &ObjectKey, cluster: &Cluster) -> Result<()> {
         (Some(_), Some(there)) if !there.is_labelled(COPY) => return Err(in_the_way(key)),
         (Some(wanted), Some(there)) if wanted.holds_what(&there) => {}
         (Some(wanted), Some(there)) => {
-            // Replaced as a whole: an apply would leave what others have put into it.
+            // Replaced as a whole: an apply would keep the fields of other writers.
             let mut copy = wanted.copy();
             copy.metadata.resource_version = there.metadata.resource_version;
             cluster.update(&copy)?;
-            info!("mended", key = key);
+            info!("repaired", key = key);
         }
         (Some(wanted), None) => {
             cluster.create(&wanted.copy())?;
@@ -135,7 +135,7 @@ fn bring_in_line(key: &ObjectKey, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Brings a cluster what it lacks. What it has wrong has requests of its own.
+/// Copies the missing ConfigMaps to a cluster. Wrong copies have their own requests.
 fn fill(cluster: &Cluster) -> Result<()> {
     let originals = fleet::local()?.list::<ConfigMap>(&ListOptions::default().labels(SPREAD))?;
     let originals: Vec<_> = originals
@@ -169,7 +169,7 @@ fn fill(cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// Somebody else's ConfigMap has the name. It is tried again, as no event tells when it goes.
+/// Another ConfigMap has the name. The reconcile is retried, because no event reports its deletion.
 fn in_the_way(key: &ObjectKey) -> Error {
     Error::retry(format!(
         "{key} is there and no copy: delete it, or label it {COPY} to have it overwritten"

@@ -1,4 +1,4 @@
-//! What the guest does, in clusters in memory.
+//! Tests of the guest, in clusters in memory.
 
 use super::*;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ fn an_original_that_is_one_no_more_takes_its_copies_along() {
 }
 
 #[test]
-fn a_copy_that_was_changed_is_mended_whole() {
+fn a_copy_that_was_changed_is_repaired_whole() {
     let stage = stage();
     stage.hub.put(map(SPREAD, "1"));
     stage.east.reconcile::<Spread>(&stage.key).unwrap();

@@ -1,9 +1,9 @@
-//! Calls whatever its config says, and answers what came of it. Entry point: [`Calls`]; the language is that of [`script`].
+//! Makes the calls of its config, and returns their results. Entry point: [`Calls`]; [`script`] describes the config.
 
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
 
-/// The guest. Its answer is the message of a terminal failure.
+/// The guest. Its result is the message of a terminal failure.
 struct Calls;
 windlass_sdk::guest!(Calls);
 

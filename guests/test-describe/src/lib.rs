@@ -20,7 +20,7 @@ enum Way {
     Well,
 }
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
     way: Way,

@@ -1,4 +1,4 @@
-//! Reaches for other clusters, and answers what came of it. Entry point: [`Fleet`].
+//! Calls other clusters, and returns the results. Entry point: [`Fleet`].
 
 use serde_json::Value;
 use windlass_sdk::prelude::*;
@@ -6,9 +6,9 @@ use windlass_sdk::{
     ClusterInfo, DeleteOptions, GetOptions, GroupVersionKind, ListOptions, Operation, fleet,
 };
 
-/// The guest. Its answer is the message of a terminal failure. In its config `open` names clusters to open, each of which is read
-/// and written, and `describe` makes `describe` do all of this. With
-/// `lists`, it has so many lists of what is labelled as large in each in one batch, and does nothing else.
+/// The guest. Its result is the message of a terminal failure. In its config `open` names clusters; the guest opens, reads and
+/// writes each. With `describe`, the function `describe` does all of this. With
+/// `lists`, the guest only sends one batch with that number of lists of large objects for each cluster.
 struct Fleet;
 windlass_sdk::guest!(Fleet);
 
@@ -63,7 +63,7 @@ fn reach() -> Result<Value> {
     ]))
 }
 
-/// So many live lists in each of the clusters that are to be opened.
+/// Makes this number of live lists in each cluster of `open`.
 fn large(config: &Value, lists: u64) -> Vec<(String, Operation)> {
     let kind = GroupVersionKind::new("v1", "ConfigMap");
     let options = ListOptions::default()
@@ -77,7 +77,7 @@ fn large(config: &Value, lists: u64) -> Vec<(String, Operation)> {
         .collect()
 }
 
-/// What comes of its name, of a live read and of a delete.
+/// The results of its name, of a live read and of a delete.
 fn use_it(cluster: &Cluster, (kind, key): &(GroupVersionKind, ObjectKey)) -> Value {
     let read = match cluster.raw().get(kind, key, &GetOptions::live()) {
         Ok(text) => text.into(),

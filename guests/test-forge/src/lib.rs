@@ -1,4 +1,4 @@
-//! Makes handles up: below the SDK, which would not let it. Entry point: [`Forge`].
+//! Forges handles, without the SDK, which would prevent it. Entry point: [`Forge`].
 
 #![allow(
     unsafe_code,
@@ -10,7 +10,7 @@ use windlass_sdk::bindings::windlass::runtime::client::Cluster;
 use windlass_sdk::bindings::windlass::runtime::types::Failure;
 use windlass_sdk::{Action, Description, GroupVersionKind, Request, Watch};
 
-/// The guest. The request's name says what it does: `dropped` uses a handle that it gave back, a number the handle of that number.
+/// The guest. The request's name selects the handle: `dropped` uses a dropped handle, a number the handle with that number.
 struct Forge;
 
 impl Guest for Forge {
@@ -37,7 +37,7 @@ impl Guest for Forge {
 #[cfg(target_arch = "wasm32")]
 windlass_sdk::bindings::export!(Forge with_types_in windlass_sdk::bindings);
 
-/// Natively nothing is exported.
+/// A native build exports nothing.
 #[cfg(not(target_arch = "wasm32"))]
 const _: fn() -> Result<Description, String> = Forge::describe;
 #[cfg(not(target_arch = "wasm32"))]

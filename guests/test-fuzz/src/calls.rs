@@ -12,7 +12,7 @@ use windlass_sdk::{
     WriteOptions, fleet, log,
 };
 
-/// Makes a call; whatever it answers is right, as long as it answers.
+/// Makes a call. Every result is correct, but the call must return.
 pub(crate) fn make_one(random: &mut Random, cluster: &Cluster) {
     match random.below(12) {
         0 => cluster.record_event(&event(random)),
@@ -88,7 +88,7 @@ fn line(random: &mut Random) {
 }
 
 pub(crate) fn kind(random: &mut Random) -> GroupVersionKind {
-    // Mostly the one that is granted, so that what follows is looked at.
+    // Mostly the granted one, so that the host checks the other arguments too.
     if !random.once_in(3) {
         return GroupVersionKind::new("v1", "ConfigMap");
     }
@@ -207,7 +207,7 @@ fn delete(random: &mut Random) -> DeleteOptions {
 }
 
 fn selection(random: &mut Random) -> Selection {
-    // Never everything: the objects that bring the seeds stay.
+    // Never all objects: the objects with the seeds must stay.
     Selection {
         namespace: random.maybe(|random| random.text(NAMESPACES)),
         label_selector: Some(format!("mine,{}", random.text(LABELS))),

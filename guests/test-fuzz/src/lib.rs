@@ -1,5 +1,5 @@
-//! Hands the host whatever a random generator comes up with. Entry point: [`Fuzz`]; the generator is in `random`, what it mangles
-//! in `words`.
+//! Calls the host with random arguments. Entry point: [`Fuzz`]; the generator is in `random`, the texts that it mangles are in
+//! `words`.
 
 mod calls;
 mod random;
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
-    /// Describes itself at random from this seed; without one, well.
+    /// The seed of a random description; without a seed the description is valid.
     #[serde(default)]
     seed: Option<u64>,
     /// Calls in a run.

@@ -7,7 +7,7 @@ pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        // A few turns, so that seeds beside each other do not begin alike.
+        // A few rounds, so that similar seeds do not begin with the same numbers.
         let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
             random.below(2);
@@ -22,7 +22,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end.max(1)
     }
 
-    /// True once in so many times.
+    /// True once in this number of calls, on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

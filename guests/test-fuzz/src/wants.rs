@@ -8,7 +8,7 @@ use windlass_sdk::{Change, ClusterScope, Description, Enqueue, Index, Watch};
 /// Names of indexes: few, so that some are declared twice and some that are asked for exist.
 const INDEXES: &[&str] = &["color", "size"];
 
-/// What a guest might want that nobody has thought through.
+/// A random description, which may contradict itself.
 pub(crate) fn description(random: &mut Random) -> Description {
     Description {
         title: random.text(NAMES),
@@ -55,7 +55,7 @@ fn index(random: &mut Random) -> Index {
     }
 }
 
-/// Mostly none, as any is refused before all else.
+/// Mostly none, because the host rejects unknown options before it checks anything else.
 fn options(random: &mut Random) -> Vec<(String, String)> {
     if random.once_in(30) {
         vec![(random.text(TOKENS), random.text(TOKENS))]

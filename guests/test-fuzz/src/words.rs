@@ -1,6 +1,6 @@
-//! What is good somewhere, and what lets parsers stumble. Entry points: a list for each kind of text.
+//! Texts that are valid somewhere, and texts that break parsers. Entry points: a list for each kind of text.
 
-/// Put in anywhere.
+/// Used for every kind of text.
 pub(crate) const WORDS: &[&str] = &[
     "",
     "{",

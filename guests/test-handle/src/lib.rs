@@ -1,4 +1,4 @@
-//! Keeps its cluster handle, or uses the one that it kept: below the SDK, which would not let it. Entry point: [`Handle`].
+//! Keeps its cluster handle, or uses a kept one, without the SDK, which would prevent it. Entry point: [`Handle`].
 
 use std::sync::Mutex;
 use windlass_sdk::bindings::exports::windlass::runtime::reconciler::Guest;
@@ -6,7 +6,7 @@ use windlass_sdk::bindings::windlass::runtime::client::Cluster;
 use windlass_sdk::bindings::windlass::runtime::types::Failure;
 use windlass_sdk::{Action, Description, GroupVersionKind, Request, Watch};
 
-/// What an earlier call left.
+/// The handle of an earlier call.
 static KEPT: Mutex<Option<Cluster>> = Mutex::new(None);
 
 /// The guest. Requests named `keep` keep their handle; all others use the one that was kept.
@@ -38,7 +38,7 @@ impl Guest for Handle {
 #[cfg(target_arch = "wasm32")]
 windlass_sdk::bindings::export!(Handle with_types_in windlass_sdk::bindings);
 
-/// Natively nothing is exported.
+/// A native build exports nothing.
 #[cfg(not(target_arch = "wasm32"))]
 const _: fn() -> Result<Description, String> = Handle::describe;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,4 +1,4 @@
-//! Hands the host more at once than it takes, in the way that its config says. Entry point: [`Huge`].
+//! Passes values to the host that exceed a limit; its config says which. Entry point: [`Huge`].
 
 use serde::Deserialize;
 use windlass_sdk::prelude::*;
@@ -6,7 +6,7 @@ use windlass_sdk::{
     Event, EventType, GetOptions, GroupVersionKind, Operation, PatchType, WriteOptions,
 };
 
-/// What is huge.
+/// The value that is too large.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum What {
@@ -25,7 +25,7 @@ enum What {
     Failure,
 }
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
     what: What,

@@ -1,4 +1,4 @@
-//! Opens clusters and never lets go of one. Entry point: [`Leak`].
+//! Opens clusters and never closes them. Entry point: [`Leak`].
 
 use windlass_sdk::prelude::*;
 use windlass_sdk::{GroupVersionKind, fleet};

@@ -18,7 +18,7 @@ impl Reconciler for Loop {
     }
 }
 
-/// Has a name of its own, so that a test can look for it where the guest was interrupted.
+/// A separate function, so that a test can look for its name in the backtrace of the interruption.
 #[inline(never)]
 fn spin() -> ! {
     let mut turns = 0_u64;

@@ -58,7 +58,7 @@ fn asked_for(cluster: &Cluster, object: &Object) -> Result<Request> {
     })
 }
 
-/// What a mapper must not do; the answer becomes the name that is asked for.
+/// A write, which a mapper must not make; the result becomes the name of the request.
 fn write(cluster: &Cluster, object: &Object) -> &'static str {
     let map = Object::new(&GroupVersionKind::new("v1", "ConfigMap"), &object.key());
     match cluster.create(&map) {
@@ -67,7 +67,7 @@ fn write(cluster: &Cluster, object: &Object) -> &'static str {
     }
 }
 
-/// The ConfigMap that the guest's own index tells of.
+/// The ConfigMap that the guest's own index finds.
 fn red(cluster: &Cluster) -> String {
     let kind = GroupVersionKind::new("v1", "ConfigMap");
     let red = ListOptions::default().index("color", "red");
@@ -79,7 +79,7 @@ fn red(cluster: &Cluster) -> String {
     }
 }
 
-/// What a read says that no cache answers.
+/// The result of a read that no cache can answer.
 fn got(cluster: &Cluster, object: &Object) -> &'static str {
     let kind = GroupVersionKind::new("v1", "ConfigMap");
     match cluster.get_with::<Object>(&kind, &object.key(), &GetOptions::default()) {

@@ -10,15 +10,15 @@ use windlass_sdk::{GroupVersionKind, Mapper};
 enum Way {
     Loop,
     Trap,
-    /// More requests than a host takes.
+    /// More requests than a host accepts.
     Flood,
-    /// Requests of clusters that are none.
+    /// Requests for clusters that do not exist.
     Forge,
-    /// A request whose name is longer than any.
+    /// A request with a name that is too long.
     Huge,
 }
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
     way: Way,

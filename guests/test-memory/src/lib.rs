@@ -1,4 +1,4 @@
-//! Allocates until it may not. Entry point: [`Memory`].
+//! Allocates until the limit. Entry point: [`Memory`].
 
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;

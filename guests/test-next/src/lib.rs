@@ -3,7 +3,7 @@
 use windlass_sdk::prelude::*;
 use windlass_sdk::{GroupVersionKind, Watch};
 
-/// The interface as a later version may have it.
+/// The interface of a possible later version.
 #[cfg(target_arch = "wasm32")]
 #[allow(
     unsafe_code,
@@ -24,7 +24,7 @@ mod next {
     pub use windlass::runtime::clock::uptime_ms;
 }
 
-/// A native build has no host that could tell.
+/// A native build has no host.
 #[cfg(not(target_arch = "wasm32"))]
 mod next {
     pub(crate) fn uptime_ms() -> u32 {
@@ -32,7 +32,7 @@ mod next {
     }
 }
 
-/// The guest. Its answer is the message of a terminal failure.
+/// The guest. Its result is the message of a terminal failure.
 struct Next;
 windlass_sdk::guest!(Next);
 

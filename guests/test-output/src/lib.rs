@@ -4,7 +4,7 @@ use serde::Deserialize;
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
 
-/// The part of WASI that it takes.
+/// The part of WASI that it imports.
 #[allow(
     missing_docs,
     clippy::allow_attributes_without_reason,
@@ -37,13 +37,13 @@ mod wasi {
     });
 }
 
-/// Most that is written at once.
+/// The largest size of one write.
 const CHUNK: usize = 4096;
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
-    /// Kilobytes to write to standard output, in lines without an end but the host's.
+    /// Kilobytes to write to standard output, without line ends.
     #[serde(default)]
     kilobytes: usize,
 }

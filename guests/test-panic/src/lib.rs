@@ -18,7 +18,7 @@ impl Reconciler for Panic {
     }
 }
 
-/// Has a name of its own, so that a test can look for it in the trap's backtrace.
+/// A separate function, so that a test can look for its name in the trap's backtrace.
 #[inline(never)]
 #[expect(clippy::panic, reason = "this is what the guest is for")]
 fn boom(name: &str) -> ! {

@@ -1,4 +1,4 @@
-//! Has itself run again, every time: it asks for it, or writes to what it watches. Entry point: [`Requeue`].
+//! Runs again after every reconcile: it requeues, or writes to an object that it watches. Entry point: [`Requeue`].
 
 use serde::Deserialize;
 use windlass_sdk::GroupVersionKind;
@@ -8,12 +8,12 @@ use windlass_sdk::{PatchType, WriteOptions};
 /// The annotation that counts runs.
 const RUNS: &str = "test.windlass.dev/runs";
 
-/// How.
+/// How it runs again.
 #[derive(Deserialize)]
 struct Config {
-    /// Asks for it, so many milliseconds later; 0 is at once.
+    /// Requeues after this number of milliseconds; 0 is at once.
     after: Option<u32>,
-    /// Counts the run on the object that it is about.
+    /// Writes the number of runs to the object of the request.
     #[serde(default)]
     counts: bool,
 }

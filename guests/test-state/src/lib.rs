@@ -1,4 +1,4 @@
-//! Remembers its calls, as a guest must not that wants to be run afresh. Entry point: [`State`].
+//! Keeps state between calls, which works only in a reused instance. Entry point: [`State`].
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +7,10 @@ use windlass_sdk::prelude::*;
 
 /// Calls of this instance.
 static CALLS: AtomicU32 = AtomicU32::new(0);
-/// What requests named `grow…` leave.
+/// The memory that requests named `grow…` keep.
 static GROWN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// The guest. It answers how many calls its instance has had; requests named `trap…` trap, those named `grow…` keep 4 MiB, those
+/// The guest. Its result is the number of calls of its instance; requests named `trap…` trap, those named `grow…` keep 4 MiB, those
 /// named `loop…` never return.
 struct State;
 windlass_sdk::guest!(State);

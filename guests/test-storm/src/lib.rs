@@ -7,19 +7,19 @@ use windlass_sdk::{GetOptions, GroupVersionKind, Operation};
 /// How many.
 const CALLS: u32 = 100_000;
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
     /// Whether each call goes to the API server.
     live: bool,
-    /// Calls that are made at once; none: one after the other.
+    /// Calls in one batch; none: single calls, one after the other.
     #[serde(default)]
     batch: usize,
-    /// Which ConfigMaps it is for, a selector; none: all.
+    /// A label selector of the ConfigMaps; none: all.
     labels: Option<String>,
 }
 
-/// The guest. It stops at the first error, and says which and when.
+/// The guest. It stops at the first error, and reports the error and the number of the call.
 struct Storm;
 windlass_sdk::guest!(Storm);
 

@@ -1,10 +1,10 @@
-//! Takes what WASI offers: clocks and random work, and there is nothing else. Entry point: [`Wasi`].
+//! Uses the parts of WASI that the host offers: only clocks and random numbers work. Entry point: [`Wasi`].
 
 use serde::Deserialize;
 use windlass_sdk::GroupVersionKind;
 use windlass_sdk::prelude::*;
 
-/// The parts of WASI that it takes: the functions that it calls, and no others.
+/// The imports from WASI: only the functions that it calls.
 #[allow(
     missing_docs,
     clippy::allow_attributes_without_reason,
@@ -101,21 +101,21 @@ use wasi::wasi::random::random::get_random_bytes;
 use wasi::wasi::sockets::network::IpAddressFamily;
 use wasi::wasi::sockets::tcp_create_socket::create_tcp_socket;
 
-/// What it does.
+/// Its action.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Way {
-    /// Tells what it finds.
+    /// Reports the clocks, the random numbers and all that the host refuses.
     Look,
     /// Waits for an hour.
     Sleep,
-    /// Waits for five seconds, and logs that it is rested.
+    /// Waits for five seconds, and logs a line.
     Nap,
-    /// Asks for 100 MB of random at once.
+    /// Asks for 100 MB of random bytes at once.
     Gamble,
 }
 
-/// What the operator may configure.
+/// The configuration.
 #[derive(Deserialize)]
 struct Config {
     way: Way,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_sdk::prelude::*;
 
-/// The label that asks for greetings; its value is who is greeted.
+/// The label that asks for greetings; its value is the name in the greeting.
 const GREET: &str = "polyglot.windlass.dev/greet";
 
 /// What the operator configures.

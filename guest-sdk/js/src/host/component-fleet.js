@@ -1,5 +1,5 @@
 /**
- * The host's functions for other clusters inside a component. A guest that gets here needs a world with `fleet`.
+ * The host's functions for other clusters inside a component. A guest that imports this needs a world with `fleet`.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * The host's functions inside a component: the imports of every world. Bundlers that are not told that they build for node
- * take this file for `#host`; the imports stay as they are, for componentize-qjs.
+ * The host's functions inside a component: the imports of every world. Bundlers that do not build for node
+ * take this file for `#host`. They keep the imports, for componentize-qjs.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The host's functions outside of a component, which is in unit tests: those of the script that runs. Entry point: `during`.
+ * The host's functions in unit tests, outside of a component: the current script implements them. Entry point: `during`.
  *
  * @module
  */

@@ -9,7 +9,7 @@ use crate::types::{
 };
 use serde_json::Value;
 
-/// The calls that must be told a kind, told once. Writes of an [`Object`] need no such help: it names its kind.
+/// The calls that need a kind, with the kind given once. Writes of an [`Object`] are not here: an object names its kind.
 #[derive(Debug)]
 pub struct OfKind<'a> {
     cluster: &'a Cluster,
@@ -38,7 +38,7 @@ impl<'a> OfKind<'a> {
         self.cluster.get_with(&self.kind, key, &GetOptions::live())
     }
 
-    /// Lists every object that is selected, page by page.
+    /// Lists every selected object, page by page.
     ///
     /// # Errors
     /// [`ApiError`].
@@ -46,13 +46,13 @@ impl<'a> OfKind<'a> {
         self.iterate(options.clone()).collect()
     }
 
-    /// Iterates over every object that is selected, page by page.
+    /// Iterates over every selected object, page by page.
     #[must_use]
     pub fn iterate(&self, options: ListOptions) -> Objects<'a, Object> {
         self.cluster.iterate_with(self.kind.clone(), options)
     }
 
-    /// Merges a partial object into an object; null removes. Answers it as stored.
+    /// Merges a partial object into an object; null removes. Returns it as stored.
     ///
     /// # Errors
     /// [`ApiError`]; `not-found` when there is none.
@@ -81,7 +81,7 @@ impl<'a> OfKind<'a> {
         )
     }
 
-    /// Deletes an object; answers whether there was one.
+    /// Deletes an object; returns whether there was one.
     ///
     /// # Errors
     /// [`ApiError`], never for an absent object.
@@ -90,7 +90,7 @@ impl<'a> OfKind<'a> {
             .delete_with(&self.kind, key, &DeleteOptions::default())
     }
 
-    /// Deletes every object that is selected.
+    /// Deletes every selected object.
     ///
     /// # Errors
     /// [`ApiError`].

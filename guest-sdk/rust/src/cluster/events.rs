@@ -5,13 +5,13 @@ use crate::resource::Resource;
 use crate::types::{Event, EventType};
 
 impl Cluster {
-    /// Tells people about an object: shown by `kubectl describe` and `kubectl get events`. `reason` is one CamelCase word.
+    /// Records an event about an object, for people: shown by `kubectl describe` and `kubectl get events`. `reason` is one CamelCase word.
     /// Recorded in the background; never fails a reconcile.
     pub fn event<T: Resource>(&self, about: &T, reason: &str, note: impl Into<String>) {
         self.record(about, EventType::Normal, reason, note.into());
     }
 
-    /// As [`Self::event`], for what somebody should look at.
+    /// As [`Self::event`], with the type Warning.
     pub fn warn<T: Resource>(&self, about: &T, reason: &str, note: impl Into<String>) {
         self.record(about, EventType::Warning, reason, note.into());
     }

@@ -1,4 +1,4 @@
-//! Calls to run at once. Entry point: [`Cluster::batch`].
+//! Calls that run at the same time. Entry point: [`Cluster::batch`].
 
 use super::Cluster;
 use crate::error::ApiError;
@@ -9,7 +9,7 @@ use crate::types::{
 };
 
 impl Cluster {
-    /// Runs the operations concurrently in the host; answers in the same order.
+    /// Runs the operations concurrently in the host; the results are in the same order.
     ///
     /// ```no_run
     /// # use windlass_sdk::{ApiError, Cluster, Object, ObjectKey, Operation, Typed};
@@ -65,7 +65,7 @@ impl Operation {
 }
 
 impl Reply {
-    /// The object of a get or a write; `None` of a get that found none, of a delete, and of a list.
+    /// The object of a get or a write; `None` for an absent object, a delete and a list.
     ///
     /// # Errors
     /// [`ApiError`] when the object is not of this type.

@@ -1,4 +1,4 @@
-//! What is in a list, a map and a variant. Entry points: [`Items`] and [`Variant`].
+//! The contents of a list, a map and a variant. Entry points: [`Items`] and [`Variant`].
 
 use super::{Fault, Reader, visit_string};
 use serde::de::value::CowStrDeserializer;
@@ -43,7 +43,7 @@ impl<'a, 'de> Items<'a, 'de> {
         Ok(true)
     }
 
-    /// Takes the end, unless it was read; items that nobody read are an error.
+    /// Reads the end, unless it was read; unread items are an error.
     pub(super) fn leave(&mut self) -> Result<(), Fault> {
         if self.ended {
             return Ok(());
@@ -87,7 +87,7 @@ impl<'de> MapAccess<'de> for &mut Items<'_, 'de> {
     }
 }
 
-/// A key, which is always a string; numbers and flags stand in it.
+/// A key: always a string, which may contain a number or a boolean.
 struct Key<'a, 'de>(&'a mut Reader<'de>);
 
 macro_rules! quoted {
@@ -140,7 +140,7 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
     }
 }
 
-/// A variant: its name alone, or its name, a colon and what is in it.
+/// A variant: its name alone, or its name, a colon and its contents.
 pub(super) struct Variant<'a, 'de>(pub(super) &'a mut Reader<'de>);
 
 impl<'de> EnumAccess<'de> for Variant<'_, 'de> {

@@ -3,7 +3,7 @@
 use serde::de::{Error, Expected, Unexpected};
 use std::fmt;
 
-/// What is wrong, and behind which byte.
+/// The error, and the byte after which it was found.
 #[derive(Debug)]
 pub(crate) struct Fault {
     message: String,
@@ -43,7 +43,7 @@ impl Error for Fault {
         }
     }
 
-    /// Without the value: printing one of every type is more code than the rest of the reader, and it may be a secret.
+    /// Leaves the value out: it may be a secret, and code to print every type would be larger than the rest of the reader.
     #[cold]
     #[inline(never)]
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {

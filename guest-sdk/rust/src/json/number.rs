@@ -61,12 +61,12 @@ fn exponent(reader: &mut Reader<'_>) -> Result<i32, Fault> {
 struct Digits {
     mantissa: u64,
     exponent: i32,
-    /// Digits that `mantissa` has no room for.
+    /// The number of digits that do not fit into `mantissa`.
     dropped: i32,
 }
 
 impl Digits {
-    /// Reads at least one digit, and answers how many.
+    /// Reads at least one digit, and returns how many.
     fn read(&mut self, reader: &mut Reader<'_>) -> Result<i32, Fault> {
         let mut count = 0;
         while let digit @ b'0'..=b'9' = reader.here() {
@@ -85,8 +85,8 @@ impl Digits {
         Ok(count)
     }
 
-    /// The nearest float; for long or extreme numbers, one that is a few units in the last place beside it. Powers of ten up to
-    /// the 22nd are exact, and so is what everyday numbers make of them.
+    /// The nearest float. For long or extreme numbers it may be wrong by a few units in the last place. Powers of ten up to
+    /// the 22nd are exact, so everyday numbers are exact too.
     #[expect(
         clippy::cast_precision_loss,
         reason = "this is where precision is lost"

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Whatever `serde_json` reads is read, as the same value; what it refuses is refused.
+/// Both readers accept the same texts and return the same values.
 #[track_caller]
 fn same(text: &str) {
     let (ours, theirs) = (from_str::<Value>(text), serde_json::from_str::<Value>(text));

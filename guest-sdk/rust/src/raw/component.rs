@@ -9,7 +9,7 @@ use crate::types::{
     ListOptions, ListPage, ObjectKey, Operation, PatchType, Reply, Selection, WriteOptions,
 };
 
-/// The handle that the host gave.
+/// The handle that the host passed.
 #[derive(Debug)]
 pub(crate) struct Handle(pub(crate) client::Cluster);
 

@@ -1,4 +1,4 @@
-//! The functions of a native build: those of the test fleet that the thread is in. Entry point: [`Handle`].
+//! The functions of a native build: they call the current test fleet of the thread. Entry point: [`Handle`].
 
 use super::Answer;
 use crate::error::ApiError;

@@ -1,4 +1,4 @@
-//! Object metadata, as far as controllers use it. Entry point: [`Metadata`].
+//! Object metadata: the fields that controllers use. Entry point: [`Metadata`].
 
 mod decode;
 
@@ -23,7 +23,7 @@ pub struct Metadata {
     /// Changes with every write; set by the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Changes with the wanted state; set by the API server.
+    /// Changes with the desired state; set by the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// RFC 3339; set by the API server.
@@ -38,15 +38,15 @@ pub struct Metadata {
     /// For notes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What must be removed before the object goes.
+    /// The finalizers that must be removed before the object is deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// What this object goes with.
+    /// The owners of this object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
 }
 
-/// Names an object that another object goes with. Made by [`super::Resource::controller_reference`].
+/// Refers to the owner of an object. Made by [`super::Resource::controller_reference`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
@@ -58,7 +58,7 @@ pub struct OwnerReference {
     pub name: String,
     /// Of the owner.
     pub uid: String,
-    /// Whether the owner is the one that manages the object.
+    /// Whether the owner manages the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
     /// Whether a foreground deletion of the owner waits for the object.
@@ -66,7 +66,7 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
-/// The error of an object that has another controller.
+/// The error if the object has another controller.
 pub(super) fn already_owned(kind: &str, key: &str, by: &str, name: &str) -> ApiError {
     let message = format!("{kind} {key} has a controller already: {by} {name}");
     ApiError {
@@ -117,8 +117,8 @@ impl Metadata {
         self
     }
 
-    /// Makes `owner` the controller of the object, beside the owners that it has: it is deleted after it, and an event on it
-    /// asks for `owner`.
+    /// Makes `owner` the controller of the object and keeps its other owners. The object is deleted after `owner`, and an event on
+    /// the object enqueues `owner`.
     ///
     /// # Errors
     /// [`ApiError`] `conflict` when another object is its controller.

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::str::FromStr;
 
-/// An object as the JSON that it is. Changes nothing of what it does not know.
+/// An object as JSON. All fields are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Object(pub Value);
 
 impl Object {
-    /// An object with nothing but its kind and key.
+    /// An object with only its kind and key.
     #[must_use]
     pub fn new(kind: &GroupVersionKind, key: &ObjectKey) -> Self {
         let mut metadata = json!({"name": key.name});
@@ -88,7 +88,7 @@ impl Object {
     }
 }
 
-/// Reads what the raw client answers.
+/// Reads an object that the raw client returned.
 impl FromStr for Object {
     type Err = ApiError;
 

@@ -1,4 +1,4 @@
-//! Types of k8s-openapi as resources. Nothing to call: they are [`Resource`] and [`Typed`].
+//! Types of k8s-openapi as resources: they implement [`Resource`] and [`Typed`].
 
 use super::{Identity, Kind, OwnerReference, Resource, Typed};
 use crate::types::GroupVersionKind;

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// What becomes of `stored` when `now` is applied where `before` was applied the time before: fields of `now` are set, those
-/// of `before` that `now` lacks go, all others stay. Lists are replaced whole.
+/// Applies `now` to `stored`, where `before` was applied last. Fields of `now` are set, fields of `before` that `now` lacks
+/// are removed, and all others stay. Lists are replaced whole.
 pub(super) fn apply(stored: Option<&Value>, before: &Value, now: &Value) -> Value {
     let (Some(Value::Object(stored)), Value::Object(now)) = (stored, now) else {
         return now.clone();
@@ -21,7 +21,7 @@ fn apply_fields(
         if now.contains_key(field) {
             continue;
         }
-        // Of an object only the fields that were applied go; those that others set in it stay.
+        // Only the applied fields of an object are removed; fields that other writers set stay.
         match (next.get(field), old) {
             (Some(Value::Object(present)), Value::Object(old)) => {
                 let rest = apply_fields(present, Some(old), &Map::new());

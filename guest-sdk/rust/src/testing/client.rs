@@ -12,11 +12,11 @@ use crate::types::{
 };
 use serde_json::Value;
 
-/// Items of a page when the call does not say.
+/// Items of a page if the call sets no limit.
 const PAGE: usize = 500;
 
 impl TestCluster {
-    /// Counts a call, and fails it if the test said so.
+    /// Counts a call, and fails it if the test asked for it.
     fn call<T>(
         &self,
         verb: Verb,

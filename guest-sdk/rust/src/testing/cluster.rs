@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 /// A cluster in memory. Clones are the same cluster.
 ///
-/// The methods of this type are the test's own hands: they count as nobody's call and never fail as one.
+/// The methods of this type act for the test: they are not counted as calls of the guest, and [`Self::fail_next`] does not fail them.
 #[derive(Clone)]
 pub struct TestCluster {
     name: Rc<str>,
@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) events: Vec<Event>,
     /// Calls that the guest made, in order.
     pub(super) calls: Vec<Verb>,
-    /// What the next call of a verb fails with; in order, each used once.
+    /// The errors of the next calls, in order; each is used once.
     pub(super) failures: Vec<(Verb, ApiError)>,
 }
 
@@ -53,7 +53,7 @@ impl TestCluster {
         }
     }
 
-    /// Its name.
+    /// The cluster's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -71,7 +71,7 @@ impl TestCluster {
         self.fleet.enter(|| G::reconcile(&request, &self.client()))
     }
 
-    /// Calls the guest's `reconcile` and counts what it wrote in this cluster; 0 is what a second call should come to.
+    /// Calls the guest's `reconcile` and returns the number of its writes in this cluster. A second call should return 0.
     ///
     /// # Errors
     /// The guest's.
@@ -93,14 +93,14 @@ impl TestCluster {
         self.fleet.enter(|| G::map(&self.client(), kind, objects))
     }
 
-    /// A client as the guest has it, for testing a part of a guest. Use it inside [`TestFleet::enter`] if that part logs,
+    /// The guest's client, for a test of a part of a guest. Use it inside [`TestFleet::enter`] if that part logs,
     /// reads its config or opens clusters.
     #[must_use]
     pub fn client(&self) -> Cluster {
         Cluster::from_handle(Handle(self.clone()))
     }
 
-    /// Stores an object as somebody else would, as new or over the one of its name.
+    /// Stores an object as another writer would: creates or replaces it.
     ///
     /// # Panics
     /// When it has no `apiVersion`, `kind` or name.
@@ -141,7 +141,7 @@ impl TestCluster {
             .collect()
     }
 
-    /// Changes an object as somebody else would, with all of its other fields kept.
+    /// Changes an object as another writer would, and keeps all of its other fields.
     ///
     /// # Panics
     /// When there is none, or it is not of this type.
@@ -152,12 +152,12 @@ impl TestCluster {
         self.put_object(&object);
     }
 
-    /// Deletes an object as somebody else would; what it controlled or owned alone goes too.
+    /// Deletes an object as another writer would, and the objects that had no other owner.
     pub fn remove<T: Typed>(&self, key: &ObjectKey) {
         self.state.borrow_mut().store.remove(&T::KIND.into(), key);
     }
 
-    /// Lets the next call of this sort fail. Several wait in line.
+    /// Lets the next call of this verb fail. Several errors are used in order, one for each call.
     pub fn fail_next(&self, verb: Verb, error: ApiError) {
         self.state.borrow_mut().failures.push((verb, error));
     }

@@ -1,4 +1,4 @@
-//! Several clusters, and what else a guest is given. Entry point: [`TestFleet`].
+//! Several clusters, and the config, clock and log of a guest. Entry point: [`TestFleet`].
 
 use super::cluster::TestCluster;
 use super::select;
@@ -25,7 +25,7 @@ struct Inner {
 /// A line that the guest logged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogLine {
-    /// How loud.
+    /// The severity.
     pub level: Level,
     /// The message.
     pub message: String,
@@ -40,7 +40,7 @@ impl Default for TestFleet {
 }
 
 impl TestFleet {
-    /// No clusters, an empty config, and the time 2026-01-01T00:00:00.000Z.
+    /// A fleet with no clusters, an empty config, and the time 2026-01-01T00:00:00.000Z.
     #[must_use]
     pub fn new() -> Self {
         let now = "2026-01-01T00:00:00.000Z".to_owned();
@@ -65,7 +65,7 @@ impl TestFleet {
         self.0.borrow_mut().now = now.into();
     }
 
-    /// The cluster of this name, made empty the first time; `""` is the local one.
+    /// The cluster of this name, created empty by the first call; `""` is the local one.
     #[must_use]
     pub fn cluster(&self, name: &str) -> TestCluster {
         if let Some(cluster) = self.find(name) {
@@ -87,7 +87,7 @@ impl TestFleet {
         self.enter(G::describe)
     }
 
-    /// What the guest logged so far.
+    /// The lines that the guest logged so far.
     #[must_use]
     pub fn logs(&self) -> Vec<LogLine> {
         self.0.borrow().logs.clone()
@@ -138,11 +138,11 @@ impl TestFleet {
 }
 
 thread_local! {
-    /// The fleet that the thread's guest code runs in. Set by [`TestFleet::enter`] alone.
+    /// The fleet that the thread's guest code runs in. Set only by [`TestFleet::enter`].
     static CURRENT: RefCell<Option<TestFleet>> = const { RefCell::new(None) };
 }
 
-/// Puts the fleet back that was current before, also when the guest panics.
+/// Restores the previous fleet, also after a panic of the guest.
 struct Restore(Option<TestFleet>);
 
 impl Drop for Restore {
@@ -151,11 +151,11 @@ impl Drop for Restore {
     }
 }
 
-/// The fleet that the thread is in.
+/// The thread's current fleet.
 pub(crate) struct Current;
 
 impl Current {
-    /// A thread that is in none gets an empty one, so that `now()` and a log line work anywhere.
+    /// A thread without one gets an empty fleet, so that `now()` and log lines work anywhere.
     pub(crate) fn fleet() -> TestFleet {
         CURRENT.with(|current| {
             current

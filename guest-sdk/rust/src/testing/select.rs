@@ -5,7 +5,7 @@ use crate::error::ApiError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Whether labels match a selector as kubectl's `-l` has it: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`.
+/// Whether labels match a selector in the syntax of kubectl's `-l`: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`.
 pub(super) fn labels_match(
     selector: Option<&str>,
     labels: &BTreeMap<String, String>,

@@ -6,13 +6,13 @@ use crate::types::{ApiCode, GroupVersionKind, ObjectKey};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Group, kind, namespace, name: an object has one identity whatever version it is read in.
+/// Group, kind, namespace and name, without the version: an object can be read in several versions.
 type Identity = (String, String, Option<String>, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Store {
     objects: BTreeMap<Identity, Value>,
-    /// What the guest applied last, by object; what it no longer applies is removed.
+    /// The fields that the guest applied last, by object; fields that it no longer applies are removed.
     applied: BTreeMap<Identity, Value>,
     /// Grows with every change of any object.
     version: u64,
@@ -61,7 +61,7 @@ impl Store {
         self.version
     }
 
-    /// Stores what a test hands over, without preconditions.
+    /// Stores an object of the test, without preconditions.
     pub(super) fn put(&mut self, mut object: Value) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
@@ -191,7 +191,7 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes, or marks for deletion what finalizers hold; then what it leaves behind.
+    /// Deletes an object, or marks it for deletion if finalizers hold it. Then deletes its dependents.
     pub(super) fn remove(&mut self, kind: &GroupVersionKind, key: &ObjectKey) {
         self.remove_identity(&identity(kind, key));
     }
@@ -243,7 +243,7 @@ impl Store {
         }
     }
 
-    /// Stores an object with the metadata that a server sets. One that is the same but for its version keeps that.
+    /// Stores an object with the metadata that a server sets. An unchanged object keeps its version.
     fn save(&mut self, identity: Identity, mut object: Value) -> Value {
         let stored = self.objects.get(&identity);
         let server_set =
@@ -288,20 +288,20 @@ impl Store {
     }
 }
 
-/// The object that a write to one part makes of the stored one.
+/// The stored object with one part replaced.
 fn combine(stored: &Value, given: Value, part: Part) -> Value {
     let (mut next, status) = match part {
         Part::Main => (given, stored.get("status").cloned()),
         Part::Status => (stored.clone(), given.get("status").cloned()),
     };
     if let (Value::Object(fields), Some(status)) = (&mut next, status) {
-        // What is stored without a status has none to protect: kinds that keep theirs in the main part are not known here.
+        // An object stored without a status has none to protect. The test cluster does not know which kinds have a status subresource.
         fields.insert("status".to_owned(), status);
     }
     next
 }
 
-/// What `metadata.generation` counts the changes of.
+/// The part whose changes `metadata.generation` counts.
 fn wanted(object: &Value) -> Map<String, Value> {
     let fields = object.as_object().cloned().unwrap_or_default();
     fields

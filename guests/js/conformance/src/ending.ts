@@ -4,7 +4,7 @@ import { type Requeue, TerminalError, requeueAfter } from 'windlass-sdk';
 import { ConfigMap, type Scene } from './scene';
 import { cut } from './settings';
 
-/** Ends as the case says. */
+/** Ends the reconcile in the way of the case. */
 export function end(name: string, scene: Scene): Requeue | void {
   switch (name) {
     case 'done':

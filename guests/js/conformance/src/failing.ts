@@ -5,7 +5,7 @@ import { ConfigMap, type Scene, refuse, refused } from './scene';
 
 const ANSWERS = ['400', '401', '403', '409', '410', '418', '429', '500', '503', '504', 'cut', 'endless'];
 
-/** What a server answers, what the host answers, and what cannot be read. */
+/** Errors of a server, errors of the host, and answers that cannot be read. */
 export function codes({ cluster, at }: Scene): void {
   for (const answer of ANSWERS) refuse(answer, () => cluster.get(ConfigMap, at(`answers-${answer}`), { live: true }));
   for (const none of [kind('v1', 'Pod'), kind('apps/v1', 'Submarine')]) refuse(none.kind, () => cluster.get(none, at('nothing')));
@@ -19,7 +19,7 @@ export function limits({ cluster, at }: Scene): void {
   if (first?.status === 'rejected') refused('too many', first.reason);
 }
 
-/** A call that the host ends, as its time is over. */
+/** A call that the host ends at its deadline. */
 export function cancelled({ cluster, at }: Scene): void {
   refuse('cancelled', () => cluster.get(ConfigMap, at('answers-never'), { live: true }));
 }

@@ -5,7 +5,7 @@ import * as fleet from 'windlass-sdk/fleet';
 import { ConfigMap, type Scene, configMap, named, refuse, shown } from './scene';
 import { answered } from './writing';
 
-/** All that are granted, some by label, and a selector that is none. */
+/** All granted clusters, some by label, and an invalid selector. */
 export function clusters(): void {
   const pairs = (of: Record<string, string>) => Object.entries(of).map((pair) => pair.join(':')).join(','); // prettier-ignore
   for (const { name, labels, properties, ready } of fleet.clusters()) {
@@ -15,7 +15,7 @@ export function clusters(): void {
   refuse('no selector', () => fleet.clusters({ labelSelector: 'tier in (' }));
 }
 
-/** One that is granted, to read and to write; others that are not, or not there. */
+/** Reads and writes in a granted cluster; clusters that are not granted or not there. */
 export function open({ cluster, at }: Scene): void {
   const beta = fleet.open('beta');
   log.info('opened', { name: beta.name, color: shown(beta.get(ConfigMap, at('apple'))?.data?.color) });
@@ -24,7 +24,7 @@ export function open({ cluster, at }: Scene): void {
   refuse('not opened', () => fleet.local());
 }
 
-/** A batch over several. */
+/** A batch over several clusters. */
 export function across({ at }: Scene): void {
   const read = operation.get(ConfigMap, at('apple'));
   const results = fleet.batch([

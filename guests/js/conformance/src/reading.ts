@@ -48,7 +48,7 @@ export function list({ cluster, namespace }: Scene): void {
   log.info('everywhere', { names: named(cluster.listAll(ConfigMap, { labelSelector: `of=${namespace}`, live: true })) });
 }
 
-/** More calls than any engine's garbage collector lets pass. */
+/** So many calls that every garbage collector runs. */
 export function many({ cluster, at }: Scene): void {
   let read = 0;
   for (let call = 0; call < 3000; call++) if (cluster.get(ConfigMap, at('apple'))) read++;

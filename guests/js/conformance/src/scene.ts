@@ -1,4 +1,4 @@
-/** What cases share: where they run, their kinds, and how values and errors are logged. Entry points: `Scene` and `refuse`. */
+/** Code that cases share: where they run, their kinds, and how values and errors are logged. Entry points: `Scene` and `refuse`. */
 
 import { ApiError, type Cluster, type KubernetesObject, type ObjectKey, kind, log } from 'windlass-sdk';
 
@@ -53,7 +53,7 @@ export function refuse(call: string, make: () => unknown): void {
   }
 }
 
-/** Logs a call that failed, with all that is known of it. */
+/** Logs a call that failed, with all fields of its error. */
 export function refused(call: string, { code, status, reason, message, details, retryAfter }: ApiError): void {
   const [about, field] = [shown(details?.name), shown(details?.causes?.[0]?.field)];
   log.info(call, { code, status, reason, message, about, field, wait: shown(retryAfter) });

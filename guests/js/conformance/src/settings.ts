@@ -3,7 +3,7 @@
 import { config, log, now } from 'windlass-sdk';
 import { type Scene, configMap } from './scene';
 
-/** One of each type. */
+/** One event of each type. */
 export function events({ cluster, primary, at }: Scene): void {
   cluster.event(primary, 'Checked', 'all is well');
   cluster.event(configMap(at('apple')), 'Odd', 'the apple is odd: "żółty"', { type: 'warning' });
@@ -23,13 +23,13 @@ export function lines(): void {
   log.info('cut', { text: cut });
 }
 
-/** Parts of every sort. */
+/** Values of every type. */
 export function configuration(): void {
   const { greeting, count, list, nested } = config<{ greeting: string; count: number; list: string[]; nested: { deep: boolean } }>();
   log.info('config', { greeting, count, list: list.join(','), deep: nested.deep });
 }
 
-/** Its form, and that it goes forward. */
+/** The format of the time, and that it goes forward. */
 export function clock(): void {
   const [first, second] = [now().toISOString(), now().toISOString()];
   log.info('clock', { length: first.length, zone: first.at(-1), forward: second >= first });

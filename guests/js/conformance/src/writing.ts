@@ -137,7 +137,7 @@ export function batch({ cluster, primary, namespace, at }: Scene): void {
   results.forEach(answered);
 }
 
-/** Logs what one operation of a batch came to. */
+/** Logs the result of one operation of a batch. */
 export function answered(result: Result<ConfigMap | { items: ConfigMap[] } | undefined>): void {
   if (result.status === 'rejected') return refused('refused', result.reason);
   const came = result.value;

@@ -4,24 +4,24 @@
 
 static const windlass_kind CONFIG_MAP = {"", "v1", "ConfigMap"};
 
-/* The label that asks for a greeting; its value is who is greeted. */
+/* The label that asks for a greeting; its value is the name in the greeting. */
 static const char GREET[] = "hello.windlass.dev/greet";
 
-/* What is watched: those who ask, and the greetings, which lead back to their owner. */
+/* Watches the ConfigMaps with the label, and the greetings: an event on a greeting enqueues its owner. */
 static windlass_result describe(windlass_description *description) {
-    description->title = "greets whom ConfigMaps ask to greet";
+    description->title = "greets the people that ConfigMaps name";
     windlass_add_watch(description, (windlass_watch){.kind = CONFIG_MAP, .labels = GREET});
     windlass_add_watch(description, (windlass_watch){.kind = CONFIG_MAP, .enqueue = WINDLASS_CONTROLLER_OWNER});
     return windlass_done();
 }
 
 /*
- * Makes one greeting as it should be. Called again until it succeeds, and whenever something may have changed: a request says
- * what to look at, never what happened. An error (WINDLASS_TRY) is tried again with growing delay. Nothing is freed: memory is
- * that of the call.
+ * Creates or updates one greeting. Called again until it succeeds, and after every change that may matter. A request
+ * names an object and never an event. An error (WINDLASS_TRY) is retried with growing delay. Nothing is freed by hand: the
+ * memory belongs to the call.
  */
 static windlass_result reconcile(const windlass_request *request, windlass_cluster *cluster) {
-    /* Reads come from the host's cache. What is gone needs nothing: the garbage collector takes what it owned. */
+    /* Reads come from the host's cache. A deleted object needs nothing: the garbage collector deletes its greeting. */
     json *asking;
     WINDLASS_TRY(windlass_get(cluster, CONFIG_MAP, request->key, NULL, &asking));
     const char *who = windlass_label(asking, GREET);
@@ -34,7 +34,7 @@ static windlass_result reconcile(const windlass_request *request, windlass_clust
     const char *greeting = windlass_format("hello, %s, from %s", who, windlass_name(cluster));
     json_set_at(wanted, "/data/greeting", json_string(greeting));
 
-    /* Write only what differs. */
+    /* Write only the differences. */
     json *present;
     WINDLASS_TRY(windlass_get(cluster, CONFIG_MAP, key, NULL, &present));
     if (present != NULL && json_same(json_get(present, "data"), json_get(wanted, "data"))) {

@@ -1,4 +1,4 @@
-/* What the guest does, against a script of the calls that it makes: `make test`. */
+/* Tests of the guest, against a script of the calls that it makes: `make test`. */
 
 #undef NDEBUG
 #include <assert.h>

@@ -8,7 +8,7 @@ import (
 	"windlass.dev/windlass"
 )
 
-// greet is the label that asks for a greeting; its value is who is greeted.
+// greet is the label that asks for a greeting; its value is the name in the greeting.
 const greet = "hello.windlass.dev/greet"
 
 var configMap = windlass.GVK("v1", "ConfigMap")
@@ -19,10 +19,10 @@ func init() { windlass.Register(greeter{}) }
 
 func main() {} // a guest is called by its exports
 
-// Describe says what is watched: those who ask, and the greetings, which lead back to their owner.
+// Describe watches the ConfigMaps with the label, and the greetings: an event on a greeting enqueues its owner.
 func (greeter) Describe() (windlass.Description, error) {
 	return windlass.Description{
-		Title: "greets whom ConfigMaps ask to greet",
+		Title: "greets the people that ConfigMaps name",
 		Watches: []windlass.Watch{
 			{Kind: configMap, LabelSelector: greet},
 			{Kind: configMap, Enqueue: windlass.ControllerOwner},
@@ -30,10 +30,10 @@ func (greeter) Describe() (windlass.Description, error) {
 	}, nil
 }
 
-// Reconcile makes one greeting as it should be. It is called again until it succeeds, and whenever something may have changed: a
-// request says what to look at, never what happened. An error is tried again with growing delay.
+// Reconcile creates or updates one greeting. It is called again until it succeeds, and after every change that may matter.
+// A request names an object and never an event. An error is retried with growing delay.
 func (greeter) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done windlass.Result, err error) {
-	// Reads come from the host's cache. What is gone needs nothing: the garbage collector takes what it owned.
+	// Reads come from the host's cache. A deleted object needs nothing: the garbage collector deletes its greeting.
 	asking, err := cluster.Get(configMap, req.ObjectKey)
 	if err != nil || asking == nil || asking.Label(greet) == "" {
 		return done, err
@@ -45,7 +45,7 @@ func (greeter) Reconcile(req windlass.Request, cluster *windlass.Cluster) (done 
 	}
 	wanted.Set(fmt.Sprintf("hello, %s, from %s", who, cluster.Name()), "data", "greeting")
 
-	// Write only what differs.
+	// Write only the differences.
 	present, err := cluster.Get(configMap, wanted.Key())
 	if err != nil || present.String("data", "greeting") == wanted.String("data", "greeting") {
 		return done, err

@@ -1,4 +1,4 @@
-// What the guest does, against a script of the calls that it makes: plain `go test`.
+// Tests of the guest, against a script of the calls that it makes: plain `go test`.
 package main
 
 import (
@@ -18,7 +18,7 @@ func asking() windlass.Object {
 	return object
 }
 
-// greeting is what it should get.
+// greeting is the expected greeting.
 func greeting() windlass.Object {
 	object := windlass.NewObject(configMap, crew.Sibling("crew-greeting"))
 	_ = object.SetController(asking().ControllerReference())

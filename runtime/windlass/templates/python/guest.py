@@ -15,22 +15,22 @@ from windlass import (
 
 CONFIG_MAP = "v1/ConfigMap"
 
-# The label that asks for a greeting; its value is who is greeted.
+# The label that asks for a greeting; its value is the name in the greeting.
 GREET = "hello.windlass.dev/greet"
 
 
 class Guest(Reconciler):
     def describe(self) -> Description:
-        """What is watched: those who ask, and the greetings, which lead back to their owner."""
+        """Watches the ConfigMaps with the label, and the greetings: an event on a greeting enqueues its owner."""
         return Description(
-            "greets whom ConfigMaps ask to greet",
+            "greets the people that ConfigMaps name",
             watches=[Watch(CONFIG_MAP, labels=GREET), Watch(CONFIG_MAP, Enqueue.CONTROLLER_OWNER)],
         )
 
     def reconcile(self, request: Request, cluster: Cluster) -> Action | None:
-        """Makes one greeting as it should be. Called again until it succeeds, and whenever something may have changed: a
-        request says what to look at, never what happened. An exception is tried again with growing delay."""
-        # Reads come from the host's cache. What is gone needs nothing: the garbage collector takes what it owned.
+        """Creates or updates one greeting. Called again until it succeeds, and after every change that may matter.
+        A request names an object and never an event. An exception is retried with growing delay."""
+        # Reads come from the host's cache. A deleted object needs nothing: the garbage collector deletes its greeting.
         asking = cluster.get(CONFIG_MAP, request.key)
         if asking is None:
             return None
@@ -41,7 +41,7 @@ class Guest(Reconciler):
         wanted["metadata"]["ownerReferences"] = [owner_reference(asking)]
         wanted["data"] = {"greeting": f"hello, {who}, from {cluster.name}"}
 
-        # Write only what differs.
+        # Write only the differences.
         name = wanted["metadata"]["name"]
         present = cluster.get(CONFIG_MAP, request.key.sibling(name))
         if present is not None and present.get("data") == wanted["data"]:

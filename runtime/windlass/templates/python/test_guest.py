@@ -1,4 +1,4 @@
-"""What the guest does, against a script of the calls that it makes: plain `python3 -m unittest`."""
+"""Tests of the guest, against a script of the calls that it makes: plain `python3 -m unittest`."""
 
 import unittest
 

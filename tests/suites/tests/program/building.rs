@@ -110,7 +110,7 @@ async fn a_save_builds_again_and_a_mistake_waits_for_the_next() -> Result<()> {
     let mark = program.line_count();
     project.write(
         "guest/src/lib.rs",
-        source.replace("greets whom", "greets all whom"),
+        source.replace("greets the people", "greets all people"),
     )?;
     let second: Json = serde_json::from_str(&program.line_with_from(mark, "digest", BUILD).await?)?;
     assert_ne!(first["digest"], second["digest"]);

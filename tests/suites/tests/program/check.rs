@@ -19,7 +19,7 @@ async fn a_component_is_told_with_the_rules_it_needs() -> Result<()> {
         .await?
         .expect_code(0)?;
     for expected in [
-        "greets whom ConfigMaps ask to greet",
+        "greets the people that ConfigMaps name",
         "windlass:runtime/client@0.1.0",
         "windlass:runtime/reconciler@0.1.0",
         "ConfigMap",
@@ -51,7 +51,7 @@ async fn a_component_is_told_to_programs_too() -> Result<()> {
         .await?
         .expect_code(0)?;
     let told: Json = serde_json::from_str(&finished.stdout)?;
-    assert_eq!(told["title"], "greets whom ConfigMaps ask to greet");
+    assert_eq!(told["title"], "greets the people that ConfigMaps name");
     assert_eq!(told["bytes"], std::fs::metadata(&file)?.len());
     Ok(())
 }

@@ -142,7 +142,7 @@ async fn from_an_empty_folder(language: &Language) -> Result<()> {
         .expect_code(0)?
         .stdout;
     for expected in [
-        "greets whom ConfigMaps ask to greet",
+        "greets the people that ConfigMaps name",
         "hello.windlass.dev/greet",
         "resources: [configmaps]",
     ] {

@@ -40,7 +40,7 @@ async fn hello(sandbox: &Sandbox) -> Result<Revision, LoadError> {
 
 async fn works(sandbox: &Sandbox, revision: &Revision) -> Result<()> {
     let inspection = revision.inspect(sandbox, "{}", &[]).await?;
-    assert_eq!(inspection.title, "greets whom ConfigMaps ask to greet");
+    assert_eq!(inspection.title, "greets the people that ConfigMaps name");
     Ok(())
 }
 

@@ -27,7 +27,7 @@ async fn a_guest_in_javascript_does_what_the_one_in_rust_does() -> Result<()> {
     let hello = cast.config(json!({"greeting": "salut"})).run().await?;
     assert_eq!(
         hello.guest.status().title,
-        "greets whom ConfigMaps ask to greet"
+        "greets the people that ConfigMaps name"
     );
     stage.put("alpha", config_map("a", json!({})))?;
     let right = |data: &Value| data["greeting"] == "salut, world, from alpha";

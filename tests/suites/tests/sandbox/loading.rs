@@ -270,7 +270,7 @@ async fn an_inspection_says_what_a_guest_needs() -> Result<()> {
         .inspect(sandbox(), "{}", &[])
         .await?;
     assert_eq!(inspection.world, "windlass:runtime/reconcile@0.1.0");
-    assert_eq!(inspection.title, "greets whom ConfigMaps ask to greet");
+    assert_eq!(inspection.title, "greets the people that ConfigMaps name");
     assert_eq!(inspection.primary.as_deref(), Some("v1/ConfigMap"));
     assert!(
         inspection

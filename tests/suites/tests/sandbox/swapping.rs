@@ -319,7 +319,7 @@ async fn of_swaps_at_once_each_is_whole() -> Result<()> {
         second?;
         let status = actor.guest.status();
         let whole = match actor.guest.revision().digest() {
-            digest if digest == greets.digest() => "greets whom ConfigMaps ask to greet",
+            digest if digest == greets.digest() => "greets the people that ConfigMaps name",
             _ => "panics",
         };
         assert_eq!(

@@ -27,7 +27,7 @@ func (o Option[T]) Tag() uint8 {
 	return OptionNone
 }
 
-// IsSome tells whether there is a value.
+// IsSome reports whether there is a value.
 func (o Option[T]) IsSome() bool { return o.some }
 
 // Some is the value; the zero value where there is none.
@@ -60,7 +60,7 @@ func (r Result[T, E]) Tag() uint8 {
 	return ResultOk
 }
 
-// IsErr tells whether it failed.
+// IsErr reports whether it failed.
 func (r Result[T, E]) IsErr() bool { return r.failed }
 
 // Ok is the value; the zero value of a failure.

@@ -1,7 +1,6 @@
-//! Metadata out of JSON. Entry point: `Deserialize` of [`Metadata`].
+//! Reads metadata from JSON. Entry point: `Deserialize` of [`Metadata`].
 //!
-//! By hand, as every guest has this code in it: one visitor that knows where each value goes is a fifth of what the derive
-//! makes of the same fields.
+//! Every guest contains this code, so it is written by hand: one visitor for all fields has a fifth of the size of the derived code.
 
 use super::{Metadata, OwnerReference};
 use serde::de::{
@@ -26,9 +25,9 @@ impl<'de> Deserialize<'de> for OwnerReference {
     }
 }
 
-/// Where the next value goes. Null leaves it as it is.
+/// The field that the next value is stored in. Null keeps the field as it is.
 enum Place<'a> {
-    /// Nowhere: a field that is not known.
+    /// An unknown field: the value is skipped.
     Nowhere,
     Text(&'a mut String),
     SomeText(&'a mut Option<String>),
@@ -42,7 +41,7 @@ enum Place<'a> {
 }
 
 impl Place<'_> {
-    /// Where the value of a field goes.
+    /// The place of a field's value.
     fn of(&mut self, field: &str) -> Place<'_> {
         match self {
             Place::Metadata(metadata) => match field {

@@ -1,4 +1,4 @@
-/** What the guest asks of its cluster: `npm test`. */
+/** The calls that the guest makes: `npm test`. */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -16,7 +16,7 @@ const greeting = {
   data: { greeting: 'hello, world, from alpha' },
 };
 
-test('who asks is greeted once', () => {
+test('a ConfigMap with the label is greeted once', () => {
   const script = new Script();
   const alpha = script.cluster('alpha');
 
@@ -31,7 +31,7 @@ test('who asks is greeted once', () => {
   assert.deepEqual(script.reconcile(reconciler, { cluster: 'alpha', key }), { outcome: 'done' });
 });
 
-test('without the label nobody is greeted', () => {
+test('a ConfigMap without the label is not greeted', () => {
   const script = new Script();
   script
     .cluster('alpha')

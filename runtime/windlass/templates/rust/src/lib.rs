@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_sdk::prelude::*;
 
-/// The label that asks for a greeting; its value is who is greeted.
+/// The label that asks for a greeting; its value is the name in the greeting.
 const GREET: &str = "hello.windlass.dev/greet";
 
 /// The parts of a ConfigMap that matter here.
@@ -21,17 +21,17 @@ struct Greeter;
 windlass_sdk::guest!(Greeter);
 
 impl Reconciler for Greeter {
-    /// What is watched: those who ask, and the greetings, which lead back to their owner.
+    /// Watches the ConfigMaps with the label, and the greetings: an event on a greeting enqueues its owner.
     fn describe() -> Result<Description> {
-        Ok(Description::new("greets whom ConfigMaps ask to greet")
+        Ok(Description::new("greets the people that ConfigMaps name")
             .primary_watch(Watch::new::<ConfigMap>().labels(GREET))
             .owns::<ConfigMap>())
     }
 
-    /// Makes one greeting as it should be. Called again until it succeeds, and whenever something may have changed: a
-    /// request says what to look at, never what happened. An error (`?`) is tried again with growing delay.
+    /// Creates or updates one greeting. Called again until it succeeds, and after every change that may matter.
+    /// A request names an object and never an event. An error (`?`) is retried with growing delay.
     fn reconcile(request: &Request, cluster: &Cluster) -> Result<Action> {
-        // Reads come from the host's cache. What is gone needs nothing: the garbage collector takes what it owned.
+        // Reads come from the host's cache. A deleted object needs nothing: the garbage collector deletes its greeting.
         let Some(asking) = cluster.get::<ConfigMap>(&request.key)? else {
             return Ok(Action::Done);
         };
@@ -42,7 +42,7 @@ impl Reconciler for Greeter {
         let key = request.key.sibling(&name);
         let text = format!("hello, {who}, from {}", cluster.name());
         let data = BTreeMap::from([("greeting".to_owned(), text)]);
-        // Write only what differs.
+        // Write only the differences.
         let present = cluster.get::<ConfigMap>(&key)?;
         if present.is_some_and(|present| present.data == data) {
             return Ok(Action::Done);

@@ -1,4 +1,4 @@
-//! What the guest does, in a cluster in memory: plain `cargo test`.
+//! Tests of the guest, in a cluster in memory: plain `cargo test`.
 
 use super::*;
 use serde_json::json;

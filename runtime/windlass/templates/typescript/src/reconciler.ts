@@ -8,13 +8,13 @@ interface ConfigMap extends KubernetesObject {
 }
 const ConfigMap = kind<ConfigMap>('v1', 'ConfigMap');
 
-/** The label that asks for a greeting; its value is who is greeted. */
+/** The label that asks for a greeting; its value is the name in the greeting. */
 export const GREET = 'hello.windlass.dev/greet';
 
 export const reconciler = defineReconciler({
-  /** What is watched: those who ask, and the greetings, which lead back to their owner. */
+  /** Watches the ConfigMaps with the label, and the greetings: an event on a greeting enqueues its owner. */
   describe: () => ({
-    title: 'greets whom ConfigMaps ask to greet',
+    title: 'greets the people that ConfigMaps name',
     watches: [
       { kind: ConfigMap, labelSelector: GREET },
       { kind: ConfigMap, enqueue: 'controller-owner' },
@@ -22,11 +22,11 @@ export const reconciler = defineReconciler({
   }),
 
   /**
-   * Makes one greeting as it should be. Called again until it succeeds, and whenever something may have changed: a request
-   * says what to look at, never what happened. What is thrown is tried again with growing delay.
+   * Creates or updates one greeting. Called again until it succeeds, and after every change that may matter. A
+   * request names an object and never an event. An error is retried with growing delay.
    */
   reconcile({ key }, cluster) {
-    // Reads come from the host's cache. What is gone needs nothing: the garbage collector takes what it owned.
+    // Reads come from the host's cache. A deleted object needs nothing: the garbage collector deletes its greeting.
     const asking = cluster.get(ConfigMap, key);
     const who = asking?.metadata.labels?.[GREET];
     if (!asking || !who) return;
@@ -34,7 +34,7 @@ export const reconciler = defineReconciler({
     const name = `${key.name}-greeting`;
     const greeting = `hello, ${who}, from ${cluster.name}`;
 
-    // Write only what differs.
+    // Write only the differences.
     const present = cluster.get(ConfigMap, { ...key, name });
     if (present?.data?.greeting === greeting) return;
 
