@@ -6,53 +6,37 @@
 //! ```
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use windlass_fleet::api::{ApplyOptions, GetOptions};
 use windlass_fleet::cluster::{ClusterConfig, Provenance, contexts};
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::k8s_openapi::api::core::v1::ConfigMap;
+use windlass_fleet::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind,
-    Manager,
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Manager, Typed,
 };
 
-fn config_map() -> GroupVersionKind {
-    GroupVersionKind::new("", "v1", "ConfigMap")
-}
-
 async fn reconcile(context: Context) -> Result<Action, Failure> {
-    let client = context.client(&Arc::new(Grant::all()));
-    let Some(object) = client
-        .get(&config_map(), &context.request.key, &GetOptions::default())
-        .await?
-    else {
+    let cluster = context.typed_client();
+    let Some(source) = cluster.get::<ConfigMap>(&context.request.key).await? else {
         return Ok(Action::Done);
     };
-    let source: Value =
-        serde_json::from_slice(&object).map_err(|e| Failure::terminal(e.to_string()))?;
-    let keys = source["data"].as_object().map_or(0, serde_json::Map::len);
-    let companion = json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {
-            "name": format!("{}-count", context.request.key.name), "namespace": context.request.key.namespace,
-            "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "controller": true,
-                "name": source["metadata"]["name"], "uid": source["metadata"]["uid"]}],
-        },
-        "data": {"keys": keys.to_string()},
-    });
-    client
-        .apply(
-            &config_map(),
-            companion.to_string().into(),
-            &ApplyOptions {
-                force: true,
-                ..ApplyOptions::default()
-            },
-        )
-        .await?;
+    let keys = source.data.as_ref().map_or(0, BTreeMap::len);
+    let metadata = ObjectMeta {
+        name: Some(format!("{}-count", context.request.key.name)),
+        namespace: source.metadata.namespace.clone(),
+        owner_references: Some(vec![ConfigMap::KIND.controller_reference(&source.metadata)]),
+        ..ObjectMeta::default()
+    };
+    let companion = ConfigMap {
+        metadata,
+        data: Some(BTreeMap::from([("keys".into(), keys.to_string())])),
+        ..ConfigMap::default()
+    };
+    cluster.force_apply(&companion).await?;
     println!("{} has {keys} keys", context.request);
     Ok(Action::Done)
 }
@@ -75,11 +59,11 @@ async fn main() -> anyhow::Result<()> {
         clusters.put(ClusterSpec::new(ClusterName::new(&context)?, config));
     }
 
-    let mut watch = Watch::new(config_map(), Enqueue::Primary);
+    let mut watch = Watch::new(ConfigMap::KIND, Enqueue::Primary);
     watch.label_selector = Some("example.windlass.dev/watch".parse()?);
     let controller = Controller::builder(ControllerName::new("labeller")?)
         .watch(watch)
-        .owns(config_map())
+        .owns(ConfigMap::KIND)
         .build(Arc::new(reconcile))?;
 
     let stop = CancellationToken::new();

@@ -22,7 +22,7 @@ pub use crate::http::transport::{
     TransportError, TransportOptions,
 };
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};
-pub use client::Client;
+pub use client::{Client, TypedClient};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use scope::Caller;

@@ -212,7 +212,8 @@ impl Builder {
         self
     }
 
-    /// What its sources may see; events outside granted namespaces never reach it. Default: everything.
+    /// What its sources may see, and what [`Context::typed_client`] may touch; events outside granted namespaces never reach it.
+    /// Default: everything.
     pub fn grant(mut self, grant: Arc<Grant>) -> Self {
         self.grant = grant;
         self
@@ -225,8 +226,8 @@ impl Builder {
     }
 
     /// The kind that requests name, where no watch says it. Default: that of the primary watch.
-    pub fn primary(mut self, kind: GroupVersionKind) -> Self {
-        self.primary = Some(kind);
+    pub fn primary(mut self, kind: impl Into<GroupVersionKind>) -> Self {
+        self.primary = Some(kind.into());
         self
     }
 
@@ -237,12 +238,12 @@ impl Builder {
     }
 
     /// Watches the kind that requests name.
-    pub fn for_kind(self, kind: GroupVersionKind) -> Self {
+    pub fn for_kind(self, kind: impl Into<GroupVersionKind>) -> Self {
         self.watch(Watch::new(kind, Enqueue::Primary))
     }
 
     /// Watches a kind whose objects the primary objects control.
-    pub fn owns(self, kind: GroupVersionKind) -> Self {
+    pub fn owns(self, kind: impl Into<GroupVersionKind>) -> Self {
         self.watch(Watch::new(kind, Enqueue::ControllerOwner))
     }
 

@@ -32,6 +32,15 @@ impl ObjectKey {
             name: name.into(),
         }
     }
+
+    /// The key of another object in the same namespace.
+    #[must_use]
+    pub fn sibling(&self, name: &str) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            name: name.into(),
+        }
+    }
 }
 
 impl ObjectKey {

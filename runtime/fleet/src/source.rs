@@ -44,9 +44,9 @@ pub struct Watch {
 impl Watch {
     /// A watch of whole objects, every change counting.
     #[must_use]
-    pub fn new(kind: GroupVersionKind, enqueue: Enqueue) -> Self {
+    pub fn new(kind: impl Into<GroupVersionKind>, enqueue: Enqueue) -> Self {
         Self {
-            kind,
+            kind: kind.into(),
             enqueue,
             clusters: WatchClusters::AsConfigured,
             only: ClusterFilter::default(),

@@ -8,6 +8,7 @@ mod cache_effect;
 mod list;
 mod read;
 mod target;
+mod typed;
 mod write;
 
 use super::Cluster;
@@ -27,6 +28,8 @@ use crate::request::ObjectKey;
 use futures::StreamExt;
 use std::sync::Arc;
 use target::WAIT;
+
+pub use typed::TypedClient;
 
 pub(super) use target::check_reference;
 

@@ -1,7 +1,7 @@
 //! What a reconciler is given for one run. Entry point: [`Context`].
 
 use crate::cluster::scope::CallScope;
-use crate::cluster::{Caller, Client, Cluster, Fleet};
+use crate::cluster::{Caller, Client, Cluster, Fleet, TypedClient};
 use crate::grant::Grant;
 use crate::request::Request;
 use std::fmt;
@@ -35,11 +35,20 @@ pub struct Context {
     pub id: ReconcileId,
     pub(crate) attempt: u32,
     pub(crate) cluster: Arc<Cluster>,
+    /// The controller's.
+    pub(crate) grant: Arc<Grant>,
     pub(crate) fleet: Fleet,
     pub(crate) scope: Arc<CallScope>,
 }
 
 impl Context {
+    /// A client for the request's own cluster and objects as Rust types, within the
+    /// [controller's grant](super::Builder::grant). Its calls end with this run; see [`Client`] for writes.
+    #[must_use]
+    pub fn typed_client(&self) -> TypedClient {
+        self.client(&self.grant).typed()
+    }
+
     /// A client for the request's own cluster, within a grant. Its calls end with this run; see [`Client`] for writes.
     #[must_use]
     pub fn client(&self, grant: &Arc<Grant>) -> Client {

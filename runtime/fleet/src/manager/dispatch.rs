@@ -98,6 +98,7 @@ impl Core {
             id,
             attempt: run.attempt,
             cluster,
+            grant: controller.grant.clone(),
             fleet: self.fleet.clone(),
             scope,
         };

@@ -4,13 +4,12 @@ use crate::rivals::driver::SERVERS;
 use crate::rivals::subject::{Finished, SLOTS};
 use crate::until::until;
 use anyhow::Result;
-use bytes::Bytes;
-use serde::Deserialize;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use windlass_fleet::api::{GetOptions, PatchType, WriteOptions};
 use windlass_fleet::cluster::{ClusterConfig, ClusterState, Provenance};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
@@ -18,8 +17,8 @@ use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, GroupVersionKind,
-    Manager, ObjectKey, Reconciler, TenantName,
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager, Reconciler,
+    TenantName, Typed,
 };
 use windlass_sandbox::{
     Guest, GuestOptions, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
@@ -78,12 +77,8 @@ async fn settled(manager: &ManagerHandle, clusters: usize) -> Result<()> {
     until("an idle queue", || !busy()).await
 }
 
-fn config_map() -> GroupVersionKind {
-    GroupVersionKind::new("", "v1", "ConfigMap")
-}
-
 fn controller(reconciler: Arc<dyn Reconciler>) -> Result<Controller> {
-    let mut watch = Watch::new(config_map(), Enqueue::Primary);
+    let mut watch = Watch::new(ConfigMap::KIND, Enqueue::Primary);
     watch.label_selector = Some("bench=in".parse()?);
     let options = ControllerOptions {
         concurrency: Some(CONCURRENCY),
@@ -92,7 +87,7 @@ fn controller(reconciler: Arc<dyn Reconciler>) -> Result<Controller> {
     };
     Ok(Controller::builder(ControllerName::new("echo")?)
         .watch(watch)
-        .owns(config_map())
+        .owns(ConfigMap::KIND)
         .options(options)
         .build(reconciler)?)
 }
@@ -113,63 +108,42 @@ async fn guest() -> Result<Arc<Guest>> {
     Ok(Guest::new(&sandbox, options, revision).await?)
 }
 
-#[derive(Deserialize)]
-struct ConfigMap {
-    metadata: Metadata,
-    #[serde(default)]
-    data: Data,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    name: String,
-    uid: String,
-}
-
-#[derive(Deserialize, Default)]
-struct Data {
-    #[serde(default)]
-    value: String,
-    #[serde(default)]
-    echo: String,
-}
-
-fn parse(object: &Bytes) -> Result<ConfigMap, Failure> {
-    serde_json::from_slice(object).map_err(|error| Failure::terminal(error.to_string()))
-}
-
 /// What the guest `echo` does, natively.
 async fn echo(context: Context) -> Result<Action, Failure> {
-    let client = context.client(&Arc::new(Grant::all()));
-    let (kind, key) = (config_map(), &context.request.key);
-    let Some(source) = client.get(&kind, key, &GetOptions::default()).await? else {
+    let (cluster, key) = (context.typed_client(), &context.request.key);
+    let Some(source) = cluster.get::<ConfigMap>(key).await? else {
         return Ok(Action::Done);
     };
-    let source = parse(&source)?;
-    let wanted = source.data.value.as_str();
-    let out = ObjectKey {
-        namespace: key.namespace.clone(),
-        name: format!("{}-out", source.metadata.name).into(),
-    };
-    let present = client.get(&kind, &out, &GetOptions::default()).await?;
-    let options = WriteOptions::default();
-    match present.as_ref().map(parse).transpose()? {
-        Some(present) if present.data.echo == wanted => {}
+    let wanted = text(&source, "value");
+    let out = key.sibling(&format!("{}-out", key.name));
+    match cluster.get::<ConfigMap>(&out).await? {
+        Some(present) if text(&present, "echo") == wanted => {}
         Some(_) => {
-            let patch = json!({"data": {"echo": wanted}}).to_string().into();
-            client
-                .patch(&kind, &out, PatchType::Merge, patch, &options)
-                .await?;
+            let change = json!({"data": {"echo": wanted}});
+            cluster.patch::<ConfigMap>(&out, &change).await?;
         }
         None => {
-            let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": source.metadata.name, "uid": source.metadata.uid,
-                "controller": true, "blockOwnerDeletion": true});
-            let echo = json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": &*out.name, "namespace": out.namespace, "ownerReferences": [owner]}, "data": {"echo": wanted}});
-            client
-                .create(&kind, echo.to_string().into(), &options)
-                .await?;
+            let metadata = ObjectMeta {
+                name: Some(out.name.to_string()),
+                namespace: source.metadata.namespace.clone(),
+                owner_references: Some(vec![
+                    ConfigMap::KIND.controller_reference(&source.metadata),
+                ]),
+                ..ObjectMeta::default()
+            };
+            let echo = ConfigMap {
+                metadata,
+                data: Some([("echo".to_owned(), wanted.to_owned())].into()),
+                ..ConfigMap::default()
+            };
+            cluster.create(&echo).await?;
         }
     }
     Ok(Action::Done)
+}
+
+fn text<'a>(map: &'a ConfigMap, field: &str) -> &'a str {
+    let data = map.data.as_ref();
+    data.and_then(|data| data.get(field))
+        .map_or("", String::as_str)
 }

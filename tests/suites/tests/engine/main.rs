@@ -25,3 +25,4 @@ mod shares;
 mod sources;
 mod semantics;
 mod stores;
+mod typed;
