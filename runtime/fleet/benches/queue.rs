@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use table::{Table, verdict};
 use windlass_fleet::name::{ClusterName, ControllerName, TenantName};
 use windlass_fleet::queue::{
-    Add, ControllerId, ControllerOptions, Limits, Outcome, Queue, StormLimit, TenantOptions,
+    Add, ControllerId, ControllerOptions, HotKeyLimit, Limits, Outcome, Queue, TenantOptions,
 };
 use windlass_fleet::request::{ObjectKey, Request};
 
@@ -58,7 +58,7 @@ impl Fleet {
         let limits = Limits {
             keys_per_controller: keys + spare,
             // A thousand keys run more often here than any key may.
-            storm: StormLimit {
+            hot_key: HotKeyLimit {
                 per_second: 1_000_000,
                 burst: 1_000_000,
             },

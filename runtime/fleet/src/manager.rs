@@ -51,7 +51,7 @@ use crate::kind::GroupKind;
 use crate::metrics::Metrics;
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::provider::Provider;
-use crate::queue::{Limits, StormLimit, TenantOptions};
+use crate::queue::{HotKeyLimit, Limits, TenantOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub struct ManagerOptions {
     /// Default: 1,000,000.
     pub keys_per_controller: usize,
     /// How often one key may run.
-    pub storm: StormLimit,
+    pub hot_key: HotKeyLimit,
     /// How long a drain waits for what runs before it cancels it. Default: 30 s.
     pub drain_timeout: Duration,
     /// Bounds on calls to API servers.
@@ -110,7 +110,7 @@ impl Default for ManagerOptions {
         Self {
             concurrency: Concurrency::default(),
             keys_per_controller: Limits::default().keys_per_controller,
-            storm: StormLimit::default(),
+            hot_key: HotKeyLimit::default(),
             drain_timeout: Duration::from_secs(30),
             transport: TransportOptions::default(),
             caches: CacheOptions::default(),

@@ -1,33 +1,35 @@
-//! Holds requests until they run: dedup, delay, backoff, priority, fairness. Entry point: [`Queue`].
+//! Holds requests until they run: merging, delay, backoff, priority, fairness. Entry point: [`Queue`].
 //!
-//! One queue serves the process. It does no I/O and reads no clock: every call that depends on time is told it, and who waits for
-//! [`Queue::get`] sleeps until [`Queue::next_wake`], or until whoever has changed something finds that it [has news](Queue::has_news).
+//! One queue serves the process. It does no I/O and reads no clock: every call that depends on time takes the time as an argument. A
+//! caller that got nothing from [`Queue::get`] sleeps until [`Queue::next_wake`]. Another caller that has changed the queue wakes it if
+//! the queue [has news](Queue::has_news).
 //!
-//! The classes are tenant → controller → cluster → key. Of those that have a key to run and are at no limit, the class that has
-//! been charged least slot time (from [`Queue::get`] to [`Queue::done`]) is next; tenants count by weight. A run is charged the
-//! class's moving average when it is handed out, which is corrected when it is done. Inside a controller priority comes first,
-//! and clusters take turns among equals.
+//! The classes are tenant → controller → flow → key; a *flow* is a controller's keys of one cluster. Of the classes that have a ready key
+//! and are at no limit, the class that has been charged least slot time (from [`Queue::get`] to [`Queue::done`]) is next; tenants count
+//! by weight. A run that begins is charged the class's moving average. The charge is corrected when the run is done. Inside a controller
+//! priority comes first, and flows take turns among equals.
 //!
 //! A run holds its slot from [`Queue::get`] to [`Queue::done`], whatever it waits for. So that clusters whose servers are slow or dead do
-//! not hold what the rest needs, those of which a run is a second old have at most half of a tenant's slots together.
+//! not take all slots, the clusters with a run that is a second old have at most half of a tenant's slots together.
 
 mod class;
 mod gate;
-mod heap;
+mod hot_key;
 mod key;
 mod options;
+mod pick;
 mod registry;
 mod run;
 mod slab;
 mod slow;
 mod status;
-mod storm;
 mod table;
 mod timer;
-mod turn;
 mod wait;
 #[cfg(test)]
 mod fairness_tests;
+#[cfg(test)]
+mod hot_key_tests;
 #[cfg(test)]
 mod limit_tests;
 #[cfg(test)]
@@ -35,13 +37,11 @@ mod model_tests;
 #[cfg(test)]
 mod removal_tests;
 #[cfg(test)]
-mod storm_tests;
-#[cfg(test)]
 mod tests;
 
 pub use class::{Counts, Totals};
 pub use options::{
-    Add, Added, Cause, ClusterState, ControllerOptions, Limits, Origin, StormLimit, TenantOptions,
+    Add, Added, Cause, ClusterState, ControllerOptions, HotKeyLimit, Limits, Origin, TenantOptions,
 };
 pub use run::{Outcome, Run, Token};
 pub use status::{KeyFilter, KeyState, KeyStatus, LastFailure, Page};
@@ -49,22 +49,24 @@ pub use status::{KeyFilter, KeyState, KeyStatus, LastFailure, Page};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::request::{ObjectKey, Request};
 use ahash::{AHashMap, RandomState};
-use class::{Controller, Tally};
+use class::Controller;
 use fastrand::Rng;
+use hot_key::RunCounts;
 use key::{Entry, Keys, State};
 use registry::Classes;
 use run::{Running, Runs};
+use slab::{ControllerIndex, KeyId};
 use slow::Ended;
 use std::time::{Duration, Instant};
-use storm::RunCounts;
 use timer::Timers;
-use wait::counts;
+use wait::is_live;
 
 /// A controller of the queue. Not reused: a controller that is added again gets another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ControllerId {
-    place: u32,
-    generation: u32,
+    index: ControllerIndex,
+    /// Differs from that of earlier controllers with the same index.
+    number: u32,
 }
 
 /// The queue. See the [module](self) for what it promises.
@@ -76,35 +78,27 @@ pub struct Queue {
     keys: Keys,
     timers: Timers,
     runs: Runs,
-    /// The last failures that are kept, by key.
-    failures: AHashMap<u32, LastFailure>,
+    /// The last failures that are kept.
+    failures: AHashMap<KeyId, LastFailure>,
     /// Controllers that have refused a request and have room again.
     drained: Vec<ControllerId>,
-    storms: RunCounts,
-    /// Keys of which a storm began and has not been told yet.
-    stormy: Vec<(ControllerId, Request)>,
-    tally: Tally,
+    run_counts: RunCounts,
+    /// Hot keys that have not been reported yet.
+    hot_keys: Vec<(ControllerId, Request)>,
+    counts: Counts,
     hasher: RandomState,
     rng: Rng,
-    /// What the queue's nanoseconds count from.
+    /// When the queue was made: its nanoseconds count from here.
     epoch: Instant,
-    /// What [`Queue::next_wake`] told last.
-    told: Option<u64>,
+    /// What [`Queue::next_wake`] returned last.
+    last_wake: Option<u64>,
     /// Keys of which a status was put together.
     #[cfg(test)]
     shown: std::cell::Cell<u64>,
 }
 
-/// What a request is found by.
-struct Hashes {
-    /// Of the controller and the cluster.
-    lane: u32,
-    /// Of these and the object.
-    key: u32,
-}
-
 impl Queue {
-    /// An empty queue. No later call may be told an earlier time than `now`; one that is counts as `now`.
+    /// An empty queue. An earlier time than `now` counts as `now` in all later calls.
     #[must_use]
     pub fn new(now: Instant, limits: Limits) -> Self {
         Self::with_rng(now, limits, Rng::new())
@@ -120,20 +114,20 @@ impl Queue {
             runs: Runs::default(),
             failures: AHashMap::default(),
             drained: Vec::new(),
-            storms: RunCounts::new(limits.storm),
-            stormy: Vec::new(),
-            tally: Tally::default(),
+            run_counts: RunCounts::new(limits.hot_key),
+            hot_keys: Vec::new(),
+            counts: Counts::default(),
             hasher: RandomState::new(),
             rng,
             epoch: now,
-            told: None,
+            last_wake: None,
             #[cfg(test)]
             shown: std::cell::Cell::default(),
         }
     }
 
     fn nanos(&self, now: Instant) -> u64 {
-        u64::try_from(now.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
+        nanos(now.saturating_duration_since(self.epoch))
     }
 
     fn instant(&self, nanos: u64) -> Instant {
@@ -151,24 +145,24 @@ impl Queue {
 
     /// Changes the limits. Runs beyond a lower limit go on. Linear in clusters, tenants and controllers.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.storms.set_limit(limits.storm);
+        self.run_counts.set_limit(limits.hot_key);
         self.classes.set_limits(limits);
-        for controller in 0..self.classes.controllers.len() {
-            self.note_room(controller as u32);
+        for controller in self.classes.controllers.ids() {
+            self.announce_room(controller);
         }
     }
 
-    /// Makes a tenant, or changes what it gets. Linear in tenants.
+    /// Adds a tenant, or changes its options. Linear in tenants.
     pub fn set_tenant(&mut self, name: &TenantName, options: TenantOptions) {
         self.classes.set_tenant(name, options);
     }
 
-    /// Removes a tenant that no controller belongs to any more; false if one does, or still runs. Linear in clusters.
+    /// Removes a tenant that has no controller any more; false if it has one, or if a removed one still runs. Linear in clusters.
     pub fn remove_tenant(&mut self, name: &TenantName) -> bool {
         self.classes.remove_tenant(name)
     }
 
-    /// Adds a controller to a tenant, which gets the default options if it is not known.
+    /// Adds a controller to a tenant. An unknown tenant is added with the default options.
     pub fn add_controller(
         &mut self,
         tenant: &TenantName,
@@ -179,106 +173,98 @@ impl Queue {
             Some(tenant) => tenant,
             None => self.classes.set_tenant(tenant, TenantOptions::default()),
         };
-        let place = self.classes.add_controller(tenant, name, options);
-        ControllerId {
-            place,
-            generation: self.classes.controllers[place as usize].generation,
-        }
+        self.classes.add_controller(tenant, name, options)
     }
 
-    /// Changes what a controller gets.
+    /// Changes a controller's options.
     pub fn set_controller(&mut self, controller: ControllerId, options: ControllerOptions) {
         if self.controller(controller).is_some() {
-            self.classes.set_options(controller.place, options);
+            self.classes.set_options(controller.index, options);
         }
     }
 
-    /// Holds a controller's keys, or lets them go: held ones are taken in and none is handed out. Runs go on.
+    /// Holds a controller's keys, or releases them. Held keys are accepted, and none is handed out. Runs go on.
     pub fn hold_controller(&mut self, controller: ControllerId, held: bool) {
         if self.controller(controller).is_some() {
-            self.classes.hold_controller(controller.place, held);
+            self.classes.hold_controller(controller.index, held);
         }
     }
 
-    /// Holds a controller's keys of one cluster, or lets them go, as [`Queue::hold_controller`] does with all. A cluster that is
-    /// removed takes its holds along.
+    /// Holds a controller's keys of one cluster, or releases them, as [`Queue::hold_controller`] does with all. Removing the cluster
+    /// releases them too.
     pub fn hold_in_cluster(&mut self, controller: ControllerId, cluster: &ClusterName, held: bool) {
         if self.controller(controller).is_some() {
-            let hash = self.lane_hash(controller, cluster);
-            self.classes
-                .hold_lane(hash as u32, controller.place, cluster, held);
+            self.classes.hold_flow(controller.index, cluster, held);
         }
     }
 
     fn controller(&self, id: ControllerId) -> Option<&Controller> {
-        self.classes
-            .controllers
-            .get(id.place as usize)
-            .filter(|of| of.alive && of.generation == id.generation)
+        let controller = self.classes.controllers.get(id.index)?;
+        (controller.alive && controller.id == id).then_some(controller)
     }
 
     /// The tenant and name of a controller; `None` once it has been removed.
     #[must_use]
     pub fn name(&self, controller: ControllerId) -> Option<(&TenantName, &ControllerName)> {
-        self.controller(controller)
-            .map(|of| (&self.classes.tenants[of.tenant as usize].name, &of.name))
+        let controller = self.controller(controller)?;
+        let tenant = &self.classes.tenants[controller.tenant];
+        Some((&tenant.name, &controller.name))
     }
 
-    /// Removes a controller and its waiting keys. Returns its runs, which the caller ends; how they end does not matter. Linear in
-    /// lanes, and in the controller's keys.
+    /// Removes a controller and its waiting keys. Returns its runs: the caller ends them, and how they end does not matter. Linear in
+    /// flows, and in the controller's keys.
     pub fn remove_controller(&mut self, now: Instant, controller: ControllerId) -> Vec<Token> {
         if self.controller(controller).is_none() {
             return Vec::new();
         }
         let now = self.nanos(now);
-        let lanes = self.classes.lanes_of(controller.place);
-        lanes.into_iter().for_each(|lane| self.purge(lane, now));
-        let removed = &mut self.classes.controllers[controller.place as usize];
-        removed.alive = false;
+        let index = controller.index;
+        let flows = self.classes.flows_of(index);
+        flows.into_iter().for_each(|flow| self.purge(flow, now));
+        self.classes.controllers[index].alive = false;
         self.drained.retain(|id| *id != controller);
-        let runs = self.runs.tokens(|run| run.controller == controller.place);
+        let runs = self.runs.tokens(|run| run.controller == index);
         if runs.is_empty() {
-            self.classes.drop_controller(controller.place);
+            self.classes.drop_controller(index);
         }
         runs
     }
 
-    /// Removes a cluster: its waiting keys leave the queue. Returns its runs, which the caller cancels; however they end counts as
-    /// done. A cluster of the same name may join at once: a key of it that still runs runs again once that has ended. Linear in the
-    /// cluster's keys.
+    /// Removes a cluster and its waiting keys. Returns its runs: the caller cancels them, and however they end counts as done. A cluster
+    /// of the same name may join at once. A key of it that still runs runs again when that run has ended. Linear in the cluster's keys.
     pub fn remove_cluster(&mut self, now: Instant, name: &ClusterName) -> Vec<Token> {
         let Some(cluster) = self.classes.cluster_id(name) else {
             return Vec::new();
         };
         let now = self.nanos(now);
-        // It may be leaving already: lanes must not go while they are looked at.
-        self.classes.clusters[cluster as usize].leaving = false;
-        let lanes = self.classes.clusters[cluster as usize].lanes.clone();
-        lanes.iter().for_each(|lane| self.purge(*lane, now));
-        let runs = self.runs.tokens(|run| lanes.contains(&run.lane));
+        // It may be leaving already: no flow may be dropped within this loop.
+        self.classes.clusters[cluster].leaving = false;
+        let flows = self.classes.clusters[cluster].flows.clone();
+        flows.iter().for_each(|flow| self.purge(*flow, now));
+        let runs = self.runs.tokens(|run| flows.contains(&run.flow));
         for token in &runs {
             self.runs.abandon(*token);
         }
         self.classes.set_cluster(name, ClusterState::Ready);
-        self.classes.forgive(cluster);
+        self.classes.reset_answers(cluster);
         self.classes.release_cluster(cluster);
-        self.classes.clusters[cluster as usize].leaving = true;
-        for lane in lanes {
-            if self.classes.lanes[lane as usize].keys == 0 {
-                self.classes.drop_lane(lane);
+        self.classes.clusters[cluster].leaving = true;
+        for flow in flows {
+            if self.classes.flows[flow].keys == 0 {
+                self.classes.drop_flow(flow);
             }
         }
         self.classes.drop_cluster(cluster);
         runs
     }
 
-    /// Says how a cluster's keys may run. A cluster that nothing was said about is ready.
+    /// Sets how a cluster's keys may run. A cluster that was never set is ready.
     pub fn set_cluster(&mut self, name: &ClusterName, state: ClusterState) {
         self.classes.set_cluster(name, state);
     }
 
-    /// Adds a request. Equal requests of a controller merge: the higher priority and the earlier time count. One that is running runs
-    /// again when it is done. An event makes a key run at once that waits after a failure; its count of attempts stays.
+    /// Adds a request. Equal requests of a controller merge: the higher priority and the earlier time count. A running key runs again
+    /// when it is done. An event makes a key in backoff run at once; its count of attempts stays.
     pub fn add(
         &mut self,
         now: Instant,
@@ -295,208 +281,203 @@ impl Queue {
             .filter(|after| !after.is_zero())
             .map(|after| now.saturating_add(nanos(after)));
         let hash = self.hash(controller, request);
-        let lane = self
-            .classes
-            .find_lane(hash.lane, controller.place, &request.cluster);
-        let added = match lane.and_then(|lane| self.keys.find(hash.key, lane, &request.key)) {
+        let added = match self.find(controller, request, hash) {
             Some(key) => self.merge(now, key, add, due),
             None if self.is_full(controller) => Added::Full,
             None => {
-                let lane = lane.unwrap_or_else(|| {
-                    let cluster = &request.cluster;
-                    self.classes
-                        .add_lane(hash.lane, controller.place, cluster, now)
-                });
-                self.keys.lane(lane);
-                let key = self.keys.insert(hash.key, lane, request.key.clone(), &add);
-                self.classes.key_added(lane);
-                let (due, state) = self.admit(now, hash.key, add.cause, due);
-                self.wait(now, key, due, state);
-                if state == State::Throttled {
-                    self.put_off(key);
-                }
+                self.insert(now, controller, request, hash, add, due);
                 Added::New
             }
         };
-        let of = &mut self.classes.controllers[controller.place as usize];
+        let controller = &mut self.classes.controllers[controller.index];
         if added == Added::Full {
-            of.refused = true;
-            of.totals.refused += 1;
+            controller.refused = true;
+            controller.totals.refused += 1;
         } else {
-            of.adds += 1;
+            controller.totals.adds += 1;
         }
         added
     }
 
-    /// How many more keys a controller's share of the queue has room for.
-    #[must_use]
-    pub fn room(&self, controller: ControllerId) -> usize {
-        self.controller(controller).map_or(0, |of| {
-            self.classes
-                .limits
-                .keys_per_controller
-                .saturating_sub(of.tally.counts().held())
-        })
+    /// Adds a key that is not in the queue.
+    fn insert(
+        &mut self,
+        now: u64,
+        controller: ControllerId,
+        request: &Request,
+        hash: u32,
+        add: Add,
+        due: Option<u64>,
+    ) {
+        let cluster = self.classes.cluster(&request.cluster);
+        let flow = self.classes.find_flow(controller.index, cluster);
+        let flow = flow.unwrap_or_else(|| self.classes.add_flow(controller.index, cluster, now));
+        let key = self.keys.insert(hash, flow, request.key.clone(), &add);
+        self.classes.key_added(flow);
+        let (due, state) = self.throttle(now, hash, add.cause, due);
+        self.wait(now, key, due, state);
+        if state == State::Throttled {
+            self.count_throttled(key);
+        }
     }
 
-    /// Whether a controller's share of the queue has room. If not, [`Queue::drained`] will name it once there is.
+    fn find(&self, controller: ControllerId, request: &Request, hash: u32) -> Option<KeyId> {
+        let cluster = self.classes.cluster_id(&request.cluster)?;
+        let flow = self.classes.find_flow(controller.index, cluster)?;
+        self.keys.find(hash, flow, &request.key)
+    }
+
+    /// How many more keys a controller may have.
+    #[must_use]
+    pub fn room(&self, controller: ControllerId) -> usize {
+        let limit = self.classes.limits.keys_per_controller;
+        let controller = self.controller(controller);
+        controller.map_or(0, |of| limit.saturating_sub(of.counts.limited()))
+    }
+
+    /// Whether a controller may have more keys. If not, [`Queue::drained`] will name it once it may.
     pub fn has_room(&mut self, controller: ControllerId) -> bool {
         let full = self.controller(controller).is_some() && self.is_full(controller);
         if full {
-            self.classes.controllers[controller.place as usize].refused = true;
+            self.classes.controllers[controller.index].refused = true;
         }
         !full
-    }
-
-    /// Takes back a removal, as long as the last run of the controller has not ended: its runs count again. False if there is
-    /// nothing left of it.
-    pub fn revive_controller(&mut self, controller: ControllerId) -> bool {
-        let place = self.classes.controllers.get_mut(controller.place as usize);
-        let Some(of) = place.filter(|of| of.generation == controller.generation) else {
-            return false;
-        };
-        if !of.alive && of.tally.counts().held() == 0 {
-            return false;
-        }
-        of.alive = true;
-        true
-    }
-
-    /// A controller that has refused requests and of whose share a tenth is free again: its sources offer theirs again.
-    pub fn drained(&mut self) -> Option<ControllerId> {
-        self.drained.pop()
-    }
-
-    /// A key of which a storm has begun: it has run too often, and is held back from now on until it is calm.
-    pub fn storm(&mut self) -> Option<(ControllerId, Request)> {
-        self.stormy.pop()
-    }
-
-    /// Hands out the key whose turn it is, if any may run. It is not handed out again before [`Queue::done`].
-    pub fn get(&mut self, now: Instant) -> Option<Run> {
-        let at = self.nanos(now);
-        self.promote(at);
-        self.find_old(at);
-        let lane = self.classes.pick(at)?;
-        let key = self.keys.pop_ready(lane)?;
-        let charged = self.classes.start(lane, self.keys.lane(lane).best(), at);
-        let controller = self.id(self.classes.lanes[lane as usize].controller);
-        let token = self.runs.begin(Running {
-            key,
-            lane,
-            controller: controller.place,
-            again: None,
-            gone: false,
-            charged,
-            started: at,
-            old: false,
-        });
-        self.count(key, -1);
-        self.keys.begin(key, token.place());
-        self.storms.count(self.keys.entry(key).hash, at, storm::RUN);
-        self.count(key, 1);
-        let Entry {
-            at: since,
-            priority,
-            attempts,
-            cause,
-            ..
-        } = *self.keys.entry(key);
-        let waited = Duration::from_nanos(at.saturating_sub(since));
-        Some(Run {
-            token,
-            controller,
-            request: self.request(key)?,
-            attempt: u32::from(attempts) + 1,
-            priority,
-            waited,
-            cause,
-        })
-    }
-
-    /// When a key that waits for its time becomes ready, which may be now; `None` if none does.
-    pub fn next_wake(&mut self) -> Option<Instant> {
-        self.told = self.next_due();
-        self.told.map(|due| self.instant(due))
-    }
-
-    /// Whether there is more to do for who hands out keys than to wait for what [`Queue::next_wake`] told last: a key may run, something
-    /// is to be told, or a key becomes ready earlier. Who has changed the queue need not wake them otherwise.
-    pub fn has_news(&mut self, now: Instant) -> bool {
-        let at = self.nanos(now);
-        self.promote(at);
-        self.find_old(at);
-        let told = self.told;
-        let sooner = |due| told.is_none_or(|told| due < told);
-        self.next_due().is_some_and(sooner)
-            || !self.drained.is_empty()
-            || !self.stormy.is_empty()
-            || self.classes.pick(at).is_some()
-    }
-
-    fn next_due(&mut self) -> Option<u64> {
-        let keys = &self.keys;
-        let alarm = self.timers.first(|alarm| counts(keys, alarm))?;
-        Some(alarm.due)
-    }
-
-    /// Takes back a run. False, and nothing happens, if the token's run has been taken back before.
-    pub fn done(&mut self, now: Instant, token: Token, outcome: Outcome) -> bool {
-        let now = self.nanos(now);
-        self.find_old(now);
-        let Some(run) = self.runs.end(token) else {
-            return false;
-        };
-        let slot_time = now.saturating_sub(run.started);
-        let how = Ended {
-            old: run.old,
-            gone: run.gone,
-        };
-        self.classes
-            .finish(run.lane, run.charged, slot_time, now, how);
-        if !self.classes.controllers[run.controller as usize].alive {
-            self.forget(run.key);
-            let of = &self.classes.controllers[run.controller as usize];
-            if of.tally.counts().held() == 0 {
-                self.classes.drop_controller(run.controller);
-            }
-            return true;
-        }
-        self.settle(now, &run, outcome);
-        self.note_room(run.controller);
-        true
-    }
-
-    fn hash(&self, controller: ControllerId, request: &Request) -> Hashes {
-        let lane = self.lane_hash(controller, &request.cluster);
-        let key = self.hasher.hash_one((lane, &request.key));
-        Hashes {
-            lane: lane as u32,
-            key: key as u32,
-        }
-    }
-
-    fn lane_hash(&self, controller: ControllerId, cluster: &ClusterName) -> u64 {
-        self.hasher.hash_one((controller, cluster))
     }
 
     fn is_full(&self, controller: ControllerId) -> bool {
         self.room(controller) == 0
     }
 
-    /// The request of a key that is there.
-    fn request(&self, key: u32) -> Option<Request> {
-        let Entry { key, lane, .. } = self.keys.entry(key);
-        let cluster = &self.classes.clusters[self.classes.lanes[*lane as usize].cluster as usize];
-        let key: ObjectKey = key.clone()?;
-        Some(Request::new(cluster.name.clone(), key))
+    /// Takes back a removal, as long as the last run of the controller has not ended: its runs count again. False if there is
+    /// nothing left of it.
+    pub fn revive_controller(&mut self, id: ControllerId) -> bool {
+        let controller = self.classes.controllers.get_mut(id.index);
+        let Some(controller) = controller.filter(|controller| controller.id == id) else {
+            return false;
+        };
+        if !controller.alive && controller.counts.limited() == 0 {
+            return false;
+        }
+        controller.alive = true;
+        true
     }
 
-    fn id(&self, place: u32) -> ControllerId {
-        ControllerId {
-            place,
-            generation: self.classes.controllers[place as usize].generation,
+    /// A controller that has refused requests and has a tenth of its room again: its sources offer their requests again.
+    pub fn drained(&mut self) -> Option<ControllerId> {
+        self.drained.pop()
+    }
+
+    /// A key that has become hot: it is throttled from now on. It is not returned again before its runs have been few for a while.
+    pub fn hot_key(&mut self) -> Option<(ControllerId, Request)> {
+        self.hot_keys.pop()
+    }
+
+    /// Hands out the key that is next, if any may run. It is not handed out again before [`Queue::done`].
+    pub fn get(&mut self, now: Instant) -> Option<Run> {
+        let at = self.nanos(now);
+        self.promote(at);
+        self.mark_old_runs(at);
+        let flow = self.classes.pick(at)?;
+        let key = self.classes.flows[flow].lists.first_ready()?;
+        self.delist(key);
+        let best = self.classes.flows[flow].lists.best();
+        let charged = self.classes.start(flow, best, at);
+        self.enlist(key, State::Running);
+        let token = self.runs.token(key);
+        let controller = self.controller_of(key).id;
+        self.runs.begin(Running {
+            token,
+            flow,
+            controller: controller.index,
+            rerun: None,
+            cluster_gone: false,
+            charged,
+            started: at,
+            old: false,
+        });
+        let Entry {
+            at: since,
+            hash,
+            priority,
+            attempts,
+            cause,
+            ..
+        } = *self.keys.entry(key);
+        self.run_counts.add(hash, at, hot_key::RUN);
+        Some(Run {
+            token,
+            controller,
+            request: self.request(key)?,
+            attempt: u32::from(attempts) + 1,
+            priority,
+            waited: Duration::from_nanos(at.saturating_sub(since)),
+            cause,
+        })
+    }
+
+    /// When the next key that waits for its time becomes ready, which may be now; `None` if none waits.
+    pub fn next_wake(&mut self) -> Option<Instant> {
+        self.last_wake = self.next_due();
+        self.last_wake.map(|due| self.instant(due))
+    }
+
+    /// Whether a caller that sleeps until [`Queue::next_wake`] must wake earlier: a key may run, a controller is drained, a key has become
+    /// hot, or a key becomes ready before that time.
+    pub fn has_news(&mut self, now: Instant) -> bool {
+        let at = self.nanos(now);
+        self.promote(at);
+        self.mark_old_runs(at);
+        let last_wake = self.last_wake;
+        let is_sooner = |due| last_wake.is_none_or(|last_wake| due < last_wake);
+        self.next_due().is_some_and(is_sooner)
+            || !self.drained.is_empty()
+            || !self.hot_keys.is_empty()
+            || self.classes.pick(at).is_some()
+    }
+
+    fn next_due(&mut self) -> Option<u64> {
+        let keys = &self.keys;
+        let alarm = self.timers.first(|alarm| is_live(keys, alarm))?;
+        Some(alarm.due)
+    }
+
+    /// Ends a run. False, and nothing happens, if the run has ended before.
+    pub fn done(&mut self, now: Instant, token: Token, outcome: Outcome) -> bool {
+        let now = self.nanos(now);
+        self.mark_old_runs(now);
+        let Some(run) = self.runs.end(token) else {
+            return false;
+        };
+        let slot_time = now.saturating_sub(run.started);
+        let ended = Ended {
+            old: run.old,
+            cluster_gone: run.cluster_gone,
+        };
+        self.classes
+            .finish(run.flow, run.charged, slot_time, now, ended);
+        if self.classes.controllers[run.controller].alive {
+            self.decide_next(now, &run, outcome);
+            self.announce_room(run.controller);
+            return true;
         }
+        self.forget(token.key);
+        if self.classes.controllers[run.controller].counts.limited() == 0 {
+            self.classes.drop_controller(run.controller);
+        }
+        true
+    }
+
+    /// By this hash a key is found, and its runs are counted, also while it is not in the queue.
+    fn hash(&self, controller: ControllerId, request: &Request) -> u32 {
+        self.hasher.hash_one((controller, request)) as u32
+    }
+
+    /// The request of a key that is there.
+    fn request(&self, key: KeyId) -> Option<Request> {
+        let Entry { key, flow, .. } = self.keys.entry(key);
+        let cluster = &self.classes.clusters[self.classes.flows[*flow].cluster];
+        let key: ObjectKey = key.clone()?;
+        Some(Request::new(cluster.name.clone(), key))
     }
 }
 

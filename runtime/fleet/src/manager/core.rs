@@ -88,7 +88,7 @@ impl Core {
             global: options.concurrency.global,
             per_cluster: options.concurrency.per_cluster,
             keys_per_controller: options.keys_per_controller,
-            storm: options.storm,
+            hot_key: options.hot_key,
             ..Limits::default()
         };
         let core = Arc::new(Self {

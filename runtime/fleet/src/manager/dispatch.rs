@@ -40,7 +40,7 @@ impl Core {
         let now = Instant::now();
         let mut queue = self.queue.lock();
         let runs = std::iter::from_fn(|| queue.get(now)).collect();
-        let storms: Vec<_> = std::iter::from_fn(|| queue.storm()).collect();
+        let storms: Vec<_> = std::iter::from_fn(|| queue.hot_key()).collect();
         let drained: Vec<_> = std::iter::from_fn(|| queue.drained()).collect();
         let next = queue.next_wake();
         drop(queue);

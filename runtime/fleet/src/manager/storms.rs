@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 const WAITING: usize = 512;
 
 /// A key that has run too often and is held back from now on, until it is calm: its reconciler's own write runs it again, two undo
-/// each other's work, or its object is never left alone. See [`StormLimit`](crate::queue::StormLimit).
+/// each other's work, or its object is never left alone. See [`HotKeyLimit`](crate::queue::HotKeyLimit).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Storm {

@@ -224,7 +224,7 @@ fn work_queue(
         (
             "windlass_queue_storms",
             "Attempts that asked to run again sooner than a key may.",
-            |t| t.storms,
+            |t| t.throttled,
         ),
         (
             "windlass_queue_forgotten",

@@ -1,31 +1,50 @@
-//! The classes that share the slots: tenants, controllers, lanes; and clusters. Entry point: [`Share`].
+//! The classes that share the slots: tenants, controllers and flows; and clusters. Entry point: [`Class`].
 //!
-//! A lane is a controller's keys of one cluster.
+//! A flow is a controller's keys of one cluster.
 
-use super::gate::{GateId, Rank};
-use super::heap::{Heap, Standing};
-use super::key::State;
+use super::ControllerId;
+use super::gate::Rank;
+use super::key::{Lists, State};
 use super::options::{ClusterState, ControllerOptions, TenantOptions};
-use super::slow::{Halves, PairId};
+use super::slab::{ClusterId, ControllerIndex, FlowId, GateId, TenantClusterId, TenantId};
+use super::slow::TenantGates;
 use crate::name::{ClusterName, ControllerName, TenantName};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Nanoseconds of slot time in a unit of virtual time. 64 bits of it last for 9,000 years of slot time.
-const TICK: u64 = 16;
+/// Nanoseconds of slot time in a unit of virtual time: 64 bits of it last for 9,000 years of slot time.
+const VIRTUAL_UNIT: u64 = 16;
 
 /// The average, in nanoseconds, of a class of which no run has ended.
 pub(super) const FIRST_AVERAGE: u64 = 1_000_000;
 
-/// Least that a run is charged, in nanoseconds: turns must move on however short runs are.
+/// Least that a run is charged, in nanoseconds: virtual time must advance however short runs are.
 const LEAST_CHARGE: u64 = 1_000;
 
-/// How far behind its siblings a class that was held up by a limit may come back, in average runs.
+/// A run moves the average by one part in so many of its distance: one outlier hardly counts, and eleven runs forget half of the past.
+const AVERAGE_OVER: u64 = 8;
+
+/// A class keeps its place in the schedule until its virtual time is off by more than an average run divided by this. The error does
+/// not add up, because the virtual time itself is exact.
+const TOLERANCE: u64 = 8;
+
+/// How far behind its siblings a class that a limit held up may come back, in average runs.
 const CREDIT: u64 = 4;
 
-/// A class's part in the turns of its parent.
+/// The scheduled children of a class; the first is next.
+pub(super) type Schedule<I> = BTreeSet<(Order, I)>;
+
+/// What a schedule is ordered by: the higher priority first, then the lower virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Order {
+    priority: Reverse<i32>,
+    pub(super) vtime: u64,
+}
+
+/// What fair queueing keeps of a tenant, a controller or a flow.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct Class {
     /// Slot time charged so far, divided by the weight. The class with the least is next.
     pub(super) vtime: u64,
     /// Moving average of the slot time of a run, in nanoseconds.
@@ -36,128 +55,173 @@ pub(super) struct Share {
     pub(super) weight: u32,
     /// Runs that have not ended.
     pub(super) running: u32,
-    /// Lanes with ready keys in this class.
-    pub(super) waiting: u32,
-    /// It takes no turns whatever waits: a controller or a lane that is held, a lane that has as many runs as its controller may have in
-    /// one cluster.
-    pub(super) barred: bool,
+    /// Its flows with ready keys; a flow counts itself.
+    pub(super) ready_flows: u32,
+    /// It is not scheduled, whatever is ready: a controller or a flow that is held, or a flow that has as many runs as its controller may
+    /// have in one cluster.
+    pub(super) blocked: bool,
+    /// Where it stands in its parent's schedule, if it does.
+    pub(super) scheduled: Option<Order>,
 }
 
-impl Share {
+impl Class {
     pub(super) fn new(weight: u32, average: u64, vtime: u64) -> Self {
         Self {
             vtime,
             weight: weight.max(1),
             average,
             running: 0,
-            waiting: 0,
+            ready_flows: 0,
             idle_since: 0,
-            barred: false,
+            blocked: false,
+            scheduled: None,
         }
     }
 
-    fn ticks(&self, slot_time: u64) -> u64 {
-        (slot_time / TICK / u64::from(self.weight)).max(1)
-    }
-
-    /// Charges a run that begins.
-    pub(super) fn charge(&mut self, slot_time: u64) {
-        self.running += 1;
-        self.vtime += self.ticks(slot_time);
-    }
-
-    /// Whether a class may stay under a key in its parent's heap: off by less than a fraction of a run, it is not worth moving. The
-    /// error does not add up, as the virtual time itself is exact.
-    pub(super) fn may_stay_under(&self, key: u64) -> bool {
-        self.vtime.abs_diff(key) <= self.ticks(self.average / 8)
-    }
-
-    /// Corrects the charge of a run that has ended.
-    pub(super) fn correct(&mut self, now: u64, charged: u64, slot_time: u64) {
-        self.running -= 1;
-        self.vtime = (self.vtime + self.ticks(slot_time.max(LEAST_CHARGE)))
-            .saturating_sub(self.ticks(charged));
-        let gap = slot_time.max(LEAST_CHARGE).abs_diff(self.average) / 8;
-        self.average = if slot_time >= self.average {
-            self.average + gap
-        } else {
-            self.average - gap
-        };
-        self.rest(now);
-    }
-
-    /// One more of its lanes has ready keys. `turn` is the virtual time of those that take turns with it.
-    ///
-    /// A class that was idle comes back without credit, and its debt is forgiven as fast as one slot would work it off.
-    pub(super) fn begin_waiting(&mut self, now: u64, turn: u64) {
-        self.waiting += 1;
-        if self.waiting == 1 {
-            let forgiven = if self.running == 0 {
-                self.ticks(now.saturating_sub(self.idle_since))
-            } else {
-                0
-            };
-            self.vtime = self.vtime.saturating_sub(forgiven).max(turn);
-        }
-    }
-
-    /// One of its lanes has no more ready keys.
-    pub(super) fn end_waiting(&mut self, now: u64) {
-        self.waiting -= 1;
-        self.rest(now);
-    }
-
-    fn rest(&mut self, now: u64) {
-        if self.running == 0 && self.waiting == 0 {
-            self.idle_since = now;
-        }
-    }
-
-    /// It was held up by a limit and takes turns again: the credit that it has gathered meanwhile is bounded.
-    pub(super) fn rejoin(&mut self, turn: u64) {
-        let credit = self.ticks(CREDIT * self.average);
-        self.vtime = self.vtime.max(turn.saturating_sub(credit));
-    }
-
-    /// Whether nothing is left of its past that its siblings would have to make up for.
-    pub(super) fn is_settled(&self, now: u64, turn: u64) -> bool {
-        self.running == 0
-            && self.waiting == 0
-            && self
-                .vtime
-                .saturating_sub(self.ticks(now.saturating_sub(self.idle_since)))
-                <= turn
+    fn virtual_time(&self, slot_time: u64) -> u64 {
+        (slot_time / VIRTUAL_UNIT / u64::from(self.weight)).max(1)
     }
 
     /// What the next run is charged.
     pub(super) fn next_charge(&self) -> u64 {
         self.average.max(LEAST_CHARGE)
     }
+
+    /// Charges a run that begins.
+    pub(super) fn charge(&mut self, slot_time: u64) {
+        self.running += 1;
+        self.vtime += self.virtual_time(slot_time);
+    }
+
+    /// Corrects the charge of a run that has ended.
+    pub(super) fn correct(&mut self, now: u64, charged: u64, slot_time: u64) {
+        self.running -= 1;
+        self.vtime = (self.vtime + self.virtual_time(slot_time.max(LEAST_CHARGE)))
+            .saturating_sub(self.virtual_time(charged));
+        let step = slot_time.max(LEAST_CHARGE).abs_diff(self.average) / AVERAGE_OVER;
+        self.average = if slot_time >= self.average {
+            self.average + step
+        } else {
+            self.average - step
+        };
+        self.note_idle(now);
+    }
+
+    /// One more of its flows has ready keys. `virtual_clock` is its parent's.
+    ///
+    /// A class that was idle comes back without credit, and its debt is forgiven as fast as one slot would work it off.
+    pub(super) fn add_ready_flow(&mut self, now: u64, virtual_clock: u64) {
+        self.ready_flows += 1;
+        if self.ready_flows == 1 {
+            let forgiven = if self.running == 0 {
+                self.virtual_time(now.saturating_sub(self.idle_since))
+            } else {
+                0
+            };
+            self.vtime = self.vtime.saturating_sub(forgiven).max(virtual_clock);
+        }
+    }
+
+    /// One of its flows has no more ready keys.
+    pub(super) fn remove_ready_flow(&mut self, now: u64) {
+        self.ready_flows -= 1;
+        self.note_idle(now);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running == 0 && self.ready_flows == 0
+    }
+
+    fn note_idle(&mut self, now: u64) {
+        if self.is_idle() {
+            self.idle_since = now;
+        }
+    }
+
+    /// Bounds the credit that a class has gathered while a limit held it up.
+    pub(super) fn rejoin(&mut self, virtual_clock: u64) {
+        let credit = self.virtual_time(CREDIT * self.average);
+        self.vtime = self.vtime.max(virtual_clock.saturating_sub(credit));
+    }
+
+    /// Whether it is idle and has no debt left: a new class in its place is treated alike.
+    pub(super) fn is_forgettable(&self, now: u64, virtual_clock: u64) -> bool {
+        let forgiven = self.virtual_time(now.saturating_sub(self.idle_since));
+        self.is_idle() && self.vtime.saturating_sub(forgiven) <= virtual_clock
+    }
+
+    /// Puts the class into its parent's schedule, or moves it there.
+    pub(super) fn schedule<I: Ord + Copy>(
+        &mut self,
+        id: I,
+        priority: i32,
+        schedule: &mut Schedule<I>,
+    ) {
+        let priority = Reverse(priority);
+        let tolerance = self.virtual_time(self.average / TOLERANCE);
+        let stays = |order: Order| {
+            order.priority == priority && self.vtime.abs_diff(order.vtime) <= tolerance
+        };
+        if self.scheduled.is_some_and(stays) {
+            return;
+        }
+        let order = Order {
+            priority,
+            vtime: self.vtime,
+        };
+        self.unschedule(id, schedule);
+        self.scheduled = Some(order);
+        schedule.insert((order, id));
+    }
+
+    /// Takes the class out of its parent's schedule, if it is there.
+    pub(super) fn unschedule<I: Ord + Copy>(&mut self, id: I, schedule: &mut Schedule<I>) {
+        if let Some(order) = self.scheduled.take() {
+            schedule.remove(&(order, id));
+        }
+    }
+
+    /// Puts the class into its parent's schedule, moves it there, or takes it out. `virtual_clock` is the parent's.
+    pub(super) fn reschedule<I: Ord + Copy>(
+        &mut self,
+        id: I,
+        runnable: bool,
+        virtual_clock: u64,
+        schedule: &mut Schedule<I>,
+    ) {
+        if !runnable {
+            return self.unschedule(id, schedule);
+        }
+        if self.scheduled.is_none() {
+            self.rejoin(virtual_clock);
+        }
+        self.schedule(id, 0, schedule);
+    }
 }
 
 /// An owner of controllers.
 #[derive(Debug)]
 pub(super) struct Tenant {
-    pub(super) share: Share,
-    pub(super) controllers: Heap,
-    /// The virtual time of its controllers: that of the one whose turn came last.
-    pub(super) turn: u64,
+    pub(super) class: Class,
+    pub(super) schedule: Schedule<ControllerIndex>,
+    /// The virtual time of the controller that was picked last: new and idle ones begin there.
+    pub(super) virtual_clock: u64,
     /// Most runs at once; at least 1.
     pub(super) slots: u32,
     /// Their limits are half of its slots.
-    pub(super) gates: Halves,
+    pub(super) gates: TenantGates,
     /// Its controllers, those included that only wait for their last run to end.
-    pub(super) owned: u32,
+    pub(super) controllers: u32,
     pub(super) name: TenantName,
     pub(super) options: TenantOptions,
 }
 
-/// How many keys do what.
+/// How many keys are in which state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Ready to run; those of clusters that are not ready included.
     pub ready: usize,
-    /// Of those that are ready, the ones with a priority below 0.
+    /// Of the ready keys, those with a priority below 0.
     pub ready_low: usize,
     /// Running.
     pub running: usize,
@@ -165,16 +229,16 @@ pub struct Counts {
     pub delayed: usize,
     /// Waiting after a failure.
     pub backoff: usize,
-    /// Asked for, and waiting because they have run too often lately.
+    /// Hot: enqueued, and waiting because they have run too often lately.
     pub throttled: usize,
     /// Failed for good, and waiting for an event.
     pub terminal: usize,
 }
 
 impl Counts {
-    /// Keys that count against a controller's share of the queue: all but the terminal ones.
+    /// Keys that [`Limits::keys_per_controller`](super::Limits::keys_per_controller) counts: all but the terminal ones.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn limited(&self) -> usize {
         self.ready + self.running + self.delayed + self.backoff + self.throttled
     }
 
@@ -183,63 +247,46 @@ impl Counts {
     pub fn is_idle(&self) -> bool {
         self.ready + self.running + self.backoff + self.throttled == 0
     }
-}
 
-/// The same, in as little room as can be.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
-    ready: u32,
-    ready_low: u32,
-    running: u32,
-    delayed: u32,
-    backoff: u32,
-    throttled: u32,
-    terminal: u32,
-}
+    pub(super) fn add(&mut self, state: State, priority: i32) {
+        *self.of(state) += 1;
+        self.ready_low += usize::from(is_low(state, priority));
+    }
 
-impl Tally {
-    /// Counts a key as being, or no longer being, in a state.
-    pub(super) fn count(&mut self, state: State, priority: i32, change: i32) {
-        let count = match state {
+    pub(super) fn remove(&mut self, state: State, priority: i32) {
+        *self.of(state) -= 1;
+        self.ready_low -= usize::from(is_low(state, priority));
+    }
+
+    fn of(&mut self, state: State) -> &mut usize {
+        match state {
             State::Ready => &mut self.ready,
             State::Delayed => &mut self.delayed,
             State::Backoff => &mut self.backoff,
             State::Throttled => &mut self.throttled,
             State::Running => &mut self.running,
             State::Terminal => &mut self.terminal,
-        };
-        *count = count.wrapping_add_signed(change);
-        if state == State::Ready && priority < 0 {
-            self.ready_low = self.ready_low.wrapping_add_signed(change);
         }
     }
+}
 
-    pub(super) fn counts(&self) -> Counts {
-        Counts {
-            ready: self.ready as usize,
-            ready_low: self.ready_low as usize,
-            running: self.running as usize,
-            delayed: self.delayed as usize,
-            backoff: self.backoff as usize,
-            throttled: self.throttled as usize,
-            terminal: self.terminal as usize,
-        }
-    }
+fn is_low(state: State, priority: i32) -> bool {
+    state == State::Ready && priority < 0
 }
 
 /// What has happened to a controller's keys since it was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Requests added and taken in, merged ones included.
+    /// Requests added and accepted, merged ones included.
     pub adds: u64,
-    /// Requests refused because the share was full.
+    /// Requests refused because the controller had too many keys.
     pub refused: u64,
     /// Runs that ended in a retry.
     pub retries: u64,
     /// Runs that ended terminally.
     pub terminal: u64,
-    /// Runs that were put off because their key had run too often: see [`StormLimit`](super::StormLimit).
-    pub storms: u64,
+    /// Runs that were delayed because their key was hot: see [`HotKeyLimit`](super::HotKeyLimit).
+    pub throttled: u64,
     /// Failures, and terminal keys, that are not kept because there are too many.
     pub forgotten: u64,
 }
@@ -247,26 +294,22 @@ pub struct Totals {
 /// The keys of one reconciler.
 #[derive(Debug)]
 pub(super) struct Controller {
-    pub(super) share: Share,
-    pub(super) lanes: Heap,
-    /// The virtual time of its lanes: that of the one whose turn came last.
-    pub(super) turn: u64,
-    /// Requests added and taken in, merged ones included.
-    pub(super) adds: u64,
-    pub(super) tally: Tally,
-    pub(super) tenant: u32,
-    /// Tells it from earlier ones at the same place.
-    pub(super) generation: u32,
+    pub(super) class: Class,
+    pub(super) schedule: Schedule<FlowId>,
+    /// The virtual time of the flow that was picked last.
+    pub(super) virtual_clock: u64,
+    pub(super) counts: Counts,
+    pub(super) tenant: TenantId,
+    pub(super) id: ControllerId,
     /// Most runs at once; at least 1.
     pub(super) slots: u32,
-    /// Most runs at once of each of its lanes; at least 1.
-    pub(super) lane_slots: u32,
-    /// A place that is free, or a controller that only waits for its last run to end, is not alive.
+    /// Most runs at once of each of its flows; at least 1.
+    pub(super) flow_slots: u32,
+    /// False once it has been removed; it may still wait for its last run to end.
     pub(super) alive: bool,
     /// A request has been refused since there was room.
     pub(super) refused: bool,
     pub(super) options: ControllerOptions,
-    /// But `adds`.
     pub(super) totals: Totals,
     pub(super) name: ControllerName,
     /// Keys whose last failure is kept.
@@ -277,27 +320,19 @@ pub(super) struct Controller {
 
 /// One controller's keys of one cluster.
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) share: Share,
-    pub(super) controller: u32,
-    pub(super) cluster: u32,
-    /// Its tenant's part of its cluster.
-    pub(super) pair: PairId,
+pub(super) struct Flow {
+    pub(super) class: Class,
+    pub(super) controller: ControllerIndex,
+    pub(super) cluster: ClusterId,
+    pub(super) tenant_cluster: TenantClusterId,
     /// The highest priority of its ready keys; meaningless while there are none.
     pub(super) best: i32,
     /// Keys in any state.
     pub(super) keys: u32,
-    /// What it is found by.
-    pub(super) hash: u32,
-    /// The gate that it waits at, and the key that it waits there under.
+    /// Its keys that do not run.
+    pub(super) lists: Lists,
+    /// The gate where it is parked, and its rank there.
     pub(super) parked: Option<(GateId, Rank)>,
-}
-
-impl Lane {
-    /// Lanes take turns only among those with the same, highest priority. `id` is its own.
-    pub(super) fn standing(&self, id: u32) -> Standing {
-        Standing::new(self.best, self.share.vtime, id)
-    }
 }
 
 /// One cluster, as far as keys name it.
@@ -306,9 +341,9 @@ pub(super) struct Cluster {
     pub(super) name: ClusterName,
     pub(super) state: ClusterState,
     pub(super) gate: GateId,
-    pub(super) lanes: Vec<u32>,
+    pub(super) flows: Vec<FlowId>,
     /// Its parts by tenant, of tenants that had a key there.
-    pub(super) pairs: BTreeMap<u32, PairId>,
+    pub(super) tenants: BTreeMap<TenantId, TenantClusterId>,
     /// It has been removed and stays only until the last of its runs has ended.
     pub(super) leaving: bool,
 }

@@ -1,39 +1,25 @@
-//! Limits that many lanes run into together: those of clusters, and of a tenant's slow clusters. Entry point: [`Gate`].
+//! Limits that many flows share: those of clusters, and of a tenant's slow clusters. Entry point: [`Gate`].
 //!
-//! A lane whose turn it is but that stands before a full gate parks there, out of everybody's way. When a run behind the gate ends,
-//! no more lanes are woken than can go through, those of the class that has had least first: with a thousand tenants before one
-//! cluster a turn must not cost a thousand steps.
+//! A flow that is next but whose gate is full parks there and leaves the schedule. When a run behind the gate ends, no more flows are
+//! woken than can pass, those with the least virtual time first: with a thousand tenants behind one cluster, a pick must not cost a
+//! thousand steps.
 
-use super::slab::Id;
+use super::slab::FlowId;
 use std::collections::BTreeSet;
 
-/// A gate's place among all gates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct GateId(u32);
-
-impl Id for GateId {
-    fn new(place: u32) -> Self {
-        Self(place)
-    }
-
-    fn place(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// What a lane waits at a gate under: the virtual times of its tenant, of its controller and of its own. The least is woken first.
+/// What parked flows are ordered by: the virtual times of the tenant, of the controller and of the flow. The least is woken first.
 pub(super) type Rank = [u64; 3];
 
-/// A limit on runs, of any number of lanes.
+/// A limit on runs, of any number of flows.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     pub(super) limit: u32,
-    /// Runs of the lanes that lead through it.
+    /// Runs of the flows that pass it.
     pub(super) running: u32,
-    /// Lanes that take turns and lead through it.
-    pub(super) active: u32,
-    /// Lanes that wait here, by the virtual times that they had when they came.
-    pub(super) parked: BTreeSet<(Rank, u32)>,
+    /// Flows that are scheduled and pass it.
+    pub(super) scheduled: u32,
+    /// Flows that wait here, by their rank when they parked.
+    pub(super) parked: BTreeSet<(Rank, FlowId)>,
 }
 
 impl Gate {
@@ -42,13 +28,13 @@ impl Gate {
         self.limit.saturating_sub(self.running)
     }
 
-    /// Whether more could run than lanes stand ready for.
+    /// Whether more runs may begin than flows are scheduled for.
     pub(super) fn wants_more(&self) -> bool {
-        !self.parked.is_empty() && self.active < self.room()
+        !self.parked.is_empty() && self.scheduled < self.room()
     }
 
-    /// Whether a parked lane could go through.
-    pub(super) fn has_slack(&self) -> bool {
+    /// Whether a parked flow could pass.
+    pub(super) fn can_wake(&self) -> bool {
         !self.parked.is_empty() && self.room() > 0
     }
 }

@@ -13,7 +13,7 @@ const MILLI: Duration = Duration::from_millis(1);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(300));
 const SECOND: Duration = Duration::from_secs(1);
 const SHARE: usize = 25;
-const STORM: StormLimit = StormLimit {
+const HOT_KEY: HotKeyLimit = HotKeyLimit {
     per_second: 100,
     burst: 30,
 };
@@ -85,7 +85,7 @@ struct Model {
     /// Whether some limit of clusters may bind: who goes first at a cluster's gate is a matter of turns, not of priority.
     gated: bool,
     /// When who hands out keys looks again by themselves.
-    told: Option<Instant>,
+    last_wake: Option<Instant>,
 }
 
 fn tenant(at: usize) -> TenantName {
@@ -104,7 +104,7 @@ impl Model {
         let limits = Limits {
             global: rng.usize(1..12),
             keys_per_controller: SHARE,
-            storm: STORM,
+            hot_key: HOT_KEY,
             ..Limits::default()
         };
         let queue = Queue::with_rng(now, limits, rng.fork());
@@ -124,7 +124,7 @@ impl Model {
             keys: BTreeMap::new(),
             faded: BTreeMap::new(),
             gated,
-            told: None,
+            last_wake: None,
         };
         for at in 0..3 {
             model.tenants.push(TenantOptions::default());
@@ -202,7 +202,7 @@ impl Model {
 
     /// When a key that has run too often may run again.
     fn held_back(&self, id: &Id) -> Option<Instant> {
-        let free = self.faded.get(id)?.checked_sub(STORM.burst * 10 * MILLI);
+        let free = self.faded.get(id)?.checked_sub(HOT_KEY.burst * 10 * MILLI);
         free.filter(|free| *free > self.now)
     }
 
@@ -322,7 +322,7 @@ impl Model {
             .collect();
         let news = self.queue.has_news(self.now);
         let run = self.queue.get(self.now);
-        assert!(news || run.is_none(), "nobody is told that {run:?} may run");
+        assert!(news || run.is_none(), "no news, but {run:?} may run");
         let Some(run) = run else {
             assert_eq!(allowed, [], "the queue keeps slots idle");
             return;
@@ -368,7 +368,7 @@ impl Model {
             gone: false,
             again: None,
         };
-        self.count_runs(&id, storm::RUN);
+        self.count_runs(&id, hot_key::RUN);
     }
 
     fn done(&mut self) {
@@ -411,13 +411,13 @@ impl Model {
         }
         let asked = again;
         if asked.is_some_and(|(due, _)| due <= self.now) {
-            self.count_runs(&id, storm::AGAIN);
+            self.count_runs(&id, hot_key::RERUN);
         }
         if let Outcome::RequeueAfter(after) = outcome
             && !gone
             && self.now + after < started + 100 * MILLI
         {
-            self.count_runs(&id, storm::TOO_SOON);
+            self.count_runs(&id, hot_key::TOO_SOON);
         }
         let held = self.held_back(&id).unwrap_or(self.now);
         let again = again.map(|(due, priority)| (due.max(held), priority));
@@ -688,7 +688,7 @@ impl Model {
 
 #[test]
 fn the_queue_does_what_a_naive_one_does() {
-    let (mut storms, mut denied) = (0, [0; 2]);
+    let (mut throttled, mut denied) = (0, [0; 2]);
     for seed in 0..25 {
         let result = std::panic::catch_unwind(|| {
             let mut model = Model::new(seed);
@@ -700,21 +700,24 @@ fn the_queue_does_what_a_naive_one_does() {
                     _ => {}
                 }
             }
-            let totals = |controller: &Controller| model.queue.totals(controller.id).storms;
-            let storms: u64 = model.controllers.iter().map(totals).sum();
+            let totals = |controller: &Controller| model.queue.totals(controller.id).throttled;
+            let throttled: u64 = model.controllers.iter().map(totals).sum();
             model.drain();
-            (storms, model.denied)
+            (throttled, model.denied)
         });
-        let (throttled, refused) = result.unwrap_or_else(|panic| {
+        let (delayed, refused) = result.unwrap_or_else(|panic| {
             eprintln!("the model and the queue differ with seed {seed}");
             std::panic::resume_unwind(panic)
         });
-        storms += throttled;
+        throttled += delayed;
         denied = [denied[0] + refused[0], denied[1] + refused[1]];
     }
     assert!(
         denied.iter().all(|keys| *keys > 100),
         "clusters that do not answer were hardly ever held up: {denied:?}"
     );
-    assert!(storms > 100, "keys were hardly ever held back: {storms}");
+    assert!(
+        throttled > 100,
+        "keys were hardly ever throttled: {throttled}"
+    );
 }

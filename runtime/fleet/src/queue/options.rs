@@ -1,4 +1,4 @@
-//! What the queue is told: limits, classes, and how a request is added. Entry point: [`Limits`].
+//! The queue's limits, the options of its classes, and how a request is added. Entry point: [`Limits`].
 
 use crate::backoff::Backoff;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Limits {
     /// Most keys that a controller may have in the queue, running ones included and terminal ones not. Default: 1,000,000.
     pub keys_per_controller: usize,
     /// How often one key may run.
-    pub storm: StormLimit,
+    pub hot_key: HotKeyLimit,
     /// Most keys of a controller whose last failure is kept for status, and most terminal ones that are kept at all. Default: 10,000.
     pub failures_per_controller: usize,
 }
@@ -24,26 +24,27 @@ impl Default for Limits {
             global: 512,
             per_cluster: 128,
             keys_per_controller: 1_000_000,
-            storm: StormLimit::default(),
+            hot_key: HotKeyLimit::default(),
             failures_per_controller: 10_000,
         }
     }
 }
 
-/// How often one key may run, so that one that is never done with leaves time for others: a reconciler whose own write runs it again,
-/// two that undo each other's work, an object that is never left alone.
+/// How often one key may run, so that a key that is enqueued without end leaves time for others: a reconciler's own write enqueues its
+/// key, two reconcilers undo each other's work, an object changes all the time.
 ///
-/// A run that was asked for while the one before ran, as by the reconciler's own write, counts ten times, and one that the one before
-/// asked for sooner than 100 ms after its own beginning twenty times. A key that is over the limit waits, and its events merge.
+/// A run that was enqueued while the run before was under way, as by the reconciler's own write, counts ten times. A run that the run
+/// before asked for sooner than 100 ms after its own beginning counts twenty times. A key that is over the limit is *hot*: it is
+/// throttled, and its events merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StormLimit {
+pub struct HotKeyLimit {
     /// Runs of one key in a second, in the long run. 0 counts as 1. Default: 100.
     pub per_second: u32,
     /// Runs by which a key may be ahead of that. Default: 1,000.
     pub burst: u32,
 }
 
-impl Default for StormLimit {
+impl Default for HotKeyLimit {
     fn default() -> Self {
         Self {
             per_second: 100,
@@ -97,7 +98,7 @@ pub enum ClusterState {
     /// Up to the limits.
     #[default]
     Ready,
-    /// One at a time over all controllers: it finds out whether the cluster works.
+    /// One at a time over all controllers, to find out whether the cluster works.
     Probing,
     /// Not at all.
     Held,
@@ -116,7 +117,7 @@ pub enum Cause {
     Update,
     /// An object was deleted.
     Delete,
-    /// A periodic look at everything.
+    /// A periodic pass over all objects.
     Resync,
     /// A cluster became ready again, or changed.
     Cluster,
@@ -188,9 +189,7 @@ impl Add {
             ..Self::default()
         }
     }
-}
 
-impl Add {
     /// The same, by a source.
     #[must_use]
     pub fn by(self, origin: Origin) -> Self {
@@ -204,11 +203,11 @@ impl Add {
 pub enum Added {
     /// It waits.
     New,
-    /// An equal request waits already and has taken over the higher priority and the earlier time.
+    /// An equal request waits already and gets the higher priority and the earlier time.
     Merged,
     /// An equal request is running and will run again.
     MarkedDirty,
-    /// Refused: the controller's share of the queue is full. Offer it again when [`super::Queue::drained`] names the controller.
+    /// Refused: the controller has [`Limits::keys_per_controller`] keys. Offer it again when [`super::Queue::drained`] names the controller.
     Full,
     /// Refused: the controller has been removed.
     Gone,

@@ -128,11 +128,11 @@ fn ten_thousand_engagements_leave_nothing_behind() {
     } = &bench.queue;
     assert_eq!((keys.len(), failures.len()), (0, 0));
     assert!(
-        keys.places() < 10
-            && classes.lanes.len() < 10
-            && classes.clusters.len() < 10
-            && classes.gates.places() < 10
-            && classes.pairs.places() < 10
+        keys.capacity() < 10
+            && classes.flows.capacity() < 10
+            && classes.clusters.capacity() < 10
+            && classes.gates.capacity() < 10
+            && classes.tenant_clusters.capacity() < 10
     );
 }
 
@@ -147,7 +147,7 @@ fn a_cluster_that_is_removed_again_while_it_leaves_takes_its_keys_once() {
     bench.queue.done(bench.now, run.token, Outcome::Done);
     assert!(bench.queue.remove_cluster(bench.now, &alpha).is_empty());
     assert!(bench.queue.is_empty());
-    // Places of lanes and clusters are given out once each.
+    // Each id of a flow and of a cluster is given out once.
     for (at, name) in [("alpha", "a"), ("beta", "b"), ("gamma", "c")] {
         assert_eq!(
             bench.queue.add(

@@ -1,32 +1,33 @@
-//! What is running, and what becomes of a key when its run has ended. Entry point: [`Outcome`].
+//! What runs, and what a key does when its run has ended. Entry point: [`Outcome`].
 
-use super::key::{Entry, State};
+use super::key::State;
 use super::options::{Cause, Origin};
+use super::slab::{ControllerIndex, FlowId, KeyId};
 use super::slow::SLOW;
 use super::status::LastFailure;
-use super::{ControllerId, Queue, nanos, storm};
+use super::{ControllerId, Queue, hot_key, nanos};
 use crate::outcome::{Action, Disposition, Failure};
 use crate::request::Request;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How often a key may run at its own asking: not sooner than this after its last run began.
-const STORM_INTERVAL: Duration = Duration::from_millis(100);
+/// A run that its own key asks for begins not sooner than this after the run before began.
+const REQUEUE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A key that has been handed out.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Given back to [`Queue::done`].
     pub token: Token,
-    /// Whose reconciler runs.
+    /// Its reconciler runs.
     pub controller: ControllerId,
-    /// What it looks at.
+    /// The key.
     pub request: Request,
     /// 1 for the first attempt since a success.
     pub attempt: u32,
     /// What it was handed out with.
     pub priority: i32,
-    /// How long it was ready before its turn came.
+    /// How long it was ready before.
     pub waited: Duration,
     /// What enqueued it.
     pub cause: Cause,
@@ -35,23 +36,17 @@ pub struct Run {
 /// A run that has not ended. Not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
-    place: u32,
-    generation: u32,
+    pub(super) key: KeyId,
+    number: u64,
 }
 
-impl Token {
-    pub(super) fn place(self) -> u32 {
-        self.place
-    }
-}
-
-/// How a run ended. A key that was asked for meanwhile runs again at once, whatever the outcome.
+/// How a run ended. A key that was enqueued meanwhile runs again at once, whatever the outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It succeeded; its backoff is forgotten.
     Done,
     /// It succeeded, and asks to run again after this time, which an earlier event replaces. It runs at most every 100 ms this
-    /// way, and half as often when it goes on: see [`StormLimit`](super::StormLimit).
+    /// way, and half as often when it goes on: see [`HotKeyLimit`](super::HotKeyLimit).
     RequeueAfter(Duration),
     /// It failed. For a retry `not_before` is the largest retry-after that the API answered in this run: the next attempt is not
     /// earlier, unless an event asks for it.
@@ -83,9 +78,9 @@ impl From<Failure> for Outcome {
     }
 }
 
-/// What a key was asked for while it runs.
+/// What a key was enqueued for while it runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Again {
+pub(super) struct Rerun {
     /// In the queue's nanoseconds; 0 for at once.
     pub(super) due: u64,
     pub(super) priority: i32,
@@ -96,160 +91,131 @@ pub(super) struct Again {
 /// What the queue keeps of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Running {
-    pub(super) key: u32,
-    pub(super) lane: u32,
-    pub(super) controller: u32,
-    /// An event has asked for the key meanwhile.
-    pub(super) again: Option<Again>,
+    pub(super) token: Token,
+    pub(super) flow: FlowId,
+    pub(super) controller: ControllerIndex,
+    /// The key has been enqueued meanwhile.
+    pub(super) rerun: Option<Rerun>,
     /// The cluster has been removed meanwhile: how the run ends does not matter.
-    pub(super) gone: bool,
+    pub(super) cluster_gone: bool,
     /// Slot time charged in advance, in nanoseconds.
     pub(super) charged: u64,
     pub(super) started: u64,
-    /// It lasts for [`SLOW`] already, and its cluster counts it.
+    /// It is [`SLOW`] old, and its cluster counts it.
     pub(super) old: bool,
 }
 
-/// The runs that have not ended: as many as the limits allow.
+/// The runs that have not ended: as many as the limits allow, and one of a key at most.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    slots: Vec<(u32, Option<Running>)>,
-    free: Vec<u32>,
+    by_key: BTreeMap<KeyId, Running>,
     /// Those that are not old, by when they began.
-    young: BTreeSet<(u64, Token)>,
+    young: BTreeSet<(u64, KeyId)>,
+    /// The number of the last token.
+    last: u64,
 }
 
 impl Runs {
-    pub(super) fn begin(&mut self, run: Running) -> Token {
-        let started = run.started;
-        let token = self.place(run);
-        self.young.insert((started, token));
-        token
-    }
-
-    fn place(&mut self, run: Running) -> Token {
-        if let Some(place) = self.free.pop() {
-            let (generation, slot) = &mut self.slots[place as usize];
-            *slot = Some(run);
-            return Token {
-                place,
-                generation: *generation,
-            };
-        }
-        self.slots.push((0, Some(run)));
+    /// A token for a run of a key that begins.
+    pub(super) fn token(&mut self, key: KeyId) -> Token {
+        self.last += 1;
         Token {
-            place: (self.slots.len() - 1) as u32,
-            generation: 0,
+            key,
+            number: self.last,
         }
     }
 
-    pub(super) fn get(&self, token: Token) -> Option<Running> {
-        self.slots
-            .get(token.place as usize)
-            .filter(|slot| slot.0 == token.generation)?
-            .1
+    pub(super) fn begin(&mut self, run: Running) {
+        self.young.insert((run.started, run.token.key));
+        self.by_key.insert(run.token.key, run);
     }
 
-    fn get_mut(&mut self, token: Token) -> Option<&mut Running> {
-        self.slots
-            .get_mut(token.place as usize)
-            .filter(|slot| slot.0 == token.generation)?
-            .1
-            .as_mut()
+    pub(super) fn get(&self, token: Token) -> Option<&Running> {
+        self.of(token.key).filter(|run| run.token == token)
     }
 
     pub(super) fn end(&mut self, token: Token) -> Option<Running> {
-        let run = self.get(token)?;
-        self.young.remove(&(run.started, token));
-        self.slots[token.place as usize] = (token.generation.wrapping_add(1), None);
-        self.free.push(token.place);
+        self.get(token)?;
+        let run = self.by_key.remove(&token.key)?;
+        self.young.remove(&(run.started, token.key));
         Some(run)
     }
 
-    /// Calls the next run old that lasts for [`SLOW`] and has not been called so. Returns its lane.
-    pub(super) fn next_old(&mut self, now: u64) -> Option<u32> {
-        let (started, token) = *self.young.first()?;
+    /// Marks the next run that has become [`SLOW`] old. Returns its flow.
+    pub(super) fn mark_old(&mut self, now: u64) -> Option<FlowId> {
+        let (started, key) = *self.young.first()?;
         if now < started.saturating_add(SLOW) {
             return None;
         }
         self.young.pop_first();
-        let run = self.get_mut(token)?;
+        let run = self.of_mut(key)?;
         run.old = true;
-        Some(run.lane)
+        Some(run.flow)
     }
 
-    /// Makes how a run ends not matter, and forgets what has been asked for meanwhile.
+    /// Notes that the cluster of a run is gone.
     pub(super) fn abandon(&mut self, token: Token) {
-        if let Some(run) = self.get_mut(token) {
-            (run.gone, run.again) = (true, None);
+        if let Some(run) = self.of_mut(token.key) {
+            (run.cluster_gone, run.rerun) = (true, None);
         }
     }
 
+    /// The tokens of the runs for which `is` holds.
     pub(super) fn tokens(&self, is: impl Fn(&Running) -> bool) -> Vec<Token> {
-        let tokens = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.1.as_ref().is_some_and(&is));
-        tokens
-            .map(|(place, slot)| Token {
-                place: place as u32,
-                generation: slot.0,
-            })
-            .collect()
+        let runs = self.by_key.values().filter(|run| is(run));
+        runs.map(|run| run.token).collect()
     }
 
-    /// The run of a key that runs.
-    pub(super) fn of(&mut self, entry: &Entry) -> Option<&mut Running> {
-        self.slots.get_mut(entry.run()? as usize)?.1.as_mut()
+    /// The run of a key, if it runs.
+    pub(super) fn of(&self, key: KeyId) -> Option<&Running> {
+        self.by_key.get(&key)
     }
 
-    /// As [`Runs::of`], to look at.
-    pub(super) fn look(&self, entry: &Entry) -> Option<&Running> {
-        self.slots.get(entry.run()? as usize)?.1.as_ref()
+    pub(super) fn of_mut(&mut self, key: KeyId) -> Option<&mut Running> {
+        self.by_key.get_mut(&key)
     }
 }
 
 impl Queue {
     /// Decides what a key does next whose run has ended.
-    pub(super) fn settle(&mut self, now: u64, run: &Running, outcome: Outcome) {
-        let key = run.key;
+    pub(super) fn decide_next(&mut self, now: u64, run: &Running, outcome: Outcome) {
+        let key = run.token.key;
         let hash = self.keys.entry(key).hash;
         let next = match outcome {
-            Outcome::RequeueAfter(after) if !run.gone => self.requeue(now, run, after),
+            Outcome::RequeueAfter(after) if !run.cluster_gone => self.requeue(now, run, after),
             Outcome::Failed {
                 failure,
                 not_before,
-            } if !run.gone => self.fail(now, run, failure, not_before),
+            } if !run.cluster_gone => self.fail(now, run, failure, not_before),
             _ => None,
         };
         if next.is_none_or(|(state, _)| state == State::Delayed) {
             self.keys.entry_mut(key).attempts = 0;
             self.drop_failure(key);
         }
-        if run.again.is_some_and(|again| again.due <= now) {
-            self.storms.count(hash, now, storm::AGAIN);
+        if run.rerun.is_some_and(|rerun| rerun.due <= now) {
+            self.run_counts.add(hash, now, hot_key::RERUN);
         }
-        // Whatever asks for a key that has run too often, it waits.
-        let held = self.storms.held(hash, now).unwrap_or(0);
-        let again = run.again.map(|again| Again {
-            due: again.due.max(held),
-            ..again
+        // A hot key waits, for whatever reason it is to run.
+        let free = self.run_counts.throttled_until(hash, now).unwrap_or(0);
+        let rerun = run.rerun.map(|rerun| Rerun {
+            due: rerun.due.max(free),
+            ..rerun
         });
         let next = next.map(|(state, due)| match state {
             State::Terminal => (state, due),
-            _ => (state, due.max(held)),
+            _ => (state, due.max(free)),
         });
         let entry = self.keys.entry_mut(key);
-        let (state, due) = match (next, again) {
+        let (state, due) = match (next, rerun) {
             (None, None) => return self.forget(key),
             (Some((State::Terminal, _)), None) => return self.keep_terminal(now, key),
-            (Some((state, due)), again)
-                if state != State::Terminal && again.is_none_or(|again| due < again.due) =>
+            (Some((state, due)), rerun)
+                if state != State::Terminal && rerun.is_none_or(|rerun| due < rerun.due) =>
             {
                 entry.priority = entry
                     .priority
-                    .max(again.map_or(i32::MIN, |again| again.priority));
+                    .max(rerun.map_or(i32::MIN, |rerun| rerun.priority));
                 entry.cause = if state == State::Backoff {
                     Cause::Retry
                 } else {
@@ -257,39 +223,37 @@ impl Queue {
                 };
                 (state, due)
             }
-            (next, Some(again)) => {
+            (next, Some(rerun)) => {
                 entry.priority = if next.is_none() {
-                    again.priority
+                    rerun.priority
                 } else {
-                    entry.priority.max(again.priority)
+                    entry.priority.max(rerun.priority)
                 };
-                (entry.cause, entry.origin) = (again.cause, again.origin);
-                let put_off = run.again.is_some_and(|asked| asked.due < held);
-                let state = if put_off {
+                (entry.cause, entry.origin) = (rerun.cause, rerun.origin);
+                let state = if run.rerun.is_some_and(|asked| asked.due < free) {
                     State::Throttled
                 } else {
                     State::Delayed
                 };
-                (state, again.due)
+                (state, rerun.due)
             }
             (Some(next), None) => next,
         };
-        self.count(key, -1);
+        self.delist(key);
         self.wait(now, key, Some(due), state);
-        if held > 0 && due == held {
-            self.put_off(key);
+        if free > 0 && due == free {
+            self.count_throttled(key);
         }
     }
 
     fn requeue(&mut self, now: u64, run: &Running, after: Duration) -> Option<(State, u64)> {
         let asked = now.saturating_add(nanos(after));
-        let earliest = run.started.saturating_add(nanos(STORM_INTERVAL));
+        let earliest = run.started.saturating_add(nanos(REQUEUE_INTERVAL));
         if asked < earliest {
-            let hash = self.keys.entry(run.key).hash;
-            self.storms.count(hash, now, storm::TOO_SOON);
-            if self.storms.held(hash, now).is_none() {
-                let totals = &mut self.classes.controllers[run.controller as usize].totals;
-                totals.storms += 1;
+            let hash = self.keys.entry(run.token.key).hash;
+            self.run_counts.add(hash, now, hot_key::TOO_SOON);
+            if self.run_counts.throttled_until(hash, now).is_none() {
+                self.classes.controllers[run.controller].totals.throttled += 1;
             }
         }
         Some((State::Delayed, asked.max(earliest)))
@@ -302,8 +266,8 @@ impl Queue {
         failure: Failure,
         not_before: Option<Duration>,
     ) -> Option<(State, u64)> {
-        let controller = &mut self.classes.controllers[run.controller as usize];
-        let entry = self.keys.entry_mut(run.key);
+        let controller = &mut self.classes.controllers[run.controller];
+        let entry = self.keys.entry_mut(run.token.key);
         let next = match failure.disposition {
             Disposition::Terminal => {
                 controller.totals.terminal += 1;
@@ -311,15 +275,11 @@ impl Queue {
             }
             Disposition::Retry => {
                 controller.totals.retries += 1;
-                let delay = controller
-                    .options
-                    .backoff
-                    .delay(entry.attempts.into(), &mut self.rng);
+                let backoff = controller.options.backoff;
+                let delay = backoff.delay(entry.attempts.into(), &mut self.rng);
+                let delay = delay.max(not_before.unwrap_or_default());
                 entry.attempts = entry.attempts.saturating_add(1);
-                (
-                    State::Backoff,
-                    now.saturating_add(nanos(delay.max(not_before.unwrap_or_default()))),
-                )
+                (State::Backoff, now.saturating_add(nanos(delay)))
             }
         };
         self.keep_failure(run, &failure);
@@ -329,8 +289,8 @@ impl Queue {
     /// Keeps a failure for status, within the controller's limit.
     fn keep_failure(&mut self, run: &Running, failure: &Failure) {
         let limit = self.classes.limits.failures_per_controller;
-        let controller = &mut self.classes.controllers[run.controller as usize];
-        if !self.failures.contains_key(&run.key) {
+        let controller = &mut self.classes.controllers[run.controller];
+        if !self.failures.contains_key(&run.token.key) {
             if controller.failures >= limit {
                 controller.totals.forgotten += 1;
                 return;
@@ -339,47 +299,38 @@ impl Queue {
         }
         let kept = LastFailure::of(failure, controller.last_message.take());
         controller.last_message = Some(kept.message.clone());
-        self.failures.insert(run.key, kept);
+        self.failures.insert(run.token.key, kept);
     }
 
-    pub(super) fn drop_failure(&mut self, key: u32) {
+    pub(super) fn drop_failure(&mut self, key: KeyId) {
         if self.failures.is_empty() || self.failures.remove(&key).is_none() {
             return;
         }
-        let controller = self.classes.lanes[self.keys.entry(key).lane as usize].controller;
-        self.classes.controllers[controller as usize].failures -= 1;
+        self.controller_of_mut(key).failures -= 1;
     }
 
     /// Keeps a terminal key for status and for its count of attempts, within the controller's limit.
-    fn keep_terminal(&mut self, now: u64, key: u32) {
-        let controller = self.classes.lanes[self.keys.entry(key).lane as usize].controller;
-        let controller = &mut self.classes.controllers[controller as usize];
-        if controller.tally.counts().terminal >= self.classes.limits.failures_per_controller {
+    fn keep_terminal(&mut self, now: u64, key: KeyId) {
+        let limit = self.classes.limits.failures_per_controller;
+        let controller = self.controller_of_mut(key);
+        if controller.counts.terminal >= limit {
             controller.totals.forgotten += 1;
             self.forget(key);
             return;
         }
-        self.count(key, -1);
-        self.keys.enlist(key, State::Terminal);
+        self.delist(key);
+        self.enlist(key, State::Terminal);
         self.keys.entry_mut(key).at = now;
-        self.count(key, 1);
     }
 
-    /// The failure of a key's last run, if it is kept.
-    pub(super) fn failure(&self, key: u32) -> Option<&LastFailure> {
-        self.failures.get(&key)
-    }
-}
-
-impl Queue {
-    /// Whose the runs are that have not ended, and how long each lasts already. Linear in runs.
+    /// Who runs, and for how long already. Linear in runs.
     #[must_use]
     pub fn run_times(&self, now: Instant) -> Vec<(ControllerId, Duration)> {
         let now = self.nanos(now);
-        let runs = self.runs.slots.iter().filter_map(|(_, run)| run.as_ref());
+        let runs = self.runs.by_key.values();
         runs.map(|run| {
             let time = Duration::from_nanos(now.saturating_sub(run.started));
-            (self.id(run.controller), time)
+            (self.classes.controllers[run.controller].id, time)
         })
         .collect()
     }
@@ -387,6 +338,6 @@ impl Queue {
     /// The request of a run that has not ended.
     #[must_use]
     pub fn running(&self, token: Token) -> Option<Request> {
-        self.request(self.runs.get(token)?.key)
+        self.request(self.runs.get(token)?.token.key)
     }
 }

@@ -1,8 +1,9 @@
-//! Why an object is not reconciled: what the queue tells of its keys. Entry point: [`Queue::keys`].
+//! Why an object is not reconciled: what the queue shows of its keys. Entry point: [`Queue::keys`].
 
-use super::class::{Counts, Totals};
+use super::class::{Counts, Flow, Totals};
 use super::key::{Entry, State};
 use super::options::{Cause, ClusterState, Origin};
+use super::slab::{Id, KeyId};
 use super::{ControllerId, Queue};
 use crate::name::ClusterName;
 use crate::outcome::{Blame, Disposition, Failure};
@@ -11,8 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Most keys that one call of [`Queue::keys`] looks at, so that it holds nobody up.
-const LOOKED_AT: u32 = 16_384;
+/// Most keys that one call of [`Queue::keys`] scans, so that it does not delay other callers for long.
+const MAX_SCANNED: u32 = 16_384;
 
 /// What is kept of a key's last failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl LastFailure {
     /// Longest message kept, in bytes.
     pub const MAX_MESSAGE: usize = 512;
 
-    /// Keeps a failure; `shared` is a message that may be equal, and then is shared.
+    /// Keeps a failure. If the message equals `shared`, that one is used.
     pub(super) fn of(failure: &Failure, shared: Option<Arc<str>>) -> Self {
         let end = failure.message.floor_char_boundary(Self::MAX_MESSAGE);
         let message = &failure.message[..end];
@@ -50,17 +51,17 @@ impl LastFailure {
 /// What a key is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyState {
-    /// It waits for its turn since then.
+    /// It has been ready since then.
     Ready(Instant),
-    /// It waits since then, because its cluster is not ready.
+    /// It has been ready since then, and its cluster is not.
     Held(Instant),
-    /// It waits until then, as whoever added it or its last run asked.
+    /// It waits until then: a caller or its last run has asked for that.
     Delayed(Instant),
     /// It waits until then, because it failed.
     Backoff(Instant),
-    /// It was asked for, and waits until then because it has run too often lately.
+    /// It is hot: it has been enqueued, and waits until then because it has run too often lately.
     Throttled(Instant),
-    /// It runs since then.
+    /// It has been running since then.
     Running(Instant),
     /// It failed for good then, and waits for an event.
     Terminal(Instant),
@@ -82,24 +83,24 @@ impl KeyState {
     }
 }
 
-/// All that the queue knows of a key.
+/// What the queue knows of a key.
 #[derive(Debug, Clone)]
 pub struct KeyStatus {
-    /// Whose key it is.
+    /// Its controller.
     pub controller: ControllerId,
-    /// What it asks to look at.
+    /// The key.
     pub request: Request,
     /// What it is doing.
     pub state: KeyState,
     /// Failures since the last success.
     pub attempts: u32,
-    /// What it is, or was last, in line with.
+    /// The priority that it waits with, or ran with last.
     pub priority: i32,
     /// What enqueued it.
     pub cause: Cause,
-    /// Which source did, or began what the key is tried again for.
+    /// Which source enqueued it, or enqueued what the key is retried for.
     pub origin: Origin,
-    /// An event has asked for it while it runs.
+    /// It has been enqueued while it runs.
     pub dirty: bool,
     /// `None` if its last run did not fail, or too many keys of its controller fail to keep all.
     pub last_failure: Option<LastFailure>,
@@ -119,7 +120,7 @@ pub struct KeyFilter {
 }
 
 impl KeyFilter {
-    /// Whether it takes a key of a controller and a cluster that it takes.
+    /// Whether it takes a key whose controller and cluster it takes.
     fn takes(&self, key: &KeyStatus) -> bool {
         self.state
             .as_ref()
@@ -142,35 +143,37 @@ impl Queue {
     /// keys, so a page may be empty and still not be the last. Keys that come or change between two pages may be missed.
     #[must_use]
     pub fn keys(&self, filter: &KeyFilter, from: u32, limit: usize) -> Page {
-        let end = self.keys.places().min(from.saturating_add(LOOKED_AT));
+        let capacity = u32::try_from(self.keys.capacity()).unwrap_or(u32::MAX);
+        let end = capacity.min(from.saturating_add(MAX_SCANNED));
         let mut page = Page::default();
         let cluster = filter.cluster.as_ref();
         let cluster = cluster.map(|name| self.classes.cluster_id(name));
-        let nobody = filter.controllers.as_ref().is_some_and(BTreeSet::is_empty);
-        if nobody || cluster == Some(None) {
+        let none = filter.controllers.as_ref().is_some_and(BTreeSet::is_empty);
+        if none || cluster == Some(None) {
             return page;
         }
-        // Cheap to ask of each key; what is shown of one is put together only if it may be wanted.
-        let wanted = |place: &u32| {
-            let entry = self.keys.entry(*place);
+        // This check is cheap. A status is put together only for a key that passes it.
+        let is_wanted = |key: &KeyId| {
+            let entry = self.keys.entry(*key);
             if entry.key.is_none() {
                 return false;
             }
-            let lane = &self.classes.lanes[entry.lane as usize];
-            let of = |controllers: &BTreeSet<_>| controllers.contains(&self.id(lane.controller));
-            cluster.is_none_or(|cluster| cluster == Some(lane.cluster))
+            let flow = &self.classes.flows[entry.flow];
+            let controller = self.classes.controllers[flow.controller].id;
+            let of = |controllers: &BTreeSet<_>| controllers.contains(&controller);
+            cluster.is_none_or(|cluster| cluster == Some(flow.cluster))
                 && filter.controllers.as_ref().is_none_or(of)
         };
-        for place in from..end {
+        for index in from..end {
             if page.keys.len() >= limit {
-                page.next = Some(place);
+                page.next = Some(index);
                 return page;
             }
-            let status = Some(place).filter(wanted);
-            let status = status.and_then(|place| self.status(place));
+            let key = Some(KeyId::new(index as usize)).filter(is_wanted);
+            let status = key.and_then(|key| self.status(key));
             page.keys.extend(status.filter(|key| filter.takes(key)));
         }
-        page.next = (end < self.keys.places()).then_some(end);
+        page.next = (end < capacity).then_some(end);
         page
     }
 
@@ -179,39 +182,28 @@ impl Queue {
     pub fn key(&self, controller: ControllerId, request: &Request) -> Option<KeyStatus> {
         self.controller(controller)?;
         let hash = self.hash(controller, request);
-        let lane = self
-            .classes
-            .find_lane(hash.lane, controller.place, &request.cluster)?;
-        self.status(self.keys.find(hash.key, lane, &request.key)?)
+        self.status(self.find(controller, request, hash)?)
     }
 
-    fn status(&self, place: u32) -> Option<KeyStatus> {
+    fn status(&self, key: KeyId) -> Option<KeyStatus> {
         #[cfg(test)]
         self.shown.set(self.shown.get() + 1);
-        let entry = self.keys.entry(place);
         let Entry {
             at,
-            lane,
+            flow,
+            state,
             attempts,
             priority,
             cause,
             origin,
             ..
-        } = *entry;
-        let request = self.request(place)?;
-        let run = self.runs.look(entry);
-        let of = &self.classes.lanes[lane as usize];
+        } = *self.keys.entry(key);
+        let request = self.request(key)?;
+        let run = self.runs.of(key);
+        let flow = &self.classes.flows[flow];
         let since = self.instant(run.map_or(at, |run| run.started));
-        let state = match entry.state {
-            State::Ready
-                if self.classes.clusters[of.cluster as usize].state != ClusterState::Ready
-                    || self.classes.is_held(of)
-                    || self.classes.controllers[of.controller as usize]
-                        .share
-                        .barred =>
-            {
-                KeyState::Held(since)
-            }
+        let state = match state {
+            State::Ready if self.is_held(flow) => KeyState::Held(since),
             State::Ready => KeyState::Ready(since),
             State::Delayed => KeyState::Delayed(since),
             State::Backoff => KeyState::Backoff(since),
@@ -219,19 +211,24 @@ impl Queue {
             State::Terminal => KeyState::Terminal(since),
             State::Running => KeyState::Running(since),
         };
-        let dirty = run.is_some_and(|run| run.again.is_some());
-        let last_failure = self.failure(place).cloned();
         Some(KeyStatus {
-            controller: self.id(of.controller),
+            controller: self.classes.controllers[flow.controller].id,
             request,
             state,
             attempts: attempts.into(),
             priority,
             cause,
             origin,
-            dirty,
-            last_failure,
+            dirty: run.is_some_and(|run| run.rerun.is_some()),
+            last_failure: self.failures.get(&key).cloned(),
         })
+    }
+
+    /// Whether a flow's ready keys are held: by a cluster that is not ready, or by a hold on the controller.
+    fn is_held(&self, flow: &Flow) -> bool {
+        self.classes.clusters[flow.cluster].state != ClusterState::Ready
+            || self.classes.is_held(flow)
+            || self.classes.controllers[flow.controller].class.blocked
     }
 
     /// The error of the run that failed last, of a controller that has keys whose last run failed.
@@ -241,35 +238,32 @@ impl Queue {
         of.last_message.clone().filter(|_| of.failures > 0)
     }
 
-    /// How many keys of a controller do what; all zero once it has been removed.
+    /// How many keys of a controller are in which state; all zero once it has been removed.
     #[must_use]
     pub fn counts(&self, controller: ControllerId) -> Counts {
         self.controller(controller)
-            .map(|of| of.tally.counts())
+            .map(|of| of.counts)
             .unwrap_or_default()
     }
 
-    /// How many keys do what, over all controllers.
+    /// How many keys are in which state, over all controllers.
     #[must_use]
     pub fn total_counts(&self) -> Counts {
-        self.tally.counts()
+        self.counts
     }
 
     /// What has happened to a controller's keys since it was added.
     #[must_use]
     pub fn totals(&self, controller: ControllerId) -> Totals {
         self.controller(controller)
-            .map(|of| Totals {
-                adds: of.adds,
-                ..of.totals
-            })
+            .map(|of| of.totals)
             .unwrap_or_default()
     }
 
-    /// Whether nothing is ready, running, in backoff or throttled; what waits for a time that was asked for does not count.
+    /// Whether nothing is ready, running, in backoff or throttled. A delayed key does not count.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.tally.counts().is_idle()
+        self.counts.is_idle()
     }
 
     /// How many keys there are, terminal ones included.

@@ -1,20 +1,21 @@
-//! Places of keys, and of lanes, by hash. Entry point: [`Table`].
+//! Keys by hash. Entry point: [`Table`].
 
+use super::slab::KeyId;
 use hashbrown::HashTable;
 
-/// A set of places, each with a hash. Equal hashes are fine; the caller tells which place it means.
+/// A set of keys, each with a hash. Equal hashes are fine; the caller says which key it means.
 #[derive(Debug, Default)]
 pub(super) struct Table(HashTable<Slot>);
 
-/// A place, and the hash that it is found by.
+/// A key and its hash, so that most lookups read no other key, and growing reads none.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    place: u32,
+    key: KeyId,
     hash: u32,
 }
 
 impl Slot {
-    /// The table looks at both ends of a hash: the short one stands at both.
+    /// The hash table uses both ends of a hash: the short one stands at both.
     fn wide(hash: u32) -> u64 {
         u64::from(hash) << 32 | u64::from(hash)
     }
@@ -25,31 +26,24 @@ impl Table {
         self.0.len()
     }
 
-    /// All places, in no order.
-    pub(super) fn places(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().map(|slot| slot.place)
-    }
-
-    /// The place with this hash that `is` the one.
-    pub(super) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The key with this hash for which `is` holds.
+    pub(super) fn find(&self, hash: u32, is: impl Fn(KeyId) -> bool) -> Option<KeyId> {
         let found = self
             .0
-            .find(Slot::wide(hash), |slot| slot.hash == hash && is(slot.place));
-        found.map(|slot| slot.place)
+            .find(Slot::wide(hash), |slot| slot.hash == hash && is(slot.key));
+        found.map(|slot| slot.key)
     }
 
-    /// Puts a place in that is not there.
-    pub(super) fn insert(&mut self, hash: u32, place: u32) {
+    /// Inserts a key that is not in the table.
+    pub(super) fn insert(&mut self, hash: u32, key: KeyId) {
         let rehash = |slot: &Slot| Slot::wide(slot.hash);
         self.0
-            .insert_unique(Slot::wide(hash), Slot { place, hash }, rehash);
+            .insert_unique(Slot::wide(hash), Slot { key, hash }, rehash);
     }
 
-    /// Takes a place out, if it is there.
-    pub(super) fn remove(&mut self, hash: u32, place: u32) {
-        let found = self
-            .0
-            .find_entry(Slot::wide(hash), |slot| slot.place == place);
+    /// Removes a key, if it is in the table.
+    pub(super) fn remove(&mut self, hash: u32, key: KeyId) {
+        let found = self.0.find_entry(Slot::wide(hash), |slot| slot.key == key);
         if let Ok(found) = found {
             found.remove();
         }

@@ -370,7 +370,7 @@ fn a_key_runs_at_its_own_asking_ten_times_a_second_at_most() {
         bench.wake();
     }
     assert_eq!(bench.now - start, 50 * 100 * MILLI);
-    assert_eq!(bench.queue.totals(bench.controller).storms, 50);
+    assert_eq!(bench.queue.totals(bench.controller).throttled, 50);
     let (_, run) = bench.get().unwrap();
     bench.pass(250 * MILLI);
     bench
@@ -730,7 +730,7 @@ fn memory_of_a_flood_is_given_back() {
         );
     }
     bench.queue.remove_cluster(bench.now, &cluster("alpha"));
-    assert_eq!(bench.queue.keys.places(), 0);
+    assert_eq!(bench.queue.keys.capacity(), 0);
     assert!(bench.queue.next_wake().is_none());
     let _ = bench.add_with("a", after(MILLI));
     assert_eq!(bench.wake(), MILLI);

@@ -1,21 +1,25 @@
 //! When waiting keys become due. Entry point: [`Timers`].
 
+use super::slab::KeyId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A key's alarm. It counts if the key at that place waits until just then.
+/// Cancelled alarms that may stay in the heap beside as many as are live: a small heap is not worth cleaning.
+const CANCELLED: usize = 1024;
+
+/// A key's alarm. It is live while the key waits until exactly then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alarm {
     /// In the queue's nanoseconds.
     pub(super) due: u64,
-    pub(super) key: u32,
+    pub(super) key: KeyId,
 }
 
-/// Alarms by due time. Calling one off only counts: it is thrown out when it comes up, or when such ones are the majority.
+/// Alarms by due time. A cancelled alarm stays until it is the first, or until cancelled ones are the majority.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<Alarm>>,
-    /// How many of the heap still count.
+    /// How many of the heap are live.
     live: usize,
 }
 
@@ -26,18 +30,18 @@ impl Timers {
         self.live += 1;
     }
 
-    /// Calls one alarm off; `counts` tells of each whether it still counts.
-    pub(super) fn call_off(&mut self, counts: impl Fn(&Alarm) -> bool) {
+    /// Notes that one alarm is live no more. `is_live` decides for each.
+    pub(super) fn cancel_one(&mut self, is_live: impl Fn(&Alarm) -> bool) {
         self.live -= 1;
-        if self.heap.len() > 2 * self.live + 1024 {
-            self.heap.retain(|Reverse(alarm)| counts(alarm));
+        if self.heap.len() > 2 * self.live + CANCELLED {
+            self.heap.retain(|Reverse(alarm)| is_live(alarm));
         }
     }
 
-    /// The first alarm that counts.
-    pub(super) fn first(&mut self, counts: impl Fn(&Alarm) -> bool) -> Option<Alarm> {
+    /// The first alarm that is live.
+    pub(super) fn first(&mut self, is_live: impl Fn(&Alarm) -> bool) -> Option<Alarm> {
         while let Some(Reverse(alarm)) = self.heap.peek() {
-            if counts(alarm) {
+            if is_live(alarm) {
                 return Some(*alarm);
             }
             self.heap.pop();
@@ -45,7 +49,7 @@ impl Timers {
         None
     }
 
-    /// Takes out the alarm that [`Timers::first`] has returned.
+    /// Removes the alarm that [`Timers::first`] has returned.
     pub(super) fn pop(&mut self) {
         if self.heap.pop().is_some() {
             self.live -= 1;

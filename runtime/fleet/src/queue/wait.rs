@@ -1,49 +1,53 @@
-//! How keys come to wait, and stop waiting. Entry point: [`Queue::wait`].
+//! How keys begin to wait, and stop waiting. Entry point: [`Queue::wait`].
 
+use super::Queue;
+use super::class::{Controller, Counts};
 use super::key::{Entry, Keys, State};
 use super::options::{Add, Added, Cause};
-use super::run::Again;
+use super::run::Rerun;
+use super::slab::{ControllerIndex, FlowId, KeyId};
 use super::timer::Alarm;
-use super::{ControllerId, Queue};
 
-/// Most alarms that one call turns into ready keys, so that a flood of them does not hold up whoever waits for the queue.
+/// Most alarms that one call turns into ready keys, so that a flood of them does not delay the caller for long.
 const PROMOTIONS: usize = 1024;
 
-/// Most storms that wait to be told of; a further one waits until its key is put off again.
-pub(super) const MOST_TOLD: usize = 64;
+/// A controller that has refused requests is drained when it has at most so many tenths of its keys, so that its sources do not offer
+/// theirs again for every key that leaves.
+const DRAINED_TENTHS: usize = 9;
+
+/// Most hot keys that wait to be reported; a further one waits until it is throttled again.
+pub(super) const MAX_REPORTS: usize = 64;
 
 impl Queue {
-    /// Adds a request to the key that it is equal to.
-    pub(super) fn merge(&mut self, now: u64, key: u32, add: Add, asked: Option<u64>) -> Added {
+    /// Adds a request to the key that it is equal to. `asked` is the time that the request asks for.
+    pub(super) fn merge(&mut self, now: u64, key: KeyId, add: Add, asked: Option<u64>) -> Added {
         let Entry {
             state,
-            lane,
             priority,
             at,
+            hash,
             ..
         } = *self.keys.entry(key);
         if state == State::Running {
             self.mark_dirty(key, add, asked);
             return Added::MarkedDirty;
         }
-        let controller = self.classes.lanes[lane as usize].controller;
         let terminal = state == State::Terminal;
-        if terminal && self.is_full(self.id(controller)) {
+        if terminal && self.is_full(self.controller_of(key).id) {
             return Added::Full;
         }
-        let (due, waits) = self.admit(now, self.keys.entry(key).hash, add.cause, asked);
+        let (due, waits) = self.throttle(now, hash, add.cause, asked);
         let earlier = state != State::Ready && due.is_none_or(|due| due < at);
         if !terminal && !earlier && add.priority <= priority {
             return Added::Merged;
         }
-        // In its own words: what it waits for now, if it is not the earlier time, and by what right.
+        // A key keeps the time and the state that it waits in, unless the new time is earlier.
         let (due, state) = match (state, due) {
             (State::Ready, _) => (None, state),
             (State::Terminal, due) => (due, waits),
             (_, Some(due)) if due >= at => (Some(at), state),
             (_, due) => (due, waits),
         };
-        let since = self.keys.entry(key).at;
         self.leave(now, key);
         let entry = self.keys.entry_mut(key);
         entry.priority = if terminal {
@@ -55,174 +59,181 @@ impl Queue {
         let was_ready = entry.state == State::Ready;
         self.wait(now, key, due, state);
         if state == State::Throttled && (earlier || terminal) {
-            self.put_off(key);
+            self.count_throttled(key);
         }
         if was_ready {
-            self.keys.entry_mut(key).at = since;
+            // A key that gets another priority has been ready before.
+            self.keys.entry_mut(key).at = at;
         }
         if terminal { Added::New } else { Added::Merged }
     }
 
-    /// Until when a key waits that is asked for now, and by what right: one that has run too often is held back, unless an operator
-    /// asks.
-    pub(super) fn admit(
+    /// Until when a key waits that is enqueued now, and in which state. A hot key waits longer than was asked, unless an operator
+    /// enqueues it.
+    pub(super) fn throttle(
         &self,
         now: u64,
         hash: u32,
         cause: Cause,
         asked: Option<u64>,
     ) -> (Option<u64>, State) {
-        let held = self
-            .storms
-            .held(hash, now)
-            .filter(|held| cause != Cause::Operator && asked.is_none_or(|asked| asked < *held));
-        match held {
-            Some(held) => (Some(held), State::Throttled),
+        let is_later = |free: &u64| asked.is_none_or(|asked| asked < *free);
+        let free = self.run_counts.throttled_until(hash, now);
+        match free.filter(|free| cause != Cause::Operator && is_later(free)) {
+            Some(free) => (Some(free), State::Throttled),
             None => (asked, State::Delayed),
         }
     }
 
-    /// Counts a run that is put off because its key has run too often, and tells of it if that is the first of its storm.
-    pub(super) fn put_off(&mut self, key: u32) {
-        let Entry { lane, hash, .. } = *self.keys.entry(key);
-        let controller = self.classes.lanes[lane as usize].controller;
-        self.classes.controllers[controller as usize].totals.storms += 1;
-        // One that there is no room for now is told of when it is put off again.
-        if self.stormy.len() < MOST_TOLD
-            && self.storms.tell(hash)
+    /// Counts a run that is delayed because its key is hot, and reports the key if it has just become so.
+    pub(super) fn count_throttled(&mut self, key: KeyId) {
+        let controller = self.controller_of_mut(key);
+        controller.totals.throttled += 1;
+        let id = controller.id;
+        if self.hot_keys.len() < MAX_REPORTS
+            && self.run_counts.report(self.keys.entry(key).hash)
             && let Some(request) = self.request(key)
         {
-            self.stormy.push((self.id(controller), request));
+            self.hot_keys.push((id, request));
         }
     }
 
-    /// Notes that a key that runs has been asked for.
-    fn mark_dirty(&mut self, key: u32, add: Add, due: Option<u64>) {
-        let Some(run) = self.runs.of(self.keys.entry(key)) else {
+    /// Notes that a running key has been enqueued.
+    fn mark_dirty(&mut self, key: KeyId, add: Add, due: Option<u64>) {
+        let Some(run) = self.runs.of_mut(key) else {
             return;
         };
         let due = due.unwrap_or(0);
-        let asked = run.again.map_or((due, add.priority), |earlier| {
+        let (due, priority) = run.rerun.map_or((due, add.priority), |earlier| {
             (earlier.due.min(due), earlier.priority.max(add.priority))
         });
-        run.again = Some(Again {
-            due: asked.0,
-            priority: asked.1,
+        run.rerun = Some(Rerun {
+            due,
+            priority,
             cause: add.cause,
             origin: add.origin,
         });
     }
 
-    /// Lets a key, which is in no list, wait: for its alarm if it is not due yet, else for its turn.
-    pub(super) fn wait(&mut self, now: u64, key: u32, due: Option<u64>, state: State) {
+    /// Has a key, which is in no list, wait for its alarm in this state; or makes it ready if it is due.
+    pub(super) fn wait(&mut self, now: u64, key: KeyId, due: Option<u64>, state: State) {
         let due = due.filter(|due| *due > now);
-        let state = if due.is_some() { state } else { State::Ready };
-        self.keys.enlist(key, state);
-        self.count(key, 1);
+        self.enlist(key, due.map_or(State::Ready, |_| state));
         let entry = self.keys.entry_mut(key);
         entry.at = due.unwrap_or(now);
-        let Entry { lane, priority, .. } = *entry;
+        let Entry { flow, priority, .. } = *entry;
         if let Some(due) = due {
             self.timers.set(Alarm { due, key });
-        } else if self.classes.lanes[lane as usize].share.waiting == 0 {
-            self.classes.ready(lane, priority, now);
-        } else if let Some(best) = self.keys.lane(lane).best() {
-            self.classes.best_changed(lane, best);
+        } else if self.classes.flows[flow].class.ready_flows == 0 {
+            self.classes.flow_ready(flow, priority, now);
+        } else if let Some(best) = self.classes.flows[flow].lists.best() {
+            self.classes.set_best(flow, best);
         }
     }
 
     /// Takes a key that waits, or is terminal, out of its list.
-    pub(super) fn leave(&mut self, now: u64, key: u32) {
-        self.count(key, -1);
+    pub(super) fn leave(&mut self, now: u64, key: KeyId) {
+        let Entry { flow, state, .. } = *self.keys.entry(key);
         let had_alarm = self.keys.entry(key).has_alarm();
-        self.keys.delist(key);
+        self.delist(key);
         if had_alarm {
             let keys = &self.keys;
-            self.timers.call_off(|alarm| counts(keys, alarm));
-            return;
+            self.timers.cancel_one(|alarm| is_live(keys, alarm));
         }
-        let Entry { lane, state, .. } = *self.keys.entry(key);
         if state != State::Ready {
             return;
         }
-        match self.keys.lane(lane).best() {
-            Some(best) => self.classes.best_changed(lane, best),
-            None => self.classes.emptied(lane, now),
+        match self.classes.flows[flow].lists.best() {
+            Some(best) => self.classes.set_best(flow, best),
+            None => self.classes.flow_emptied(flow, now),
         }
     }
 
-    /// Turns keys that are due into ready ones.
+    /// Makes keys ready that are due.
     pub(super) fn promote(&mut self, now: u64) {
         for _ in 0..PROMOTIONS {
             let keys = &self.keys;
-            let Some(alarm) = self
-                .timers
-                .first(|alarm| counts(keys, alarm))
-                .filter(|alarm| alarm.due <= now)
-            else {
+            let first = self.timers.first(|alarm| is_live(keys, alarm));
+            let Some(alarm) = first.filter(|alarm| alarm.due <= now) else {
                 return;
             };
             self.timers.pop();
-            self.count(alarm.key, -1);
-            self.keys.delist(alarm.key);
+            self.delist(alarm.key);
             self.wait(now, alarm.key, None, State::Ready);
         }
     }
 
-    /// Takes all keys of a lane out of the queue but those that run.
-    pub(super) fn purge(&mut self, lane: u32, now: u64) {
-        while let Some(key) = self.keys.lane(lane).any() {
+    /// Removes all keys of a flow but those that run.
+    pub(super) fn purge(&mut self, flow: FlowId, now: u64) {
+        while let Some(key) = self.classes.flows[flow].lists.any() {
             self.leave(now, key);
             self.drop_key(key);
         }
-        self.note_room(self.classes.lanes[lane as usize].controller);
+        self.announce_room(self.classes.flows[flow].controller);
     }
 
-    /// Takes a key out of the queue whose run has ended.
-    pub(super) fn forget(&mut self, key: u32) {
-        self.count(key, -1);
+    /// Removes a key whose run has ended.
+    pub(super) fn forget(&mut self, key: KeyId) {
+        self.delist(key);
         self.drop_key(key);
     }
 
-    pub(super) fn drop_key(&mut self, key: u32) {
+    fn drop_key(&mut self, key: KeyId) {
         self.drop_failure(key);
-        let lane = self.keys.entry(key).lane;
+        let flow = self.keys.entry(key).flow;
         self.keys.remove(key);
-        self.classes.key_removed(lane);
+        self.classes.key_removed(flow);
     }
 
-    /// Names a controller as drained when it has refused requests and has room again.
-    pub(super) fn note_room(&mut self, controller: u32) {
-        let of = &mut self.classes.controllers[controller as usize];
-        if of.alive
-            && of.refused
-            && of.tally.counts().held() <= self.classes.limits.keys_per_controller / 10 * 9
-        {
-            of.refused = false;
-            let generation = of.generation;
-            self.drained.push(ControllerId {
-                place: controller,
-                generation,
-            });
+    /// Names a controller as drained if it has refused requests and has room again.
+    pub(super) fn announce_room(&mut self, controller: ControllerIndex) {
+        let few = self.classes.limits.keys_per_controller / 10 * DRAINED_TENTHS;
+        let controller = &mut self.classes.controllers[controller];
+        if controller.alive && controller.refused && controller.counts.limited() <= few {
+            controller.refused = false;
+            self.drained.push(controller.id);
         }
     }
 
-    /// Counts a key as being, or no longer being, in its state.
-    pub(super) fn count(&mut self, key: u32, change: i32) {
+    /// Appends a key, which is in no list, to the list for this state, and counts it.
+    pub(super) fn enlist(&mut self, key: KeyId, state: State) {
+        let Entry { flow, priority, .. } = *self.keys.entry(key);
+        let lists = &mut self.classes.flows[flow].lists;
+        self.keys.enlist(lists, key, state);
+        self.change_counts(flow, |counts| counts.add(state, priority));
+    }
+
+    /// Takes a key out of its list, if it is in one, and out of the counts.
+    pub(super) fn delist(&mut self, key: KeyId) {
         let Entry {
+            flow,
             state,
-            lane,
             priority,
             ..
         } = *self.keys.entry(key);
-        let controller = self.classes.lanes[lane as usize].controller as usize;
-        self.tally.count(state, priority, change);
-        let of = &mut self.classes.controllers[controller];
-        of.tally.count(state, priority, change);
+        let lists = &mut self.classes.flows[flow].lists;
+        self.keys.delist(lists, key);
+        self.change_counts(flow, |counts| counts.remove(state, priority));
+    }
+
+    fn change_counts(&mut self, flow: FlowId, change: impl Fn(&mut Counts)) {
+        change(&mut self.counts);
+        let controller = self.classes.flows[flow].controller;
+        change(&mut self.classes.controllers[controller].counts);
+    }
+
+    pub(super) fn controller_of(&self, key: KeyId) -> &Controller {
+        let flow = self.keys.entry(key).flow;
+        &self.classes.controllers[self.classes.flows[flow].controller]
+    }
+
+    pub(super) fn controller_of_mut(&mut self, key: KeyId) -> &mut Controller {
+        let flow = self.keys.entry(key).flow;
+        &mut self.classes.controllers[self.classes.flows[flow].controller]
     }
 }
 
-/// Whether an alarm still counts: the key waits, and has not been made to wait for another time since.
-pub(super) fn counts(keys: &Keys, alarm: &Alarm) -> bool {
-    alarm.key < keys.places() && keys.entry(alarm.key).waits_until(alarm.due)
+/// Whether an alarm is live: the key still waits, and for that time.
+pub(super) fn is_live(keys: &Keys, alarm: &Alarm) -> bool {
+    keys.waits_until(alarm.key, alarm.due)
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use windlass_fleet::manager::{KeyFilter, ManagerOptions};
 use windlass_fleet::outcome::Blame;
-use windlass_fleet::queue::StormLimit;
+use windlass_fleet::queue::HotKeyLimit;
 use windlass_harness::eventually::Seen;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ const STORMY: &str = "stormy";
 async fn held_back(name: &str, config: Value, per_second: f64, state: &'static str) -> Result<()> {
     let manager = ManagerOptions {
         // Little, so that a machine that is busy with other things gets there too.
-        storm: StormLimit {
+        hot_key: HotKeyLimit {
             per_second: 20,
             burst: 100,
         },

@@ -7,8 +7,8 @@ impl Model {
     /// Every key is where it should be, and all are counted.
     pub(super) fn compare(&mut self) {
         let classes = &self.queue.classes;
-        let mut slack = classes.slack.iter();
-        assert!(slack.all(|gate| classes.gates[*gate].has_slack()));
+        let mut open = classes.open_gates.iter();
+        assert!(open.all(|gate| classes.gates[*gate].can_wake()));
         let mut counts = Counts::default();
         for (id, key) in self
             .keys
@@ -74,8 +74,8 @@ impl Model {
                 None
             }
         };
-        self.told = self.queue.next_wake();
-        assert_eq!(self.told, self.keys.values().filter_map(due).min());
+        self.last_wake = self.queue.next_wake();
+        assert_eq!(self.last_wake, self.keys.values().filter_map(due).min());
     }
 
     /// Whoever hands out keys and looks at the queue when it has news, and when it said that they should, misses nothing.
@@ -89,11 +89,11 @@ impl Model {
         };
         let wake = self.keys.values().filter_map(due).min();
         if !news {
-            let told = self.told;
-            let is_known = |wake| told.is_some_and(|told| told <= wake);
-            assert!(wake.is_none_or(is_known), "{wake:?}, and {told:?} was told");
+            let last = self.last_wake;
+            let is_known = |wake| last.is_some_and(|last| last <= wake);
+            assert!(wake.is_none_or(is_known), "{wake:?}, and not {last:?}");
         }
-        self.told = wake;
+        self.last_wake = wake;
         assert_eq!(self.queue.next_wake(), wake);
     }
 }

@@ -1,4 +1,4 @@
-//! Keys that ask to run without end: each is held back, none else is, and somebody is told.
+//! Keys that are enqueued without end: each is throttled, no other key is, and each is reported.
 
 use super::tests::{Bench, request};
 use super::*;
@@ -27,8 +27,8 @@ fn run_for(bench: &mut Bench, time: Duration, mut run: impl FnMut(&mut Bench) ->
     runs
 }
 
-fn storms(bench: &Bench) -> u64 {
-    bench.queue.totals(bench.controller).storms
+fn throttled(bench: &Bench) -> u64 {
+    bench.queue.totals(bench.controller).throttled
 }
 
 #[test]
@@ -44,30 +44,30 @@ fn a_reconciler_whose_own_write_runs_it_again_runs_ten_times_a_second() {
     assert!((100..130).contains(&burst), "{burst}");
     let steady = run_for(&mut bench, Duration::from_secs(60), write);
     assert!((590..=610).contains(&steady), "{steady}");
-    assert!(storms(&bench) >= u64::from(steady) - 10);
+    assert!(throttled(&bench) >= u64::from(steady) - 10);
     assert_eq!(bench.state("hot"), Some("throttled"));
     assert!(!bench.queue.is_idle(), "it has been asked for");
 }
 
 #[test]
-fn a_key_that_asks_to_run_at_once_for_ever_slows_down_and_is_told_of() {
+fn a_key_that_asks_to_run_at_once_for_ever_slows_down_and_is_reported() {
     let mut bench = Bench::new(Limits::default(), 1);
     let _ = bench.add("hot");
     let at_once = |_: &mut Bench| Outcome::RequeueAfter(Duration::ZERO);
     let first = run_for(&mut bench, Duration::from_secs(5), at_once);
-    assert_eq!((first, bench.queue.storm()), (50, None));
+    assert_eq!((first, bench.queue.hot_key()), (50, None));
     run_for(&mut bench, Duration::from_secs(15), at_once);
     let steady = run_for(&mut bench, Duration::from_secs(60), at_once);
     assert!((298..=302).contains(&steady), "{steady}");
-    let told = bench.queue.storm();
-    assert_eq!(told, Some((bench.controller, request("alpha", "hot"))));
-    assert_eq!(bench.queue.storm(), None, "once, however long it lasts");
+    let reported = bench.queue.hot_key();
+    assert_eq!(reported, Some((bench.controller, request("alpha", "hot"))));
+    assert_eq!(bench.queue.hot_key(), None, "once, however long it lasts");
 }
 
 #[test]
-fn each_of_more_storms_than_wait_to_be_told_of_is_told_of() {
+fn each_of_more_hot_keys_than_wait_to_be_reported_is_reported() {
     let mut bench = Bench::new(Limits::default(), 1);
-    let keys: Vec<String> = (0..wait::MOST_TOLD + 3)
+    let keys: Vec<String> = (0..wait::MAX_REPORTS + 3)
         .map(|at| format!("hot-{at}"))
         .collect();
     for key in &keys {
@@ -75,12 +75,12 @@ fn each_of_more_storms_than_wait_to_be_told_of_is_told_of() {
     }
     let at_once = |_: &mut Bench| Outcome::RequeueAfter(Duration::ZERO);
     run_for(&mut bench, Duration::from_secs(30), at_once);
-    let mut told = BTreeSet::new();
-    for wanted in [wait::MOST_TOLD, keys.len()] {
-        while let Some((_, request)) = bench.queue.storm() {
-            assert!(told.insert(request.key.name.to_string()), "once each");
+    let mut reported = BTreeSet::new();
+    for wanted in [wait::MAX_REPORTS, keys.len()] {
+        while let Some((_, request)) = bench.queue.hot_key() {
+            assert!(reported.insert(request.key.name.to_string()), "once each");
         }
-        assert_eq!(told.len(), wanted);
+        assert_eq!(reported.len(), wanted);
         run_for(&mut bench, Duration::from_secs(30), at_once);
     }
 }
@@ -99,7 +99,7 @@ fn events_from_outside_run_a_key_a_hundred_times_a_second() {
     }
     // A thousand at once, and a hundred in each of sixty seconds.
     assert!((6_990..=7_010).contains(&runs), "{runs}");
-    assert!(bench.queue.storm().is_some() && bench.queue.storm().is_none());
+    assert!(bench.queue.hot_key().is_some() && bench.queue.hot_key().is_none());
 }
 
 #[test]
@@ -113,36 +113,36 @@ fn a_burst_of_events_is_not_delayed() {
         let run = bench.get().expect("at once").1;
         assert!(bench.queue.done(bench.now, run.token, Outcome::Done));
     }
-    assert_eq!((storms(&bench), bench.queue.storm()), (0, None));
+    assert_eq!((throttled(&bench), bench.queue.hot_key()), (0, None));
 }
 
 #[test]
-fn a_storm_of_one_key_delays_no_other_and_ends_with_its_cause() {
+fn a_hot_key_delays_no_other_and_is_hot_no_longer_than_its_cause_lasts() {
     let mut bench = Bench::new(Limits::default(), 1);
     let _ = bench.add("hot");
     run_for(&mut bench, 30_050 * MILLI, |bench| {
         let _ = bench.add("hot");
         Outcome::Done
     });
-    assert!(bench.queue.storm().is_some());
+    assert!(bench.queue.hot_key().is_some());
     let _ = bench.add("calm");
     let (name, run) = bench.get().expect("at once");
     assert_eq!(name, "calm");
     assert!(bench.queue.done(bench.now, run.token, Outcome::Done));
-    // The last event is not lost; once the key is calm it runs at once again, and another storm is another line.
+    // The last event is not lost. Once the count of its runs has faded, the key runs at once again, and is reported again.
     bench.wake();
     bench.run(Outcome::Done);
     bench.pass(Duration::from_secs(20));
     let _ = bench.add("hot");
     bench.run(Outcome::Done);
     run_for(&mut bench, Duration::from_secs(1), |_| Outcome::Done);
-    assert_eq!(bench.queue.storm(), None);
+    assert_eq!(bench.queue.hot_key(), None);
     let _ = bench.add("hot");
     run_for(&mut bench, 30_050 * MILLI, |bench| {
         let _ = bench.add("hot");
         Outcome::Done
     });
-    assert!(bench.queue.storm().is_some());
+    assert!(bench.queue.hot_key().is_some());
 }
 
 #[test]
