@@ -1,13 +1,13 @@
-//! Runs a test in a process of its own, where no other test's memory counts. Entry point: [`ran_alone`].
+//! Runs a test in a process of its own, so that other tests do not change its memory. Entry point: [`ran_alone`].
 
 use anyhow::{Context as _, Result, ensure};
 use std::process::Command;
 
-/// Set in the process that has one test to run.
+/// Set in the process that runs only one test.
 const ALONE: &str = "WINDLASS_TEST_ALONE";
 
-/// Runs the test that calls this once more, in a process of its own with these variables set, and returns `true` once it has
-/// passed there. In that process, returns `false` at once: the test is to go on.
+/// Runs the calling test again, in a process of its own with these variables, and returns `true` after it has
+/// passed there. In that process, returns `false` at once: the test continues.
 ///
 /// `test` is the test's full name.
 ///

@@ -6,22 +6,22 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Time between two looks at the condition.
+/// Time between two checks of the condition.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// What one look at a condition saw.
+/// The result of one check of a condition.
 ///
 /// Closures given to [`eventually()`] usually build it with [`Seen::of`].
 #[derive(Debug)]
 pub enum Seen<T> {
     /// The condition holds, with this value.
     Yes(T),
-    /// It does not hold yet; the text says what was seen instead.
+    /// The condition does not hold yet; the text describes the current state.
     NotYet(String),
 }
 
 impl<T: Debug> Seen<T> {
-    /// `Yes` if `holds` accepts the value; otherwise the value itself is what was seen.
+    /// `Yes` if `holds` accepts the value, otherwise a `No` that shows the value.
     pub fn of(value: T, holds: impl FnOnce(&T) -> bool) -> Self {
         if holds(&value) {
             Self::Yes(value)
@@ -31,12 +31,12 @@ impl<T: Debug> Seen<T> {
     }
 }
 
-/// Looks again and again until `look` answers [`Seen::Yes`], and returns that value.
+/// Calls `look` until it returns [`Seen::Yes`], and returns that value.
 ///
-/// `what` completes the sentence "waited for …". An error of `look` counts as not yet, so that a server may be away for a while.
+/// `what` completes the sentence "waited for …". An error of `look` counts as not yet, so a server may be unreachable for a while.
 ///
 /// # Errors
-/// When `deadline` has passed, with the last thing that was seen, even if a look hangs.
+/// After `deadline`, with the last state, even if a call of `look` hangs.
 pub async fn eventually<T, Look, Fut>(deadline: Duration, what: &str, mut look: Look) -> Result<T>
 where
     Look: FnMut() -> Fut,

@@ -1,31 +1,31 @@
-//! What a test holds of the machine: tasks, sockets, memory. Entry point: [`Footprint::now`].
+//! The tasks, sockets and memory that a test uses. Entry point: [`Footprint::now`].
 //!
-//! Tests of one binary share a process, so what is counted is told apart: tasks by the runtime that asks, sockets by the port at
-//! one of their ends. Other descriptors and memory cannot be attributed to a test: only a test in a process of its own may look at them.
+//! Tests of one binary share a process. So tasks are counted by runtime, and sockets by the port at
+//! one of their ends. Other descriptors and memory cannot be attributed to a test: only a test in a process of its own may use them.
 
 use std::collections::HashSet;
 use std::fs;
 
 use anyhow::{Context as _, Result};
 
-/// What is held at one moment.
+/// The usage at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
     /// Tasks of the current tokio runtime that have not ended.
     pub tasks: usize,
     /// Open descriptors of this process for TCP sockets with one of the ports at either end.
     pub sockets: usize,
-    /// Open descriptors of this process, of whatever sort.
+    /// All open descriptors of this process.
     pub descriptors: usize,
-    /// Memory of this process that is resident, in bytes.
+    /// Resident memory of this process, in bytes.
     pub resident: usize,
 }
 
 impl Footprint {
-    /// Looks at the current runtime and process.
+    /// Measures the current runtime and process.
     ///
     /// # Errors
-    /// Where `/proc` does not tell, as on other systems than Linux.
+    /// If `/proc` does not exist, as on systems other than Linux.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -44,7 +44,7 @@ impl Footprint {
 
 fn descriptors() -> Result<usize> {
     let open = fs::read_dir("/proc/self/fd").context("no list of open descriptors")?;
-    // The list itself takes one.
+    // The list itself uses one descriptor.
     Ok(open.count().saturating_sub(1))
 }
 
@@ -55,7 +55,7 @@ fn sockets(ports: &[u16]) -> Result<usize> {
         .filter_map(|line| of_ports(line, ports))
         .collect();
     let open = fs::read_dir("/proc/self/fd").context("no list of open descriptors")?;
-    // A descriptor may be closed between the listing and the look.
+    // A descriptor may be closed after it was listed.
     let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     Ok(targets
         .filter(|target| ours.contains(&*target.to_string_lossy()))

@@ -13,10 +13,10 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The component built from `guests/<name>`, for instance `guest("hello")`.
 ///
-/// The first call of a process builds all guests (for a second or so when nothing changed); processes wait for each other.
+/// The first call of a process builds all guests (about a second if nothing changed); processes wait for each other.
 ///
 /// # Panics
-/// When the guests do not build or there is none of that name: no test that needs one can go on.
+/// When the guests do not build, or there is no guest of that name.
 pub fn guest(name: &str) -> PathBuf {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
@@ -35,10 +35,10 @@ pub fn guest(name: &str) -> PathBuf {
     path
 }
 
-/// A component with a text replaced by one of the same length, wherever it stands.
+/// A component with every occurrence of a text replaced by a text of the same length.
 ///
 /// # Panics
-/// When the texts differ in length, or the first is nowhere in the component.
+/// When the texts differ in length, or the component does not contain the first.
 #[must_use]
 pub fn renamed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len(), "{from:?} and {to:?}");
@@ -52,14 +52,14 @@ pub fn renamed(component: &[u8], from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
-/// The component built from `guests/js/<name>`, for instance `javascript("hello")`. On a machine without npm it says that `test`
-/// was not run, and there is none.
+/// The component built from `guests/js/<name>`, for instance `javascript("hello")`. On a machine without npm it prints that `test`
+/// was not run, and returns `None`.
 ///
-/// The first call of a process builds what has changed; processes wait for each other.
+/// The first call of a process builds the changed guests; processes wait for each other.
 ///
 /// # Panics
-/// When a guest does not build or there is none of that name; or when npm is missing in a run that asked for everything
-/// ([`crate::testenv::VARIABLE`]): such a run must not pass.
+/// When a guest does not build, or there is no guest of that name. Also when npm is missing in a full run
+/// ([`crate::testenv::VARIABLE`]), which must not pass then.
 pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     if !has_npm() {
@@ -86,14 +86,14 @@ pub fn javascript(name: &str, test: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The languages that guests are built from, by their folders under `guests/`.
+/// The languages of the guests, by their folders under `guests/`.
 pub const LANGUAGES: [&str; 5] = ["rust", "js", "python", "go", "c"];
 
-/// The conformance reconciler of one of [`LANGUAGES`]. Where it is not built, as the run is not a full one, it says that `test` was not
-/// run for it, and there is none.
+/// The conformance reconciler in one of [`LANGUAGES`]. If it is not built and the run is not a full one, it prints that `test` was not
+/// run for it, and returns `None`.
 ///
 /// # Errors
-/// In a run that asked for everything ([`crate::testenv::VARIABLE`]) what is not built is an error that says how it is.
+/// In a full run ([`crate::testenv::VARIABLE`]), if the guest is not built; the error names the script that builds it.
 pub fn conformance(language: &str, test: &str) -> Result<Option<PathBuf>> {
     if language == "rust" {
         return Ok(Some(guest("conformance")));
@@ -101,7 +101,7 @@ pub fn conformance(language: &str, test: &str) -> Result<Option<PathBuf>> {
     built(language, "conformance", test)
 }
 
-/// The guest of one of [`LANGUAGES`] that is pinned with a released contract in `tests/contract/<contract>`; as [`conformance`].
+/// The guest in one of [`LANGUAGES`] that is pinned with a released contract in `tests/contract/<contract>`; as [`conformance`].
 ///
 /// # Errors
 /// As [`conformance`].
@@ -113,7 +113,7 @@ pub fn pinned(contract: &str, language: &str, test: &str) -> Result<Option<PathB
     built(language, &name, test)
 }
 
-/// What `guests/<language>/build` has made.
+/// A component that `guests/<language>/build` has made.
 fn built(language: &str, name: &str, test: &str) -> Result<Option<PathBuf>> {
     let folder = crate::repository().join("guests/target").join(language);
     let path = folder.join(format!("{name}.wasm"));
@@ -133,11 +133,11 @@ fn built(language: &str, name: &str, test: &str) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Brings the guests of one of [`LANGUAGES`] up to date with their sources, with `guests/<language>/build`, which brings the program
-/// that it needs up to date too.
+/// Builds the changed guests of one of [`LANGUAGES`] with `guests/<language>/build`, which also builds the program if it
+/// changed.
 ///
 /// # Errors
-/// When they do not build; what their tools said is in it.
+/// When they do not build; the error contains the output of their tools.
 pub fn build_language(language: &str) -> Result<()> {
     let workspace = crate::repository().join("guests");
     if language == "rust" {
@@ -147,8 +147,8 @@ pub fn build_language(language: &str) -> Result<()> {
     run(&mut Command::new(workspace.join(language).join("build"))).map(drop)
 }
 
-/// Where tests keep what they compiled of guests, for the next run: a language that brings its runtime along takes a minute in a
-/// build without optimisation.
+/// The folder where tests keep compiled guests for the next run: a guest that contains its language's runtime takes a minute to
+/// compile in a build without optimisation.
 #[must_use]
 pub fn compiled() -> PathBuf {
     crate::repository().join("target/compiled-guests")
@@ -159,7 +159,7 @@ fn has_npm() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// The folders under `guests/` that hold a guest, which is what `cargo` makes a `cdylib` of.
+/// The folders under `guests/` that contain a guest, which `cargo` builds as a `cdylib`.
 ///
 /// # Errors
 /// When a folder cannot be read.
@@ -195,7 +195,7 @@ fn build(workspace: &Path) -> Result<PathBuf> {
         .arg("--target-dir")
         .arg(&target)
         .current_dir(workspace);
-    // Flags meant for the host's build must not reach the guests'.
+    // Flags for the host's build must not change the guests' build.
     for variable in [
         "RUSTFLAGS",
         "CARGO_ENCODED_RUSTFLAGS",

@@ -1,21 +1,21 @@
-//! The program's admin endpoints, asked without the program's own client. Entry point: [`Http::get`].
+//! Requests to the program's admin endpoints, without the program's own client. Entry point: [`Http::get`].
 
 use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The admin endpoints without the program's own client.
+/// A client of the admin endpoints.
 #[derive(Debug, Clone)]
 pub struct Http {
-    /// Where they are served: `host:port`.
+    /// The address of the endpoints: `host:port`.
     pub address: String,
 }
 
 impl Http {
-    /// The status and body of an answer.
+    /// Requests a path, and returns the status and body of the answer.
     ///
     /// # Errors
-    /// When nobody answers, or not in HTTP.
+    /// When there is no answer, or the answer is not HTTP.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         let host = &self.address;
         self.send(&format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n"))
@@ -32,7 +32,7 @@ impl Http {
         answer(stream).await
     }
 
-    /// The metrics whose line begins so: what follows, up to the value, and the value.
+    /// The metrics whose line begins with a prefix: the text between prefix and value, and the value.
     ///
     /// # Errors
     /// As [`Http::get`], and when a value is no number.

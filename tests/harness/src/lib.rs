@@ -1,10 +1,10 @@
-//! What every test suite stands on: real servers, an in-memory fleet, built guests, the running program, waiting.
+//! The base of every test suite: real servers, an in-memory fleet, built guests, the running program, waiting.
 //!
 //! * [`testenv`] starts real `kube-apiserver`s.
-//! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary, and [`http`] asks it.
+//! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary, and [`http`] sends requests to it.
 //! * [`alone`] gives a test a process of its own.
 //! * [`eventually()`] is the one way to wait in a test: for a condition, with a deadline.
-//! * [`footprint`] tells which tasks, sockets and memory a test holds.
+//! * [`footprint`] measures the tasks, sockets and memory that a test uses.
 //! * [`proxy`] is a network that fails.
 //! * [`logs`] shows `tracing` output of a test that fails.
 

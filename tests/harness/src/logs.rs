@@ -12,6 +12,6 @@ pub fn init() {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_test_writer();
-    // Another test of this process may have been first: its subscriber serves as well.
+    // Another test of this process may have set the same subscriber already.
     drop(subscriber.try_init());
 }

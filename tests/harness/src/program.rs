@@ -29,8 +29,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `windlass` with the arguments, in `folder`, without colours and without what the
-    /// environment says of kubeconfigs and logs.
+    /// Starts `windlass` with the arguments, in `folder`, without colours and without the variables
+    /// for kubeconfigs and logs.
     ///
     /// # Errors
     /// When the binary does not build or start.
@@ -48,7 +48,7 @@ impl Program {
         Self::spawn(command)
     }
 
-    /// Starts any command, to be watched as `windlass` is: `kubectl get --watch`, for instance.
+    /// Starts any command, so that a test can wait for its lines: `kubectl get --watch`, for instance.
     ///
     /// # Errors
     /// When it does not start.
@@ -76,7 +76,7 @@ impl Program {
         })
     }
 
-    /// Runs `windlass` to its end and returns how it ended and what it wrote.
+    /// Runs `windlass` to its end and returns its exit status and output.
     ///
     /// # Errors
     /// When it does not start, or does not end within `deadline`.
@@ -88,15 +88,15 @@ impl Program {
         Self::start(folder, args)?.wait(deadline).await
     }
 
-    /// The first line, of those already written or still to come, that contains `pattern`.
+    /// Waits for a line that contains `pattern`, and returns it. Lines that are already written count too.
     ///
     /// # Errors
-    /// When the program ends without it, or `deadline` passes; the error shows all that was written.
+    /// When the program ends without such a line, or `deadline` passes; the error shows the whole output.
     pub async fn line_with(&mut self, pattern: &str, deadline: Duration) -> Result<String> {
         self.line_with_from(0, pattern, deadline).await
     }
 
-    /// As [`Program::line_with`], of the lines from number `first` on; see [`Program::line_count`].
+    /// As [`Program::line_with`], but only lines from number `first` on count; see [`Program::line_count`].
     ///
     /// # Errors
     /// As [`Program::line_with`].
@@ -111,7 +111,7 @@ impl Program {
         let mut seen = first;
         loop {
             changed.mark_unchanged();
-            // Looked at before the lines: once it is 0, no line follows.
+            // Read before the lines: once it is 0, no line follows.
             let open = self.lines.open.load(Ordering::Acquire);
             {
                 let all = self.lines.all.lock();
@@ -139,7 +139,7 @@ impl Program {
         }
     }
 
-    /// How many lines were written so far: a mark for [`Program::line_with_from`].
+    /// The number of lines so far: a mark for [`Program::line_with_from`].
     pub fn line_count(&self) -> usize {
         self.lines.all.lock().len()
     }
@@ -170,15 +170,15 @@ impl Program {
         Ok(())
     }
 
-    /// Its process id; `None` once its end was seen.
+    /// The process id; `None` once its end was seen.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Waits for its end.
+    /// Waits for the program's end.
     ///
     /// # Errors
-    /// When it does not end within `deadline`; the error shows all that was written.
+    /// When it does not end within `deadline`; the error shows the whole output.
     pub async fn wait(mut self, deadline: Duration) -> Result<Finished> {
         let Ok(status) = timeout(deadline, self.child.wait()).await else {
             bail!(
@@ -188,7 +188,7 @@ impl Program {
             );
         };
         for reader in std::mem::take(&mut self.readers) {
-            // A grandchild may hold the output open: what it writes later is not the program's.
+            // A grandchild may keep the output open: its later lines do not belong to the program.
             drop(timeout(Duration::from_secs(5), reader).await);
         }
         Ok(Finished {
@@ -214,7 +214,7 @@ impl Drop for Program {
     }
 }
 
-/// How a program ended and what it wrote.
+/// The exit status and output of a program.
 #[derive(Debug)]
 pub struct Finished {
     /// Its exit status.
@@ -231,10 +231,10 @@ impl Finished {
         self.status.code()
     }
 
-    /// Itself, if it ended with that code.
+    /// Returns itself if the exit code was `code`.
     ///
     /// # Errors
-    /// When it ended otherwise; the error shows all that was written.
+    /// When it ended otherwise; the error shows the whole output.
     pub fn expect_code(self, code: i32) -> Result<Self> {
         if self.code() != Some(code) {
             bail!(

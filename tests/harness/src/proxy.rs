@@ -1,7 +1,7 @@
 //! A TCP proxy that fails as networks do. Entry point: [`Proxy::start`].
 //!
-//! It stands between a client and a server and knows nothing of what they say, so that it serves for TLS, HTTP/2 and real servers
-//! alike. Servers that misbehave in what they say are the in-memory server's matter.
+//! It forwards bytes between a client and a server and does not read them, so it works for TLS, HTTP/2 and real servers.
+//! For servers with wrong answers there is the in-memory server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use tokio::sync::watch;
 use tokio::time::{Instant, interval_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Most bytes that go on at once.
+/// The largest number of bytes that are forwarded at once.
 const PIECE: usize = 16 * 1024;
-/// A second of a throttled connection goes in so many pieces, where it has as many bytes.
+/// The pieces per second of a throttled connection, if it has at least as many bytes per second.
 const PIECES: u32 = 10;
 
-/// How the network behaves.
+/// The behaviour of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// Everything goes through.
+    /// Forwards everything.
     Well,
-    /// Nothing goes through, new connections included, and none of them breaks.
+    /// Forwards nothing, for new connections too, and breaks no connection.
     Frozen,
-    /// So many bytes per second and direction go through, per connection, from the second piece on; 0 counts as 1.
+    /// Forwards this number of bytes per second, direction and connection, from the second piece on; 0 counts as 1.
     Slow(u32),
-    /// New connections are closed at once; others go on.
+    /// Closes new connections at once; open ones continue.
     Refusing,
 }
 
@@ -38,15 +38,15 @@ pub enum Network {
 pub struct Proxy {
     address: SocketAddr,
     network: watch::Sender<Network>,
-    /// Replaced with each break: the token of the connections that are open, told how they end.
+    /// The token of the open connections, cancelled with the kind of their end. Each break replaces it.
     breaks: watch::Sender<Break>,
-    /// How often connections were stalled: those that were open then.
+    /// How often the open connections were stalled.
     stalls: watch::Sender<u64>,
     shared: Arc<Shared>,
     _stop: DropGuard,
 }
 
-/// The last break, and how many there were.
+/// The last break, and the number of breaks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Break {
     count: u64,
@@ -60,7 +60,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Listens on a free port of the loopback address and carries each connection to `target`.
+    /// Listens on a free port of the loopback address and forwards each connection to `target`.
     ///
     /// # Errors
     /// When there is no free port.
@@ -94,18 +94,18 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// The address of the proxy.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes the network behave like this from now on, for connections that are open too.
+    /// Changes the behaviour of the network, for open connections too.
     pub fn set(&self, network: Network) {
         self.network.send_replace(network);
     }
 
-    /// Lets nothing more through every open connection, for good, and breaks none of them, as a router does that has forgotten
-    /// them. New connections go through.
+    /// Forwards nothing more on the open connections, for ever, and breaks none of them, like a router that has lost its
+    /// state. New connections work.
     pub fn stall(&self) {
         self.stalls.send_modify(|count| *count += 1);
     }
@@ -138,7 +138,7 @@ impl Proxy {
     }
 }
 
-/// What a connection needs to know.
+/// The state that connections share.
 #[derive(Clone)]
 struct Carry {
     target: SocketAddr,
@@ -182,7 +182,7 @@ async fn connection(client: TcpStream, mut carry: Carry) {
         return;
     };
     for end in [&client, &server] {
-        // A pause of the proxy's own would be a fault that nobody asked for.
+        // Without this the proxy would delay small packets.
         let _ = end.set_nodelay(true);
     }
     let (from_client, to_client) = client.into_split();
@@ -217,13 +217,13 @@ impl Direction {
         }
     }
 
-    /// Carries until either side has ended.
+    /// Forwards until either side has ended.
     async fn run(&mut self) {
         let mut buffer = vec![0; PIECE];
         loop {
             let room = self.room().await;
             let read = self.from.read(&mut buffer[..room]).await;
-            // What was read before a freeze goes on after it.
+            // Bytes that were read before a freeze are forwarded after it.
             self.room().await;
             match read {
                 Ok(read) if read > 0 && self.to.write_all(&buffer[..read]).await.is_ok() => {}
@@ -233,7 +233,7 @@ impl Direction {
         let _ = self.to.shutdown().await;
     }
 
-    /// Waits for the network, and says how many bytes may go on.
+    /// Waits for the network, and returns how many bytes may be forwarded.
     async fn room(&mut self) -> usize {
         let now = self.network.wait_for(|network| *network != Network::Frozen);
         let now = now.await.map_or(Network::Well, |network| *network);
@@ -247,10 +247,10 @@ impl Direction {
         (rate / pieces) as usize
     }
 
-    /// Ends with an RST, once the other direction has too.
+    /// Ends with an RST, after the other direction has ended.
     fn reset(self) {
         let _ = self.to.as_ref().set_zero_linger();
-        // Dropped, it would end with a FIN first.
+        // A drop would send a FIN first.
         self.to.forget();
     }
 }
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use std::io::ErrorKind;
 
-    /// A server that sends back what it gets, behind a proxy, and a client of it.
+    /// An echo server behind a proxy, and a client of it.
     async fn echo() -> Result<(Proxy, TcpStream)> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let proxy = Proxy::start(listener.local_addr()?).await?;
@@ -338,7 +338,7 @@ mod tests {
         let (proxy, mut client) = echo().await?;
         said(&mut client, b"x").await?;
         proxy.set(Network::Slow(20));
-        // The first piece is read as fast as it comes, as it was waited for before.
+        // The first piece arrives at full speed, because the throttle starts with the second.
         said(&mut client, b"x").await?;
         let began = Instant::now();
         said(&mut client, b"12345678").await?;

@@ -35,13 +35,13 @@ use etcd::Etcd;
 /// The variable that asks for tests against real servers.
 pub const VARIABLE: &str = "WINDLASS_REAL";
 
-/// Attempts to start a process whose ports another process may take meanwhile.
+/// Attempts to start a process: another process may take its ports first.
 const ATTEMPTS: usize = 3;
 
-/// True if tests against real servers were asked for (`WINDLASS_REAL=1`, as `./test` does); otherwise says that `test` was not run.
+/// True if tests against real servers are enabled (`WINDLASS_REAL=1`, as `./test` sets); otherwise prints that `test` was not run.
 ///
 /// # Panics
-/// When they were asked for and the binaries are missing: such a run must not pass.
+/// When they are enabled and the binaries are missing: such a run must not pass.
 pub fn enabled(test: &str) -> bool {
     if std::env::var(VARIABLE).is_ok_and(|value| value == "1") {
         if let Err(error) = Binaries::find() {
@@ -66,7 +66,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Starts an etcd and one API server for each spec, all at once, and waits until every one is ready (some 3 s).
+    /// Starts an etcd and one API server for each spec, all at the same time, and waits until all are ready (about 3 s).
     ///
     /// # Errors
     /// When the binaries are missing or a process ends or is not ready within a minute; the error shows the end of its log.
@@ -109,17 +109,17 @@ impl Environment {
         self.servers.values()
     }
 
-    /// Makes etcd forget the past: what was changed so far can be read as it is now and not as it was. A server that runs may still
-    /// know it; one that is restarted does not.
+    /// Compacts etcd to its newest revision, so that older versions cannot be read. A running API server may still have them in
+    /// its cache; a restarted one does not.
     ///
     /// # Errors
-    /// When etcd does not do it.
+    /// When etcd fails.
     pub async fn compact(&self) -> Result<()> {
         self.etcd.compact().await
     }
 
-    /// Copies all that etcd holds now, for [`Environment::restore`]. Etcd stops for the time of the copy (a second or two); the API
-    /// servers run on, and this returns once those that run are ready again.
+    /// Copies etcd's data, for [`Environment::restore`]. Etcd stops during the copy (a second or two). The API
+    /// servers keep running; this returns when they are ready again.
     ///
     /// # Errors
     /// When the data cannot be copied, or etcd or a server is not ready in time.
@@ -133,12 +133,12 @@ impl Environment {
         snapshot
     }
 
-    /// Puts every server back to a snapshot, as after the loss of etcd's data: kills the servers and etcd, exchanges the data, and starts
-    /// etcd and the servers that ran again, under the same URLs and with the same certificates. Later objects are gone, and
-    /// versions that were given out since the snapshot are given out again for other changes.
+    /// Restores every server from a snapshot, as after the loss of etcd's data: kills the servers and etcd, replaces the data, and
+    /// restarts etcd and the servers that were running, with the same URLs and certificates. Later objects are gone, and
+    /// resource versions that were used since the snapshot are used again for other changes.
     ///
     /// # Errors
-    /// When the data cannot be exchanged, or etcd or a server is not ready in time.
+    /// When the data cannot be replaced, or etcd or a server is not ready in time.
     pub async fn restore(&self, snapshot: &Snapshot) -> Result<()> {
         let ran: Vec<&Server> = self
             .servers
@@ -153,12 +153,12 @@ impl Environment {
         Ok(())
     }
 
-    /// Where the built programs lie, `kubectl` among them.
+    /// The folder of the built programs, including `kubectl`.
     pub fn binaries(&self) -> &Binaries {
         &self.binaries
     }
 
-    /// A folder for the test's own files; it goes when the environment goes.
+    /// A folder for the test's own files; it is deleted with the environment.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -184,7 +184,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// After a failure the logs are worth more than a clean disk.
+    /// Keeps the logs after a failure.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;

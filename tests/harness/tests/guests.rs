@@ -2,7 +2,7 @@
 
 use windlass_harness::guests::guest;
 
-/// How every component begins: `\0asm`, then the component model's version and layer.
+/// The first bytes of every component: `\0asm`, then the component model's version and layer.
 const COMPONENT: [u8; 8] = [0, b'a', b's', b'm', 0x0d, 0, 1, 0];
 
 #[test]

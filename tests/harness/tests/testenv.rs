@@ -62,7 +62,7 @@ async fn what_was_made_after_a_snapshot_is_gone_after_its_restore() -> Result<()
     let snapshot = environment.snapshot().await?;
     maps.create(&PostParams::default(), &config_map("after"))
         .await?;
-    // A server that starts writes some objects of its own: there must be more than those.
+    // A starting server writes some objects of its own: there must be more.
     for n in 0..100 {
         maps.create(&PostParams::default(), &config_map(&format!("later-{n}")))
             .await?;
@@ -76,7 +76,7 @@ async fn what_was_made_after_a_snapshot_is_gone_after_its_restore() -> Result<()
         assert!(maps.get_opt("after").await?.is_none());
         assert!(version().await? < newest);
         assert_eq!((alpha.url(), alpha.ca_pem()), (url.clone(), ca.as_str()));
-        // What a restore wrote does not reach the snapshot.
+        // A restore does not change the snapshot.
         maps.create(&PostParams::default(), &config_map("after"))
             .await?;
     }

@@ -1,4 +1,4 @@
-//! The rules, one module each. Every one has an entry point `check` that returns what breaks it.
+//! The rules, one module each. The entry point `check` of each module returns the places that break its rule.
 
 pub mod files;
 pub mod guests;

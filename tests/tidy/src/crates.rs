@@ -1,4 +1,4 @@
-//! The crates of the repository and what their manifests ask for. Entry point: [`crates`].
+//! The crates of the repository and their dependencies. Entry point: [`crates`].
 
 use crate::repository::{Repository, TextFile};
 
@@ -18,13 +18,13 @@ pub struct Dependency<'a> {
     pub name: &'a str,
     /// The section, for instance `dev-dependencies`.
     pub section: &'a str,
-    /// What stands behind the name.
+    /// The text behind the name.
     pub rest: &'a str,
     /// Counted from 1.
     pub line: usize,
 }
 
-/// All crates, workspaces' own manifests left out.
+/// All crates, without the manifests of workspaces.
 pub fn crates(repository: &Repository) -> Vec<Crate<'_>> {
     let manifests = repository
         .texts_ending("Cargo.toml")
@@ -43,7 +43,7 @@ pub fn crates(repository: &Repository) -> Vec<Crate<'_>> {
 }
 
 impl<'a> Crate<'a> {
-    /// Everything the manifest depends on, in every section.
+    /// All dependencies of the manifest, in every section.
     pub fn dependencies(self) -> Vec<Dependency<'a>> {
         let mut section = "";
         let mut found = Vec::new();
@@ -75,7 +75,7 @@ impl<'a> Crate<'a> {
         found
     }
 
-    /// True if the file lies in this crate and not in one below it.
+    /// True if the file is part of this crate and not of a crate in a subfolder.
     pub fn owns(self, path: &str, all: &[Crate<'_>]) -> bool {
         let mut owner = "";
         for krate in all {

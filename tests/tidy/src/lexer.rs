@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The text with every comment and the inside of every string and character literal replaced by spaces.
 ///
-/// Offsets and lines stay as they are, so that `f("x")` becomes `f(" ")`.
+/// Offsets and lines stay the same: `f("x")` becomes `f(" ")`.
 pub(crate) fn blank(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -23,7 +23,7 @@ pub(crate) fn blank(text: &str) -> String {
             at += 1;
         }
     }
-    // Whole characters were replaced, each byte by one space: it is still UTF-8.
+    // Whole characters were replaced, each byte by one space, so the text is still UTF-8.
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Where the name that begins at `at` ends.
+/// The end of the name that begins at `at`.
 pub(crate) fn word_end(bytes: &[u8], at: usize) -> usize {
     let length = bytes[at..]
         .iter()
@@ -53,7 +53,7 @@ pub(crate) fn word_end(bytes: &[u8], at: usize) -> usize {
     at + length
 }
 
-/// Text that is not code.
+/// A comment or literal.
 struct Opaque {
     inside: Range<usize>,
     end: usize,

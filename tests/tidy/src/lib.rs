@@ -1,4 +1,4 @@
-//! The walls and habits of this repository that a machine can check. Entry point: [`Repository::load`], then the [`check`]s.
+//! The rules of this repository that a machine can check. Entry point: [`Repository::load`], then the [`check`]s.
 //!
 //! `cargo test -p windlass-tidy` runs all of them; a finding names file, line and remedy.
 
@@ -20,7 +20,7 @@ pub struct Finding {
     pub path: String,
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong and what to do about it.
+    /// The error and its remedy.
     pub message: String,
 }
 

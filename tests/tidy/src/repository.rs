@@ -7,22 +7,22 @@ use anyhow::{Context, Result};
 
 use crate::rust::RustFile;
 
-/// Folders that hold what is built or downloaded.
+/// Folders of built or downloaded files.
 const BUILT: [&str; 4] = ["target", "node_modules", "__pycache__", "dist"];
 
-/// Names whose text is read, by how they end; so are files without any dot.
+/// The endings of files whose text is read. Files without a dot are read too.
 const TEXT: [&str; 11] = [
     ".rs", ".toml", ".md", ".wit", ".yaml", ".yml", ".sh", ".json", ".js", ".py", ".go",
 ];
 
-/// Every text file of the repository, without what is built.
+/// Every text file of the repository, without built files.
 #[derive(Clone, Debug, Default)]
 pub struct Repository {
     /// Rust files.
     pub rust: Vec<RustFile>,
     /// All other text files: manifests, documents, WIT, scripts.
     pub texts: Vec<TextFile>,
-    /// Paths of all files, read or not.
+    /// The paths of all files, including files that are not read.
     pub paths: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct Repository {
 pub struct TextFile {
     /// Relative to the repository's root, with `/`.
     pub path: String,
-    /// As it stands.
+    /// The content.
     pub text: String,
 }
 
@@ -62,7 +62,7 @@ impl Repository {
         self.rust.iter().find(|file| file.path == path)
     }
 
-    /// The files whose names end so.
+    /// The files with this ending.
     pub fn texts_ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = &'a TextFile> + 'a {
         self.texts
             .iter()
@@ -115,7 +115,7 @@ impl Repository {
         }
     }
 
-    /// A file linked by a `mod` under `#[cfg(test)]` is a test, and so is what it links.
+    /// A file that a `mod` under `#[cfg(test)]` links is a test, and so are the files that it links.
     fn mark_test_modules(&mut self) {
         loop {
             let mut found = Vec::new();
@@ -155,7 +155,7 @@ impl Repository {
         let stem = name.trim_end_matches(".rs");
         let beside = format!("{folder}/{module}");
         let below = format!("{folder}/{stem}/{module}");
-        // A crate's root links files beside itself; any other file those in its own folder.
+        // A crate's root links files beside itself; any other file links files in its own folder.
         let bases = if self.is_root(file) || stem == "mod" {
             [beside, below]
         } else {

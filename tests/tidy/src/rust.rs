@@ -1,4 +1,4 @@
-//! One Rust file, with what its checks ask of it. Entry point: [`RustFile::new`].
+//! One Rust file, prepared for the checks. Entry point: [`RustFile::new`].
 
 use std::ops::Range;
 
@@ -9,13 +9,13 @@ use crate::lexer::{blank, find_word, is_word, word_end};
 pub struct RustFile {
     /// Relative to the repository's root, with `/`.
     pub path: String,
-    /// As it stands.
+    /// The content.
     pub text: String,
     /// `text` with comments and literals blanked: the same offsets and lines.
     pub code: String,
     // Items under `#[cfg(test)]`.
     tests: Vec<Range<usize>>,
-    /// True if all of it is test code.
+    /// True if the whole file is test code.
     pub is_test: bool,
 }
 
@@ -95,7 +95,7 @@ impl RustFile {
     }
 }
 
-/// The ranges of the items that stand under an attribute such as `#[cfg(test)]`.
+/// The ranges of the items with an attribute such as `#[cfg(test)]`.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (start, _) in code.match_indices("#[cfg(") {
@@ -132,7 +132,7 @@ fn item_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The offset of the first byte from `at` on that is no white space.
+/// The offset of the first byte from `at` on that is not white space.
 pub(crate) fn skip_space(bytes: &[u8], at: usize) -> usize {
     let length = bytes
         .get(at..)

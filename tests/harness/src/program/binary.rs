@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-/// The variable that names a binary built before, so that the test builds none.
+/// The variable that names an existing binary, so that the test builds none.
 pub const VARIABLE: &str = "WINDLASS_BIN";
 
 /// The binary named by [`VARIABLE`], or else the one of this workspace, built once per test process with the profile of the test.
@@ -28,7 +28,7 @@ pub fn binary() -> Result<PathBuf> {
 }
 
 fn build() -> Result<PathBuf> {
-    // A test lies in <target>/<profile>/deps.
+    // A test's binary is in <target>/<profile>/deps.
     let test = std::env::current_exe().context("find the running test")?;
     let folder = test
         .ancestors()
@@ -37,7 +37,7 @@ fn build() -> Result<PathBuf> {
     let target = folder.parent().context("find the target folder")?;
     let mut cargo = Command::new("cargo");
     cargo
-        // Of the whole workspace: with fewer packages others of their features would be on, and all be built again.
+        // Builds the whole workspace: with fewer packages cargo would select other features, and build all dependencies again.
         .args(["build", "--quiet", "--locked", "--workspace", "--bins"])
         .arg("--target-dir")
         .arg(target)

@@ -1,4 +1,4 @@
-//! What a program writes, as it comes. Entry point: [`Lines`].
+//! The output of a running program. Entry point: [`Lines`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::watch;
 
-/// Which of its two outputs a line came from.
+/// The output that a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// For people and pipes: results.
@@ -16,13 +16,13 @@ pub enum Output {
     Stderr,
 }
 
-/// What the program has written, in the order in which it arrived.
+/// The lines of the program, in the order in which they arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     pub(super) all: Arc<Mutex<Vec<(Output, String)>>>,
-    // Says that `all` or `open` has changed.
+    // Notifies about changes of `all` or `open`.
     pub(super) changed: watch::Sender<()>,
-    // Outputs that may still bring lines.
+    // The number of outputs that are still open.
     pub(super) open: Arc<AtomicUsize>,
 }
 

@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 /// A complete set of real servers, built from the pinned sources.
 #[derive(Clone, Debug)]
 pub struct Binaries {
-    // Named by the digest of go.sum; it appears only when all is in it.
+    // Named by the digest of go.sum. It exists only when it is complete.
     folder: PathBuf,
 }
 
 impl Binaries {
-    /// Finds the folder that the pinned sources were built into.
+    /// Finds the folder with the programs that were built from the pinned sources.
     ///
     /// # Errors
     /// When they have not been built; the message names the script to run.

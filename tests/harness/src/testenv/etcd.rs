@@ -16,7 +16,7 @@ use crate::eventually::{Seen, eventually};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What etcd held at some time: [`Environment::restore`](super::Environment::restore) goes back to it. Its files go with it.
+/// A copy of etcd's data, for [`Environment::restore`](super::Environment::restore). Dropping it deletes its files.
 #[derive(Debug)]
 pub struct Snapshot(TempDir);
 
@@ -50,17 +50,17 @@ impl Etcd {
         Err(failure.context("etcd was never tried")?)
     }
 
-    /// Where clients reach it.
+    /// The URL for clients.
     pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.client)
     }
 
-    /// Makes it forget every revision but the newest.
+    /// Compacts to the newest revision.
     pub(super) async fn compact(&self) -> Result<()> {
         compact(&self.url()).await
     }
 
-    /// Kills it without warning. What it has acknowledged stays in its data folder.
+    /// Kills etcd without warning. Acknowledged writes stay in its data folder.
     pub(super) fn kill(&self) {
         drop(self.running.lock().take());
     }
@@ -92,7 +92,7 @@ impl Etcd {
         Ok(Snapshot(copy))
     }
 
-    /// Puts a copy of the snapshot in the place of the data folder; the process must not run.
+    /// Replaces the data folder by a copy of the snapshot; the process must not run.
     pub(super) fn replace_data(&self, snapshot: &Snapshot) -> Result<()> {
         let data = self.data();
         std::fs::remove_dir_all(&data).with_context(|| format!("remove {}", data.display()))?;
@@ -105,7 +105,7 @@ impl Etcd {
     }
 }
 
-/// Copies the files of a folder and of those in it.
+/// Copies the files of a folder and of its subfolders.
 fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
@@ -142,11 +142,11 @@ async fn listening(process: &mut Process, port: u16) -> Result<()> {
 
 /// Compacts to the newest revision.
 async fn compact(url: &str) -> Result<()> {
-    // The key is one zero byte: the answer's header is all that is wanted.
+    // The key is one zero byte: only the header of the answer is needed.
     let now = call(url, "/v3/kv/range", &json!({"key": "AA=="})).await?;
     let revision = now["header"]["revision"]
         .as_str()
-        .context("etcd told no revision")?;
+        .context("etcd returned no revision")?;
     let compaction = json!({"revision": revision, "physical": true});
     call(url, "/v3/kv/compaction", &compaction).await?;
     Ok(())

@@ -4,10 +4,10 @@ use std::net::TcpListener;
 
 use anyhow::{Result, bail};
 
-/// Below the range from which systems take ports for outgoing connections: a stopped server finds its port free when it starts again.
+/// Below the range of ports for outgoing connections, so that the port of a stopped server is free when it restarts.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// A port on which nothing listens now. Another process may still take it first: who uses it must be ready to try another.
+/// A port on which nothing listens now. Another process may still take it first: callers must be able to try another port.
 pub(super) fn free() -> Result<u16> {
     for _ in 0..200 {
         let port = fastrand::u16(RANGE);

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// Runs its arguments until they end or its own stdin is closed, which the system does even when the test process is killed.
+/// Runs its arguments until they end or its stdin is closed. The system closes stdin even when the test process is killed.
 const SUPERVISOR: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -21,7 +21,7 @@ kill "$watcher" 2>/dev/null
 exit "$status"
 "#;
 
-/// How much of a log is shown, in bytes.
+/// The size of the part of a log that is shown, in bytes.
 const TAIL: i64 = 6_000;
 
 /// A running server. It is killed when this is dropped.
@@ -61,7 +61,7 @@ impl Process {
         })
     }
 
-    /// True once the server has ended by itself.
+    /// True if the server has ended by itself.
     pub(super) fn ended(&mut self) -> bool {
         matches!(self.supervisor.try_wait(), Ok(Some(_)) | Err(_))
     }

@@ -15,10 +15,10 @@ use super::process::Process;
 use super::{ATTEMPTS, Binaries, Folder, port};
 use crate::eventually::{Seen, eventually};
 
-/// A loaded machine starts several servers at once; alone one needs 3 s.
+/// A single server needs 3 s, but a loaded machine starts several at once.
 const READY: Duration = Duration::from_secs(90);
 
-/// What an API server is to be.
+/// The options of an API server.
 #[derive(Clone, Debug)]
 pub struct Spec {
     name: String,
@@ -45,7 +45,7 @@ impl Spec {
         self
     }
 
-    /// Adds a user, who may do what roles bound to that name allow, and see what is served. Letters, digits and dashes.
+    /// Adds a user, with the rights of the roles bound to that name and the right to discovery. Letters, digits and dashes.
     #[must_use]
     pub fn with_user(mut self, name: impl Into<String>) -> Self {
         self.users.push(name.into());
@@ -130,7 +130,7 @@ impl Server {
         &self.token
     }
 
-    /// The certificates (PEM) that vouch for the server.
+    /// The certificates (PEM) of the server's CA.
     pub fn ca_pem(&self) -> &str {
         &self.ca
     }
@@ -140,7 +140,7 @@ impl Server {
         kubeconfig(&self.spec.name, &self.url(), &self.ca, &self.token)
     }
 
-    /// The kubeconfig of a user that the [`Spec`] has, its one context called after the server.
+    /// The kubeconfig of a user of the [`Spec`]. Its only context has the server's name.
     pub fn kubeconfig_of(&self, user: &str) -> String {
         kubeconfig(&self.spec.name, &self.url(), &self.ca, &self.token_of(user))
     }
@@ -157,7 +157,7 @@ impl Server {
         std::fs::write(path, self.kubeconfig()).with_context(|| format!("write {}", path.display()))
     }
 
-    /// A client independent of Windlass's own, for tests to look and to act from outside.
+    /// A client that is independent of Windlass, so that tests can read and change objects from outside.
     ///
     /// # Errors
     /// When the client cannot be built; no connection is made.
@@ -174,7 +174,7 @@ impl Server {
         self.running.lock().is_some()
     }
 
-    /// Waits until a server that runs is ready.
+    /// Waits until a running server is ready.
     pub(super) async fn ready(&self) -> Result<()> {
         let what = format!("kube-apiserver {} to be ready", self.spec.name);
         eventually(READY, &what, || async { self.probe().await.map(Seen::Yes) })
@@ -182,7 +182,7 @@ impl Server {
             .map(drop)
     }
 
-    /// Kills the server if it runs, starts it again under the same URL, and waits until it is ready.
+    /// Kills the server if it runs, restarts it with the same URL, and waits until it is ready.
     ///
     /// # Errors
     /// When it ends or is not ready in time; the error shows the end of its log.
@@ -192,7 +192,7 @@ impl Server {
         self.run_controllers()
     }
 
-    /// Starts the process and waits until it is ready; returns the certificates that vouch for it.
+    /// Starts the process and waits until it is ready; returns the certificates of its CA.
     async fn run(&self) -> Result<String> {
         let log = self.home().join("kube-apiserver.log");
         let mut process = Process::spawn(&self.binaries.kube_apiserver(), &self.args(), &log)?;
@@ -223,7 +223,7 @@ impl Server {
         }
     }
 
-    /// Succeeds once `/readyz` says so and the namespace `default` is there, which a ready server makes a moment later.
+    /// Succeeds when `/readyz` succeeds and the namespace `default` exists, which a ready server creates a moment later.
     async fn probe(&self) -> Result<String> {
         let certificate = self.home().join("certificates/apiserver.crt");
         let ca = std::fs::read_to_string(&certificate)

@@ -1,11 +1,11 @@
-//! How files are named, headed and how long they are. Entry point: [`check`].
+//! The names, headers and lengths of files. Entry point: [`check`].
 
 use crate::{Finding, Repository, RustFile};
 
 /// Lines at which a file must be split.
 const MOST: usize = 800;
 
-/// Lines from which a file is worth a thought.
+/// Files with more lines are printed as a hint.
 pub const MANY: usize = 500;
 
 /// Names that say nothing about what is inside.
@@ -26,7 +26,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
                 path,
                 1,
                 format!(
-                    "`{name}` names no thing: call it by what it does, or put it where it is used"
+                    "`{name}` names no thing: name it after its purpose, or move it to its users"
                 ),
             ));
         }
@@ -57,7 +57,7 @@ fn check_file(file: &RustFile) -> Vec<Finding> {
         findings.push(Finding::new(
             &file.path,
             MOST + 1,
-            format!("{lines} lines, more than {MOST}: split the file by what it does"),
+            format!("{lines} lines, more than {MOST}: split the file by topic"),
         ));
     }
     if file.path.ends_with("/mod.rs") {

@@ -1,4 +1,4 @@
-//! Every guest that misbehaves has a test that looks at it. Entry point: [`check`].
+//! Every guest that misbehaves has a test that runs it. Entry point: [`check`].
 
 use std::collections::BTreeSet;
 

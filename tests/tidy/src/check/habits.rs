@@ -1,12 +1,12 @@
-//! What code here does not do. Entry point: [`check`].
+//! Forbidden habits in code. Entry point: [`check`].
 
 use crate::lexer::find_word;
 use crate::{Finding, Repository, RustFile};
 
-/// A comment that begins so says why a pause in a test is not a wait for something to happen.
+/// A comment that begins with this text says why a pause in a test does not wait for an event.
 const NOT_A_WAIT: &str = "// Not a wait:";
 
-/// Panics in waiting, unfinished work, skipped tests, and tests that sleep.
+/// Possible panics, unfinished work, skipped tests, and tests that sleep.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     repository
         .rust
@@ -89,7 +89,7 @@ fn unfinished(file: &RustFile) -> Vec<Finding> {
     findings
 }
 
-/// True in a line's comment. A string that holds `//` before the offset counts too.
+/// True in a line's comment. A string with `//` before the offset counts too.
 fn in_comment(file: &RustFile, at: usize) -> bool {
     let start = file.text[..at].rfind('\n').map_or(0, |end| end + 1);
     file.code[at..].starts_with(' ') && file.text[start..at].contains("//")
@@ -133,7 +133,7 @@ fn sleeps(file: &RustFile) -> Vec<Finding> {
     findings
 }
 
-/// True for a pause between two looks at a condition, in a loop that has a deadline.
+/// True for a pause between two checks of a condition, in a loop that has a deadline.
 fn polls(file: &RustFile, at: usize) -> bool {
     let line = file.line(at);
     let lines = file.code.lines().skip(line.saturating_sub(16));

@@ -1,4 +1,4 @@
-//! Every Rust file is compiled by something. Entry point: [`check`].
+//! Every Rust file is compiled. Entry point: [`check`].
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn is_target(krate: Crate<'_>, path: &str) -> bool {
     }
 }
 
-/// Files that others take in as text.
+/// Files that other files include as text.
 fn included(repository: &Repository) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in &repository.rust {

@@ -1,4 +1,4 @@
-//! Links between documents lead somewhere. Entry point: [`check`].
+//! Links between documents have a target. Entry point: [`check`].
 
 use crate::Finding;
 use crate::repository::{Repository, TextFile, normal};
@@ -41,7 +41,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The targets of `[text](target)` links that stay inside the repository, with their lines; code is no link.
+/// The targets of `[text](target)` links that stay inside the repository, with their lines. Links in code do not count.
 fn links(text: &str) -> Vec<(&str, usize)> {
     let mut found = Vec::new();
     for (index, line) in prose(text) {
@@ -71,7 +71,7 @@ pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The anchors of a document's headings, as code hosts make them.
+/// The anchors of a document's headings, in the format of code hosts.
 fn headings(text: &str) -> Vec<String> {
     let lines = prose(text)
         .map(|(_, line)| line)

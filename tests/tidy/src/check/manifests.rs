@@ -7,7 +7,7 @@ use crate::{Finding, Repository};
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for krate in crates(repository) {
-        // A package that is its own workspace, such as a template for a new guest, has no other place.
+        // A package that is its own workspace, such as a template for a new guest, has no list elsewhere.
         if krate.manifest.text.contains("[workspace") || is_template(krate.folder) {
             continue;
         }

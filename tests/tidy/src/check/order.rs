@@ -1,4 +1,4 @@
-//! Which module of a crate may import which. Entry point: [`check`].
+//! The imports that are allowed between a crate's modules. Entry point: [`check`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::lexer::find_word;
 use crate::rust::path_segments;
 use crate::{Finding, Repository, RustFile};
 
-/// Crates whose modules are listed from the words to the whole, and import only upwards.
+/// Crates whose modules import only modules that the root lists above them.
 const ORDERED: [&str; 3] = ["runtime/fleet", "runtime/apiserver", "runtime/windlass"];
 
 /// An import from one top-level module of a crate to another.
@@ -19,7 +19,7 @@ struct Edge<'a> {
     at: usize,
 }
 
-/// Folders whose crates must be free of cycles. The SDK is not: on the host its raw calls go to its own test host, which is written with the SDK.
+/// Folders whose crates must have no cycles. The SDK has one: in a native build its raw calls go to its test host, which uses the SDK.
 const ACYCLIC: [&str; 2] = ["runtime/", "tests/"];
 
 /// No cycle between a crate's top-level modules; in ordered crates no import of a module listed below.
@@ -52,7 +52,7 @@ fn downward(edges: &[Edge<'_>], modules: &[String]) -> Vec<Finding> {
     wrong
         .map(|edge| {
             let message = format!(
-                "`{}` imports `{}`, which the crate's root lists below it: move what both need up, or turn the import round",
+                "`{}` imports `{}`, which the crate's root lists below it: move the shared part up, or reverse the import",
                 edge.from, edge.to
             );
             Finding::new(&edge.file.path, edge.file.line(edge.at), message)
@@ -75,7 +75,7 @@ fn cycles(edges: &[Edge<'_>]) -> Vec<Finding> {
         };
         if shown.insert((&edge.from, &edge.to)) {
             let message = format!(
-                "a cycle of modules: `{}` imports `{}`: move what both need into a module of its own",
+                "a cycle of modules: `{}` imports `{}`: move the shared part into a module of its own",
                 edge.from,
                 back.join("` imports `")
             );
@@ -89,7 +89,7 @@ fn cycles(edges: &[Edge<'_>]) -> Vec<Finding> {
     findings
 }
 
-/// The modules on a way from one to another.
+/// The modules on a path of imports from one module to another.
 fn route<'a>(
     graph: &BTreeMap<&'a str, Vec<&'a str>>,
     from: &'a str,
@@ -112,7 +112,7 @@ fn route<'a>(
     None
 }
 
-/// Every import between different top-level modules, tests left out.
+/// Every import between different top-level modules, without tests.
 fn edges<'a>(
     repository: &'a Repository,
     root: &'a RustFile,
@@ -153,7 +153,7 @@ fn edges<'a>(
     edges
 }
 
-/// The names that the root offers under its own, with the module each comes from.
+/// The names that the root re-exports, each with its module.
 fn reexports(root: &RustFile, modules: &[String]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for at in find_word(&root.code, "use") {

@@ -1,4 +1,4 @@
-//! Lines of the pages fit a screen: a sentence or a clause each. Entry point: [`check`].
+//! Lines of the pages fit on a screen: one sentence or clause each. Entry point: [`check`].
 
 use super::links::prose;
 use crate::{Finding, Repository};
@@ -30,12 +30,12 @@ fn is_page(path: &str) -> bool {
     !path.contains('/') || path.starts_with("docs/")
 }
 
-/// Code without a fence is indented; fenced code is no prose.
+/// Whether a line is code: it is indented. The caller leaves out fenced code.
 fn is_code(line: &str) -> bool {
     line.starts_with("    ")
 }
 
-/// Whether a line has one link and nothing else, perhaps as an item of a list.
+/// Whether a line has only one link, perhaps as an item of a list.
 fn is_link(line: &str) -> bool {
     let text = line.trim();
     let text = text.strip_prefix("* ").unwrap_or(text);

@@ -1,4 +1,4 @@
-//! The reference of the configuration is what the kinds' own comments say, field for field. Entry point: [`check`].
+//! The reference of the configuration matches the comments of the kinds, field for field. Entry point: [`check`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ struct Field {
 
 type Types = BTreeMap<String, Vec<Field>>;
 
-/// Rows that the page lacks, and rows that no field stands behind.
+/// Rows that the page lacks, and rows without a field.
 pub fn check(repository: &Repository) -> Vec<Finding> {
     let mut types = Types::new();
     for file in repository
@@ -51,11 +51,11 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
             .filter(|line| line.starts_with("| `"))
             .collect();
         for row in wanted.iter().filter(|row| !there.contains(row.as_str())) {
-            let message = format!("under {kind} there is to be the row: {row}");
+            let message = format!("the section {kind} lacks the row: {row}");
             findings.push(Finding::new(PAGE, line, &message));
         }
         for row in there.iter().filter(|row| !wanted.iter().any(|w| w == *row)) {
-            let message = format!("under {kind} no field says so: {row}");
+            let message = format!("the section {kind} has a row that matches no field: {row}");
             findings.push(Finding::new(PAGE, line, &message));
         }
     }
@@ -108,7 +108,7 @@ fn camel(name: &str) -> String {
     })
 }
 
-/// The rows of a type's fields, and of theirs.
+/// The rows of a type's fields, and of the fields of their types.
 fn rows(path: &str, of: &str, types: &Types, all: &mut Vec<String>) {
     for field in types.get(of).into_iter().flatten() {
         let own = format!("{path}.{}", field.name);
@@ -126,7 +126,7 @@ fn rows(path: &str, of: &str, types: &Types, all: &mut Vec<String>) {
     }
 }
 
-/// What stands under a heading, and the line that the heading is on.
+/// The text under a heading, and the heading's line.
 fn section<'a>(page: &'a str, kind: &str) -> (usize, &'a str) {
     let heading = format!("## {kind}\n");
     let Some(start) = page.find(&heading) else {

@@ -41,7 +41,7 @@ const CLIENTS: [(&str, &[&str]); 3] = [
     ("runtime/windlass/src/", &["kube_client"]),
 ];
 
-/// Where times decide about runs, delays and leases: by clocks that nobody can set.
+/// Folders where times decide about runs, delays and leases, and so come from clocks that nobody can set.
 const TIMED: [&str; 8] = [
     "runtime/fleet/src/backoff",
     "runtime/fleet/src/clock",
@@ -71,7 +71,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Who may import whom, by manifest. What is for tests only may import anything.
+/// The allowed imports between crates, by manifest. Crates for tests may import anything.
 fn imports(krate: Crate<'_>) -> Vec<Finding> {
     let rule = IMPORTS.iter().find(|(folder, _)| *folder == krate.folder);
     let mut findings = Vec::new();
@@ -101,7 +101,7 @@ fn imports(krate: Crate<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Lints are the workspace's; the sandbox alone may set its own, and what is a workspace by itself, as the template of a guest.
+/// Crates use the workspace's lints. Only the sandbox sets its own, and crates that are their own workspace, such as a template.
 fn lints(krate: Crate<'_>) -> Vec<Finding> {
     let ours = ["runtime/", "tests/"]
         .iter()
@@ -125,14 +125,13 @@ fn wasmtime(file: &RustFile) -> Vec<Finding> {
     let names = ["wasmtime", "wasmtime_wasi"]
         .into_iter()
         .flat_map(|name| file.words(name));
-    let message =
-        "wasmtime is named only in runtime/sandbox: let the sandbox offer what is needed here";
+    let message = "wasmtime is named only in runtime/sandbox: add a function to the sandbox";
     names
         .map(|at| Finding::new(&file.path, file.line(at), message))
         .collect()
 }
 
-/// Only the program reads the environment. `env!` is resolved when compiling and is no reading.
+/// Only the program reads the environment. `env!` is allowed, because the compiler resolves it.
 fn environment(file: &RustFile) -> Vec<Finding> {
     let reads = file.path.starts_with("runtime/") && !file.path.starts_with("runtime/windlass/");
     if !reads || file.path.ends_with("/build.rs") {
@@ -164,7 +163,7 @@ fn environment(file: &RustFile) -> Vec<Finding> {
     findings
 }
 
-/// Calls to an API server are made in `fleet::http` alone. kube's configuration types are no calls.
+/// Only `fleet::http` calls API servers. kube's configuration types are allowed elsewhere.
 fn clients(file: &RustFile) -> Vec<Finding> {
     let rule = CLIENTS
         .iter()
@@ -198,7 +197,7 @@ fn wall_clock(file: &RustFile) -> Vec<Finding> {
         let places = file.words(name);
         places.filter(move |at| file.code[at + name.len()..].starts_with(behind))
     });
-    let message = "the wall clock decides nothing here: take an `Instant` as an argument";
+    let message = "the wall clock must not decide here: take an `Instant` as an argument";
     read.map(|at| Finding::new(&file.path, file.line(at), message))
         .collect()
 }

@@ -25,7 +25,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
 fn check_file(file: &TextFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut documented = false;
-    // What encloses the line: an item's word, or "" for a use or parameter list that spans lines.
+    // The blocks around the line: an item's keyword, or "" for a use or parameter list that spans lines.
     let mut inside: Vec<&str> = Vec::new();
     for (index, raw) in file.text.lines().enumerate() {
         let line = raw.trim();
@@ -64,7 +64,7 @@ fn declared<'a>(code: &'a str, inside: Option<&str>) -> Option<&'a str> {
     }
 }
 
-/// Keeps track of what encloses the next line.
+/// Updates the blocks around the next line.
 fn follow<'a>(code: &'a str, inside: &mut Vec<&'a str>) {
     let first = code.split_whitespace().next().unwrap_or_default();
     for character in code.chars() {

@@ -1,8 +1,8 @@
-//! The project speaks of itself alone. Entry point: [`check`].
+//! No text names a machine or a network of its authors. Entry point: [`check`].
 
 use crate::{Finding, Repository};
 
-/// Text that belongs to one machine or one network. Written in halves, so that this file passes its own check.
+/// Text that belongs to one machine or one network. Written in two parts, so that this file passes its own check.
 const FOREIGN: [(&str, &str); 7] = [
     (concat!("/wo", "rk/"), "a path of one machine"),
     (concat!("/ro", "ot/"), "a path of one machine"),
