@@ -1,4 +1,5 @@
-//! Documents and components into controllers. Entry point: [`Guests::prepare`].
+//! Makes controllers from documents and components. Entry points: [`Guests::begin`], [`Guests::load`] and [`Guests::serve`], in this
+//! order: a [`LoadRequest`] becomes a [`Load`], then [`Loaded`], then a controller. What serves keeps serving until the last step.
 
 pub(crate) mod component;
 pub(crate) mod engine;
@@ -10,12 +11,12 @@ use crate::config::kinds::{
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
 use anyhow::Result;
-use revisions::{Coming, Revisions};
+use revisions::{PendingRevision, Revisions};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_fleet::controller::{Controller, ControllerOptions};
-use windlass_fleet::name::NamePattern;
+use windlass_fleet::name::{NameError, NamePattern};
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::{ClusterFilter, ClusterSelection};
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
@@ -24,19 +25,19 @@ use windlass_sandbox::{
     Sandbox, Tenant,
 };
 
-/// What a tenant's document says of its reconcilers' grants and limits.
+/// A tenant's bounds on the grants and limits of its reconcilers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Terms {
-    /// The rules that bound theirs; none: there is no bound.
+pub(crate) struct TenantPolicy {
+    /// The rules that bound their grants; none: no bound.
     pub(crate) ceiling: Option<Vec<RuleSpec>>,
-    /// Whom calls are made in the name of.
+    /// The identity that their calls impersonate.
     pub(crate) impersonate: Option<Impersonate>,
-    /// What bounds their limits.
+    /// The bounds of their limits.
     pub(crate) limits: Ceiling,
 }
 
-impl Terms {
-    /// Those of a tenant.
+impl TenantPolicy {
+    /// The policy of a tenant's document.
     pub(crate) fn of(spec: &TenantSpec) -> Self {
         Self {
             ceiling: spec.rules.clone(),
@@ -46,26 +47,26 @@ impl Terms {
     }
 }
 
-/// What a reconciler may have, by its document and its tenant's.
+/// A reconciler's rights and limits, by its document and its tenant's policy.
 pub(crate) struct Bounds {
-    /// Of its guest.
+    /// The rights of its guest.
     pub(crate) rights: Rights,
-    /// Calls at once. None: what the manager has for the kind.
+    /// Calls at once; none: the manager's default.
     pub(crate) concurrency: Option<usize>,
     /// Calls at once in one cluster.
     pub(crate) per_cluster: usize,
 }
 
 impl Bounds {
-    /// Those that these documents say. Where that cannot be told, it may do nothing.
-    pub(crate) fn of(spec: &ReconcilerSpec, terms: &Terms) -> Self {
+    /// The bounds that these documents set. Rules that cannot be read grant nothing.
+    pub(crate) fn of(spec: &ReconcilerSpec, policy: &TenantPolicy) -> Self {
         let Effective {
             limits,
             concurrency,
             per_cluster,
-        } = spec.limits.under(&terms.limits);
-        let grant = grant(&spec.rules, terms).unwrap_or_else(|problem| {
-            tracing::error!(problem, "rules that cannot be read grant nothing");
+        } = spec.limits.under(&policy.limits);
+        let grant = grant(&spec.rules, policy).unwrap_or_else(|failure| {
+            tracing::error!(problem = %failure, "the rules cannot be read: they grant nothing");
             Grant::none()
         });
         Self {
@@ -80,72 +81,82 @@ impl Bounds {
     }
 }
 
-/// A controller, in what its guest does not tell.
+/// The options of a controller that its document sets, and not its guest.
 pub(crate) struct Shape {
     /// Where its watches engage.
     pub(crate) selection: ClusterSelection,
-    /// Calls at once. None: what the manager has for the kind.
+    /// Calls at once; none: the manager's default.
     pub(crate) concurrency: Option<usize>,
     /// Calls at once in one cluster.
     pub(crate) per_cluster: usize,
-    /// How often everything is looked at though nothing has changed.
+    /// How often all keys are reconciled without a change.
     pub(crate) resync: Option<Interval>,
 }
 
-/// What a reconciler is made of.
-pub(crate) struct Order<'a> {
+/// A reconciler to load.
+pub(crate) struct LoadRequest<'a> {
     /// Its name.
     pub(crate) name: &'a str,
-    /// What its document asks for.
+    /// The spec of its document.
     pub(crate) spec: &'a ReconcilerSpec,
-    /// What its tenant's document says of its grant and limits.
-    pub(crate) terms: &'a Terms,
-    /// Where the component is; none: one that is kept is meant.
+    /// The policy of its tenant.
+    pub(crate) policy: &'a TenantPolicy,
+    /// The component's file; none: the component is kept compiled.
     pub(crate) path: Option<&'a Path>,
-    /// Of the component.
+    /// The component's digest.
     pub(crate) digest: Digest,
 }
 
-/// A reconciler that is being made: what that takes, and nothing of the documents any more.
-pub(crate) struct Making {
-    revision: Coming,
+/// A load that has begun: everything that it needs, without the documents.
+pub(crate) struct Load {
+    revision: PendingRevision,
     options: GuestOptions,
-    /// The guest that serves now, if it can serve the new version.
-    there: Option<Arc<Guest>>,
+    /// The guest that serves now, if its tenant stays the same: it can be replaced while it serves.
+    serving: Option<Arc<Guest>>,
     shape: Shape,
 }
 
-/// A reconciler that is ready to serve, and does not yet.
-pub(crate) struct Ready {
+/// A guest that is loaded and does not serve yet.
+pub(crate) struct Loaded {
     controller: Controller,
     guest: Arc<Guest>,
-    /// What the guest, which serves already, is to serve; none: it is new.
+    /// The next version of a guest that serves already; none: the guest is new.
     next: Option<Prepared>,
 }
 
-/// Why a reconciler cannot be as its document asks.
-#[derive(Debug, Clone)]
-pub(crate) struct Trouble {
+/// Why a guest cannot be loaded as its document asks.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{problem}")]
+pub(crate) struct LoadFailure {
     /// What is wrong, and what to do.
     pub(crate) problem: String,
-    /// Whether the fault lies with this host, so that it may pass by itself.
-    pub(crate) may_pass: bool,
+    /// Whether the cause is this host's state, which may pass: then the load is tried again.
+    pub(crate) is_transient: bool,
 }
 
-impl From<String> for Trouble {
-    fn from(problem: String) -> Self {
+impl LoadFailure {
+    /// A failure that lasts until the document or the component changes.
+    pub(crate) fn permanent(problem: impl ToString) -> Self {
+        Self {
+            problem: problem.to_string(),
+            is_transient: false,
+        }
+    }
+
+    /// A failure of this host, which may pass.
+    pub(crate) fn transient(problem: String) -> Self {
         Self {
             problem,
-            may_pass: false,
+            is_transient: true,
         }
     }
 }
 
-impl From<LoadError> for Trouble {
+impl From<LoadError> for LoadFailure {
     fn from(error: LoadError) -> Self {
         Self {
             problem: chain(&error),
-            may_pass: error.is_of_the_host(),
+            is_transient: error.is_of_the_host(),
         }
     }
 }
@@ -154,13 +165,13 @@ impl From<LoadError> for Trouble {
 #[derive(Clone)]
 pub(crate) struct Guests {
     sandbox: Sandbox,
-    /// Those that serve, and their tenants.
+    /// The guests that serve, and their tenants.
     registry: Arc<GuestRegistry>,
     revisions: Revisions,
 }
 
 impl Guests {
-    /// None yet.
+    /// Starts the sandbox, without any guest.
     ///
     /// # Errors
     /// When the engine cannot be made on this machine.
@@ -173,7 +184,7 @@ impl Guests {
         })
     }
 
-    /// Beats while guests' calls that are ready are run.
+    /// A heartbeat that stops while guests' calls are ready and none makes progress.
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         let (sandbox, mut before) = (self.sandbox.clone(), None);
         Heartbeat::start("guests", move || {
@@ -182,49 +193,49 @@ impl Guests {
         })
     }
 
-    /// Sets what a tenant's guests may use together.
+    /// Sets the limits that a tenant's guests share.
     ///
     /// # Errors
-    /// When the name is none of a tenant.
-    pub(crate) fn set_tenant(&self, name: &str, spec: &TenantSpec) -> Result<(), String> {
+    /// When the name is no tenant name.
+    pub(crate) fn set_tenant(&self, name: &str, spec: &TenantSpec) -> Result<(), NameError> {
         let limits = spec.guests();
         match self.registry.tenant(name) {
             Some(tenant) => tenant.set_limits(&limits),
             None => {
-                let tenant = TenantName::new(name).map_err(|error| error.to_string())?;
+                let tenant = TenantName::new(name)?;
                 self.registry.put_tenant(Tenant::new(tenant, &limits));
             }
         }
         Ok(())
     }
 
-    /// What an order takes. Nothing is done yet, but a component that is on its way stays so.
+    /// Checks a request and looks its component up. Nothing is compiled yet, but a compilation that another load waits for goes on.
     ///
     /// # Errors
     /// What is wrong with the document, and what to do.
-    pub(crate) fn order(&self, order: Order<'_>) -> Result<Making, Trouble> {
-        let Order {
+    pub(crate) fn begin(&self, request: LoadRequest<'_>) -> Result<Load, LoadFailure> {
+        let LoadRequest {
             name,
             spec,
-            terms,
+            policy,
             path,
             digest,
-        } = order;
-        let grant = Arc::new(grant(&spec.rules, terms)?);
+        } = request;
+        let grant = Arc::new(grant(&spec.rules, policy)?);
         let Effective {
             limits,
             concurrency,
             per_cluster,
-        } = spec.limits.under(&terms.limits);
+        } = spec.limits.under(&policy.limits);
         let options = self.options(name, spec, grant, limits)?;
         let tenant = options.tenant.name();
-        // One that changes its tenant is made anew.
-        let there = self.registry.guest(name);
-        let there = there.filter(|guest| guest.tenant() == *tenant);
-        Ok(Making {
+        // A guest cannot change its tenant: it is loaded anew.
+        let serving = self.registry.guest(name);
+        let serving = serving.filter(|guest| guest.tenant() == *tenant);
+        Ok(Load {
             revision: self.revisions.get(&self.sandbox, tenant, path, digest),
             options,
-            there,
+            serving,
             shape: Shape {
                 selection: selection(spec)?,
                 concurrency,
@@ -234,18 +245,18 @@ impl Guests {
         })
     }
 
-    /// Compiles, links and describes a guest, or the new version of one that runs, and makes its controller. What serves goes
-    /// on until [`Self::serve`].
+    /// Compiles, links and describes a guest, or the next version of one that serves, and makes its controller. What serves keeps
+    /// serving until [`Self::serve`].
     ///
     /// # Errors
     /// What is wrong, and what to do.
-    pub(crate) async fn prepare(&self, making: Making) -> Result<Ready, Trouble> {
-        let Making {
+    pub(crate) async fn load(&self, load: Load) -> Result<Loaded, LoadFailure> {
+        let Load {
             revision,
             options,
-            there,
+            serving,
             shape,
-        } = making;
+        } = load;
         let revision = revision.await?;
         let rights = Rights {
             grant: options.grant.clone(),
@@ -253,7 +264,7 @@ impl Guests {
             isolation: options.isolation,
         };
         let name = options.name.clone();
-        let (guest, next) = match there {
+        let (guest, next) = match serving {
             Some(guest) => {
                 let next = guest.prepare(options, revision).await?;
                 (guest, Some(next))
@@ -264,38 +275,38 @@ impl Guests {
             Some(next) => guest.parts_of(next),
             None => guest.controller_parts(),
         };
-        Ok(Ready {
+        Ok(Loaded {
             controller: assemble(guest.clone(), name, parts, rights, shape)?,
             guest,
             next,
         })
     }
 
-    /// Has what is ready serve from the next call on. Its controller is to be put at once, as its watches are of the same version.
-    pub(crate) fn serve(&self, name: &str, ready: Ready) -> Controller {
-        match ready.next {
-            Some(next) => ready.guest.serve(next),
-            None => self.registry.put(name, ready.guest),
+    /// Lets a loaded guest serve from the next call on. Give the controller to the manager at once: its watches are of the same version.
+    pub(crate) fn serve(&self, name: &str, loaded: Loaded) -> Controller {
+        match loaded.next {
+            Some(next) => loaded.guest.serve(next),
+            None => self.registry.put(name, loaded.guest),
         }
-        ready.controller
+        loaded.controller
     }
 
-    /// The guest that serves for a reconciler.
-    pub(crate) fn named(&self, name: &str) -> Option<Arc<Guest>> {
+    /// The guest that serves a reconciler.
+    pub(crate) fn of(&self, name: &str) -> Option<Arc<Guest>> {
         self.registry.guest(name)
     }
 
-    /// The largest component that is loaded, in bytes.
+    /// The size of the largest component that may be loaded, in bytes.
     pub(crate) fn largest_component(&self) -> usize {
         self.sandbox.options().max_component
     }
 
-    /// Forgets a reconciler.
+    /// Drops the guest of a reconciler.
     pub(crate) fn remove(&self, name: &str) {
         self.registry.remove(name);
     }
 
-    /// Forgets tenants that have neither a document nor a reconciler, and has those without a document back at the defaults.
+    /// Drops tenants that have neither a document nor a reconciler, and gives tenants without a document the default limits.
     pub(crate) fn keep_tenants(&self, documents: &BTreeSet<&str>, used: &BTreeSet<&str>) {
         self.registry.keep_tenants(&(documents | used));
         for tenant in self.registry.tenants() {
@@ -305,7 +316,7 @@ impl Guests {
         }
     }
 
-    /// Forgets compiled components that none of these is.
+    /// Drops compiled components that are not listed.
     pub(crate) fn keep(&self, used: &BTreeSet<Digest>) {
         self.revisions.keep(used);
     }
@@ -316,16 +327,18 @@ impl Guests {
         spec: &ReconcilerSpec,
         grant: Arc<Grant>,
         limits: Limits,
-    ) -> Result<GuestOptions, String> {
+    ) -> Result<GuestOptions, LoadFailure> {
         if self.registry.tenant(spec.tenant()).is_none() {
-            self.set_tenant(spec.tenant(), &TenantSpec::default())?;
+            self.set_tenant(spec.tenant(), &TenantSpec::default())
+                .map_err(LoadFailure::permanent)?;
         }
         let Some(tenant) = self.registry.tenant(spec.tenant()) else {
-            return Err(format!("tenant {:?} is not known", spec.tenant()));
+            let problem = format!("there is no tenant {:?}", spec.tenant());
+            return Err(LoadFailure::permanent(problem));
         };
         Ok(GuestOptions {
             tenant,
-            name: ControllerName::new(name).map_err(|error| error.to_string())?,
+            name: ControllerName::new(name).map_err(LoadFailure::permanent)?,
             grant,
             config: spec.config_text(),
             limits,
@@ -334,17 +347,17 @@ impl Guests {
     }
 }
 
-/// The controller of a guest as it is now.
+/// The controller of a guest that serves.
 ///
 /// # Errors
-/// What is wrong with what it describes.
+/// What is wrong with the guest's description.
 pub(crate) fn controller_of(
     guest: Arc<Guest>,
     name: &str,
     shape: Shape,
-) -> Result<Controller, String> {
+) -> Result<Controller, LoadFailure> {
     let (parts, rights) = (guest.controller_parts(), guest.rights());
-    let name = ControllerName::new(name).map_err(|error| error.to_string())?;
+    let name = ControllerName::new(name).map_err(LoadFailure::permanent)?;
     assemble(guest, name, parts, rights, shape)
 }
 
@@ -354,7 +367,7 @@ fn assemble(
     parts: ControllerParts,
     rights: Rights,
     shape: Shape,
-) -> Result<Controller, String> {
+) -> Result<Controller, LoadFailure> {
     let mut builder = Controller::builder(name)
         .tenant(guest.tenant())
         .grant(rights.grant)
@@ -375,32 +388,32 @@ fn assemble(
     for index in parts.indexes {
         builder = builder.index(index);
     }
-    builder.build(guest).map_err(|error| error.to_string())
+    builder.build(guest).map_err(LoadFailure::permanent)
 }
 
-/// The rules of a reconciler under the terms of its tenant.
-fn grant(rules: &[RuleSpec], terms: &Terms) -> Result<Grant, String> {
+/// The grant of a reconciler, bounded by the policy of its tenant.
+fn grant(rules: &[RuleSpec], policy: &TenantPolicy) -> Result<Grant, LoadFailure> {
     let convert = |rules: &[RuleSpec]| {
         let rules = rules.iter().map(RuleSpec::to_rule);
         rules
             .collect::<Result<Vec<Rule>, _>>()
-            .map_err(|error| error.to_string())
+            .map_err(LoadFailure::permanent)
     };
     let grant = Grant::new(convert(rules)?);
-    let grant = match &terms.ceiling {
+    let grant = match &policy.ceiling {
         Some(ceiling) => grant.under(convert(ceiling)?),
         None => grant,
     };
-    let identity = terms.impersonate.as_ref().map(Impersonate::identity);
-    let identity = identity.transpose().map_err(|error| error.to_string())?;
+    let identity = policy.impersonate.as_ref().map(Impersonate::identity);
+    let identity = identity.transpose().map_err(LoadFailure::permanent)?;
     Ok(grant.in_the_name_of(identity))
 }
 
-/// Where a reconciler's watches engage.
+/// The clusters where a reconciler's watches engage.
 ///
 /// # Errors
-/// When the selector cannot be read, which a checked document excludes.
-pub(crate) fn selection(spec: &ReconcilerSpec) -> Result<ClusterSelection, String> {
+/// When the selector cannot be parsed. This cannot happen with a checked document.
+pub(crate) fn selection(spec: &ReconcilerSpec) -> Result<ClusterSelection, LoadFailure> {
     let clusters = &spec.clusters;
     Ok(ClusterSelection {
         local: clusters.local,
@@ -415,7 +428,7 @@ pub(crate) fn selection(spec: &ReconcilerSpec) -> Result<ClusterSelection, Strin
                 .as_deref()
                 .map(LabelSelector::parse)
                 .transpose()
-                .map_err(|error| error.to_string())?,
+                .map_err(LoadFailure::permanent)?,
         },
         within: None,
     })

@@ -1,28 +1,28 @@
 //! Brings what runs in line with the documents and the guests on disk. Entry points: [`Reconcilers::follow`] and
 //! [`Reconcilers::next`].
 //!
-//! Each reconciler is looked at, prepared and taken on its own, and none waits for another: only a tenant's own wait for each other
-//! where they are many. Whatever cannot be brought in line keeps what ran before, and its status says why.
+//! Each reconciler is read, loaded and replaced on its own. It waits only for others of the same tenant, while many are loaded at once.
+//! If a change of a reconciler fails, the last good revision keeps serving, and the reconciler's status says why.
 
 mod failed;
 mod file;
-mod lanes;
-mod narrowing;
-mod pin;
+mod permits;
+mod revoke;
+mod rollback;
 pub(crate) mod reloads;
-mod slot;
+mod reconciler;
 
-use crate::app::rollback::{Asked, Refusal};
+use crate::app::rollback::{Refusal, RollbackCall};
 use crate::config::kinds::ReconcilerSpec;
 use crate::config::load::{Configuration, Document};
 use crate::dev::guest_build::built_path;
-use crate::guests::{Guests, Order, Ready, Terms, Trouble};
+use crate::guests::{Guests, LoadFailure, LoadRequest, Loaded, TenantPolicy};
 use crate::reconcilers::reloads::{Reload, Reloads};
 use crate::status::reconcilers::Statuses;
 use file::File;
 pub(crate) use file::component;
-use lanes::Lanes;
-use slot::{Plan, Recipe, Slot, Step, Task, Wish};
+use permits::TenantPermits;
+use reconciler::{Desired, Inputs, Plan, Reconciler, Step, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,53 +35,52 @@ use windlass_fleet::{ControllerName, TenantName};
 pub(crate) enum Change {
     /// Adds a controller, or replaces the one of its name.
     Put(Box<Controller>),
-    /// Takes a controller out whose reconciler is another tenant's from now on. What runs of it ends before the next change of
-    /// the reconciler.
+    /// Removes a controller whose reconciler moves to another tenant. Its runs end before the next change of the reconciler.
     Move(TenantName, ControllerName),
-    /// Takes a controller out.
+    /// Removes a controller.
     Remove(TenantName, ControllerName),
 }
 
-/// The end of something that was done aside.
+/// The result of a background task.
 enum Done {
-    Looked(File),
-    Prepared(Result<Box<Ready>, Trouble>),
+    Read(File),
+    Loaded(Result<Box<Loaded>, LoadFailure>),
 }
 
-/// The reconcilers, as they run and as they should.
+/// The reconcilers: desired and applied.
 pub(crate) struct Reconcilers {
     guests: Guests,
     statuses: Arc<Statuses>,
-    slots: BTreeMap<String, Slot>,
-    /// What is done aside, by reconciler: a look and a preparation of each at most.
+    by_name: BTreeMap<String, Reconciler>,
+    /// Background tasks, by reconciler: at most one that reads its file and one that loads its guest.
     tasks: JoinSet<(String, Done)>,
-    lanes: Lanes,
+    permits: TenantPermits,
     /// Tenants that have a document.
     tenants: BTreeSet<String>,
     reloads: Reloads,
-    /// Reconcilers whose problem came up, changed or went since [`Reconcilers::tell`].
-    news: BTreeSet<String>,
-    /// Roll backs that were done since then, by reconciler.
-    done: Vec<(String, Asked)>,
+    /// Reconcilers whose problem has changed since the last [`Reconcilers::report`].
+    unreported: BTreeSet<String>,
+    /// Rollbacks that succeeded since then, by reconciler.
+    rolled_back: Vec<(String, RollbackCall)>,
 }
 
 impl Reconcilers {
-    /// None yet.
+    /// Without any reconciler.
     pub(crate) fn new(guests: Guests, statuses: Arc<Statuses>, reloads: Reloads) -> Self {
         Self {
             guests,
             statuses,
-            slots: BTreeMap::new(),
+            by_name: BTreeMap::new(),
             tasks: JoinSet::new(),
-            lanes: Lanes::default(),
+            permits: TenantPermits::default(),
             tenants: BTreeSet::new(),
             reloads,
-            news: BTreeSet::new(),
-            done: Vec::new(),
+            unreported: BTreeSet::new(),
+            rolled_back: Vec::new(),
         }
     }
 
-    /// What the documents' guests are read from: to be watched.
+    /// The files of the guests that documents name, to be watched.
     pub(crate) fn guest_files(configuration: &Configuration) -> BTreeSet<PathBuf> {
         let path = |(document, spec): (&Document, &ReconcilerSpec)| {
             let path = document.resolve(&spec.guest.path);
@@ -94,15 +93,15 @@ impl Reconcilers {
         configuration.reconcilers().map(path).collect()
     }
 
-    /// Begins to bring everything in line, and returns what the manager has to do at once. The rest comes of [`Self::next`], and
-    /// so do the changes of files that have been noticed by now. Call it on a tokio runtime.
+    /// Starts to apply the documents, and returns the changes that the manager has to make at once. [`Self::next`] returns the others.
+    /// It also starts to read every guest's file again. Call it on a tokio runtime.
     pub(crate) fn follow(&mut self, configuration: &Configuration) -> Vec<Change> {
         let changes = self.removals(configuration);
         for (tenant, spec) in configuration.tenants() {
-            if let Err(problem) = self.guests.set_tenant(&tenant.identity.name, spec) {
+            if let Err(error) = self.guests.set_tenant(&tenant.identity.name, spec) {
                 tracing::error!(
                     tenant = tenant.identity.name,
-                    problem,
+                    %error,
                     "limits of the tenant are not in effect"
                 );
             }
@@ -112,154 +111,157 @@ impl Reconcilers {
         self.tenants = tenants.collect();
         for (document, spec) in configuration.reconcilers() {
             let name = &document.identity.name;
-            let wish = Wish {
+            let desired = Desired {
                 document: document.clone(),
                 spec: spec.clone(),
-                terms: terms(configuration, spec),
+                policy: policy(configuration, spec),
             };
-            match self.slots.get_mut(name) {
-                Some(slot) => slot.set_wish(wish),
-                None => drop(self.slots.insert(name.clone(), Slot::new(wish))),
+            match self.by_name.get_mut(name) {
+                Some(reconciler) => reconciler.set_desired(desired),
+                None => drop(self.by_name.insert(name.clone(), Reconciler::new(desired))),
             }
-            self.look(name);
-            self.show(name);
+            self.read(name);
+            self.update_status(name);
         }
-        self.keep_used();
+        self.drop_unused();
         changes
     }
 
-    /// Waits until something that [`Self::follow`] or [`Self::roll_back`] began has come to its end, and returns what the manager
-    /// has to do for it, at once: a guest that was swapped serves already. What could not be brought in line is in its status, and
-    /// is logged by [`Self::tell`].
+    /// Waits until a task of [`Self::follow`] or [`Self::roll_back`] ends, and returns the changes that the manager has to make for it.
+    /// Make them at once, because a replaced guest serves already. [`Self::report`] logs the failures.
     ///
     /// # Cancellation
     /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Vec<Change> {
         match self.tasks.join_next_with_id().await {
             None => std::future::pending().await,
-            Some(Ok((id, (name, Done::Looked(file))))) => {
-                self.looked(id, &name, file);
+            Some(Ok((id, (name, Done::Read(file))))) => {
+                self.file_read(id, &name, file);
                 Vec::new()
             }
-            Some(Ok((id, (name, Done::Prepared(ready))))) => self.prepared(id, &name, ready),
+            Some(Ok((id, (name, Done::Loaded(result))))) => self.loaded(id, &name, result),
             Some(Err(error)) => {
-                self.broke(&error);
+                self.panicked(&error);
                 Vec::new()
             }
         }
     }
 
-    /// Whether something is being done: then [`Self::next`] comes to an end.
+    /// Whether any task runs. If none does, [`Self::next`] waits forever.
     pub(crate) fn is_busy(&self) -> bool {
-        self.slots.values().any(Slot::is_busy)
+        self.by_name.values().any(Reconciler::is_busy)
     }
 
-    /// Begins to go back to a revision that is kept, or forward again, under the documents as they are now. The answer comes in
-    /// the course of [`Self::next`] and [`Self::tell`].
-    pub(crate) fn roll_back(&mut self, asked: Asked) {
-        let Some(request) = asked.request() else {
+    /// Starts to roll a reconciler back, or to undo that, under the current documents. [`Self::next`] and [`Self::report`] answer the call.
+    pub(crate) fn roll_back(&mut self, call: RollbackCall) {
+        let Some(request) = call.request() else {
             return;
         };
         let name = request.reconciler.clone();
-        let Some(slot) = self.slots.get_mut(&name) else {
+        let Some(reconciler) = self.by_name.get_mut(&name) else {
             let message = format!("there is no reconciler {name:?}: see windlass get reconcilers");
-            return asked.answer(Err(Refusal::Unknown(message)));
+            return call.answer(Err(Refusal::Unknown(message)));
         };
-        match slot.ask(asked) {
-            Ok(()) => self.look(&name),
-            Err(asked) => {
+        match reconciler.accept(call) {
+            Ok(()) => self.read(&name),
+            Err(call) => {
                 let message = format!("reconciler {name} is being rolled back already: try again");
-                asked.answer(Err(Refusal::Busy(message)));
+                call.answer(Err(Refusal::Busy(message)));
             }
         }
     }
 
-    /// Begins to look at a guest's file, or has another look follow the one that is under way.
-    fn look(&mut self, name: &str) {
-        let Some(slot) = self.slots.get_mut(name) else {
+    /// Starts to read a guest's file. If a task reads it already, the file is read once more after that.
+    fn read(&mut self, name: &str) {
+        let Some(reconciler) = self.by_name.get_mut(name) else {
             return;
         };
-        if !slot.wants_look() {
+        if !reconciler.wants_reading() {
             return;
         }
-        let Wish { document, spec, .. } = slot.wish().clone();
-        let lane = self.lanes.looking(spec.tenant());
+        let Desired { document, spec, .. } = reconciler.desired().clone();
+        let permits = self.permits.reading(spec.tenant());
         let (name, most) = (name.to_owned(), self.guests.largest_component());
         let task = self.tasks.spawn(async move {
-            let _place = lane.acquire().await;
-            let file = File::look(document, spec, most).await;
-            (name, Done::Looked(file))
+            let _permit = permits.acquire().await;
+            let file = File::read(document, spec, most).await;
+            (name, Done::Read(file))
         });
-        slot.looks(Task::new(task));
+        reconciler.begin_reading(Task::new(task));
     }
 
-    fn looked(&mut self, id: Id, name: &str, file: File) {
-        let Some(slot) = self.slots.get_mut(name) else {
+    fn file_read(&mut self, id: Id, name: &str, file: File) {
+        let Some(reconciler) = self.by_name.get_mut(name) else {
             return;
         };
-        let Some(stale) = slot.looked(id) else {
+        let Some(stale) = reconciler.finish_reading(id) else {
             return;
         };
-        // One that is at another place by now is not what was looked at.
-        let moved = component(&slot.wish().document, &slot.wish().spec);
+        // The document may name another file by now.
+        let moved = component(&reconciler.desired().document, &reconciler.desired().spec);
         if stale && moved.is_ok_and(|path| path != file.path) {
-            return self.look(name);
+            return self.read(name);
         }
-        let step = slot.decide(file);
+        let step = reconciler.decide(file);
         self.step(name, step);
         if stale {
-            self.look(name);
+            self.read(name);
         }
-        self.show(name);
+        self.update_status(name);
     }
 
     fn step(&mut self, name: &str, step: Step) {
         match step {
             Step::None => {}
-            Step::Settled(asked) => self.settled(name, asked, false),
+            Step::Settled(call) => self.settled(name, call, false),
             Step::Refused(problem) => self.refused(name, problem),
-            Step::Again => self.look(name),
-            Step::Prepare(plan) => self.prepare(name, *plan),
+            Step::Again => self.read(name),
+            Step::Load(plan) => self.load(name, *plan),
         }
     }
 
-    fn prepare(&mut self, name: &str, plan: Plan) {
-        let Recipe { spec, .. } = &plan.recipe;
-        let order = Order {
+    fn load(&mut self, name: &str, plan: Plan) {
+        let Inputs { spec, .. } = &plan.inputs;
+        let request = LoadRequest {
             name,
             spec,
-            terms: &plan.recipe.terms,
+            policy: &plan.inputs.policy,
             path: plan.path.as_deref(),
-            digest: plan.recipe.guest(),
+            digest: plan.inputs.guest(),
         };
-        let making = self.guests.order(order);
-        let lane = self.lanes.preparing(spec.tenant());
+        let load = self.guests.begin(request);
+        let permits = self.permits.loading(spec.tenant());
         let (owner, guests) = (name.to_owned(), self.guests.clone());
         let task = self.tasks.spawn(async move {
-            let ready = async {
-                let _place = lane.acquire().await;
-                guests.prepare(making?).await.map(Box::new)
+            let loaded = async {
+                let _permit = permits.acquire().await;
+                guests.load(load?).await.map(Box::new)
             };
-            (owner, Done::Prepared(ready.await))
+            (owner, Done::Loaded(loaded.await))
         });
-        if let Some(slot) = self.slots.get_mut(name) {
-            slot.prepares(plan, Task::new(task));
+        if let Some(reconciler) = self.by_name.get_mut(name) {
+            reconciler.begin_loading(plan, Task::new(task));
         }
     }
 
-    fn prepared(&mut self, id: Id, name: &str, ready: Result<Box<Ready>, Trouble>) -> Vec<Change> {
-        let Some(slot) = self.slots.get_mut(name) else {
+    fn loaded(
+        &mut self,
+        id: Id,
+        name: &str,
+        result: Result<Box<Loaded>, LoadFailure>,
+    ) -> Vec<Change> {
+        let Some(reconciler) = self.by_name.get_mut(name) else {
             return Vec::new();
         };
-        let Some(plan) = slot.prepared(id) else {
+        let Some(plan) = reconciler.finish_loading(id) else {
             return Vec::new();
         };
         let mut changes = Vec::new();
-        match ready {
-            Ok(ready) => {
-                let tenant = plan.recipe.tenant().to_owned();
-                let (before, asked) = slot.take(plan);
-                let controller = self.guests.serve(name, *ready);
+        match result {
+            Ok(loaded) => {
+                let tenant = plan.inputs.tenant().to_owned();
+                let (before, call) = reconciler.apply(plan);
+                let controller = self.guests.serve(name, *loaded);
                 let replaced = before.is_some();
                 if let Some(before) = before {
                     if before.tenant() != tenant {
@@ -267,115 +269,118 @@ impl Reconcilers {
                         let left = owner(name, &before);
                         changes.extend(left.map(|(tenant, name)| Change::Move(tenant, name)));
                     }
-                    if asked.is_none() {
+                    if call.is_none() {
                         self.reloads.count(&tenant, name, Reload::Taken);
                     }
                 }
                 changes.push(Change::Put(Box::new(controller)));
-                self.settled(name, asked, replaced);
+                self.settled(name, call, replaced);
             }
-            Err(trouble) => {
-                let step = slot.refuse(plan, trouble);
+            Err(failure) => {
+                let step = reconciler.load_failed(plan, failure);
                 self.step(name, step);
             }
         }
-        self.keep_used();
-        self.show(name);
+        self.drop_unused();
+        self.update_status(name);
         changes
     }
 
-    /// Something that was done aside has panicked, unless it was abandoned.
-    fn broke(&mut self, error: &JoinError) {
+    /// Handles a task that panicked. A cancelled task needs nothing.
+    fn panicked(&mut self, error: &JoinError) {
         if error.is_cancelled() {
             return;
         }
-        let names: Vec<String> = self.slots.keys().cloned().collect();
+        let names: Vec<String> = self.by_name.keys().cloned().collect();
         for name in names {
-            let Some(slot) = self.slots.get_mut(&name) else {
+            let Some(reconciler) = self.by_name.get_mut(&name) else {
                 continue;
             };
-            let trouble = Trouble {
-                problem: format!("the host failed while loading: {error}"),
-                may_pass: true,
-            };
-            let step = match slot.prepared(error.id()) {
-                Some(plan) => slot.refuse(plan, trouble),
-                None if slot.looked(error.id()).is_some() => slot.lost(trouble),
+            let failure = LoadFailure::transient(format!("the host failed while loading: {error}"));
+            let step = match reconciler.finish_loading(error.id()) {
+                Some(plan) => reconciler.load_failed(plan, failure),
+                None if reconciler.finish_reading(error.id()).is_some() => {
+                    reconciler.read_failed(failure)
+                }
                 None => continue,
             };
             self.step(&name, step);
-            self.show(&name);
+            self.update_status(&name);
         }
     }
 
-    /// Notes that a reconciler is as it was asked for.
-    fn settled(&mut self, name: &str, asked: Option<Asked>, replaced: bool) {
-        let Some(slot) = self.slots.get_mut(name) else {
+    /// Notes that a reconciler is as its document or a rollback asks.
+    fn settled(&mut self, name: &str, call: Option<RollbackCall>, replaced: bool) {
+        let Some(reconciler) = self.by_name.get_mut(name) else {
             return;
         };
-        let replaced = replaced || asked.is_some();
-        if let Some(asked) = asked {
-            let tenant = slot.running().map_or("", Recipe::tenant);
+        let replaced = replaced || call.is_some();
+        if let Some(call) = call {
+            let tenant = reconciler.applied().map_or("", Inputs::tenant);
             self.reloads.count(tenant, name, Reload::Taken);
-            let reply = slot.reply();
+            let reply = reconciler.reply();
             tracing::info!(
                 reconciler = name,
                 revision = reply.revision,
                 previous = reply.previous,
                 rolled_back = reply.rolled_back,
-                "another revision serves, as was asked for"
+                "reconciler rolled back or rollback undone"
             );
-            self.done.push((name.to_owned(), asked));
+            self.rolled_back.push((name.to_owned(), call));
         }
-        if slot.settle(None, replaced) {
-            self.news.insert(name.to_owned());
+        if reconciler.settle(None, replaced) {
+            self.unreported.insert(name.to_owned());
         }
     }
 
     /// Notes that a reconciler cannot be as its document asks.
     fn refused(&mut self, name: &str, problem: String) {
-        let Some(slot) = self.slots.get_mut(name) else {
+        let Some(reconciler) = self.by_name.get_mut(name) else {
             return;
         };
-        let problem = slot.told(&problem);
-        if !slot.settle(Some(problem), false) {
+        let problem = reconciler.describe_problem(&problem);
+        if !reconciler.settle(Some(problem), false) {
             return;
         }
-        self.news.insert(name.to_owned());
-        if let Some(running) = slot.running() {
+        self.unreported.insert(name.to_owned());
+        if let Some(running) = reconciler.applied() {
             self.reloads.count(running.tenant(), name, Reload::Refused);
         }
     }
 
-    fn show(&self, name: &str) {
-        if let Some(slot) = self.slots.get(name) {
-            self.statuses.set(name, slot.entry());
+    fn update_status(&self, name: &str) {
+        if let Some(reconciler) = self.by_name.get(name) {
+            self.statuses.set(name, reconciler.status());
         }
     }
 
-    /// Forgets compiled components that no reconciler runs, waits for or could go back to, and tenants that nobody is of.
-    fn keep_used(&mut self) {
-        let used = self.slots.values().flat_map(Slot::used).collect();
+    /// Drops compiled components and tenants that no reconciler uses or can be rolled back to.
+    fn drop_unused(&mut self) {
+        let used = self.by_name.values().flat_map(Reconciler::used).collect();
         self.guests.keep(&used);
         let documents = self.tenants.iter().map(String::as_str).collect();
-        let used = self.slots.values().flat_map(Slot::tenants).collect();
+        let used = self
+            .by_name
+            .values()
+            .flat_map(Reconciler::tenants)
+            .collect();
         self.guests.keep_tenants(&documents, &used);
-        self.lanes.keep(&used);
+        self.permits.keep(&used);
     }
 
-    /// Logs what became wrong since the last time, and what no longer is, and answers who waited for what was done.
-    pub(crate) fn tell(&mut self) {
-        for (name, asked) in std::mem::take(&mut self.done) {
-            if let Some(slot) = self.slots.get(&name) {
-                asked.answer(Ok(slot.reply()));
+    /// Logs the problems that appeared and disappeared since the last report, and answers the rollbacks that succeeded.
+    pub(crate) fn report(&mut self) {
+        for (name, call) in std::mem::take(&mut self.rolled_back) {
+            if let Some(reconciler) = self.by_name.get(&name) {
+                call.answer(Ok(reconciler.reply()));
             }
         }
-        for name in std::mem::take(&mut self.news) {
-            let Some(slot) = self.slots.get(&name) else {
+        for name in std::mem::take(&mut self.unreported) {
+            let Some(reconciler) = self.by_name.get(&name) else {
                 continue;
             };
-            let serves = slot.running().is_some();
-            match slot.problem() {
+            let serves = reconciler.applied().is_some();
+            match reconciler.problem() {
                 Some(problem) if serves => tracing::error!(
                     reconciler = name,
                     problem,
@@ -389,24 +394,24 @@ impl Reconcilers {
         }
     }
 
-    /// When something that failed for the host's own reasons is to be tried again, by [`Reconcilers::follow`].
+    /// When to call [`Reconcilers::follow`] again, because a failure may have passed by then.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.slots.values().filter_map(Slot::due).min()
+        self.by_name.values().filter_map(Reconciler::due).min()
     }
 
-    /// How many run.
+    /// The number of reconcilers that serve.
     pub(crate) fn running(&self) -> usize {
-        self.slots
+        self.by_name
             .values()
-            .filter(|slot| slot.running().is_some())
+            .filter(|reconciler| reconciler.applied().is_some())
             .count()
     }
 
-    /// What is wrong, by reconciler.
+    /// The problems of all reconcilers.
     pub(crate) fn problems(&self) -> Vec<String> {
-        self.slots
+        self.by_name
             .values()
-            .filter_map(|slot| slot.problem().map(str::to_owned))
+            .filter_map(|reconciler| reconciler.problem().map(str::to_owned))
             .collect()
     }
 
@@ -416,7 +421,7 @@ impl Reconcilers {
             .map(|(document, _)| document.identity.name.as_str())
             .collect();
         let gone: Vec<String> = self
-            .slots
+            .by_name
             .keys()
             .filter(|name| !wanted.contains(name.as_str()))
             .cloned()
@@ -425,28 +430,30 @@ impl Reconcilers {
         for name in gone {
             self.statuses.remove(&name);
             self.guests.remove(&name);
-            let slot = self.slots.remove(&name);
-            let running = slot.as_ref().and_then(Slot::running);
-            if let Some(recipe) = running {
-                self.reloads.forget(recipe.tenant(), &name);
+            let reconciler = self.by_name.remove(&name);
+            let running = reconciler.as_ref().and_then(Reconciler::applied);
+            if let Some(inputs) = running {
+                self.reloads.forget(inputs.tenant(), &name);
             }
-            let owner = running.and_then(|recipe| owner(&name, recipe));
+            let owner = running.and_then(|inputs| owner(&name, inputs));
             changes.extend(owner.map(|(tenant, name)| Change::Remove(tenant, name)));
         }
         changes
     }
 }
 
-/// What the document of a reconciler's tenant says, if there is one.
-fn terms(configuration: &Configuration, spec: &ReconcilerSpec) -> Terms {
+/// The policy of a reconciler's tenant; the default without a document.
+fn policy(configuration: &Configuration, spec: &ReconcilerSpec) -> TenantPolicy {
     let tenant = configuration.tenant(spec.tenant());
-    tenant.map_or_else(Terms::default, |(_, tenant)| Terms::of(tenant))
+    tenant.map_or_else(TenantPolicy::default, |(_, tenant)| {
+        TenantPolicy::of(tenant)
+    })
 }
 
-/// Names of a checked document are names of the engine.
-fn owner(name: &str, recipe: &Recipe) -> Option<(TenantName, ControllerName)> {
+/// The tenant and the name of a reconciler. None cannot happen: the names of a document are checked.
+fn owner(name: &str, inputs: &Inputs) -> Option<(TenantName, ControllerName)> {
     Some((
-        TenantName::new(recipe.tenant()).ok()?,
+        TenantName::new(inputs.tenant()).ok()?,
         ControllerName::new(name).ok()?,
     ))
 }

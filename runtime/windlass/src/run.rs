@@ -124,7 +124,7 @@ impl Startup {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
         }
-        reconcilers.tell();
+        reconcilers.report();
         Ok(Self {
             manager,
             registry,

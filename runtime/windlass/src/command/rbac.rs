@@ -86,7 +86,7 @@ async fn ask(
         Ok(path) => inspect(sandbox, &path, &spec.config_text(), &[])
             .await
             .map_err(|error| format!("{error:#}")),
-        Err(problem) => Err(problem),
+        Err(error) => Err(error.to_string()),
     };
     match asked {
         Ok(inspection) => Some(told(inspection)),

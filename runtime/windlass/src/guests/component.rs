@@ -1,4 +1,4 @@
-//! Components that are looked at and serve nobody: what `build`, `check` and `rbac` ask of them. Entry point: [`inspect`].
+//! Inspects components without serving them, for `build`, `check` and `rbac`. Entry point: [`inspect`].
 
 use crate::guests::engine;
 use crate::output::Tone;
@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 use windlass_sandbox::{CustomResource, Inspection, LoadError, Options, Revision, Sandbox};
 
-/// How long people wait without a word.
+/// A load that takes longer than this is announced.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// What a component needs and offers, asked with this `config` (JSON); with custom resources that are known to be served.
+/// Asks a component to describe itself, with this `config` (JSON). `customs` are the custom resources that are known to be served.
 ///
 /// # Errors
 /// Why it is no guest, and what to do.
@@ -24,7 +24,7 @@ pub(crate) async fn inspect(
     Ok(component.inspect(sandbox, config, customs).await?)
 }
 
-/// A sandbox for a call at a time.
+/// A sandbox for one call at a time.
 ///
 /// # Errors
 /// When the engine cannot be made on this machine.
@@ -35,12 +35,12 @@ pub(crate) fn small_sandbox(options: Options) -> Result<Sandbox> {
     })
 }
 
-/// A component that fits the contract. Nothing of it has run.
+/// Loads a component and checks it against the contract. No code of it runs.
 ///
 /// # Errors
 /// Why it is no guest, and what to do.
 pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision> {
-    let loaded = told_if_slow(sandbox.load(path)).await;
+    let loaded = announced_if_slow(sandbox.load(path)).await;
     loaded.map_err(|error| match error {
         LoadError::Read { source, .. } if source.is_not_found() => anyhow::anyhow!(
             "{}: no such file: name a component, or a folder that was built",
@@ -50,8 +50,8 @@ pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> Result<Revision
     })
 }
 
-/// The load, which is told when it takes a moment: a component that brings its language's engine is compiled for seconds.
-async fn told_if_slow<T>(load: impl Future<Output = T>) -> T {
+/// Waits for a load, and prints a line if it takes long: a component with a language's engine takes seconds to compile.
+async fn announced_if_slow<T>(load: impl Future<Output = T>) -> T {
     tokio::pin!(load);
     match tokio::time::timeout(MOMENT, &mut load).await {
         Ok(loaded) => loaded,

@@ -1,12 +1,12 @@
-//! Where guests are compiled, and where that is kept. Entry points: [`options`] and [`start`].
+//! The sandbox's compiler process and cache. Entry points: [`options`] and [`start`].
 
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use windlass_sandbox::{CacheOptions, Compiler, CompilerProcess, Options, Sandbox, SandboxError};
 
-/// Each component is compiled by this program in another process; the results are kept in `cache`, or where the environment
-/// says that caches are. `none` keeps none.
+/// Sandbox options: another process of this program compiles components, and `cache` keeps the results. Without `cache` it is the
+/// user's cache folder; `none` keeps nothing.
 pub(crate) fn options(cache: Option<PathBuf>) -> Options {
     let compiler = CompilerProcess::new(myself(), vec![OsString::from("compile-component")]);
     let cache = match cache {
@@ -21,7 +21,7 @@ pub(crate) fn options(cache: Option<PathBuf>) -> Options {
     }
 }
 
-/// This program; on Linux whatever has become of its file since it was started.
+/// The path of this program. On Linux it works even if the file was replaced or removed since the start.
 fn myself() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");
@@ -29,7 +29,7 @@ fn myself() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("windlass"))
 }
 
-/// Where the environment says that a user's caches are.
+/// The folder in the user's cache folder, by XDG_CACHE_HOME or HOME.
 pub(crate) fn usual_cache() -> Option<PathBuf> {
     let folder = |variable| std::env::var_os(variable).map(PathBuf::from);
     let caches = folder("XDG_CACHE_HOME").filter(|path| path.is_absolute());
@@ -37,7 +37,7 @@ pub(crate) fn usual_cache() -> Option<PathBuf> {
     Some(caches.join("windlass"))
 }
 
-/// Starts the sandbox. Guests run as well where nothing can be kept, so that is only told.
+/// Starts the sandbox. A cache that cannot be used is only logged: guests run without it.
 ///
 /// # Errors
 /// When the engine cannot be made on this machine.

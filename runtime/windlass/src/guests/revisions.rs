@@ -1,6 +1,6 @@
-//! Compiled components that are kept, and those that are on their way. Entry point: [`Revisions`].
+//! Compiled components that are kept, and those that are being compiled. Entry point: [`Revisions`].
 
-use super::Trouble;
+use super::LoadFailure;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
@@ -11,13 +11,13 @@ use windlass_fleet::TenantName;
 use windlass_sandbox::Digest;
 use windlass_sandbox::{Revision, Sandbox};
 
-/// A component on its way. All who wait for it have the same answer; it is abandoned when nobody does any more.
-pub(super) type Coming = Shared<BoxFuture<'static, Result<Revision, Trouble>>>;
+/// A component that is being compiled, shared by all loads that wait for it. Dropping the last clone cancels the compilation.
+pub(super) type PendingRevision = Shared<BoxFuture<'static, Result<Revision, LoadFailure>>>;
 
-/// Whose turn a component is compiled in, where it is read and what is meant.
-type Wanted = (TenantName, PathBuf, Digest);
+/// The tenant whose compile permit is used, the file to read, and the digest that it should have.
+type Source = (TenantName, PathBuf, Digest);
 
-/// Compiled components, shared by reconcilers of the same one. Cheap to clone.
+/// Compiled components. Reconcilers with the same component share one. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Revisions {
     inner: Arc<Mutex<Inner>>,
@@ -26,57 +26,58 @@ pub(super) struct Revisions {
 #[derive(Default)]
 struct Inner {
     kept: BTreeMap<Digest, Revision>,
-    coming: BTreeMap<Wanted, WeakShared<BoxFuture<'static, Result<Revision, Trouble>>>>,
+    pending: BTreeMap<Source, WeakShared<BoxFuture<'static, Result<Revision, LoadFailure>>>>,
 }
 
 impl Revisions {
-    /// A component of this digest: one that is kept or on its way, or what the file holds.
+    /// The component with this digest: kept, already being compiled, or compiled from the file.
     pub(super) fn get(
         &self,
         sandbox: &Sandbox,
         tenant: &TenantName,
         file: Option<&Path>,
         digest: Digest,
-    ) -> Coming {
+    ) -> PendingRevision {
         let mut inner = self.inner.lock();
         if let Some(revision) = inner.kept.get(&digest) {
             return std::future::ready(Ok(revision.clone())).boxed().shared();
         }
         let Some(file) = file else {
-            let gone = format!("revision {} is not kept any more", digest.short());
-            return std::future::ready(Err(gone.into())).boxed().shared();
+            let problem = format!("revision {} is not kept any more", digest.short());
+            let failure = LoadFailure::permanent(problem);
+            return std::future::ready(Err(failure)).boxed().shared();
         };
-        inner.coming.retain(|_, coming| coming.upgrade().is_some());
-        let wanted = (tenant.clone(), file.to_owned(), digest);
-        if let Some(coming) = inner.coming.get(&wanted).and_then(WeakShared::upgrade) {
-            return coming;
-        }
-        let coming = self.clone().load(sandbox.clone(), wanted.clone());
-        let coming = coming.boxed().shared();
-        let weak = coming.downgrade();
         inner
-            .coming
-            .extend(weak.into_iter().map(|weak| (wanted.clone(), weak)));
-        coming
+            .pending
+            .retain(|_, pending| pending.upgrade().is_some());
+        let source = (tenant.clone(), file.to_owned(), digest);
+        if let Some(pending) = inner.pending.get(&source).and_then(WeakShared::upgrade) {
+            return pending;
+        }
+        let pending = self.clone().load(sandbox.clone(), source.clone());
+        let pending = pending.boxed().shared();
+        let weak = pending.downgrade();
+        inner
+            .pending
+            .extend(weak.into_iter().map(|weak| (source.clone(), weak)));
+        pending
     }
 
-    async fn load(self, sandbox: Sandbox, wanted: Wanted) -> Result<Revision, Trouble> {
-        let (tenant, file, digest) = wanted;
+    async fn load(self, sandbox: Sandbox, source: Source) -> Result<Revision, LoadFailure> {
+        let (tenant, file, digest) = source;
         let kept = || self.inner.lock().kept.get(&digest).cloned();
         let revision = sandbox
             .load_for(&tenant, file.as_path(), |_| kept())
             .await?;
         if revision.digest() != digest {
-            return Err(Trouble {
-                problem: format!("{} has changed while it was loaded", file.display()),
-                may_pass: true,
-            });
+            let problem = format!("{} changed while it was loaded", file.display());
+            return Err(LoadFailure::transient(problem));
         }
         self.inner.lock().kept.insert(digest, revision.clone());
         Ok(revision)
     }
 
-    /// Forgets compiled components that none of these is.
+    /// Drops compiled components that are not listed.
     pub(super) fn keep(&self, used: &BTreeSet<Digest>) {
         let mut inner = self.inner.lock();
         inner.kept.retain(|digest, _| used.contains(digest));

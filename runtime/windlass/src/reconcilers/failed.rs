@@ -1,36 +1,36 @@
-//! A change that could not be made: what was tried, and whether and when it is tried again. Entry point: [`Failed`].
+//! A change that failed, and when it is tried again. Entry point: [`Failed`].
 
 use std::time::{Duration, Instant};
 
-/// Before the first try after one that failed for the host's own reasons; doubles with each.
+/// The wait after the first transient failure. It doubles with each.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait between two tries: such a fault is often mended by somebody, who does not want to wait much longer.
+/// The longest wait. An operator who repairs the host waits no longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What was tried and failed. It is not tried again until something changes, or until it is due.
-pub(super) struct Failed<Recipe> {
-    /// What was tried.
-    pub(super) of: Recipe,
+/// A failed change. It is tried again when its inputs change, or when it is due.
+pub(super) struct Failed<Inputs> {
+    /// The inputs of the change.
+    pub(super) attempted: Inputs,
     /// Why it failed.
     pub(super) problem: String,
-    /// The next try, and how long it was put off; none: only when something changes.
+    /// The time of the next attempt, and the wait before it; none after a permanent failure.
     again: Option<(Instant, Duration)>,
 }
 
-impl<Recipe: PartialEq> Failed<Recipe> {
-    /// For a reason that does not pass by itself.
-    pub(super) fn new(of: Recipe, problem: String) -> Self {
+impl<Inputs: PartialEq> Failed<Inputs> {
+    /// A permanent failure.
+    pub(super) fn new(attempted: Inputs, problem: String) -> Self {
         Self {
-            of,
+            attempted,
             problem,
             again: None,
         }
     }
 
-    /// For a reason that may pass: it is tried again, after a longer wait than `before` if that was the same.
+    /// The same as a transient failure. The wait is longer than that of `before` if the inputs are the same.
     pub(super) fn again_after(self, before: Option<&Self>, now: Instant) -> Self {
         let waited = before
-            .filter(|before| before.of == self.of)
+            .filter(|before| before.attempted == self.attempted)
             .and_then(|before| before.again);
         let wait = waited.map_or(FIRST, |(_, wait)| (2 * wait).min(LONGEST));
         Self {
@@ -39,7 +39,7 @@ impl<Recipe: PartialEq> Failed<Recipe> {
         }
     }
 
-    /// When it is tried again, if nothing changes.
+    /// When to try again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.again.map(|(at, _)| at)
     }

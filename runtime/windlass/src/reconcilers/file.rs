@@ -1,62 +1,64 @@
-//! The file that a guest is read from. Entry points: [`component`] and [`File::look`].
+//! The file that a guest is read from. Entry points: [`component`] and [`File::read`].
 
 use crate::config::kinds::{Bytes, ReconcilerSpec};
 use crate::config::load::Document;
 use crate::dev::guest_build::built;
-use crate::guests::Trouble;
+use crate::guests::LoadFailure;
 use std::path::{Path, PathBuf};
 use windlass_fleet::file::{self, FileError};
 use windlass_sandbox::Digest;
 
-/// What a guest is read from, and what was found there.
+/// The file of a guest, as it was read.
 pub(super) struct File {
     pub(super) path: PathBuf,
-    /// Of the component.
-    pub(super) digest: Result<Digest, Trouble>,
+    /// The digest of the component.
+    pub(super) digest: Result<Digest, LoadFailure>,
 }
 
 impl File {
-    /// Looks what a document's guest is now.
-    pub(super) async fn look(document: Document, spec: ReconcilerSpec, most: usize) -> Self {
+    /// Reads the guest that a document names, but no more than `most` bytes.
+    pub(super) async fn read(document: Document, spec: ReconcilerSpec, most: usize) -> Self {
         let there = document.resolve(&spec.guest.path);
-        let looked = tokio::task::spawn_blocking(move || match component(&document, &spec) {
+        let read = tokio::task::spawn_blocking(move || match component(&document, &spec) {
             Ok(path) => Self {
                 digest: digest(&path, most as u64),
                 path,
             },
-            Err(problem) => Self {
+            Err(failure) => Self {
                 path: document.resolve(&spec.guest.path),
-                digest: Err(problem.into()),
+                digest: Err(failure),
             },
         });
-        looked.await.unwrap_or_else(|error| Self {
+        read.await.unwrap_or_else(|error| Self {
             digest: Err(unreadable(&there, &error)),
             path: there,
         })
     }
 }
 
-/// The component that a document means: its file, or what was built in its folder.
+/// The file of the component that a document names: the path itself, or the build result of a source folder.
 ///
 /// # Errors
-/// When it was not built, with what to do.
-pub(crate) fn component(document: &Document, spec: &ReconcilerSpec) -> Result<PathBuf, String> {
+/// When the folder was not built, with what to do.
+pub(crate) fn component(
+    document: &Document,
+    spec: &ReconcilerSpec,
+) -> Result<PathBuf, LoadFailure> {
     let path = document.resolve(&spec.guest.path);
     if !path.is_dir() {
         return Ok(path);
     }
     built(&path).ok_or_else(|| {
-        format!(
-            "{} is a source folder that was not built yet: run windlass build {}",
-            path.display(),
-            path.display()
-        )
+        let path = path.display();
+        LoadFailure::permanent(format!(
+            "{path} is a source folder that was not built yet: run windlass build {path}"
+        ))
     })
 }
 
-/// The component's digest; one that is too large is not read.
-fn digest(path: &Path, most: u64) -> Result<Digest, Trouble> {
-    let look = || {
+/// The component's digest. A component that is too large is not read.
+fn digest(path: &Path, most: u64) -> Result<Digest, LoadFailure> {
+    let read_digest = || {
         let file = file::open(path)?;
         let size = file.metadata()?.len();
         if size > most {
@@ -66,25 +68,25 @@ fn digest(path: &Path, most: u64) -> Result<Digest, Trouble> {
         let (digest, read) = Digest::of_file(file, most + 1)?;
         Ok::<_, FileError>(((read <= most).then_some(digest), size.max(read)))
     };
-    match look() {
+    match read_digest() {
         Ok((Some(digest), _)) => Ok(digest),
-        Ok((None, size)) => Err(format!(
+        Ok((None, size)) => Err(LoadFailure::permanent(format!(
             "{} has {}: at most {} are loaded",
             path.display(),
             Bytes(size),
             Bytes(most)
-        )
-        .into()),
-        Err(error) if error.is_not_found() => {
-            Err(format!("{}: no such file: check spec.guest.path", path.display()).into())
-        }
+        ))),
+        Err(error) if error.is_not_found() => Err(LoadFailure::permanent(format!(
+            "{}: no such file: check spec.guest.path",
+            path.display()
+        ))),
         Err(error) => Err(unreadable(path, &error)),
     }
 }
 
-fn unreadable(path: &Path, error: &dyn std::error::Error) -> Trouble {
-    Trouble {
-        problem: format!("{}: the guest cannot be read: {error}", path.display()),
-        may_pass: true,
-    }
+fn unreadable(path: &Path, error: &dyn std::error::Error) -> LoadFailure {
+    LoadFailure::transient(format!(
+        "{}: the guest cannot be read: {error}",
+        path.display()
+    ))
 }

@@ -1,4 +1,4 @@
-//! Counts what became of Reconcilers that changed while they ran: guest, configuration, limits, rules. Entry point: [`Reloads`].
+//! Counts reloads: changes of a Reconciler's guest, configuration, limits or rules while it serves. Entry point: [`Reloads`].
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -7,12 +7,12 @@ use prometheus_client::registry::Registry;
 /// Tenant, reconciler and result.
 type Labels = [(&'static str, String); 3];
 
-/// How a change ended.
+/// How a reload ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reload {
-    /// It is in effect.
+    /// The change is in effect.
     Taken,
-    /// What ran before goes on.
+    /// The last good revision keeps serving.
     Refused,
 }
 
@@ -32,7 +32,7 @@ impl Reload {
 pub(crate) struct Reloads(Family<Labels, Counter>);
 
 impl Reloads {
-    /// Has them shown among the metrics.
+    /// Registers the metric.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "windlass_guest_reloads",
@@ -41,13 +41,13 @@ impl Reloads {
         );
     }
 
-    /// Counts a change.
+    /// Counts a reload.
     pub(crate) fn count(&self, tenant: &str, reconciler: &str, reload: Reload) {
         let labels = labels(tenant, reconciler, reload);
         self.0.get_or_create(&labels).inc();
     }
 
-    /// Forgets a reconciler that is no longer a tenant's.
+    /// Removes the series of a reconciler that has left a tenant.
     pub(crate) fn forget(&self, tenant: &str, reconciler: &str) {
         for reload in Reload::ALL {
             self.0.remove(&labels(tenant, reconciler, reload));

@@ -6,7 +6,7 @@ use super::providers::Providers;
 use super::{RunOptions, addresses, tenant_options};
 use crate::admin::Addresses;
 use crate::app::App;
-use crate::app::rollback::Asked;
+use crate::app::rollback::RollbackCall;
 use crate::config::kinds::ManagerSpec;
 use crate::config::load::{Configuration, Listing, load, merge};
 use crate::dev::guest_build::{Builds, Built};
@@ -40,7 +40,7 @@ pub(super) struct Reload {
     started: ManagerSpec,
     watch: Watch,
     /// Roll backs that somebody waits for.
-    asked: mpsc::Receiver<Asked>,
+    asked: mpsc::Receiver<RollbackCall>,
     /// Where the flag has the admin endpoints served, whatever the documents say.
     admin: Option<SocketAddr>,
     /// Where the admin endpoints are to be served.
@@ -57,7 +57,7 @@ impl Reload {
         app: Arc<App>,
         reconcilers: Reconcilers,
         providers: Providers,
-        (asked, addresses): (mpsc::Receiver<Asked>, watch::Sender<Addresses>),
+        (asked, addresses): (mpsc::Receiver<RollbackCall>, watch::Sender<Addresses>),
     ) -> notify::Result<Self> {
         Ok(Self {
             files: options.files.clone(),
@@ -141,7 +141,7 @@ impl Reload {
             .configuration
             .store(Arc::new(merged.configuration.clone()));
         // First of all what is taken away: it does not wait for what is loaded.
-        for controller in self.reconcilers.withdraw(&merged.configuration) {
+        for controller in self.reconcilers.revoke(&merged.configuration) {
             self.changes.put(Box::new(controller));
         }
         let changes = self.reconcilers.follow(&merged.configuration);
@@ -155,7 +155,7 @@ impl Reload {
         changes
             .into_iter()
             .for_each(|change| self.changes.apply(change));
-        self.reconcilers.tell();
+        self.reconcilers.report();
         self.notices.tell(&self.app);
     }
 

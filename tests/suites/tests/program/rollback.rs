@@ -60,7 +60,7 @@ async fn a_trapping_guest_is_rolled_back_until_its_file_changes() -> Result<()> 
     );
 
     let error = refused(&project, &address, &["rollback", "hello"]).await?;
-    assert!(error.contains("has no revision before"), "{error}");
+    assert!(error.contains("has no previous revision"), "{error}");
     let error = refused(&project, &address, &["rollback", "nobody"]).await?;
     assert!(
         error.contains("there is no reconciler \"nobody\""),
@@ -169,7 +169,7 @@ async fn a_roll_back_is_undone_and_a_revision_can_be_named() -> Result<()> {
     let error = refused(&project, &address, &["rollback", "hello", "--undo"]).await?;
     assert!(
         error.contains("no such file: check spec.guest.path")
-            && error.contains("goes on with what served"),
+            && error.contains("keeps serving the current one"),
         "{error}"
     );
     replace(&project, &guest("echo"))?;

@@ -1,0 +1,221 @@
+//! A rollback: a reconciler serves another revision than the one in its file. Entry point: [`RollbackChoice::take`].
+
+use crate::status::view::RollbackRequest;
+use windlass_sandbox::Digest;
+
+/// A rollback that is in effect. It ends when the guest's file changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ActiveRollback {
+    /// The revision that serves.
+    pub(super) to: Digest,
+    /// The revision in the file when the rollback began; none: the file could not be read.
+    pub(super) file: Option<Digest>,
+}
+
+impl ActiveRollback {
+    /// Whether the rollback stays in effect with this revision in the file. A file that cannot be read does not end it.
+    pub(super) fn holds(self, file: Option<Digest>) -> bool {
+        file.is_none() || file == self.file
+    }
+}
+
+/// The revisions that a reconciler can serve.
+pub(super) struct RollbackChoice {
+    /// The revision that serves; none: nothing does.
+    pub(super) serving: Option<Digest>,
+    /// The revision that served before.
+    pub(super) previous: Option<Digest>,
+    /// The revision in the guest's file.
+    pub(super) file: Option<Digest>,
+    /// The rollback that is in effect.
+    pub(super) rollback: Option<ActiveRollback>,
+}
+
+impl RollbackChoice {
+    /// The rollback that a request asks for; none: the file decides again.
+    ///
+    /// # Errors
+    /// [`RollbackChoiceError`]
+    pub(super) fn take(
+        &self,
+        request: &RollbackRequest,
+    ) -> Result<Option<ActiveRollback>, RollbackChoiceError> {
+        if request.undo {
+            return match self.rollback {
+                Some(_) => Ok(None),
+                None => Err(RollbackChoiceError::NothingToUndo),
+            };
+        }
+        let to = match &request.to {
+            Some(wanted) => self.find(wanted)?,
+            None => self.before()?,
+        };
+        if Some(to) == self.serving {
+            return Err(RollbackChoiceError::Serves(to.short()));
+        }
+        let file = self.file;
+        Ok((file != Some(to)).then_some(ActiveRollback { to, file }))
+    }
+
+    /// The previous revision, unless a rollback is in effect: the same command twice must not switch back and forth.
+    fn before(&self) -> Result<Digest, RollbackChoiceError> {
+        if let Some(rollback) = self.rollback {
+            return Err(RollbackChoiceError::RolledBack(rollback.to.short()));
+        }
+        self.previous.ok_or(RollbackChoiceError::NoPrevious)
+    }
+
+    fn find(&self, wanted: &str) -> Result<Digest, RollbackChoiceError> {
+        let wanted = wanted.strip_prefix("sha256:").unwrap_or(wanted);
+        let kept = [self.serving, self.previous].into_iter().flatten();
+        let named: Vec<Digest> = kept
+            .clone()
+            .filter(|digest| !wanted.is_empty() && digest.to_string().starts_with(wanted))
+            .collect();
+        if let [digest] = named[..] {
+            return Ok(digest);
+        }
+        let kept: Vec<String> = kept.map(|digest| digest.short()).collect();
+        Err(RollbackChoiceError::NotKept {
+            wanted: wanted.to_owned(),
+            kept: match kept.is_empty() {
+                true => "none".to_owned(),
+                false => kept.join(" and "),
+            },
+        })
+    }
+}
+
+/// Why a reconciler cannot be rolled back as asked. The messages follow the reconciler's name.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RollbackChoiceError {
+    /// No rollback is in effect.
+    #[error("is not rolled back: there is nothing to undo")]
+    NothingToUndo,
+    /// The revision serves already.
+    #[error("serves {0} already")]
+    Serves(String),
+    /// A rollback is in effect.
+    #[error("is rolled back to {0} already: --undo serves the revision of its file again")]
+    RolledBack(String),
+    /// No revision served before.
+    #[error("has no previous revision: this process has loaded no other")]
+    NoPrevious,
+    /// The digest names no revision, or more than one.
+    #[error("keeps no revision {wanted:?}, or more than one: it keeps {kept}")]
+    NotKept {
+        /// The digest that was asked for.
+        wanted: String,
+        /// The revisions that are kept.
+        kept: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+
+    /// A served before, B serves.
+    fn choice() -> RollbackChoice {
+        RollbackChoice {
+            serving: Some(digest("b")),
+            previous: Some(digest("a")),
+            file: Some(digest("b")),
+            rollback: None,
+        }
+    }
+
+    fn request(to: Option<&str>, undo: bool) -> RollbackRequest {
+        RollbackRequest {
+            reconciler: "x".to_owned(),
+            to: to.map(str::to_owned),
+            undo,
+        }
+    }
+
+    #[test]
+    fn it_goes_back_to_the_revision_before_until_the_file_changes() {
+        let rollback = choice().take(&request(None, false)).unwrap().unwrap();
+        assert_eq!(
+            (rollback.to, rollback.file),
+            (digest("a"), Some(digest("b")))
+        );
+    }
+
+    #[test]
+    fn a_revision_is_named_by_the_beginning_of_its_digest() {
+        let a = digest("a").to_string();
+        for name in [a.as_str(), &a[..12], &format!("sha256:{a}")] {
+            let rollback = choice().take(&request(Some(name), false)).unwrap();
+            assert_eq!(
+                rollback.map(|rollback| rollback.to),
+                Some(digest("a")),
+                "{name}"
+            );
+        }
+        for name in ["", "zz", &digest("c").to_string()] {
+            let error = choice()
+                .take(&request(Some(name), false))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(&digest("a").short()), "{error}");
+        }
+        let b = digest("b").to_string();
+        let error = choice()
+            .take(&request(Some(&b), false))
+            .unwrap_err()
+            .to_string();
+        assert!(error.ends_with("already"), "{error}");
+    }
+
+    #[test]
+    fn what_is_rolled_back_goes_forward_by_undoing_alone() {
+        let back = RollbackChoice {
+            serving: Some(digest("a")),
+            previous: Some(digest("b")),
+            file: Some(digest("b")),
+            rollback: Some(ActiveRollback {
+                to: digest("a"),
+                file: Some(digest("b")),
+            }),
+        };
+        assert!(matches!(
+            back.take(&request(None, false)),
+            Err(RollbackChoiceError::RolledBack(_))
+        ));
+        assert_eq!(back.take(&request(None, true)), Ok(None));
+        // Named, what the file holds is no roll back.
+        let b = digest("b").to_string();
+        assert_eq!(back.take(&request(Some(&b), false)), Ok(None));
+        assert!(choice().take(&request(None, true)).is_err());
+    }
+
+    #[test]
+    fn without_a_revision_before_there_is_nothing_to_go_back_to() {
+        let first = RollbackChoice {
+            previous: None,
+            ..choice()
+        };
+        assert!(first.take(&request(None, false)).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_gone_is_no_hindrance() {
+        let gone = RollbackChoice {
+            file: None,
+            ..choice()
+        };
+        let rollback = gone.take(&request(None, false)).unwrap();
+        assert_eq!(
+            rollback,
+            Some(ActiveRollback {
+                to: digest("a"),
+                file: None
+            })
+        );
+    }
+}
