@@ -1,10 +1,16 @@
-//! Whether the server at the other end is still the one that the caches were filled from. Entry point: [`Continuity::confirm`].
+//! Detects that a server is not the one, or not in the history, that the caches were filled from.
+//! Entry points: [`Continuity::confirm`] and [`Continuity::lose_history`].
 //!
-//! Two things end what caches hold. Another server may answer under the same address: then the cluster is engaged anew. Or the
-//! server's history was taken back, as by an etcd restored from a backup: then every cache of the backend is rebuilt, not only
-//! the one that proved it, because objects of both histories can have the same version.
+//! * Another server may answer under the same address. Then the cluster ends and is engaged again.
+//! * The server's history may be lost, for example if etcd was restored from a backup. Then every cache of the backend is rebuilt, and
+//!   not only the one that found it, because objects of both histories can have the same version.
 //!
-//! A server that does not say who it is, is compared by nothing: its address and certificate authority are all that identifies it.
+//! Invariants: a changed identity is final. The number of lost histories only grows.
+//!
+//! Cost: one small request after each break of a watch. Watches that break together share it.
+//!
+//! Not guaranteed: a server that does not give its identity counts as the same server. Only its address and its certificate authority
+//! identify it then.
 
 use crate::api::ApiError;
 use crate::discovery::Discovery;
@@ -15,103 +21,103 @@ use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// What a backend's server has shown of its continuity, shared by the cluster and all its watches.
+/// The identity of a backend's server, and what has changed about it. Shared by the cluster and all its watches.
 pub(crate) struct Continuity {
     connection: Connection,
     /// The object whose UID is the server's identity.
     path: &'static str,
-    /// The identity that was given first. `None` while the server gives none.
-    identity: Mutex<Option<String>>,
-    /// When the last check that found the same server began. Locked while a check is under way: of those who wait for the lock, the
-    /// first asks for all.
+    /// The first identity that the server gave. `None` while it gives none.
+    server_uid: Mutex<Option<String>>,
+    /// When the last successful check began. Locked during a check, so that callers that wait for the lock share its result.
     checked: tokio::sync::Mutex<Instant>,
-    verdict: watch::Sender<Verdict>,
+    changes: watch::Sender<ServerChanges>,
 }
 
-/// What ended, if anything.
+/// What has changed about a server since it was connected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ServerChanges {
     /// Another server answers under the address, for good.
-    pub(crate) replaced: bool,
-    /// How often the server's history was found to be taken back.
+    pub(crate) identity_changed: bool,
+    /// How often the server's history was found to be lost.
     pub(crate) histories_lost: u64,
 }
 
-/// Another server answers under the cluster's address.
+/// Why a server is not confirmed to be the same.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotConfirmed {
     #[error("another server answers under this address")]
-    Replaced,
+    IdentityChanged,
     #[error(transparent)]
-    Unknown(#[from] ApiError),
+    NoAnswer(#[from] ApiError),
 }
 
 impl Continuity {
-    /// Asks the server who it is.
+    /// Reads the server's identity.
     ///
     /// # Errors
-    /// When the server cannot be reached; not when it refuses to say.
+    /// When the server cannot be reached; not when it refuses to give its identity.
     pub(crate) async fn begin(
         connection: Connection,
         discovery: &Discovery,
     ) -> Result<Self, ApiError> {
         let path = identity_path(discovery);
         let began = Instant::now();
-        let identity = ask(&connection, path).await?;
-        Ok(Self::new(connection, path, identity, began))
+        let server_uid = read_uid(&connection, path).await?;
+        Ok(Self::new(connection, path, server_uid, began))
     }
 
     pub(crate) fn new(
         connection: Connection,
         path: &'static str,
-        identity: Option<String>,
+        server_uid: Option<String>,
         checked: Instant,
     ) -> Self {
         Self {
             connection,
             path,
-            identity: Mutex::new(identity),
+            server_uid: Mutex::new(server_uid),
             checked: tokio::sync::Mutex::new(checked),
-            verdict: watch::channel(Verdict::default()).0,
+            changes: watch::channel(ServerChanges::default()).0,
         }
     }
 
-    /// Whether the server has said who it is.
+    /// Whether the server has given its identity.
     pub(crate) fn is_identified(&self) -> bool {
-        self.identity.lock().is_some()
+        self.server_uid.lock().is_some()
     }
 
-    /// Makes sure that the server is still the same, by a question that was asked at most `allowance` before this call.
+    /// Confirms that the server is still the same, by a check that began at most `max_age` before this call.
     ///
     /// # Errors
     /// [`NotConfirmed`]: another server, or no answer.
     ///
     /// # Cancellation
-    /// Dropping the future leaves the question to whoever asks next.
-    pub(crate) async fn confirm(&self, allowance: Duration) -> Result<(), NotConfirmed> {
+    /// Dropping the future ends its check; the next caller begins another one.
+    pub(crate) async fn confirm(&self, max_age: Duration) -> Result<(), NotConfirmed> {
         let called = Instant::now();
         let mut checked = self.checked.lock().await;
-        if self.verdict.borrow().replaced {
-            return Err(NotConfirmed::Replaced);
+        if self.changes.borrow().identity_changed {
+            return Err(NotConfirmed::IdentityChanged);
         }
-        if *checked + allowance >= called {
+        if *checked + max_age >= called {
             return Ok(());
         }
         let began = Instant::now();
-        let now = ask(&self.connection, self.path).await?;
+        let now = read_uid(&self.connection, self.path).await?;
         if !self.is_same(now) {
-            self.verdict.send_modify(|verdict| verdict.replaced = true);
-            return Err(NotConfirmed::Replaced);
+            self.changes
+                .send_modify(|changes| changes.identity_changed = true);
+            return Err(NotConfirmed::IdentityChanged);
         }
         *checked = began;
         Ok(())
     }
 
     fn is_same(&self, now: Option<String>) -> bool {
-        let mut known = self.identity.lock();
+        let mut known = self.server_uid.lock();
         match (&*known, now) {
             (Some(known), Some(now)) => *known == now,
-            // It may be forbidden to say, for a while.
+            // For a while, the credentials may lack the right to read it.
             (_, None) => true,
             (None, now) => {
                 *known = now;
@@ -120,25 +126,25 @@ impl Continuity {
         }
     }
 
-    /// Notes that the server's history was taken back: every cache is to be rebuilt.
+    /// Records that the server's history is lost: every cache is rebuilt.
     pub(crate) fn lose_history(&self) {
         self.connection.metrics().history_lost();
-        self.verdict
-            .send_modify(|verdict| verdict.histories_lost += 1);
+        self.changes
+            .send_modify(|changes| changes.histories_lost += 1);
     }
 
-    /// How often the server's history was found to be lost: what was asked before such a time says nothing of the caches after it.
+    /// How often the server's history was found to be lost. An answer from before the last time is not valid for the caches after it.
     pub(crate) fn histories_lost(&self) -> u64 {
-        self.verdict.borrow().histories_lost
+        self.changes.borrow().histories_lost
     }
 
-    /// What has ended so far, and a way to wait for more.
-    pub(crate) fn verdict(&self) -> watch::Receiver<Verdict> {
-        self.verdict.subscribe()
+    /// The changes so far, and a way to wait for more.
+    pub(crate) fn changes(&self) -> watch::Receiver<ServerChanges> {
+        self.changes.subscribe()
     }
 }
 
-/// A workspace of kcp has no kube-system namespace: its logical cluster identifies it.
+/// The object whose UID is the identity: kube-system, or a kcp workspace's logical cluster, because it has no kube-system.
 fn identity_path(discovery: &Discovery) -> &'static str {
     let logical = GroupVersionKind::new("core.kcp.io", "v1alpha1", "LogicalCluster");
     if discovery.get(&logical).is_some() {
@@ -148,7 +154,8 @@ fn identity_path(discovery: &Discovery) -> &'static str {
     }
 }
 
-async fn ask(connection: &Connection, path: &str) -> Result<Option<String>, ApiError> {
+/// The identity; `None` if the server refuses to give it.
+async fn read_uid(connection: &Connection, path: &str) -> Result<Option<String>, ApiError> {
     let call = Call::get(path.to_owned(), JSON);
     let answer = connection
         .send(call, connection.options().call_timeout)

@@ -1,8 +1,13 @@
-//! Compares caches with their servers, for events that were never sent. Entry point: [`compare`].
+//! Finds caches that differ from their servers although their watches run. Entry point: [`check`].
 //!
-//! No watch tells of an event that its server lost. So from time to time the versions of a whole kind are listed, page by page and
-//! without keeping them, and held against the store. What differs may only be on its way, so it is looked at again a
-//! little later; what differs then is a reason to list anew, or to rebuild all caches of the server.
+//! No watch shows an event that its server never sent. So the versions of a whole kind are listed at intervals and compared with the
+//! store. A difference may be an event on its way, so it counts only if it is still there [`EVENT_DELAY`] later. Then the store is
+//! listed again, or all caches of the server are rebuilt.
+//!
+//! Cost: a list of the kind's metadata, page by page, of which a hash for each key is kept. The store keeps changing meanwhile.
+//!
+//! Not guaranteed: two keys with equal hashes hide a deletion until the next check, which has other hashes. Stores without integer
+//! versions are not checked.
 
 use super::store::{Store, number};
 use super::watch::StoreCall;
@@ -16,27 +21,27 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// How long an event may be on its way.
-const UNDER_WAY: Duration = Duration::from_secs(5);
-/// Most differences that are looked at again; one is enough for a list.
+const EVENT_DELAY: Duration = Duration::from_secs(5);
+/// Most differences that are checked again; one is enough for a new list.
 const MAX_SUSPECTS: usize = 100;
 
-/// Why a store could not be compared.
+/// Why a store could not be checked.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CompareError {
-    #[error("the list for the comparison failed")]
+pub(crate) enum CheckError {
+    #[error("the list for the drift check failed")]
     Refused(#[from] ApiError),
-    #[error("the list for the comparison is not understood")]
-    Garbage(#[from] JsonError),
+    #[error("the list for the drift check is malformed")]
+    Malformed(#[from] JsonError),
 }
 
-/// What a comparison has shown.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Nothing that events on their way do not explain.
-    InStep,
-    /// The store lacks what its server has, or holds what it has not.
+pub(crate) enum Drift {
+    /// The store agrees with its server, except for events on their way.
+    None,
+    /// The store lacks an object or a state of its server, or has one that the server lacks.
     Differs,
-    /// The server has an older state of an object than the store, which within one history cannot be.
+    /// The server has an older state of an object than the store, which is impossible within one history.
     HistoryLost,
 }
 
@@ -45,44 +50,43 @@ pub(crate) enum Outcome {
 enum Suspect {
     /// The server has this version, the store an older one or none.
     Missing(ObjectKey, u64),
-    /// The store holds this version, the server has none though it is further.
-    Ghost(ObjectKey, u64),
-    /// The store holds this version, the server has an older one though it is further.
-    TakenBack(ObjectKey, u64),
-    /// Both have this version, and the server has it of an object with this uid: what the store holds was never on the server.
-    Forged(ObjectKey, u64, Box<str>),
-    /// The server is not as far as the store.
-    Behind,
+    /// The store has this version, and the server's later list lacks the object.
+    Extra(ObjectKey, u64),
+    /// The store has this version, and the server's later list has an older one.
+    Older(ObjectKey, u64),
+    /// Both have this version, but the server's object has this uid: the cached one was damaged on its way.
+    OtherUid(ObjectKey, u64, Box<str>),
+    /// The server's list is older than the store.
+    ServerBehind,
 }
 
-/// Holds a store against its server. A difference counts if it lasts longer than an event takes.
+/// Compares a store with its server.
 ///
 /// # Errors
-/// What the server answered instead of a list.
-pub(crate) async fn compare(
+/// [`CheckError`]: the server did not answer with a list.
+pub(crate) async fn check(
     store: &Store,
     connection: &Connection,
     page: usize,
-) -> Result<Outcome, CompareError> {
-    // A store that has not come as far is being filled, and one without numbers cannot be compared.
+) -> Result<Drift, CheckError> {
     if !store.is_synced() || number(&store.version()).is_none() {
-        return Ok(Outcome::InStep);
+        return Ok(Drift::None);
     }
     let mut suspects = suspects(store, connection, page).await?;
     if suspects.is_empty() {
-        return Ok(Outcome::InStep);
+        return Ok(Drift::None);
     }
-    tokio::time::sleep(UNDER_WAY).await;
+    tokio::time::sleep(EVENT_DELAY).await;
     suspects.retain(|suspect| lasts(store, suspect));
-    Ok(verdict(&suspects))
+    Ok(result(&suspects))
 }
 
-fn verdict(lasting: &[Suspect]) -> Outcome {
-    let taken_back = |suspect: &Suspect| matches!(suspect, Suspect::TakenBack(..));
+fn result(lasting: &[Suspect]) -> Drift {
+    let is_older = |suspect: &Suspect| matches!(suspect, Suspect::Older(..));
     match lasting {
-        [] => Outcome::InStep,
-        some if some.iter().any(taken_back) => Outcome::HistoryLost,
-        _ => Outcome::Differs,
+        [] => Drift::None,
+        some if some.iter().any(is_older) => Drift::HistoryLost,
+        _ => Drift::Differs,
     }
 }
 
@@ -90,13 +94,13 @@ async fn suspects(
     store: &Store,
     connection: &Connection,
     page: usize,
-) -> Result<Vec<Suspect>, CompareError> {
+) -> Result<Vec<Suspect>, CheckError> {
     let mut comparison = Comparison::default();
     let before = store.newest_version();
     let mut token: Option<String> = None;
     let mut pages = 0_usize;
     let version = loop {
-        let call = StoreCall::Metadata {
+        let call = StoreCall::MetadataPage {
             limit: page,
             token: token.as_deref(),
         }
@@ -106,11 +110,11 @@ async fn suspects(
         let answer = refusal(answer.map_err(ApiError::from)?)?;
         let list = List::split(answer.body)?;
         for item in list.items() {
-            comparison.look_at(store, &Identity::scan(item)?);
+            comparison.add(store, &Identity::scan(item)?);
         }
         pages += 1;
         match list.continue_token {
-            // A list may have as many pages as there are objects, and some that came since.
+            // An honest server needs at most a page for each object, and some for new ones.
             Some(next) if pages <= store.size().0 + 1000 => token = Some(next),
             _ => break list.resource_version,
         }
@@ -122,43 +126,44 @@ async fn suspects(
 fn lasts(store: &Store, suspect: &Suspect) -> bool {
     match suspect {
         Suspect::Missing(key, version) => store.version_of(key).is_none_or(|held| held < *version),
-        Suspect::Ghost(key, version) | Suspect::TakenBack(key, version) => {
+        Suspect::Extra(key, version) | Suspect::Older(key, version) => {
             store.version_of(key) == Some(*version)
         }
-        Suspect::Forged(key, version, uid) => is_other(store, key, *version, uid),
-        Suspect::Behind => true,
+        Suspect::OtherUid(key, version, uid) => has_other_uid(store, key, *version, uid),
+        Suspect::ServerBehind => true,
     }
 }
 
-/// Whether the store holds this version of an object under another uid.
-fn is_other(store: &Store, key: &ObjectKey, version: u64, uid: &str) -> bool {
+/// Whether the store has this version of an object with another uid.
+fn has_other_uid(store: &Store, key: &ObjectKey, version: u64, uid: &str) -> bool {
     store
         .get(key)
         .is_some_and(|(object, held)| held == version && object.uid() != uid)
 }
 
-/// A list as it is held against a store.
+/// A list in comparison with a store.
 #[derive(Default)]
 struct Comparison {
-    /// Hashes of the keys that were listed: two that are equal hide a difference until the next comparison, with other hashes.
+    /// Hashes of the listed keys.
     listed: HashSet<u64>,
     hasher: RandomState,
     suspects: Vec<Suspect>,
-    /// Of what is listed in an older version than is held: known to be wrong once the list's version is known.
+    /// Keys with an older version in the list than in the store, and the store's version. Whether they are suspects depends on the
+    /// list's version, which is known at its end.
     older: Vec<(ObjectKey, u64)>,
 }
 
 impl Comparison {
-    fn look_at(&mut self, store: &Store, listed: &Identity<'_>) {
+    fn add(&mut self, store: &Store, listed: &Identity<'_>) {
         self.listed.insert(self.hasher.hash_one(&listed.key));
         let Some(version) = number(&listed.version) else {
             return;
         };
         match store.version_of(&listed.key) {
             Some(held) if held == version => {
-                if is_other(store, &listed.key, version, &listed.uid) {
+                if has_other_uid(store, &listed.key, version, &listed.uid) {
                     let uid = listed.uid.as_ref().into();
-                    self.suspect(Suspect::Forged(listed.key.clone(), version, uid));
+                    self.suspect(Suspect::OtherUid(listed.key.clone(), version, uid));
                 }
             }
             Some(held) if held > version => {
@@ -176,28 +181,28 @@ impl Comparison {
         }
     }
 
-    /// `before` is the highest version that the store had seen when the list began.
+    /// The differences that events may explain. `before`: the store's newest version when the list began.
     fn finish(mut self, store: &Store, version: &str, before: Option<u64>) -> Vec<Suspect> {
         let Some(list) = number(version) else {
             return Vec::new();
         };
         if before.is_some_and(|before| before > list) {
-            return vec![Suspect::Behind];
+            return vec![Suspect::ServerBehind];
         }
         for (key, held) in std::mem::take(&mut self.older) {
             if held <= list {
-                self.suspect(Suspect::TakenBack(key, held));
+                self.suspect(Suspect::Older(key, held));
             }
         }
-        let mut ghosts = Vec::new();
+        let mut extras = Vec::new();
         store.each_version(|key, version| {
             let unlisted = || !self.listed.contains(&self.hasher.hash_one(key));
-            if version <= list && ghosts.len() < MAX_SUSPECTS && unlisted() {
-                ghosts.push(Suspect::Ghost(key.clone(), version));
+            if version <= list && extras.len() < MAX_SUSPECTS && unlisted() {
+                extras.push(Suspect::Extra(key.clone(), version));
             }
         });
-        for ghost in ghosts {
-            self.suspect(ghost);
+        for extra in extras {
+            self.suspect(extra);
         }
         self.suspects
     }
@@ -239,12 +244,12 @@ mod tests {
         store
     }
 
-    /// What a list at a version makes of a store.
+    /// The suspects that a list at a version causes.
     fn compared(store: &Store, listed: &[(&str, u64)], version: u64) -> Vec<Suspect> {
         let mut comparison = Comparison::default();
         for (name, version) in listed {
             let text = text(name, *version);
-            comparison.look_at(store, &Identity::scan(text.as_bytes()).unwrap());
+            comparison.add(store, &Identity::scan(text.as_bytes()).unwrap());
         }
         comparison.finish(store, &version.to_string(), number(&store.version()))
     }
@@ -254,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn a_store_in_step_gives_no_suspect() {
+    fn a_store_in_step_causes_no_suspect() {
         let store = store(&[("a", 5), ("b", 6)], 10);
         assert_eq!(compared(&store, &[("a", 5), ("b", 6)], 12), []);
     }
 
     #[test]
-    fn what_was_added_changed_or_deleted_unseen_is_suspect_until_the_event_comes() {
+    fn a_missed_event_is_suspect_until_it_comes() {
         let store = store(&[("a", 5), ("b", 6), ("c", 7)], 10);
         let suspects = compared(&store, &[("a", 5), ("b", 11), ("d", 12)], 12);
         assert_eq!(
@@ -268,7 +273,7 @@ mod tests {
             [
                 Suspect::Missing(key("b"), 11),
                 Suspect::Missing(key("d"), 12),
-                Suspect::Ghost(key("c"), 7)
+                Suspect::Extra(key("c"), 7)
             ]
         );
         assert!(suspects.iter().all(|suspect| lasts(&store, suspect)));
@@ -280,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_has_heard_of_since_the_list_is_not_suspect() {
+    fn an_event_since_the_list_is_not_suspect() {
         let store = store(&[("a", 5)], 10);
         store.apply(Object::parse(Bytes::from(text("a", 15))).unwrap());
         store.apply(Object::parse(Bytes::from(text("new", 16))).unwrap());
         let listed = [("a", 5)];
         let mut comparison = Comparison::default();
         for (name, version) in listed {
-            comparison.look_at(
+            comparison.add(
                 &store,
                 &Identity::scan(text(name, version).as_bytes()).unwrap(),
             );
@@ -296,25 +301,22 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_a_newer_list_has_taken_back_shows_that_history_was_lost() {
+    fn an_older_state_in_a_newer_list_shows_that_history_was_lost() {
         let store = store(&[("a", 9)], 10);
         assert_eq!(
             compared(&store, &[("a", 5)], 12),
-            [Suspect::TakenBack(key("a"), 9)]
+            [Suspect::Older(key("a"), 9)]
         );
-        assert_eq!(
-            verdict(&[Suspect::TakenBack(key("a"), 9)]),
-            Outcome::HistoryLost
-        );
+        assert_eq!(result(&[Suspect::Older(key("a"), 9)]), Drift::HistoryLost);
     }
 
     #[test]
-    fn a_true_version_under_another_uid_is_suspect_until_a_list_has_put_it_right() {
-        let forged = text("a", 5).replace(r#""uid":"a""#, r#""uid":"forged""#);
+    fn a_cached_object_with_another_uid_is_suspect_until_a_list_replaces_it() {
+        let damaged = text("a", 5).replace(r#""uid":"a""#, r#""uid":"damaged""#);
         let store = store(&[("b", 6)], 4);
-        store.apply(Object::parse(Bytes::from(forged)).unwrap());
+        store.apply(Object::parse(Bytes::from(damaged)).unwrap());
         let suspects = compared(&store, &[("a", 5), ("b", 6)], 12);
-        assert_eq!(suspects, [Suspect::Forged(key("a"), 5, "a".into())]);
+        assert_eq!(suspects, [Suspect::OtherUid(key("a"), 5, "a".into())]);
         assert!(lasts(&store, &suspects[0]));
         let listed = [("a", 5), ("b", 6)]
             .map(|(name, version)| store.ingest_listed(text(name, version).as_bytes()).unwrap());
@@ -324,8 +326,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_from_before_the_store_tells_that_the_server_is_behind() {
+    fn a_list_that_is_older_than_the_store_shows_that_the_server_is_behind() {
         let store = store(&[("a", 5)], 10);
-        assert_eq!(compared(&store, &[("a", 5)], 8), [Suspect::Behind]);
+        assert_eq!(compared(&store, &[("a", 5)], 8), [Suspect::ServerBehind]);
     }
 }

@@ -1,7 +1,9 @@
 //! The stores of one backend, shared by all controllers and tenants. Entry point: [`Stores::open`].
 //!
-//! A store starts with its first user and stops after its last. A store that only reads brought up counts as used until it
-//! has been unread for [`CacheOptions::unread_life`].
+//! A store and its watch start with the first user and end with the last one. A store that a read started is kept as if it were in
+//! use, until it has not been read for [`CacheOptions::unread_life`].
+//!
+//! Rooms: `indexes` holds the indexes that every store of a kind has, `maintenance` ends unread stores and checks for drift.
 
 mod indexes;
 mod maintenance;
@@ -12,7 +14,7 @@ pub(crate) use indexes::IndexUse;
 
 use super::continuity::Continuity;
 use super::store::{Store, StoreKey};
-use super::watch::{CacheOptions, ServerFeatures, SharedOptions, Watcher};
+use super::watch::{CacheOptions, Server, SharedOptions, Watcher};
 use crate::http::transport::Connection;
 use crate::kind::{GroupVersionKind, Resource};
 use arc_swap::ArcSwap;
@@ -25,16 +27,16 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Most stores of one backend; further ones are refused, so that reads of ever other kinds cannot fill memory.
+/// Most stores of one backend. Further ones are refused, so that reads of ever other kinds cannot fill memory.
 const MAX_STORES: usize = 1000;
 
-/// A user's hold on a running store.
+/// A user's share in a running store.
 pub(crate) type StoreUse = Arc<Running>;
 
 /// A store and the task that feeds it; both end with the last [`StoreUse`].
 pub(crate) struct Running {
     store: Arc<Store>,
-    registry: Weak<Stores>,
+    stores: Weak<Stores>,
     _stop: DropGuard,
 }
 
@@ -46,8 +48,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(registry) = self.registry.upgrade() {
-            registry.forget_ended();
+        if let Some(stores) = self.stores.upgrade() {
+            stores.forget_ended();
         }
     }
 }
@@ -55,22 +57,19 @@ impl Drop for Running {
 type ByKind = HashMap<GroupVersionKind, Vec<Arc<Store>>>;
 
 pub(crate) struct Stores {
-    connection: Connection,
-    continuity: Arc<Continuity>,
-    options: SharedOptions,
-    features: Arc<ServerFeatures>,
+    server: Server,
     token: CancellationToken,
     tasks: TaskTracker,
-    /// Told whenever a store starts, syncs or has a problem.
+    /// Notified whenever a store starts, ends, or changes its progress.
     changed: Arc<Notify>,
+    /// Locked before `indexes`. An upgraded [`StoreUse`] must be dropped without this lock, because the last drop takes it.
     running: Mutex<HashMap<StoreKey, Weak<Running>>>,
-    /// What `running` holds, for readers: never locked.
+    /// The stores of `running`, for readers, who take no lock.
     by_kind: ArcSwap<ByKind>,
-    /// Stores that reads brought up, and when they were last read.
+    /// Stores that a read started, and when they were last read.
     read: Mutex<HashMap<StoreKey, (StoreUse, Instant)>>,
-    /// Indexes that hold for every store of a kind, also of stores to come.
     indexes: Mutex<Indexes>,
-    /// Counts what is in `by_kind`, for who waits for another store.
+    /// Number of changes of `by_kind`.
     published: watch::Sender<u64>,
 }
 
@@ -88,11 +87,15 @@ impl Stores {
         tasks: TaskTracker,
         changed: Arc<Notify>,
     ) -> Arc<Self> {
-        let stores = Arc::new(Self {
+        let server = Server {
             connection,
             continuity,
             options,
             features: Arc::default(),
+            drift_check_requested: Arc::default(),
+        };
+        let stores = Arc::new(Self {
+            server,
             token,
             tasks,
             changed,
@@ -102,15 +105,17 @@ impl Stores {
             indexes: Mutex::default(),
             published: watch::channel(0).0,
         });
-        let (stop, chores) = (stores.token.clone(), maintenance::keep(&stores));
-        stores.tasks.spawn_on(
-            async move { stop.run_until_cancelled(chores).await },
-            stores.connection.host(),
-        );
+        stores.spawn(stores.token.clone(), maintenance::run(&stores));
         stores
     }
 
-    /// The store of a key, started if nobody uses it yet.
+    /// Runs a task on the host's runtime until its token ends it.
+    fn spawn(&self, stop: CancellationToken, task: impl Future<Output = ()> + Send + 'static) {
+        let task = async move { stop.run_until_cancelled(task).await };
+        self.tasks.spawn_on(task, self.server.connection.host());
+    }
+
+    /// The store of a key, started if it does not run yet.
     ///
     /// # Errors
     /// [`TooManyStores`].
@@ -128,9 +133,9 @@ impl Stores {
         }
         let user = self.start(key.clone(), resource.clone());
         running.insert(key, Arc::downgrade(&user));
-        let held = self.publish(&running);
+        let upgraded = self.publish(&running);
         drop(running);
-        drop(held);
+        drop(upgraded);
         self.changed.notify_one();
         Ok(user)
     }
@@ -139,37 +144,22 @@ impl Stores {
         let store = Arc::new(Store::new(key, resource));
         self.indexes.lock().add_to(&store);
         let token = self.token.child_token();
-        let watcher = Watcher::new(
-            store.clone(),
-            self.connection.clone(),
-            self.continuity.clone(),
-            self.options.clone(),
-            self.features.clone(),
-        );
-        let stop = token.clone();
-        self.tasks.spawn_on(
-            async move { stop.run_until_cancelled(watcher.run()).await },
-            self.connection.host(),
-        );
-        let mut progress = store.progress();
-        let (changed, stop) = (self.changed.clone(), token.clone());
-        let forward = async move {
+        let watcher = Watcher::new(store.clone(), self.server.clone());
+        self.spawn(token.clone(), watcher.run());
+        let (mut progress, changed) = (store.progress(), self.changed.clone());
+        self.spawn(token.clone(), async move {
             while progress.changed().await.is_ok() {
                 changed.notify_one();
             }
-        };
-        self.tasks.spawn_on(
-            async move { stop.run_until_cancelled(forward).await },
-            self.connection.host(),
-        );
+        });
         Arc::new(Running {
             store,
-            registry: Arc::downgrade(self),
+            stores: Arc::downgrade(self),
             _stop: token.drop_guard(),
         })
     }
 
-    /// A store that a read needs; it lives on for a while after the last read.
+    /// As [`Self::open`], for a read: the store is kept for a while after the last read.
     pub(crate) fn open_for_read(
         self: &Arc<Self>,
         key: StoreKey,
@@ -180,7 +170,7 @@ impl Stores {
         Ok(user)
     }
 
-    /// Keeps a store that reads brought up alive, if this is one.
+    /// Records a read, if a read started this store.
     pub(crate) fn touch(&self, key: &StoreKey) {
         let mut read = self.read.lock();
         if let Some((_, at)) = read.get_mut(key) {
@@ -188,22 +178,17 @@ impl Stores {
         }
     }
 
-    /// Stops the stores that have been unread for too long.
+    /// Ends the stores that have not been read for too long.
     pub(crate) fn drop_unread(&self, now: Instant) {
-        let mut dropped = Vec::new();
-        let life = self.options.now().unread_life;
-        self.read.lock().retain(|_, (user, at)| {
-            let keep = now.saturating_duration_since(*at) < life;
-            if !keep {
-                dropped.push(user.clone());
-            }
-            keep
-        });
-        // Dropped outside the lock: ending a store takes others.
-        drop(dropped);
+        let life = self.options().unread_life;
+        let is_unread = |_: &StoreKey, entry: &mut (StoreUse, Instant)| {
+            now.saturating_duration_since(entry.1) >= life
+        };
+        let unread: Vec<_> = self.read.lock().extract_if(is_unread).collect();
+        // Without the lock: the last drop of a store takes other locks.
+        drop(unread);
     }
 
-    /// Whether any store is there for reads only, and so may have to be dropped.
     pub(crate) fn has_read_stores(&self) -> bool {
         !self.read.lock().is_empty()
     }
@@ -211,19 +196,18 @@ impl Stores {
     fn forget_ended(&self) {
         let mut running = self.running.lock();
         running.retain(|_, user| user.strong_count() > 0);
-        let held = self.publish(&running);
+        let upgraded = self.publish(&running);
         drop(running);
-        drop(held);
+        drop(upgraded);
         self.changed.notify_one();
     }
 
-    /// Shows readers what runs. Returns its holds on the stores, to be dropped once `running` is let go: the last hold of a store
-    /// locks it again.
+    /// Shows the running stores to readers. Returns the upgraded uses, to be dropped without the lock on `running`.
     #[must_use]
     fn publish(&self, running: &HashMap<StoreKey, Weak<Running>>) -> Vec<StoreUse> {
-        let held: Vec<StoreUse> = running.values().filter_map(Weak::upgrade).collect();
+        let upgraded: Vec<StoreUse> = running.values().filter_map(Weak::upgrade).collect();
         let mut by_kind = ByKind::new();
-        for user in &held {
+        for user in &upgraded {
             by_kind
                 .entry(user.store.key.kind.clone())
                 .or_default()
@@ -231,24 +215,24 @@ impl Stores {
         }
         self.by_kind.store(Arc::new(by_kind));
         self.published.send_modify(|count| *count += 1);
-        held
+        upgraded
     }
 
-    /// Told whenever a store starts or ends.
+    /// Changes whenever a store starts or ends.
     pub(crate) fn published(&self) -> watch::Receiver<u64> {
         self.published.subscribe()
     }
 
     pub(crate) fn options(&self) -> Arc<CacheOptions> {
-        self.options.now()
+        self.server.options.now()
     }
 
-    /// Stores of a kind, without a lock.
+    /// The stores of a kind.
     pub(crate) fn of_kind(&self, kind: &GroupVersionKind) -> Vec<Arc<Store>> {
-        self.by_kind.load().get(kind).cloned().unwrap_or_default()
+        self.with_kind(kind, <[_]>::to_vec)
     }
 
-    /// Calls `f` with the stores of a kind, without a lock and without a copy.
+    /// Calls `f` with the stores of a kind, without a copy.
     pub(crate) fn with_kind<R>(
         &self,
         kind: &GroupVersionKind,

@@ -1,109 +1,104 @@
 //! Keeps one store in step with its server: list, then watch, for as long as the store lives. Entry point: [`Watcher::run`].
 //!
-//! A break of any kind resumes at the last version, once the server has shown that it is the same and has come at least as far: a
-//! server accepts a watch from a version in its future, and says nothing until it gets there. A 410, as HTTP status or as an event, lists anew exactly once, and the store
-//! synthesises the deletes. Backoff grows with every failure and resets only after real progress: an established watch
-//! that delivered something, or lived to its end. Events never pass through a typed parse. What a server sends that is no list or
-//! watch stops this one kind, for as long as the backoff says, and is told in the cluster's status.
+//! * A watch that ends or breaks resumes at the last version. A 410, as HTTP status or as an event, causes exactly one new list.
+//! * After a break the server must first be confirmed: it has the same identity ([`Continuity`]), and it has reached the store's
+//!   version. A server accepts a watch from a version in its future, and is silent until it gets there.
+//! * Waits grow with every failure. Only progress resets them: a watch that delivered something new, or that lived ([`Pace`]).
+//! * What a server sends that is not a list or a watch stops this one kind until the next attempt. The cluster's status shows it.
+//!
+//! Cost: one task and one request per store. A list holds the new objects beside the cached ones until it is complete; objects that
+//! have not changed are shared. Events are never parsed into types.
+//!
+//! Not guaranteed: an event that the server never sends is not missed here, but by [`drift`](super::drift).
+//!
+//! Rooms: `fill` lists, `calls` builds the requests, `open_watch` reads an open watch, `listing` checks a list, `end` says how a list
+//! or watch ended, `pace` how long to wait then, `server_features` which servers stream lists, `options` has what users configure.
 
 mod calls;
-mod fill;
-mod server_features;
 mod end;
+mod fill;
 mod listing;
+mod open_watch;
 mod options;
 mod pace;
+mod server_features;
 
-pub(crate) use calls::StoreCall;
+pub(crate) use calls::{METADATA, METADATA_LIST, StoreCall};
 pub use options::CacheOptions;
 pub(crate) use options::SharedOptions;
 pub(crate) use server_features::ServerFeatures;
 
-use super::continuity::{Continuity, Verdict};
-use super::store::{Problem, Store, number};
+use super::continuity::{Continuity, ServerChanges};
+use super::store::{Store, number};
 use crate::http::answer;
 use crate::http::lines::{Broken, Lines};
 use crate::http::transport::{Body, Call, Connection, TransportError};
 use crate::json::{Frame, FrameType};
-use end::WatchEnd;
+use end::{Malformed, WatchEnd};
 use http::Response;
+use open_watch::{Bookmark, OpenWatch, error_event};
 use pace::Pace;
-use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// How long after its own end a watch may still be open before its peer counts as dead.
-const GRACE: Duration = Duration::from_secs(4);
-/// A kind that its server does not serve for so long is gone, and its objects with it.
+/// A kind that its server has not served for this long is gone, and its objects with it.
 const UNSERVED_FOR: Duration = Duration::from_secs(5);
+
+/// What all watches of one server share.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) connection: Connection,
+    pub(crate) continuity: Arc<Continuity>,
+    pub(crate) options: SharedOptions,
+    pub(crate) features: Arc<ServerFeatures>,
+    /// Notified when a store requests a drift check.
+    pub(crate) drift_check_requested: Arc<Notify>,
+}
 
 /// Feeds one store.
 pub(crate) struct Watcher {
     store: Arc<Store>,
-    connection: Connection,
-    continuity: Arc<Continuity>,
-    verdicts: watch::Receiver<Verdict>,
-    /// Histories that the server had lost when the store was filled last.
+    server: Server,
+    changes: watch::Receiver<ServerChanges>,
+    /// Number of histories that the server had lost when the store was filled last.
     histories_lost: u64,
-    /// As they were when the list or the watch under way began.
+    /// The options when the current list or watch began.
     options: Arc<CacheOptions>,
-    shared: SharedOptions,
-    features: Arc<ServerFeatures>,
     pace: Pace,
     rng: fastrand::Rng,
-    /// When a list was first older than the store, while it stays so.
+    /// When a list was first older than the store, while lists stay so.
     stale_since: Option<Instant>,
     /// When the server was first found not to serve the kind, while it stays so.
     unserved_since: Option<Instant>,
-    /// Whether the last watch fell silent: the next one clears the store's problem once it has said something.
-    doubted: bool,
-    /// Whether another server, or another history, may answer the next request: set while a watch is open, and taken back if it
-    /// ends when it was told to or once the server is confirmed.
-    broken: bool,
-    filling: fill::Filling,
-}
-
-/// A watch that the server has begun to answer.
-struct Open {
-    lines: Lines<Body>,
-    /// When the server was told to end it.
-    timeout: Duration,
-    ends: Instant,
-    /// The last line.
-    heard: Option<Instant>,
+    /// Whether the last watch was unresponsive. The store's problem then stays until the next watch has delivered something.
+    untrusted: bool,
+    /// Whether another server, or another history, may answer the next request. Set while a watch is open and after a failure; cleared
+    /// by a watch that ended on schedule and by a list, which confirms the server.
+    unconfirmed: bool,
+    lists: fill::ListState,
 }
 
 impl Watcher {
-    pub(crate) fn new(
-        store: Arc<Store>,
-        connection: Connection,
-        continuity: Arc<Continuity>,
-        shared: SharedOptions,
-        features: Arc<ServerFeatures>,
-    ) -> Self {
-        let options = shared.now();
-        let filling = fill::Filling::new(&options);
-        let verdicts = continuity.verdict();
-        let histories_lost = verdicts.borrow().histories_lost;
+    pub(crate) fn new(store: Arc<Store>, server: Server) -> Self {
+        let options = server.options.now();
+        let lists = fill::ListState::new(&options);
+        let changes = server.continuity.changes();
+        let histories_lost = changes.borrow().histories_lost;
         Self {
             store,
-            connection,
-            continuity,
-            verdicts,
+            server,
+            changes,
             histories_lost,
             options,
-            shared,
-            features,
             pace: Pace::new(fastrand::Rng::new()),
             rng: fastrand::Rng::new(),
             stale_since: None,
             unserved_since: None,
-            doubted: false,
-            broken: false,
-            filling,
+            untrusted: false,
+            unconfirmed: false,
+            lists,
         }
     }
 
@@ -111,72 +106,70 @@ impl Watcher {
     pub(crate) async fn run(mut self) {
         loop {
             self.refresh_options();
-            let end = self.fill_and_follow().await;
+            let end = self.list_and_watch().await;
             self.store.watch_closed();
-            self.broken = true;
-            self.forget_if_unserved(&end);
-            // One list anew is what a 410 is for.
+            self.unconfirmed = true;
+            self.reset_if_unserved(&end);
+            // A 410 is ordinary: the next list is the answer to it.
             if !matches!(end, WatchEnd::Expired) || self.pace.is_stuck() {
                 self.report(&end);
             }
-            let delay = match end {
-                WatchEnd::Stale(_) => self.pace.wait(&end).min(self.doubted_for()),
-                _ => self.pace.wait(&end),
-            };
+            let mut delay = self.pace.wait(&end);
+            if matches!(end, WatchEnd::Stale(_)) {
+                delay = delay.min(self.time_until_believed());
+            }
             self.pause(delay).await;
         }
     }
 
     fn refresh_options(&mut self) {
-        let options = self.shared.now();
+        let options = self.server.options.now();
         if options.page != self.options.page {
-            // What was learnt was by the other size of pages.
-            self.filling = fill::Filling::new(&options);
+            // The page size that was adapted to this server was derived from the other option.
+            self.lists = fill::ListState::new(&options);
         }
         self.options = options;
     }
 
-    /// One list, then watches for as long as they can resume.
-    async fn fill_and_follow(&mut self) -> WatchEnd {
+    /// Lists once, then watches for as long as a watch can resume. Returns why a new list is needed.
+    async fn list_and_watch(&mut self) -> WatchEnd {
         let mut open = match self.fill().await {
             Ok(open) => open,
             Err(end) => return end,
         };
-        let mut listed = true;
+        let mut is_first = true;
         loop {
             let began = Instant::now();
             let end = match open.take() {
                 Some(open) => self.follow(open, false).await,
-                None => self.watch(listed).await,
+                None => self.watch(is_first).await,
             };
-            listed = false;
+            is_first = false;
             self.store.watch_closed();
             if self.pace.is_progress(&end, began.elapsed()) {
                 continue;
             }
             match &end {
                 WatchEnd::Ended if self.pace.is_stuck() => {
-                    self.report(&WatchEnd::Garbage(
-                        "watches that end as soon as they begin".into(),
-                    ));
+                    self.report(&Malformed::ShortWatches.into());
                 }
                 WatchEnd::Ended => {}
-                WatchEnd::Quiet => match self.probe().await {
+                WatchEnd::EndedEmpty => match self.check_version().await {
                     Ok(()) => {
                         self.pace.progressed();
                         continue;
                     }
                     Err(end) => return end,
                 },
-                WatchEnd::Behind => {
-                    if let Err(end) = self.probe().await {
+                WatchEnd::ServerBehind => {
+                    if let Err(end) = self.check_version().await {
                         return end;
                     }
                 }
-                WatchEnd::Silent(_) | WatchEnd::Transport(_) | WatchEnd::Garbage(_) => {
+                WatchEnd::Unresponsive(_) | WatchEnd::Transport(_) | WatchEnd::Malformed(_) => {
                     self.report(&end);
                 }
-                refused if refused.is_passing() => self.report(refused),
+                refused if refused.is_temporary() => self.report(refused),
                 _ => return end,
             }
             let delay = self.pace.wait(&end);
@@ -184,59 +177,57 @@ impl Watcher {
         }
     }
 
-    /// Waits, but no longer than until the server's history is found to be lost, or the server answers others again.
+    /// Waits, but no longer than until the server's history is found to be lost, or the server answers other requests again.
     async fn pause(&mut self, delay: Duration) {
         self.store
             .set_next_attempt(SystemTime::now().checked_add(delay));
         tokio::select! {
-            () = self.connection.pause(delay) => {}
-            () = lost_more(&mut self.verdicts, self.histories_lost) => {}
+            () = self.server.connection.pause(delay) => {}
+            () = history_lost_since(&mut self.changes, self.histories_lost) => {}
         }
         self.store.set_next_attempt(None);
     }
 
-    /// Makes sure, once a watch is open, that its server is the same and has come at least as far as the store.
+    /// Confirms that the server has the same identity and has reached the store's version.
     async fn confirm(&mut self) -> Result<(), WatchEnd> {
-        self.continuity.confirm(Duration::ZERO).await?;
-        self.probe().await?;
-        // What changed before the break may have been lost with it.
+        self.server.continuity.confirm(Duration::ZERO).await?;
+        self.check_version().await?;
+        // Events from before the break may be lost.
         self.store.request_drift_check();
-        self.features.comparison_asked.notify_one();
+        self.server.drift_check_requested.notify_one();
         Ok(())
     }
 
     fn report(&mut self, end: &WatchEnd) {
-        self.doubted |= matches!(end, WatchEnd::Silent(_));
-        if let Some(problem) = end.problem() {
-            self.tell(problem);
-        }
-    }
-
-    fn tell(&self, problem: Problem) {
-        self.connection.metrics().watch_failed();
+        self.untrusted |= matches!(end, WatchEnd::Unresponsive(_));
+        let Some(problem) = end.problem() else {
+            return;
+        };
+        let connection = &self.server.connection;
+        connection.metrics().watch_failed();
         let key = &self.store.key;
-        tracing::warn!(server = self.connection.server(), kind = %key.kind, namespace = key.namespace.as_deref(), problem = problem.message, "watch interrupted");
+        tracing::warn!(server = connection.server(), kind = %key.kind, namespace = key.namespace.as_deref(), problem = problem.message, "watch interrupted");
         self.store.set_problem(problem);
     }
 
-    /// A kind that is not served any more has no objects: those that no event took out leave now.
-    fn forget_if_unserved(&mut self, end: &WatchEnd) {
+    /// Empties the store of a kind that the server no longer serves. The server sends no delete events for its objects.
+    fn reset_if_unserved(&mut self, end: &WatchEnd) {
         if !end.is_unserved() {
             self.unserved_since = None;
             return;
         }
         let since = *self.unserved_since.get_or_insert_with(Instant::now);
         if since.elapsed() >= UNSERVED_FOR && self.store.is_synced() {
-            tracing::info!(server = self.connection.server(), kind = %self.store.key.kind, "kind no longer served: its cache is emptied");
+            tracing::info!(server = self.server.connection.server(), kind = %self.store.key.kind, "kind no longer served: its cache is emptied");
             self.store.reset();
         }
     }
 
     // --- watch ---
 
-    /// How long the next watch is to last.
-    fn watch_time(&mut self) -> Duration {
-        if self.connection.pings() {
+    /// The timeout of the next watch.
+    fn watch_timeout(&mut self) -> Duration {
+        if self.server.connection.pings() {
             let base = self.options.multiplexed_watch_timeout;
             return base.mul_f64(1.0 + self.rng.f64());
         }
@@ -245,63 +236,65 @@ impl Watcher {
             .mul_f64(0.9 + 0.2 * self.rng.f64())
     }
 
-    /// Opens a watch and follows it to its end. `listed` is whether it is the first one after a list.
-    async fn watch(&mut self, listed: bool) -> WatchEnd {
+    /// Opens a watch and follows it to its end. `is_first`: no other watch was open since the list.
+    async fn watch(&mut self, is_first: bool) -> WatchEnd {
         let version = self.store.version();
-        // A reset store has no version to watch from: without one the server would begin where it likes.
+        // After a reset there is no version, and a watch without one begins at a version that the server chooses.
         if version.is_empty() {
             return WatchEnd::Expired;
         }
         self.refresh_options();
-        let timeout = self.watch_time();
-        let ask = StoreCall::Watch {
+        let timeout = self.watch_timeout();
+        let call = StoreCall::Watch {
             version: &version,
             timeout,
         };
-        let open = match self.open(&ask, timeout).await {
+        let open = match self.open(&call, timeout).await {
             Ok(open) => open,
             Err(end) => {
-                self.broken = true;
+                self.unconfirmed = true;
                 return end;
             }
         };
-        let broken = self.broken;
-        if broken && let Err(end) = self.confirm().await {
+        // Only now, so that the answer is about the server that this watch reached.
+        let after_break = self.unconfirmed;
+        if after_break && let Err(end) = self.confirm().await {
             return end;
         }
         if self.store.progress().borrow().watches > 0 {
-            self.connection.metrics().watch_restarted();
+            self.server.connection.metrics().watch_restarted();
         }
-        self.follow(open, !broken && !listed).await
+        self.follow(open, !after_break && !is_first).await
     }
 
-    /// Follows a watch to its end. `timely` is whether the watch before it ended when it was told to.
-    async fn follow(&mut self, mut open: Open, timely: bool) -> WatchEnd {
-        self.broken = true;
-        self.store.watch_opened(!self.doubted, timely);
+    /// Follows an open watch to its end. `on_schedule`: the previous watch ended at its timeout, so the server is still the same.
+    async fn follow(&mut self, mut open: OpenWatch, on_schedule: bool) -> WatchEnd {
+        // Whatever ends this watch, the next one may reach another server. Only an end on schedule takes that back.
+        self.unconfirmed = true;
+        self.store.watch_opened(!self.untrusted, on_schedule);
         let from = number(&self.store.version());
         let store = self.store.clone();
         loop {
             let line = tokio::select! {
-                line = tokio::time::timeout_at(open.ends, open.lines.next()) => line,
+                line = tokio::time::timeout_at(open.overdue_at(), open.lines.next()) => line,
                 () = store.relist_requested() => return WatchEnd::Expired,
-                () = lost_more(&mut self.verdicts, self.histories_lost) => return WatchEnd::Expired,
+                () = history_lost_since(&mut self.changes, self.histories_lost) => return WatchEnd::Expired,
             };
             let line = match line {
                 Err(_) => return open.overdue(),
-                // Broken off: resumed as if it had ended, and a server that is away shows at the next attempt.
+                // Resumed as if it had ended. If the server is away, the next attempt shows it.
                 Ok(Err(Broken::Connection)) => return WatchEnd::Ended,
-                Ok(Err(Broken::LongLine(limit))) => return long_line(limit),
+                Ok(Err(Broken::LongLine(limit))) => return Malformed::LongLine(limit).into(),
                 Ok(Ok(None)) => {
                     self.trust();
-                    self.broken = !open.is_old();
+                    self.unconfirmed = !open.has_timed_out();
                     return open.ended();
                 }
                 Ok(Ok(Some(line))) => line,
             };
-            open.heard = Some(Instant::now());
+            open.last_line = Some(Instant::now());
             match self.event(&line, from) {
-                // What has been there before is no progress: a server may send it, and fail, for ever.
+                // Events that the store already has are not progress: a server could repeat them for ever.
                 Ok(true) => self.pace.progressed(),
                 Ok(false) => {}
                 Err(end) => return end,
@@ -310,32 +303,32 @@ impl Watcher {
         }
     }
 
-    /// The server has shown that its watches work.
+    /// Ends the distrust after an unresponsive watch: the server has delivered something.
     fn trust(&mut self) {
-        if std::mem::take(&mut self.doubted) {
+        if std::mem::take(&mut self.untrusted) {
             self.store.watch_proven();
         }
     }
 
-    async fn open(&self, ask: &StoreCall<'_>, timeout: Duration) -> Result<Open, WatchEnd> {
-        let response = self.begin(ask.call(&self.store)).await?;
-        Ok(Open {
-            lines: Lines::new(response.into_body(), self.connection.options().max_line),
+    async fn open(&self, call: &StoreCall<'_>, timeout: Duration) -> Result<OpenWatch, WatchEnd> {
+        let response = self.begin(call.call(&self.store)).await?;
+        let max_line = self.server.connection.options().max_line;
+        Ok(OpenWatch::new(
+            Lines::new(response.into_body(), max_line),
             timeout,
-            ends: Instant::now() + timeout + GRACE,
-            heard: None,
-        })
+        ))
     }
 
-    /// Sends a call whose answer is a stream, and returns once it has begun.
+    /// Sends a call whose answer is a stream, and returns once the answer has begun.
     async fn begin(&self, call: Call) -> Result<Response<Body>, WatchEnd> {
-        let limit = self.connection.options().call_timeout;
-        let response = match tokio::time::timeout(limit, self.connection.open(call)).await {
+        let connection = &self.server.connection;
+        let limit = connection.options().call_timeout;
+        let response = match tokio::time::timeout(limit, connection.open(call)).await {
             Ok(response) => response?,
             Err(_) => {
-                self.connection.note_down();
+                connection.note_down();
                 return Err(TransportError::Timeout {
-                    server: self.connection.server().to_owned(),
+                    server: connection.server().to_owned(),
                     after: limit,
                 }
                 .into());
@@ -345,110 +338,43 @@ impl Watcher {
             return Ok(response);
         }
         let status = response.status().as_u16();
-        let retry_after = self.connection.retry_after(&response);
-        let body = tokio::time::timeout(limit, self.connection.collect(response.into_body())).await;
+        let retry_after = connection.retry_after(&response);
+        let body = tokio::time::timeout(limit, connection.collect(response.into_body())).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
         Err(answer::error(status, retry_after, &body).into())
     }
 
-    /// Takes in one event of a watch that began at `from`. Returns whether the store has come further.
+    /// Applies one event of a watch that began at version `from`. Returns whether the watch made progress.
     fn event(&self, line: &[u8], from: Option<u64>) -> Result<bool, WatchEnd> {
         let frame = Frame::scan(line)?;
         let text = &line[frame.object.range()];
         match frame.frame_type {
             FrameType::Added | FrameType::Modified => {
-                let further = self.store.apply(self.store.ingest(text)?);
+                let progressed = self.store.apply(self.store.ingest(text)?);
                 if self.store.size().1 > self.options.max_bytes {
-                    return Err(WatchEnd::TooMuch(self.options.max_bytes));
+                    return Err(WatchEnd::TooLarge(self.options.max_bytes));
                 }
-                Ok(further)
+                Ok(progressed)
             }
             FrameType::Deleted => Ok(self.store.delete(&self.store.ingest(text)?)),
             FrameType::Bookmark => {
                 let bookmark = Bookmark::read(text)?;
-                let at = number(&bookmark.metadata.resource_version);
+                let at = number(bookmark.version());
                 if at.zip(from).is_some_and(|(at, from)| at < from) {
-                    return Err(WatchEnd::Behind);
+                    return Err(WatchEnd::ServerBehind);
                 }
-                Ok(self.store.reached(&bookmark.metadata.resource_version))
+                Ok(self.store.reached(bookmark.version()))
             }
             FrameType::Error => Err(error_event(text)),
         }
     }
 }
 
-/// Returns once the server has lost its history more often than so.
-async fn lost_more(verdicts: &mut watch::Receiver<Verdict>, known: u64) {
-    let lost = |verdict: &Verdict| verdict.histories_lost > known;
-    if verdicts.wait_for(lost).await.is_err() {
+/// Returns once the server has lost more than `known` histories.
+async fn history_lost_since(changes: &mut watch::Receiver<ServerChanges>, known: u64) {
+    let lost = |changes: &ServerChanges| changes.histories_lost > known;
+    if changes.wait_for(lost).await.is_err() {
         // The backend has ended, and this watch ends with it.
         std::future::pending().await
-    }
-}
-
-impl Open {
-    /// The server has ended it.
-    fn ended(&self) -> WatchEnd {
-        if self.heard.is_none() && self.is_old() {
-            return WatchEnd::Quiet;
-        }
-        WatchEnd::Ended
-    }
-
-    /// Whether it has lasted about as long as it was told to.
-    fn is_old(&self) -> bool {
-        let left = self.ends.saturating_duration_since(Instant::now());
-        left < GRACE + self.timeout / 10 + Duration::from_secs(1)
-    }
-
-    /// The server has not ended it when it should have.
-    fn overdue(&self) -> WatchEnd {
-        let quiet = self
-            .heard
-            .map_or(self.timeout + GRACE, |heard| heard.elapsed());
-        // A server that talks lives, even if it cannot tell the time.
-        if quiet > self.timeout / 2 {
-            WatchEnd::Silent(Duration::from_secs(quiet.as_secs()))
-        } else {
-            WatchEnd::Ended
-        }
-    }
-}
-
-fn long_line(limit: usize) -> WatchEnd {
-    WatchEnd::Garbage(format!("a line of more than {limit} bytes"))
-}
-
-fn error_event(text: &[u8]) -> WatchEnd {
-    let code = serde_json::from_slice::<answer::Status>(text).map_or(500, |status| status.code);
-    answer::error(code, None, text).into()
-}
-
-/// A bookmark has no name, so it is no object of the store.
-#[derive(Deserialize)]
-struct Bookmark {
-    metadata: BookmarkMetadata,
-}
-
-#[derive(Deserialize)]
-struct BookmarkMetadata {
-    #[serde(rename = "resourceVersion")]
-    resource_version: String,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-impl Bookmark {
-    fn read(text: &[u8]) -> Result<Self, WatchEnd> {
-        serde_json::from_slice(text)
-            .map_err(|_| WatchEnd::Garbage("a bookmark without metadata.resourceVersion".into()))
-    }
-
-    /// Whether all that a streamed list consists of stands before it.
-    fn ends_list(&self) -> bool {
-        let annotations = self.metadata.annotations.as_ref();
-        annotations
-            .and_then(|all| all.get("k8s.io/initial-events-end"))
-            .is_some_and(|value| value == "true")
     }
 }

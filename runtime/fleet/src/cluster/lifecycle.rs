@@ -1,6 +1,15 @@
 //! The states of a cluster, and the task that moves it through them. Entry point: [`Cluster::live`].
 //!
-//! `Connecting → Syncing → Ready ⇄ Degraded → Gone`.
+//! `Connecting → Syncing → Ready ⇄ Degraded → Gone`. Until it is `Gone`, a cluster connects once and then follows its stores.
+//!
+//! Invariants:
+//! * `Gone` is final, and so is a changed identity: a cluster is never used for another server. The manager starts a new one.
+//! * A state says how the caches are; [`Reach`] says whether keys may run. A watch that the server refuses or fails degrades the cluster,
+//!   and holds only the keys of the controllers that use the watch. A server that cannot be reached holds all keys.
+//!
+//! Cost: one task, which reads the progress of all stores whenever one of them changes.
+//!
+//! Not guaranteed: `Ready` is as recent as the watches. A server that has died is noticed when a watch fails or is overdue.
 
 use super::backend::Backend;
 use super::{Cluster, ClusterConfig, Transports};
@@ -12,20 +21,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
-/// How long one attempt to connect may take, with all that discovery asks.
+/// Longest time of one attempt to connect, with discovery.
 const ATTEMPT: Duration = Duration::from_secs(60);
 
-/// Where a cluster stands.
+/// The state of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum ClusterState {
     /// Not reached yet.
     Connecting,
-    /// Reached; first lists are on their way.
+    /// Reached; the first lists are not complete.
     Syncing,
     /// Every cache is in step.
     Ready,
-    /// Its server cannot be reached, or lost its history: keys wait, but one that probes. Or the server refuses a watch or fails it:
-    /// only the controllers that use the watch are concerned.
+    /// The server cannot be reached, or lost its history: keys wait, except one that probes the server. Or the server refuses a watch or
+    /// fails it: only the keys of controllers that use the watch wait.
     Degraded,
     /// Disengaged.
     Gone,
@@ -45,17 +54,17 @@ impl ClusterState {
     }
 }
 
-/// A state, why, and since when.
+/// A state with its reason and its time.
 #[derive(Debug, Clone)]
 pub(crate) struct Now {
     pub(crate) state: ClusterState,
     pub(crate) reason: String,
     pub(crate) since: SystemTime,
-    /// Whether keys may run but for what their own controller waits for: false until the server is reached.
+    /// Whether keys may run, as far as their own controller does not wait for something.
     pub(crate) reach: Reach,
-    /// When connecting is tried again, while it waits for that.
+    /// When the next attempt to connect begins; `None` outside of waits.
     pub(crate) next_attempt: Option<SystemTime>,
-    /// Set for ever when another server answers under this cluster's address: this one must end, and another begin.
+    /// Whether another server answers under this cluster's address, for good: the manager replaces this cluster.
     pub(crate) identity_changed: bool,
 }
 
@@ -66,20 +75,20 @@ impl Now {
     }
 }
 
-/// Whether a cluster's server can be worked with.
+/// Whether keys may run on a cluster's server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Not reached yet, or gone.
     None,
-    /// It cannot be reached now, or its caches are known to be wrong: one key at a time probes.
+    /// The server cannot be reached now, or the caches are known to be wrong: one key at a time probes the server.
     Doubtful,
-    /// As far as its watches tell.
+    /// The server is reached, as far as the watches show.
     Full,
 }
 
 pub(super) struct Lifecycle {
     now: watch::Sender<Now>,
-    /// Sources that are still being attached.
+    /// Number of sources that are still being attached.
     pending: AtomicUsize,
 }
 
@@ -107,11 +116,10 @@ impl Lifecycle {
         self.now.subscribe()
     }
 
-    /// Moves to a state; a new reason alone keeps the time.
+    /// Moves to a state, and returns whether it is another one. A new reason alone keeps the time.
     fn set(&self, state: ClusterState, reach: Reach, reason: &str) -> bool {
         let mut moved = false;
         self.now.send_if_modified(|now| {
-            // Nothing comes after the end.
             if now.state == ClusterState::Gone {
                 return false;
             }
@@ -129,9 +137,7 @@ impl Lifecycle {
         });
         moved
     }
-}
 
-impl Lifecycle {
     fn set_next_attempt(&self, at: Option<SystemTime>) {
         self.now.send_modify(|now| now.next_attempt = at);
     }
@@ -159,12 +165,12 @@ impl Drop for Pending {
 }
 
 impl Cluster {
-    /// Connects, then follows the stores, until the cluster's token ends it.
+    /// Connects, then follows the stores, until the cluster's token ends the task.
     pub(super) async fn live(self: Arc<Self>, transports: Arc<Transports>) {
         let (backend, config) = self.connect(&transports).await;
         let backend = Arc::new(backend);
         self.backend.store(Some(backend.clone()));
-        // Exchanged before the connection could be seen; whoever exchanges later sees it.
+        // Credentials that were exchanged before `backend` was set; later exchanges see `backend`.
         let now = self.config();
         if !now.same(&config) {
             transports.exchange(&backend.connection, &now);
@@ -172,19 +178,19 @@ impl Cluster {
         self.enter(
             ClusterState::Syncing,
             Reach::Full,
-            "first lists are on their way",
+            "the first lists are not complete",
         );
         self.follow(&backend).await;
     }
 
-    /// Whether a change of credentials leaves the server the same. Where it does not say who it is, its address and its certificate
-    /// authority are all that identifies it.
+    /// Whether a configuration with other credentials names the same server. A server that gives no identity is identified by its address
+    /// and its certificate authority.
     pub(crate) fn is_same_server(&self, config: &ClusterConfig) -> bool {
         let identified = |backend: Arc<Backend>| backend.continuity.is_identified();
         self.backend().is_none_or(identified) || self.config().same_authority(config)
     }
 
-    /// Goes on with other credentials for the same server: caches and keys stay, watches resume.
+    /// Continues with other credentials for the same server: caches and keys stay, watches resume.
     pub(crate) fn exchange(&self, config: ClusterConfig, transports: &Transports) {
         self.config.store(Arc::new(config.clone()));
         if let Some(backend) = self.backend() {
@@ -200,7 +206,7 @@ impl Cluster {
         }
     }
 
-    /// Tries until it succeeds. Returns what it succeeded with, too.
+    /// Connects; tries again until an attempt succeeds. Returns the configuration that succeeded, too.
     async fn connect(&self, transports: &Transports) -> (Backend, ClusterConfig) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         let mut rng = fastrand::Rng::new();
@@ -247,29 +253,30 @@ impl Cluster {
             Err(_) => Err(ApiError::host(
                 ApiCode::Timeout,
                 format!(
-                    "{} has not told within {ATTEMPT:?} what it serves",
+                    "{} has not answered discovery within {ATTEMPT:?}",
                     config.server()
                 ),
             )),
         }
     }
 
+    /// Moves through the states as the stores change; returns once the server's identity has changed.
     async fn follow(&self, backend: &Arc<Backend>) {
         let mut was_ready = false;
-        let mut verdicts = backend.continuity.verdict();
+        let mut changes = backend.continuity.changes();
         loop {
-            if verdicts.borrow_and_update().replaced {
+            if changes.borrow_and_update().identity_changed {
                 tracing::warn!(cluster = %self.name, "another server answers under this cluster's address: it is engaged anew");
                 self.lifecycle.set_identity_changed();
                 return;
             }
             let syncing = self.lifecycle.pending.load(Ordering::SeqCst);
-            let (state, reach, reason) = judge(&backend.stores.all(), syncing, was_ready);
+            let (state, reach, reason) = state_of(&backend.stores.all(), syncing, was_ready);
             was_ready |= state == ClusterState::Ready;
             self.enter(state, reach, &reason);
             tokio::select! {
                 () = self.changed.notified() => {}
-                _ = verdicts.changed() => {}
+                _ = changes.changed() => {}
             }
         }
     }
@@ -282,17 +289,18 @@ impl Cluster {
         tracing::info!(cluster = %self.name, state = "Gone", reason = "disengaged", "cluster changed state");
         self.tasks.close();
         self.tasks.wait().await;
-        // Whoever still holds the cluster holds no caches and sockets with it.
+        // Frees caches and sockets, even while others still hold the cluster.
         self.backend.store(None);
         self.replacement.store(None);
     }
 }
 
-/// The state that the stores make, while `pending` sources are still being attached.
-///
-/// A server that cannot be reached is every controller's trouble. A watch that it refuses or fails is the trouble of those that use
-/// the watch: it shows in the state and holds nobody else's keys (DESIGN §6).
-fn judge(stores: &[Arc<Store>], pending: usize, was_ready: bool) -> (ClusterState, Reach, String) {
+/// The state that follows from the stores, while `pending` sources are still being attached.
+fn state_of(
+    stores: &[Arc<Store>],
+    pending: usize,
+    was_ready: bool,
+) -> (ClusterState, Reach, String) {
     let (mut syncing, mut doubtful, mut failing, mut unserved) = (pending, None, None, None);
     for store in stores {
         let progress = store.progress().borrow().clone();
@@ -301,14 +309,14 @@ fn judge(stores: &[Arc<Store>], pending: usize, was_ready: bool) -> (ClusterStat
             Some(problem) if problem.unreachable || problem.stale => {
                 doubtful = Some(reason(problem));
             }
-            // A kind that comes and goes with its definition.
+            // Ordinary for the kind of a CustomResourceDefinition that does not exist now.
             Some(problem) if problem.is_unserved() => unserved = Some(reason(problem)),
             Some(problem) => failing = Some(reason(problem)),
             None if progress.synced => {}
             None => syncing += 1,
         }
     }
-    let broken = if was_ready || syncing == 0 {
+    let failed = if was_ready || syncing == 0 {
         ClusterState::Degraded
     } else {
         ClusterState::Syncing
@@ -316,15 +324,15 @@ fn judge(stores: &[Arc<Store>], pending: usize, was_ready: bool) -> (ClusterStat
     match (doubtful, failing) {
         (Some(reason), _) if was_ready => (ClusterState::Degraded, Reach::Doubtful, reason),
         (Some(reason), _) => (ClusterState::Syncing, Reach::Doubtful, reason),
-        (None, Some(reason)) => (broken, Reach::Full, reason),
+        (None, Some(reason)) => (failed, Reach::Full, reason),
         (None, None) if syncing > 0 && !was_ready => (
             ClusterState::Syncing,
             Reach::Full,
             format!("{syncing} caches are not filled yet"),
         ),
         (None, None) => {
-            let reason = unserved.map_or("all caches are in step".to_owned(), |reason| {
-                format!("in step but for {reason}")
+            let reason = unserved.map_or("all caches are in sync".to_owned(), |reason| {
+                format!("in sync, except for {reason}")
             });
             (ClusterState::Ready, Reach::Full, reason)
         }

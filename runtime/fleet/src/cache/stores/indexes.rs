@@ -1,4 +1,4 @@
-//! The indexes of a backend's stores, shared by who declares them. Entry point: [`Stores::declare_index`].
+//! The indexes of a backend's stores, shared by all users of the same path. Entry point: [`Stores::declare_index`].
 
 use super::Stores;
 use crate::cache::store::{IndexPath, Store};
@@ -7,7 +7,7 @@ use crate::pause::Pauses;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-/// By kind: the indexes that its stores have, and how often each is in use.
+/// The indexes of each kind's stores, and the number of their users. They also apply to stores that start later.
 #[derive(Default)]
 pub(super) struct Indexes {
     by_kind: HashMap<GroupVersionKind, Vec<Declared>>,
@@ -16,16 +16,16 @@ pub(super) struct Indexes {
 struct Declared {
     name: Arc<str>,
     path: IndexPath,
-    /// Never 0.
+    /// Users; never 0.
     uses: usize,
 }
 
 impl Indexes {
-    /// Gives a store that is being started the indexes of its kind.
+    /// Adds its kind's indexes to a store that starts.
     pub(super) fn add_to(&self, store: &Store) {
         for index in self.by_kind.get(&store.key.kind).into_iter().flatten() {
             store.begin_index(&index.name, &index.path);
-            while store.fill_index(&index.name) {} // it is empty
+            while store.fill_index(&index.name) {} // the store is empty, so this ends at once
         }
     }
 
@@ -46,7 +46,7 @@ impl Indexes {
         self.by_kind.is_empty()
     }
 
-    /// Returns whether nobody uses the index any more.
+    /// Removes a user. Returns whether it was the last one.
     fn remove(&mut self, kind: &GroupVersionKind, name: &Arc<str>) -> bool {
         let Some(declared) = self.by_kind.get_mut(kind) else {
             return false;
@@ -66,7 +66,7 @@ impl Indexes {
     }
 }
 
-/// A user's hold on an index; it leaves the stores with the last one.
+/// A user's share in an index, which is removed with the last one.
 pub(crate) struct IndexUse {
     stores: Weak<Stores>,
     kind: GroupVersionKind,
@@ -82,8 +82,8 @@ impl Drop for IndexUse {
 }
 
 impl Stores {
-    /// Makes an index hold for every store of a kind, now and later, until its last user drops it. The name tells the path, so that
-    /// equal declarations are one. Pauses now and then where there is much to index, and the stores go on meanwhile.
+    /// Adds an index to every store of a kind, now and later, until its last user drops it. Equal paths must have equal names. Returns
+    /// once the index is filled. The stores change and answer meanwhile.
     #[must_use]
     pub(crate) async fn declare_index(
         self: &Arc<Self>,
@@ -106,14 +106,14 @@ impl Stores {
         used
     }
 
-    /// Returns the stores that are there, in which it may have to be filled.
+    /// Adds an index without filling it. Returns the stores that have it.
     fn begin_index(
         &self,
         kind: &GroupVersionKind,
         name: &Arc<str>,
         path: &IndexPath,
     ) -> Vec<Arc<Store>> {
-        // A store that is being started reads the indexes and is published under this lock: it is told by one way or the other.
+        // A store that starts reads the indexes and is published under this lock, so it has the index before or after.
         let _running = self.running.lock();
         self.indexes.lock().add(kind, name, path);
         self.with_kind(kind, |stores| {

@@ -1,4 +1,4 @@
-//! Who shares a store or an index, and when each ends. The server is one that nobody can reach: nothing here asks it.
+//! How stores and indexes are shared, and when they end. The server cannot be reached, and no test here needs it.
 
 use super::*;
 use crate::api::Projection;

@@ -1,4 +1,4 @@
-//! The calls that fill and follow a store. Entry point: [`StoreCall::call`].
+//! The requests that keep a store in step. Entry point: [`StoreCall::call`].
 
 use crate::api::Projection;
 use crate::cache::store::Store;
@@ -7,35 +7,38 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-const METADATA: &str =
+/// Media type of one object's metadata.
+pub(crate) const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-const METADATA_LIST: &str =
+/// Media type of a list of metadata.
+pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// What a server is asked for. No list names a version: only then does it come from a quorum and not from a replica's past.
+/// A request for the objects of a store. No list names a version: only then does the server read it from a quorum, and not from the
+/// past of one replica.
 pub(crate) enum StoreCall<'a> {
     /// A page of a list, in the store's projection.
     Page {
         limit: usize,
         token: Option<&'a str>,
     },
-    /// A page of a list of metadata, whatever the store holds.
-    Metadata {
+    /// A page of a list of metadata, whatever the store's projection is.
+    MetadataPage {
         limit: usize,
         token: Option<&'a str>,
     },
-    /// A list as a stream, which goes on as a watch.
+    /// A streamed list, which continues as a watch.
     Stream { timeout: Duration },
     /// A watch from a version.
     Watch { version: &'a str, timeout: Duration },
 }
 
 impl StoreCall<'_> {
-    /// The call for the objects of a store.
+    /// The HTTP call for a store.
     pub(crate) fn call(&self, store: &Store) -> Call {
         let mut path = collection(store);
         match self {
-            Self::Page { limit, token } | Self::Metadata { limit, token } => {
+            Self::Page { limit, token } | Self::MetadataPage { limit, token } => {
                 let _ = write!(path, "limit={limit}");
                 if let Some(token) = token {
                     let _ = write!(path, "&continue={}", encoded(token));
@@ -59,7 +62,7 @@ impl StoreCall<'_> {
         }
         let metadata = store.key.projection == Projection::Metadata;
         let accept = match self {
-            Self::Metadata { .. } => METADATA_LIST,
+            Self::MetadataPage { .. } => METADATA_LIST,
             Self::Page { .. } if metadata => METADATA_LIST,
             Self::Stream { .. } | Self::Watch { .. } if metadata => METADATA,
             _ => JSON,

@@ -1,4 +1,4 @@
-//! How a list or a watch ends, and what people are told of it. Entry point: [`WatchEnd`].
+//! How a list or a watch ended, and how a cluster's status reports it. Entry point: [`WatchEnd`].
 
 use crate::api::{ApiCode, ApiError};
 use crate::cache::continuity::NotConfirmed;
@@ -8,52 +8,75 @@ use crate::json::JsonError;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a list or a watch ended.
+/// How a list or a watch ended, and how to go on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WatchEnd {
-    /// The watch came to its end, or broke: resume at the last version.
+    /// Resume at the last version.
     #[error("the watch ended")]
     Ended,
-    /// The watch should have ended and said nothing either: resume, and do not trust the next one before it has said something.
-    #[error("the watch was silent for {0:?} and did not end when it should have")]
-    Silent(Duration),
-    /// The watch came to its end and never said a word, not even how far the server is: ask it before resuming.
-    #[error("the watch ended without a word")]
-    Quiet,
-    /// The version is too old: list anew.
+    /// It ended at its timeout without a single line: check the server's version, then resume.
+    #[error("the watch ended without an event")]
+    EndedEmpty,
+    /// It was open after its timeout and silent: resume, and do not trust the next watch before it has delivered something.
+    #[error("the watch delivered nothing for {0:?} and did not end at its timeout")]
+    Unresponsive(Duration),
+    /// List again.
     #[error("the server has no history from the cache's version on")]
     Expired,
-    /// The server does not know the version yet: ask it how far it is.
-    #[error("the server is not as far as the cache")]
-    Behind,
+    /// The server does not know the version yet: check its version, then resume.
+    #[error("the server has not reached the cache's version")]
+    ServerBehind,
+    /// List again; the server's history may be lost.
     #[error("HistoryLost: {0}")]
     Stale(#[from] StaleList),
-    /// Another server answers: this cluster ends, and with it this watch.
+    /// The cluster ends, and this watch with it.
     #[error("another server answers under this address")]
-    Replaced,
-    /// The server does not stream lists.
+    IdentityChanged,
+    /// List by pages.
     #[error("the server does not stream lists")]
-    Unstreamed,
-    /// The server refused.
+    NotStreamed,
     #[error("{0}")]
     Refused(ApiError),
-    /// The server cannot be reached, or broke off.
+    /// The server cannot be reached, or the connection broke.
     #[error(transparent)]
     Transport(#[from] TransportError),
     #[error(
-        "there is more of this kind than the {0} bytes that a cache may hold: raise the limit, or watch its metadata or a selection"
+        "the objects of this kind exceed the {0} bytes that a cache may hold: raise the limit, or watch only metadata or a selection"
     )]
-    TooMuch(usize),
-    #[error("the server sent what is not a list or watch of this kind: {0}")]
-    Garbage(String),
+    TooLarge(usize),
+    #[error("the server's answer is not a valid list or watch of this kind: {0}")]
+    Malformed(#[from] Malformed),
+}
+
+/// Why an answer is not a list or a watch of the kind.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    #[error(transparent)]
+    Object(#[from] Unfit),
+    #[error("a bookmark without metadata.resourceVersion")]
+    Bookmark,
+    #[error("a line of more than {0} bytes")]
+    LongLine(usize),
+    #[error("a list without a resource version")]
+    NoListVersion,
+    #[error("a list of empty pages")]
+    EmptyPages,
+    #[error("a list with one object twice")]
+    DuplicateObject,
+    #[error("a list with two objects of one uid")]
+    DuplicateUid,
+    #[error("watches that end as soon as they begin")]
+    ShortWatches,
 }
 
 impl WatchEnd {
-    /// What the cluster's status says of it; `None` for what is ordinary.
+    /// The problem that the cluster's status shows; `None` for an ordinary end.
     pub(super) fn problem(&self) -> Option<Problem> {
         let (mut definite, mut error) = (false, None);
         match self {
-            Self::Ended | Self::Quiet | Self::Unstreamed => return None,
+            Self::Ended | Self::EndedEmpty | Self::NotStreamed => return None,
             Self::Refused(refusal) => {
                 definite = matches!(
                     refusal.code,
@@ -67,8 +90,8 @@ impl WatchEnd {
             _ => {}
         }
         let unreachable = match self {
-            Self::Silent(_) | Self::Replaced => true,
-            // An answer that cannot be read is an answer.
+            Self::Unresponsive(_) | Self::IdentityChanged => true,
+            // The other transport errors are about an answer, so the server was reached.
             Self::Transport(error) => matches!(
                 error,
                 TransportError::Unreachable { .. }
@@ -88,12 +111,12 @@ impl WatchEnd {
         })
     }
 
-    /// Whether a refusal may be over by itself, so that the watch resumes where it was.
-    pub(super) fn is_passing(&self) -> bool {
+    /// Whether it is a refusal that ends by itself, so that the watch can resume.
+    pub(super) fn is_temporary(&self) -> bool {
         matches!(self, Self::Refused(error) if error.http_status == 429 || error.http_status >= 500)
     }
 
-    /// Whether the server does not know how to stream a list, or has that switched off.
+    /// Whether the server rejects the parameters of the request: it cannot stream lists, or that is switched off.
     pub(super) fn is_rejection(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code == ApiCode::Invalid)
     }
@@ -103,7 +126,7 @@ impl WatchEnd {
         matches!(self, Self::Refused(error) if error.code == ApiCode::UnknownKind)
     }
 
-    /// How long the server has asked to be left alone.
+    /// How long the server asks clients to wait.
     pub(super) fn retry_after(&self) -> Duration {
         match self {
             Self::Refused(error) => error.retry_after.unwrap_or_default(),
@@ -118,7 +141,7 @@ impl From<ApiError> for WatchEnd {
         if error.http_status == 410 {
             Self::Expired
         } else if error.details.as_ref().is_some_and(too_large) {
-            Self::Behind
+            Self::ServerBehind
         } else {
             Self::Refused(error)
         }
@@ -128,21 +151,21 @@ impl From<ApiError> for WatchEnd {
 impl From<NotConfirmed> for WatchEnd {
     fn from(error: NotConfirmed) -> Self {
         match error {
-            NotConfirmed::Replaced => Self::Replaced,
-            NotConfirmed::Unknown(error) => error.into(),
+            NotConfirmed::IdentityChanged => Self::IdentityChanged,
+            NotConfirmed::NoAnswer(error) => error.into(),
         }
     }
 }
 
 impl From<JsonError> for WatchEnd {
     fn from(error: JsonError) -> Self {
-        Self::Garbage(error.to_string())
+        Self::Malformed(error.into())
     }
 }
 
 impl From<Unfit> for WatchEnd {
     fn from(unfit: Unfit) -> Self {
-        Self::Garbage(unfit.to_string())
+        Self::Malformed(unfit.into())
     }
 }
 
@@ -152,16 +175,16 @@ mod tests {
     use crate::http::answer;
 
     #[test]
-    fn a_version_that_the_server_has_not_reached_is_told_from_other_timeouts() {
+    fn a_version_that_the_server_has_not_reached_differs_from_other_timeouts() {
         let body = br#"{"kind":"Status","code":504,"reason":"Timeout","message":"Too large resource version: 9, current: 5",
             "details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}}"#;
         assert!(matches!(
             answer::error(504, None, body).into(),
-            WatchEnd::Behind
+            WatchEnd::ServerBehind
         ));
         let other: WatchEnd =
             answer::error(504, None, br#"{"kind":"Status","reason":"Timeout"}"#).into();
-        assert!(other.is_passing());
+        assert!(other.is_temporary());
     }
 
     #[test]
@@ -176,7 +199,7 @@ mod tests {
                 .is_some_and(|p| p.unreachable)
         );
         assert!(
-            WatchEnd::Silent(Duration::ZERO)
+            WatchEnd::Unresponsive(Duration::ZERO)
                 .problem()
                 .is_some_and(|p| p.unreachable)
         );

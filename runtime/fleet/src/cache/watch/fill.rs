@@ -1,10 +1,13 @@
-//! Fills a store: by a streamed list where the server has it, else by a paged one. Entry point: [`Watcher::fill`].
+//! Fills a store with a list: streamed if the server can, else by pages. Entry point: [`Watcher::fill`].
+//!
+//! The store changes only once the list is complete, the server's identity is confirmed, and the list is not older than the store.
+//! An older list is doubted for [`CacheOptions::stale_for`]. If a later list is still older, the server has lost its history.
 
 use super::calls::StoreCall;
 use super::end::WatchEnd;
 use super::listing::Listing;
 use super::options::CacheOptions;
-use super::{Bookmark, Open, Watcher, error_event, long_line};
+use super::{Bookmark, Malformed, OpenWatch, Watcher, error_event};
 use crate::cache::store::{StaleList, number};
 use crate::http::answer::refusal;
 use crate::http::lines::Broken;
@@ -13,31 +16,30 @@ use crate::json::{Frame, FrameType, List};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Most objects per page where pages expire before a list has come to its end, by the configured number.
+/// A page has at most this many times the configured number of objects. Larger pages help if a list expires before its end.
 const LARGER_PAGES: usize = 64;
-/// How many streamed lists in a row may break before a paged one is tried.
+/// Streamed lists in a row that may break before a paged list is tried.
 const BROKEN_STREAMS: u32 = 3;
 /// Most pages without an item in one list.
 const EMPTY_PAGES: u32 = 100;
-/// So old may the last check of the server's identity be for a list that follows no break: engaging a cluster has just made one.
+/// A list that follows no break accepts a check of the server's identity of this age: connecting has just made one.
 const RECENT: Duration = Duration::from_secs(5);
-/// The longest time that a streamed list is given.
+/// Longest timeout of a streamed list, unless a watch's is longer.
 const MAX_STREAM: Duration = Duration::from_secs(600);
 
-/// What a watcher has learnt of the lists of its kind.
-pub(super) struct Filling {
-    /// Objects per page: less than configured once a page was too large, more once the next one had expired before it was asked for.
+/// How to list one kind on one server, as earlier lists have shown.
+pub(super) struct ListState {
+    /// Objects per page: fewer than configured after a page was too large, more after a list has expired between two pages.
     page: usize,
     /// Streamed lists in a row that broke before their end.
     broken_streams: u32,
-    /// The highest version that the store had seen before the list under way was asked for: a list that is older lacks what its
-    /// server has confirmed.
+    /// The highest version that the store had seen when the current list was requested: an older list lacks own writes.
     seen: u64,
-    /// By how much longer than a watch a streamed list may take: doubles while the server ends it too soon.
+    /// A streamed list may take this many times as long as a watch. Doubles while the server ends it too soon.
     stretch: u32,
 }
 
-impl Filling {
+impl ListState {
     pub(super) fn new(options: &CacheOptions) -> Self {
         Self {
             page: options.page.max(1),
@@ -49,99 +51,101 @@ impl Filling {
 }
 
 impl Watcher {
-    /// Brings the whole kind into the store. A streamed list goes on as the watch that is returned.
-    pub(super) async fn fill(&mut self) -> Result<Option<Open>, WatchEnd> {
+    /// Replaces the store's objects by a new list. A streamed list continues as the watch that is returned.
+    pub(super) async fn fill(&mut self) -> Result<Option<OpenWatch>, WatchEnd> {
         self.begin_rebuild();
-        // A server that is behind is not asked for everything each time.
+        // One item shows whether the server is still behind; a whole list is requested only if it is not.
         if self.stale_since.is_some() {
-            self.probe().await?;
+            self.check_version().await?;
         }
-        self.filling.seen = self.store.seen();
-        // This list is what a reset has asked for.
+        self.lists.seen = self.store.seen();
+        // This list answers the requests so far.
         self.store.take_relist_request();
         let group = self.store.key.kind.group.clone();
-        let streams = self.options.streaming_lists && self.features.streams(&group);
-        if !streams || self.filling.broken_streams >= BROKEN_STREAMS {
-            self.filling.broken_streams = 0;
+        let streams = self.options.streaming_lists && self.server.features.streams_lists(&group);
+        if !streams || self.lists.broken_streams >= BROKEN_STREAMS {
+            self.lists.broken_streams = 0;
             return self.list().await.map(|()| None);
         }
         match self.stream().await {
-            Err(WatchEnd::Unstreamed) => {
+            Err(WatchEnd::NotStreamed) => {
                 self.list().await?;
-                tracing::debug!(server = self.connection.server(), kind = %self.store.key.kind, "lists are paged: the server does not stream them");
-                self.features.note_unstreamed(&group);
+                tracing::debug!(server = self.server.connection.server(), kind = %self.store.key.kind, "lists are paged: the server does not stream them");
+                self.server.features.note_no_streams(&group);
                 Ok(None)
             }
             streamed => streamed,
         }
     }
 
-    /// Where the server's history was lost, the store takes in nothing but the next list.
+    /// After a lost history the store accepts nothing but the next list.
     fn begin_rebuild(&mut self) {
-        let lost = self.verdicts.borrow().histories_lost;
+        let lost = self.changes.borrow().histories_lost;
         if std::mem::replace(&mut self.histories_lost, lost) != lost {
-            tracing::warn!(server = self.connection.server(), kind = %self.store.key.kind, "cache is rebuilt: the server lost its history");
+            tracing::warn!(server = self.server.connection.server(), kind = %self.store.key.kind, "cache is rebuilt: the server lost its history");
             self.stale_since = None;
             self.store.rebuild();
         }
     }
 
-    /// Puts a whole list into the store.
+    /// Puts a complete list into the store.
     async fn put(&mut self, listing: Listing, version: String) -> Result<(), WatchEnd> {
         if version.is_empty() {
-            return Err(WatchEnd::Garbage(
-                "a list without a resource version".into(),
-            ));
+            return Err(Malformed::NoListVersion.into());
         }
         let objects = listing.finish()?;
-        let allowance = if self.broken { Duration::ZERO } else { RECENT };
-        self.continuity.confirm(allowance).await?;
+        let max_age = if self.unconfirmed {
+            Duration::ZERO
+        } else {
+            RECENT
+        };
+        self.server.continuity.confirm(max_age).await?;
         if self.store.take_relist_request()
-            || self.verdicts.borrow().histories_lost > self.histories_lost
+            || self.changes.borrow().histories_lost > self.histories_lost
         {
-            // Reset while the list was on its way: it may be of the server before.
+            // The list may belong to the history before the reset.
             return Err(WatchEnd::Expired);
         }
         let again = self.store.progress().borrow().watches > 0;
         if let Some(list) = number(&version)
-            && list < self.filling.seen
+            && list < self.lists.seen
         {
-            let held = self.filling.seen;
+            let held = self.lists.seen;
             return Err(self.stale(StaleList { list, held }));
         }
         match self.store.replace(objects, version) {
             Ok(()) => {
                 if again {
-                    self.connection.metrics().relisted();
+                    self.server.connection.metrics().relisted();
                 }
                 self.stale_since = None;
-                self.broken = false;
+                self.unconfirmed = false;
                 Ok(())
             }
             Err(stale) => Err(self.stale(stale)),
         }
     }
 
-    /// A quorum list that is older than the store: doubted at first, and believed once another one says the same.
+    /// A list that is older than the store: doubted at first, and believed if a later list is older, too.
     fn stale(&mut self, stale: StaleList) -> WatchEnd {
         let since = *self.stale_since.get_or_insert_with(Instant::now);
         if since.elapsed() < self.options.stale_for {
             return stale.into();
         }
-        tracing::warn!(server = self.connection.server(), kind = %self.store.key.kind, list = stale.list, held = stale.held, "server lost its history");
-        self.continuity.lose_history();
+        tracing::warn!(server = self.server.connection.server(), kind = %self.store.key.kind, list = stale.list, held = stale.held, "server lost its history");
+        self.server.continuity.lose_history();
         self.pace.progressed();
         WatchEnd::Expired
     }
 
-    /// How long the server is still doubted that listed less than the store has seen.
-    pub(super) fn doubted_for(&self) -> Duration {
+    /// How long an older list is still doubted.
+    pub(super) fn time_until_believed(&self) -> Duration {
         let since = self.stale_since.map_or(Duration::ZERO, |at| at.elapsed());
         self.options.stale_for.saturating_sub(since)
     }
 
-    /// Asks a quorum how far the server is.
-    pub(super) async fn probe(&mut self) -> Result<(), WatchEnd> {
+    /// Checks that the server has reached the store's version. A list without a version is read from a quorum, so one item suffices.
+    pub(super) async fn check_version(&mut self) -> Result<(), WatchEnd> {
         let held = self.store.newest_version();
         let page = self.page(1, None).await?;
         match number(&page.resource_version).zip(held) {
@@ -157,25 +161,25 @@ impl Watcher {
         let mut token: Option<String> = None;
         let mut empty = 0;
         let version = loop {
-            let page = match self.page(self.filling.page, token.as_deref()).await {
+            let page = match self.page(self.lists.page, token.as_deref()).await {
                 Err(WatchEnd::Transport(TransportError::TooLarge { .. }))
-                    if self.filling.page > 1 =>
+                    if self.lists.page > 1 =>
                 {
-                    self.filling.page = (self.filling.page / 4).max(1);
+                    self.lists.page = (self.lists.page / 4).max(1);
                     continue;
                 }
-                // A list that takes longer than its server keeps a version can only begin anew, in fewer steps.
+                // The list took longer than the server keeps a version: the next one has fewer pages.
                 Err(WatchEnd::Expired) if token.is_some() => {
                     let most = self.options.page.max(1).saturating_mul(LARGER_PAGES);
-                    self.filling.page = self.filling.page.saturating_mul(4).min(most);
+                    self.lists.page = self.lists.page.saturating_mul(4).min(most);
                     return Err(WatchEnd::Expired);
                 }
                 page => page?,
             };
-            // What never grows need never end.
+            // Without items, no limit on size would end the list.
             empty += u32::from(page.items().len() == 0);
             if empty > EMPTY_PAGES {
-                return Err(WatchEnd::Garbage("a list of empty pages".into()));
+                return Err(Malformed::EmptyPages.into());
             }
             for item in page.items() {
                 listing.add(self.store.ingest_listed(item)?)?;
@@ -190,32 +194,32 @@ impl Watcher {
 
     async fn page(&self, limit: usize, token: Option<&str>) -> Result<List, WatchEnd> {
         let call = StoreCall::Page { limit, token }.call(&self.store);
-        let timeout = self.connection.options().call_timeout;
-        let answer = refusal(self.connection.send(call, timeout).await?)?;
+        let timeout = self.server.connection.options().call_timeout;
+        let answer = refusal(self.server.connection.send(call, timeout).await?)?;
         Ok(List::split(answer.body)?)
     }
 
     // --- streamed ---
 
-    async fn stream(&mut self) -> Result<Option<Open>, WatchEnd> {
-        let watch_time = self.watch_time();
-        let timeout = watch_time
-            .saturating_mul(self.filling.stretch)
-            .min(MAX_STREAM.max(watch_time));
+    async fn stream(&mut self) -> Result<Option<OpenWatch>, WatchEnd> {
+        let watch_timeout = self.watch_timeout();
+        let timeout = watch_timeout
+            .saturating_mul(self.lists.stretch)
+            .min(MAX_STREAM.max(watch_timeout));
         let mut open = match self.open(&StoreCall::Stream { timeout }, timeout).await {
-            Err(refused) if refused.is_rejection() => return Err(WatchEnd::Unstreamed),
+            Err(refused) if refused.is_rejection() => return Err(WatchEnd::NotStreamed),
             open => open?,
         };
         let (listing, version) = self.receive(&mut open).await?;
         self.put(listing, version).await?;
-        self.filling.broken_streams = 0;
+        self.lists.broken_streams = 0;
         self.trust();
-        // One that was given longer than a watch would be found silent too late.
-        Ok((self.filling.stretch == 1).then_some(open))
+        // With a longer timeout than a watch's, a silent server would be detected too late.
+        Ok((self.lists.stretch == 1).then_some(open))
     }
 
-    /// Receives a streamed list up to its end.
-    async fn receive(&mut self, open: &mut Open) -> Result<(Listing, String), WatchEnd> {
+    /// Receives a streamed list up to its end, and returns it with its version.
+    async fn receive(&mut self, open: &mut OpenWatch) -> Result<(Listing, String), WatchEnd> {
         let mut listing = Listing::new(self.options.max_bytes);
         let store = self.store.clone();
         loop {
@@ -224,16 +228,16 @@ impl Watcher {
                 () = store.relist_requested() => return Err(WatchEnd::Expired),
             };
             let line = match line {
-                Err(_) => return Err(WatchEnd::Unstreamed),
-                Ok(Err(Broken::LongLine(limit))) => return Err(long_line(limit)),
+                Err(_) => return Err(WatchEnd::NotStreamed),
+                Ok(Err(Broken::LongLine(limit))) => return Err(Malformed::LongLine(limit).into()),
                 Ok(Err(Broken::Connection)) => return Err(self.broken_stream()),
                 Ok(Ok(None)) => {
-                    self.filling.stretch = self.filling.stretch.saturating_mul(2);
+                    self.lists.stretch = self.lists.stretch.saturating_mul(2);
                     return Err(self.broken_stream());
                 }
                 Ok(Ok(Some(line))) => line,
             };
-            open.heard = Some(Instant::now());
+            open.last_line = Some(Instant::now());
             if let Some(version) = self.initial_event(&line, &mut listing)? {
                 return Ok((listing, version));
             }
@@ -241,13 +245,14 @@ impl Watcher {
     }
 
     fn broken_stream(&mut self) -> WatchEnd {
-        self.filling.broken_streams += 1;
-        self.connection
+        self.lists.broken_streams += 1;
+        self.server
+            .connection
             .unreachable("the list broke off before its end".into())
             .into()
     }
 
-    /// Takes in one event of a streamed list. Returns the list's version at its end.
+    /// Adds one event of a streamed list to the listing. Returns the list's version at its end.
     fn initial_event(
         &self,
         line: &[u8],
@@ -263,10 +268,10 @@ impl Watcher {
             FrameType::Bookmark => {
                 let bookmark = Bookmark::read(text)?;
                 if !bookmark.ends_list() {
-                    // An ordinary watch, which begins with what there is and then goes on without a word.
-                    return Err(WatchEnd::Unstreamed);
+                    // The server ignores the parameter and sends an ordinary watch, which never marks the end of a list.
+                    return Err(WatchEnd::NotStreamed);
                 }
-                return Ok(Some(bookmark.metadata.resource_version));
+                return Ok(Some(bookmark.version().to_owned()));
             }
             FrameType::Error => return Err(error_event(text)),
         }

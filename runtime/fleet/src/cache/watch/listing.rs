@@ -1,12 +1,12 @@
-//! A list on its way into a store. Entry point: [`Listing::add`].
+//! A list before it is complete, with checks that every list passes. Entry point: [`Listing::add`].
 
-use super::end::WatchEnd;
+use super::end::{Malformed, WatchEnd};
 use crate::cache::store::number;
 use crate::json::Object;
 use crate::request::ObjectKey;
 use std::collections::{BTreeMap, HashSet};
 
-/// Objects listed so far. The store is not touched before the list is whole.
+/// Objects listed so far.
 pub(super) struct Listing {
     objects: BTreeMap<ObjectKey, Object>,
     bytes: usize,
@@ -22,16 +22,16 @@ impl Listing {
         }
     }
 
-    /// Takes in an object of the list. One that is there already is garbage, as no snapshot holds it twice.
+    /// Adds an object of a paged list. No snapshot contains an object twice.
     pub(super) fn add(&mut self, object: Object) -> Result<(), WatchEnd> {
         self.put(object, |_, _| false)
     }
 
-    /// Takes in what an event tells while the list is streamed: a newer state may follow an older one.
+    /// Adds an object of a streamed list, where a newer state may follow an older one.
     pub(super) fn update(&mut self, object: Object) -> Result<(), WatchEnd> {
-        self.put(object, |there, new| {
+        self.put(object, |old, new| {
             let version = |object: &Object| number(&object.resource_version());
-            version(new) > version(there)
+            version(new) > version(old)
         })
     }
 
@@ -41,35 +41,35 @@ impl Listing {
         may_follow: impl Fn(&Object, &Object) -> bool,
     ) -> Result<(), WatchEnd> {
         let key = object.key();
-        if let Some(there) = self.objects.get(&key)
-            && !may_follow(there, &object)
+        if let Some(old) = self.objects.get(&key)
+            && !may_follow(old, &object)
         {
-            return Err(WatchEnd::Garbage("one object twice".into()));
+            return Err(Malformed::DuplicateObject.into());
         }
         self.bytes += object.json().len();
-        if let Some(before) = self.objects.insert(key, object) {
-            self.bytes -= before.json().len();
+        if let Some(old) = self.objects.insert(key, object) {
+            self.bytes -= old.json().len();
         }
         if self.bytes > self.max_bytes {
-            return Err(WatchEnd::TooMuch(self.max_bytes));
+            return Err(WatchEnd::TooLarge(self.max_bytes));
         }
         Ok(())
     }
 
-    /// Takes out what an event tells to be gone while the list is streamed.
+    /// Removes an object that is deleted while the list is streamed.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         if let Some(before) = self.objects.remove(key) {
             self.bytes -= before.json().len();
         }
     }
 
-    /// The whole list.
-    pub(super) fn finish(self) -> Result<Vec<Object>, WatchEnd> {
+    /// The complete list, in the order of its keys.
+    pub(super) fn finish(self) -> Result<Vec<Object>, Malformed> {
         let mut uids = HashSet::with_capacity(self.objects.len());
         for object in self.objects.values() {
             let uid = object.uid();
             if !uid.is_empty() && !uids.insert(uid) {
-                return Err(WatchEnd::Garbage("two objects of one uid".into()));
+                return Err(Malformed::DuplicateUid);
             }
         }
         drop(uids);
@@ -89,17 +89,17 @@ mod tests {
         Object::parse(Bytes::from(text)).unwrap()
     }
 
-    fn is_garbage<T>(result: Result<T, WatchEnd>) -> bool {
-        matches!(result, Err(WatchEnd::Garbage(_)))
+    fn is_duplicate(result: Result<(), WatchEnd>) -> bool {
+        matches!(result, Err(WatchEnd::Malformed(Malformed::DuplicateObject)))
     }
 
     #[test]
-    fn a_list_that_names_an_object_or_a_uid_twice_is_garbage() {
+    fn a_list_with_an_object_or_a_uid_twice_is_refused() {
         let mut listing = Listing::new(1000);
         listing.add(object("a", "u", 1)).unwrap();
-        assert!(is_garbage(listing.add(object("a", "v", 2))));
+        assert!(is_duplicate(listing.add(object("a", "v", 2))));
         listing.add(object("b", "u", 1)).unwrap();
-        assert!(is_garbage(listing.finish()));
+        assert_eq!(listing.finish().err(), Some(Malformed::DuplicateUid));
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let mut listing = Listing::new(1000);
         listing.update(object("a", "u", 1)).unwrap();
         listing.update(object("a", "u", 2)).unwrap();
-        assert!(is_garbage(listing.update(object("a", "u", 2))));
+        assert!(is_duplicate(listing.update(object("a", "u", 2))));
         listing.update(object("b", "", 3)).unwrap();
         listing.update(object("c", "", 4)).unwrap();
         listing.remove(&object("b", "", 3).key());
@@ -126,8 +126,8 @@ mod tests {
         let mut listing = Listing::new(10_000);
         let refused = (0..1000)
             .find_map(|n| listing.add(object(&n.to_string(), "", 1)).err())
-            .expect("it ends");
-        assert!(matches!(refused, WatchEnd::TooMuch(10_000)));
+            .expect("the list is refused");
+        assert!(matches!(refused, WatchEnd::TooLarge(10_000)));
         assert!(listing.bytes < 11_000);
     }
 }

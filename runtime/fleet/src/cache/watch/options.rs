@@ -7,32 +7,31 @@ use std::time::Duration;
 /// How caches follow their servers. Defaults are in [`CacheOptions::default`].
 #[derive(Debug, Clone)]
 pub struct CacheOptions {
-    /// Whether a cache is filled by a streaming list where the server has it, else by a paged one. Default: true.
+    /// Whether caches are filled by streamed lists on servers that support them. Default: true.
     pub streaming_lists: bool,
-    /// A streamed list that says nothing for so long before its end is given up for a paged one: some servers take it for a watch, and
-    /// never say that it has ended. Default: 10 s.
+    /// A streamed list that is silent for this long before its end is replaced by a paged one: some servers treat it as a watch, and
+    /// never mark its end. Default: 10 s.
     pub stream_pause: Duration,
-    /// Objects per page of a paged list; fewer once a page was larger than a body may be, more once a list took longer than
-    /// its server keeps a version. Default: 500.
+    /// Objects per page of a paged list. A cache uses fewer after a page was larger than a body may be, and more after a list took
+    /// longer than the server keeps a version. Default: 500.
     pub page: usize,
-    /// Largest cache, in bytes of its objects' texts. A kind that is larger is not cached, and its cluster's status says so.
-    /// Default: 4 GiB.
+    /// Largest cache, in bytes of its objects' texts. A larger kind is not cached, and its cluster's status says so. Default: 4 GiB.
     pub max_bytes: usize,
-    /// After how long a server is asked to end a watch over HTTP/1.1, more or less a tenth at random. A watch that is not over a few
-    /// seconds later is dead: nothing else tells a silent peer from an idle one there. Default: 50 s.
+    /// Timeout of a watch over HTTP/1.1, which the server applies; up to a tenth more or less at random. A watch that is open and silent
+    /// a few seconds later is dead: over HTTP/1.1 nothing else distinguishes a dead peer from an idle one. Default: 50 s.
     pub watch_timeout: Duration,
-    /// The same over HTTP/2, where PINGs find dead peers, and up to twice as long at random. Default: 4 min.
+    /// Timeout of a watch over HTTP/2, where PINGs find dead peers; up to twice as long at random. Default: 4 min.
     pub multiplexed_watch_timeout: Duration,
-    /// After how long a server that listed less than a cache has seen is asked again. If it still does, it has lost its history and
-    /// the caches of its cluster are rebuilt. Default: 5 s.
+    /// How long a list that is older than a cache is doubted. If a list is still older then, the server has lost its history, and all
+    /// caches of the cluster are rebuilt. Default: 5 s.
     pub stale_for: Duration,
-    /// How often each cache is compared with its server, and up to a fifth later at random: an event that the server never sent is
-    /// made good within that time and a few seconds. Zero: never. Default: 10 min.
+    /// Time between two comparisons of a cache with its server; up to a fifth more at random. An event that the server never sent is
+    /// repaired within that time and a few seconds. Zero: never. Default: 10 min.
     pub compare_every: Duration,
-    /// How long a cache that only reads use is kept after the last one. Default: 10 min.
+    /// How long a cache that only reads use is kept after the last read. Default: 10 min.
     pub unread_life: Duration,
-    /// How often a watch looks again for a kind that its cluster does not serve, when no change of a CustomResourceDefinition
-    /// tells sooner. Default: 30 s.
+    /// Longest time between two checks whether a cluster serves a missing kind. A changed CustomResourceDefinition causes one sooner.
+    /// Default: 30 s.
     pub look_again: Duration,
 }
 

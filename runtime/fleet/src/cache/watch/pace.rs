@@ -1,7 +1,7 @@
 //! When a list or watch that ended is tried again. Entry points: [`Pace::is_progress`] and [`Pace::wait`].
 //!
-//! Waits double with each attempt up to a cap, and begin anew only with progress: news from the server, or a watch that lived. That a
-//! list succeeded, that a watch was opened, that a server told once more what was known, is none: a server may do so for ever.
+//! Waits double with each attempt up to a maximum. Only progress resets them: an event that the store did not have, or a watch that
+//! lived for a second. A list that succeeds, a watch that opens and a repeated event are no progress: a server could send them for ever.
 
 use super::end::WatchEnd;
 use crate::backoff::Backoff;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// The first wait, and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// A watch that ended in less time was no use to anybody.
+/// A watch that lasted longer than this is progress.
 const LIVED: Duration = Duration::from_secs(1);
-/// How many attempts in a row may end in an ordinary way before that is trouble.
+/// After this many attempts without progress even an ordinary end is a problem.
 const ORDINARY: u32 = 4;
 
 pub(super) struct Pace {
@@ -27,12 +27,12 @@ impl Pace {
         }
     }
 
-    /// Something has come that was not known before.
+    /// Resets the waits.
     pub(super) fn progressed(&mut self) {
         self.backoff.reset();
     }
 
-    /// Whether the end of a watch after this time is progress, so that the next one follows at once.
+    /// Whether a watch that ended after this time was progress, so that the next one follows at once. If so, resets the waits.
     pub(super) fn is_progress(&mut self, end: &WatchEnd, lasted: Duration) -> bool {
         let lived = matches!(end, WatchEnd::Ended) && lasted > LIVED;
         if lived {
@@ -41,12 +41,12 @@ impl Pace {
         lived
     }
 
-    /// How long to wait before the next attempt, which the server may ask to be later.
+    /// How long to wait before the next attempt: the next step, or longer if the server asks for that.
     pub(super) fn wait(&mut self, end: &WatchEnd) -> Duration {
         self.backoff.next(&mut self.rng).max(end.retry_after())
     }
 
-    /// Whether there were so many attempts without progress that even an ordinary end is trouble.
+    /// Whether so many attempts in a row made no progress that even an ordinary end is a problem.
     pub(super) fn is_stuck(&self) -> bool {
         self.backoff.attempt() >= ORDINARY
     }
@@ -63,12 +63,12 @@ mod tests {
         Pace::new(fastrand::Rng::with_seed(1))
     }
 
-    /// A 410, as a server says it.
+    /// A 410, as servers send it.
     fn expired() -> WatchEnd {
         answer::error(410, None, br#"{"kind":"Status","reason":"Expired"}"#).into()
     }
 
-    /// Asserts the steps, in milliseconds, that the next waits are drawn from the upper halves of.
+    /// Asserts that the next waits are in the upper halves of these steps, in milliseconds.
     fn waits(pace: &mut Pace, end: &WatchEnd, steps: &[u64]) {
         for step in steps {
             let (wait, step) = (pace.wait(end), Duration::from_millis(*step));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_always_too_old_is_waited_for_twice_as_long_each_time_up_to_the_cap() {
+    fn waits_double_up_to_the_maximum_while_the_version_is_always_too_old() {
         let mut pace = pace();
         let steps = [
             200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000, 30_000,
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_progress_does_not_shorten_the_waits() {
+    fn waits_are_not_reset_without_progress() {
         let mut pace = pace();
         waits(&mut pace, &expired(), &[200, 400]);
-        // A list succeeded, and the watch from its version was told at once that it is too old, however long it took.
+        // The watch from a list's version was refused as too old, however long that took.
         assert!(!pace.is_progress(&expired(), 60 * SECOND));
         waits(&mut pace, &expired(), &[800]);
-        // A watch that ended as soon as it began.
+        // A watch ended as soon as it began.
         assert!(!pace.is_progress(&WatchEnd::Ended, SECOND / 2));
         waits(&mut pace, &WatchEnd::Ended, &[1_600]);
         assert!(pace.is_stuck());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn news_and_a_watch_that_lived_begin_anew() {
+    fn an_event_and_a_watch_that_lived_reset_the_waits() {
         let mut pace = pace();
         waits(&mut pace, &expired(), &[200, 400, 800, 1_600]);
         pace.progressed();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_asks_for_more_time_gets_it() {
+    fn a_longer_wait_that_the_server_asks_for_counts() {
         let busy = answer::error(429, Some(5 * SECOND), b"{}").into();
         assert_eq!(pace().wait(&busy), 5 * SECOND);
     }

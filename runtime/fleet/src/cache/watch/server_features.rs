@@ -1,31 +1,29 @@
-//! What a server has shown of itself, remembered for all of its watches. Entry point: [`ServerFeatures`].
+//! What a server supports, as its answers to all watches have shown. Entry point: [`ServerFeatures`].
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
-use tokio::sync::Notify;
 
-/// Most API groups of which it is remembered that they do not stream lists.
+/// Most API groups in a [`ServerFeatures`].
 const MAX_GROUPS: usize = 1000;
 
-/// What one server has shown of itself.
+/// What a server supports.
 #[derive(Default)]
 pub(crate) struct ServerFeatures {
-    /// API groups whose lists it does not stream: an aggregated group is served by a program of its own. At most [`MAX_GROUPS`].
-    unstreamed: Mutex<HashSet<Arc<str>>>,
-    /// Notified when a store asks to be compared with the server soon.
-    pub(crate) comparison_asked: Notify,
+    /// API groups without streamed lists. By group, because another program may serve an aggregated one. At most [`MAX_GROUPS`].
+    without_streams: Mutex<HashSet<Arc<str>>>,
 }
 
 impl ServerFeatures {
-    pub(super) fn streams(&self, group: &str) -> bool {
-        !self.unstreamed.lock().contains(group)
+    /// Whether lists of a group are worth streaming: true until the server has refused to.
+    pub(super) fn streams_lists(&self, group: &str) -> bool {
+        !self.without_streams.lock().contains(group)
     }
 
-    pub(super) fn note_unstreamed(&self, group: &Arc<str>) {
-        let mut unstreamed = self.unstreamed.lock();
-        if unstreamed.len() < MAX_GROUPS {
-            unstreamed.insert(group.clone());
+    pub(super) fn note_no_streams(&self, group: &Arc<str>) {
+        let mut groups = self.without_streams.lock();
+        if groups.len() < MAX_GROUPS {
+            groups.insert(group.clone());
         }
     }
 }

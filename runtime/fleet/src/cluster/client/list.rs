@@ -5,10 +5,11 @@
 
 use super::Client;
 use super::charged::Charged;
-use super::read::{METADATA_LIST, covers, invalid, not_understood, reaches};
+use super::read::{covers, invalid, not_understood, reaches};
 use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
 use crate::cache::store::{ByIndex, IndexPath, Query, Store, StoreKey};
+use crate::cache::watch::METADATA_LIST;
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
 use crate::json::{List, Object};

@@ -7,17 +7,13 @@ use super::Client;
 use super::target::{Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
 use crate::cache::store::{Progress, Store, StoreKey, projected};
+use crate::cache::watch::METADATA;
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
 use crate::json::{JsonError, Object};
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
 use std::sync::Arc;
-
-const METADATA: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-pub(super) const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// What the stores of a kind can say of one key.
 enum Known {
