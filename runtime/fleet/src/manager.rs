@@ -20,141 +20,50 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Modules are listed from the parts to the whole: a module imports only modules above it. [`core`](self::core) says which part
+//! owns what, and in which order locks are taken.
 
-mod attach;
-mod clusters;
-mod controllers;
-mod core;
-mod dispatch;
-mod explain;
-mod handle;
-mod idle;
-mod leadership;
-mod observe;
-mod providers;
+mod options;
+mod error;
+mod shared_queue;
 mod recent;
-mod storms;
+mod hot_keys;
+mod leadership;
+mod registrations;
+mod watches;
+mod engagements;
+mod providers;
+mod dispatcher;
+mod core;
+mod keys;
+mod controller_status;
+mod explain;
+mod idle;
+mod observe;
+mod handle;
 
-pub use controllers::ControllerStatus;
+pub use controller_status::ControllerStatus;
+pub use error::ManagerError;
 pub use explain::Explanation;
-pub use handle::{KeyFilter, KeyPage, KeyStatus, ManagerHandle};
+pub use handle::ManagerHandle;
+pub use hot_keys::{Storm, Storms};
 pub use idle::Idle;
+pub use keys::{KeyFilter, KeyPage, KeyStatus};
+pub use options::{Concurrency, ManagerOptions};
 pub use providers::ProviderStatus;
-pub use storms::{Storm, Storms};
 
 use self::core::Core;
-use crate::cluster::{CacheOptions, TransportOptions};
 use crate::controller::Controller;
-use crate::election::{Election, ElectionError, ElectionOptions};
+use crate::election::{Election, ElectionOptions};
 use crate::engage::ClusterSpec;
-use crate::kind::GroupKind;
 use crate::metrics::Metrics;
-use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::name::TenantName;
 use crate::provider::Provider;
-use crate::queue::{HotKeyLimit, Limits, TenantOptions};
-use std::collections::BTreeMap;
+use crate::queue::TenantOptions;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-
-/// How many keys run at once, from when a key is handed to its reconciler until that is done, whatever it waits for.
-///
-/// A controller's own limit is its [`ControllerOptions::concurrency`](crate::controller::ControllerOptions), as
-/// `MaxConcurrentReconciles` is in controller-runtime; `kinds` is what `GroupKindConcurrency` is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Concurrency {
-    /// Over everything. Default: 512.
-    pub global: usize,
-    /// In one cluster, over all tenants. Default: 128.
-    pub per_cluster: usize,
-    /// Of each controller by its primary kind, where it has no limit of its own. Default: none.
-    pub kinds: BTreeMap<GroupKind, usize>,
-}
-
-impl Default for Concurrency {
-    fn default() -> Self {
-        let Limits {
-            global,
-            per_cluster,
-            ..
-        } = Limits::default();
-        Self {
-            global,
-            per_cluster,
-            kinds: BTreeMap::new(),
-        }
-    }
-}
-
-/// Options of a manager.
-#[derive(Debug, Clone)]
-pub struct ManagerOptions {
-    /// How many keys run at once.
-    pub concurrency: Concurrency,
-    /// Keys that a controller may have in the queue. Beyond that its sources keep a mark and offer theirs again when there is room.
-    /// Default: 1,000,000.
-    pub keys_per_controller: usize,
-    /// How often one key may run.
-    pub hot_key: HotKeyLimit,
-    /// How long a drain waits for what runs before it cancels it. Default: 30 s.
-    pub drain_timeout: Duration,
-    /// Bounds on calls to API servers.
-    pub transport: TransportOptions,
-    /// How caches follow their servers.
-    pub caches: CacheOptions,
-}
-
-impl Default for ManagerOptions {
-    fn default() -> Self {
-        Self {
-            concurrency: Concurrency::default(),
-            keys_per_controller: Limits::default().keys_per_controller,
-            hot_key: HotKeyLimit::default(),
-            drain_timeout: Duration::from_secs(30),
-            transport: TransportOptions::default(),
-            caches: CacheOptions::default(),
-        }
-    }
-}
-
-/// Why a manager cannot be built, or a controller not be added.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ManagerError {
-    /// Two controllers of one tenant have one name.
-    #[error("tenant {tenant} has two reconcilers named {name}: rename one")]
-    DuplicateController {
-        /// The tenant.
-        tenant: TenantName,
-        /// The name.
-        name: ControllerName,
-    },
-    /// Two providers have one name.
-    #[error("two providers are named {0:?}: rename one")]
-    DuplicateProvider(String),
-    /// The local cluster has a name.
-    #[error("the local cluster is named {0:?}, but its name is always empty")]
-    NamedLocal(ClusterName),
-    /// The manager is draining.
-    #[error("the manager is stopping")]
-    Stopping,
-    /// The election cannot be held.
-    #[error(transparent)]
-    Election(#[from] ElectionError),
-    /// The lease has nowhere to live.
-    #[error(
-        "leader election needs a local cluster for its lease: add one, or run one process without it"
-    )]
-    ElectionWithoutLocal,
-    /// The lease was lost: another process may lead by now.
-    #[error("leader election lost: the lease {namespace}/{name} could not be renewed in time")]
-    ElectionLost {
-        /// The namespace of the lease.
-        namespace: String,
-        /// The name of the lease.
-        name: String,
-    },
-}
 
 /// Builds a [`Manager`].
 #[derive(Default)]
@@ -275,7 +184,7 @@ impl Manager {
             parts.election.map(Election::new),
         );
         for (name, options) in parts.tenants {
-            core.put_tenant(&name, options);
+            core.queue.set_tenant(&name, options);
         }
         for controller in parts.controllers {
             core.put_controller(controller);
@@ -311,20 +220,20 @@ impl BoundManager {
     pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
         let core = self.core;
         if let Some(local) = self.local {
-            core.engage("local", &core.draining, local)
+            core.engage_local(local)
                 .map_err(|_| ManagerError::Stopping)?;
         }
         for provider in self.providers {
-            core.put_provider(provider);
+            core.providers.put(provider);
         }
-        let dispatcher = core.host.spawn(core.clone().dispatch());
+        let dispatcher = core.host.spawn(core.dispatcher.clone().run());
         core.stand();
         tokio::select! {
             () = stop.cancelled() => {}
             () = core.leadership.lost().cancelled() => {}
         }
         core.drain().await;
-        // The dispatcher ends once the core is stopped.
+        // The dispatcher ends when the drain begins.
         let _ = dispatcher.await;
         match core.leadership.status() {
             Some(status) if core.leadership.lost().is_cancelled() => {

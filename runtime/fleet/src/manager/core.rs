@@ -1,79 +1,62 @@
-//! What the parts of a running manager share. Entry point: [`Core::new`].
+//! The running manager: composes its parts and does what several of them have to do together. Entry point: [`Core::new`].
+//!
+//! Each part owns its locks, and none leaves its part. The parts, in the order in which they depend on each other:
+//!
+//! 1. [`SharedQueue`] owns keys and runs. [`RecentRuns`], [`HotKeyFeed`] and [`Leadership`] depend on no other part.
+//! 2. [`Registrations`] owns controllers.
+//! 3. [`Watches`] owns the watches of controllers in clusters.
+//! 4. [`Engagements`] owns clusters.
+//! 5. [`Providers`] owns sources of clusters, and [`Dispatcher`] the attempts that run.
+//!
+//! **Lock order: from the last to the first.** A part that holds its lock calls only parts of a lower number. So a lock of
+//! `Providers` is taken before one of `Engagements`, and the queue's is taken last. No lock is held across an await.
 
-use super::clusters::Engaged;
-use super::controllers::Registered;
+use super::dispatcher::Dispatcher;
+use super::engagements::{Engagements, Environment};
+use super::hot_keys::HotKeyFeed;
 use super::leadership::Leadership;
+use super::options::{Concurrency, END_TIMEOUT, ManagerOptions};
 use super::providers::Providers;
-use super::recent::Recent;
-use super::storms::StormTeller;
-use super::{Concurrency, ManagerOptions};
+use super::recent::RecentRuns;
+use super::registrations::Registrations;
+use super::shared_queue::SharedQueue;
+use super::watches::Watches;
 use crate::cluster::{Fleet, SharedOptions, Transports};
 use crate::controller::Controller;
 use crate::election::Election;
-use crate::kind::GroupKind;
+use crate::engage::{ClusterSpec, EngageError};
 use crate::metrics::{Metrics, Observe};
-use crate::name::{ClusterName, ControllerName, TenantName};
-use crate::queue::{ControllerId, ControllerOptions as QueueOptions, Limits, Queue, TenantOptions};
-use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicBool;
+use crate::name::{ControllerName, TenantName};
+use crate::queue::Limits;
+use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long ending tasks may take once they are cancelled.
-pub(super) const END: Duration = Duration::from_secs(15);
-
-pub(crate) struct Core {
-    /// Everything but reconcilers runs here.
+pub(super) struct Core {
+    /// Runs everything but reconcilers.
     pub(super) host: Handle,
-    /// Limits of controllers that have none of their own, by primary kind. Taken before the queue.
-    kind_limits: Mutex<BTreeMap<GroupKind, usize>>,
-    /// How long a drain waits for what runs.
-    drain_timeout: Mutex<Duration>,
     pub(super) metrics: Metrics,
     pub(super) transports: Arc<Transports>,
     pub(super) caches: SharedOptions,
     pub(super) fleet: Fleet,
-    /// Whether there is a provider, which decides what controllers engage by default.
-    pub(super) has_provider: AtomicBool,
-    /// Never held across an await. Of all locks only the fleet's is taken under it.
-    pub(super) queue: Mutex<Queue>,
-    /// Tells the dispatcher that a key may be ready to run.
-    pub(super) wake: Notify,
-    /// Told at the end of every attempt.
-    pub(super) finished: Notify,
-    /// Engaged clusters and who provides them. Taken before `controllers`.
-    pub(super) engaged: Mutex<BTreeMap<ClusterName, Engaged>>,
-    /// Changes when a name becomes free that a provider was refused.
-    pub(super) freed: watch::Sender<()>,
-    pub(super) controllers: RwLock<Controllers>,
-    /// Taken after `engaged`.
-    pub(super) providers: Mutex<Providers>,
-    /// Who of several processes works.
-    pub(super) leadership: Leadership,
-    /// Cancelled when a drain begins: nothing is engaged, started or handed out any more.
+    pub(super) queue: Arc<SharedQueue>,
+    pub(super) recent: Arc<RecentRuns>,
+    pub(super) hot_keys: Arc<HotKeyFeed>,
+    pub(super) leadership: Arc<Leadership>,
+    pub(super) registrations: Arc<Registrations>,
+    pub(super) watches: Arc<Watches>,
+    pub(super) engagements: Arc<Engagements>,
+    pub(super) providers: Providers,
+    pub(super) dispatcher: Arc<Dispatcher>,
+    /// Cancelled when a drain begins: nothing is engaged or started any more.
     pub(super) draining: CancellationToken,
-    /// Cancelled when a drain has run out of time: what runs is cut off.
-    pub(super) cut_off: CancellationToken,
-    /// How keys' last runs ended.
-    pub(super) recent: Recent,
-    pub(super) storms: StormTeller,
-    /// Attempts that run.
-    pub(super) attempts: TaskTracker,
     /// Providers, and clusters that are ending.
-    pub(super) tasks: TaskTracker,
-}
-
-#[derive(Default)]
-pub(super) struct Controllers {
-    pub(super) by_name: BTreeMap<(TenantName, ControllerName), Arc<Registered>>,
-    pub(super) by_id: HashMap<ControllerId, Arc<Registered>>,
-    /// Controllers that were removed and of which a run has not ended.
-    pub(super) leaving: HashMap<(TenantName, ControllerName), Arc<Registered>>,
+    tasks: TaskTracker,
+    /// How long a drain, and the removal of a controller, waits for runs before it cancels them.
+    drain_timeout: Mutex<Duration>,
 }
 
 impl Core {
@@ -91,29 +74,77 @@ impl Core {
             hot_key: options.hot_key,
             ..Limits::default()
         };
-        let core = Arc::new(Self {
-            transports: Arc::new(Transports::new(host.clone(), options.transport.clone())),
-            caches: SharedOptions::new(options.caches.clone()),
-            host,
-            kind_limits: Mutex::new(options.concurrency.kinds),
-            drain_timeout: Mutex::new(options.drain_timeout),
-            metrics,
-            fleet: Fleet::default(),
-            has_provider: AtomicBool::new(has_provider),
-            queue: Mutex::new(Queue::new(Instant::now(), limits)),
-            wake: Notify::new(),
-            finished: Notify::new(),
-            engaged: Mutex::default(),
-            freed: watch::Sender::new(()),
-            controllers: RwLock::default(),
-            providers: Mutex::default(),
-            leadership: Leadership::new(election),
-            draining: CancellationToken::new(),
-            cut_off: CancellationToken::new(),
-            recent: Recent::default(),
-            storms: StormTeller::default(),
+        let (draining, cut_off) = (CancellationToken::new(), CancellationToken::new());
+        let tasks = TaskTracker::new();
+        let transports = Arc::new(Transports::new(host.clone(), options.transport));
+        let caches = SharedOptions::new(options.caches);
+        let fleet = Fleet::default();
+        let queue = Arc::new(SharedQueue::new(limits, fleet.clone()));
+        let recent = Arc::new(RecentRuns::default());
+        let hot_keys = Arc::new(HotKeyFeed::default());
+        let leadership = Arc::new(Leadership::new(election));
+        let registrations = Arc::new(Registrations::new(
+            queue.clone(),
+            metrics.clone(),
+            options.concurrency.kinds,
+        ));
+        let watches = Arc::new(Watches::new(
+            host.clone(),
+            fleet.clone(),
+            queue.clone(),
+            registrations.clone(),
+            has_provider,
+        ));
+        let engagements = Arc::new(Engagements::new(Environment {
+            host: host.clone(),
+            metrics: metrics.clone(),
+            transports: transports.clone(),
+            caches: caches.clone(),
+            fleet: fleet.clone(),
+            queue: queue.clone(),
+            recent: recent.clone(),
+            watches: watches.clone(),
+            draining: draining.clone(),
+            cut_off: cut_off.clone(),
+            tasks: tasks.clone(),
+        }));
+        let providers = Providers::new(
+            host.clone(),
+            engagements.clone(),
+            watches.clone(),
+            draining.clone(),
+            tasks.clone(),
+        );
+        let dispatcher = Arc::new(Dispatcher {
+            host: host.clone(),
+            fleet: fleet.clone(),
+            queue: queue.clone(),
+            registrations: registrations.clone(),
+            leadership: leadership.clone(),
+            recent: recent.clone(),
+            hot_keys: hot_keys.clone(),
+            draining: draining.clone(),
+            cut_off,
             attempts: TaskTracker::new(),
-            tasks: TaskTracker::new(),
+        });
+        let core = Arc::new(Self {
+            host,
+            metrics,
+            transports,
+            caches,
+            fleet,
+            queue,
+            recent,
+            hot_keys,
+            leadership,
+            registrations,
+            watches,
+            engagements,
+            providers,
+            dispatcher,
+            draining,
+            tasks,
+            drain_timeout: Mutex::new(options.drain_timeout),
         });
         let observed: Weak<Self> = Arc::downgrade(&core);
         core.metrics.observe(observed as Weak<dyn Observe>);
@@ -121,42 +152,12 @@ impl Core {
     }
 
     pub(super) fn set_concurrency(&self, concurrency: &Concurrency) {
-        let mut queue = self.queue.lock();
-        let limits = Limits {
-            global: concurrency.global,
-            per_cluster: concurrency.per_cluster,
-            ..queue.limits()
-        };
-        queue.set_limits(limits);
-        drop(queue);
-        self.kind_limits.lock().clone_from(&concurrency.kinds);
-        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
-        for registered in registered {
-            let options = self.queue_options(&registered.controller());
-            self.queue.lock().set_controller(registered.id, options);
-        }
-        self.wake.notify_one();
+        self.queue
+            .set_concurrency(concurrency.global, concurrency.per_cluster);
+        self.registrations.set_kind_limits(&concurrency.kinds);
     }
 
-    /// How many keys of a controller run at once. None: as many as its tenant may have.
-    pub(super) fn concurrency_of(&self, controller: &Controller) -> Option<usize> {
-        let of_kind = || {
-            let primary = controller.primary.as_ref()?;
-            self.kind_limits.lock().get(&primary.group_kind()).copied()
-        };
-        controller.options.concurrency.or_else(of_kind)
-    }
-
-    /// What the queue is told of a controller.
-    pub(super) fn queue_options(&self, controller: &Controller) -> QueueOptions {
-        QueueOptions {
-            concurrency: self.concurrency_of(controller),
-            per_cluster: controller.options.concurrency_per_cluster,
-            backoff: controller.options.backoff,
-        }
-    }
-
-    pub(super) fn drain_timeout(&self) -> Duration {
+    fn drain_timeout(&self) -> Duration {
         *self.drain_timeout.lock()
     }
 
@@ -164,39 +165,77 @@ impl Core {
         *self.drain_timeout.lock() = timeout;
     }
 
-    pub(super) fn put_tenant(&self, name: &TenantName, options: TenantOptions) {
-        self.queue.lock().set_tenant(name, options);
-        self.wake.notify_one();
+    /// Engages the local cluster, which no provider provides.
+    pub(super) fn engage_local(&self, local: ClusterSpec) -> Result<(), EngageError> {
+        self.engagements.engage("local", &self.draining, local)
     }
 
-    /// Stops sources, lets what runs finish within the drain timeout, cuts off the rest, gives the lease back, and ends every
-    /// cluster.
-    pub(super) async fn drain(self: &Arc<Self>) {
+    /// Adds a controller, or replaces the one of the same tenant and name: watches that stay the same go on undisturbed.
+    pub(super) fn put_controller(&self, controller: Controller) {
+        // No cluster comes or goes between registering and attaching.
+        let frozen = self.engagements.freeze();
+        let held = self.leadership.holds(&controller);
+        let registration = self.registrations.put(controller, held);
+        self.watches.reattach(&registration, &frozen.clusters());
+    }
+
+    /// Removes a controller: its watches stop, its keys leave, and its runs may end within the drain timeout. Returns whether it was
+    /// there.
+    pub(super) async fn remove_controller(
+        &self,
+        tenant: &TenantName,
+        name: &ControllerName,
+    ) -> bool {
+        // No watch of the controller is started between its removal and the end of its watches.
+        let removed = {
+            let _frozen = self.engagements.freeze();
+            let removed = self.registrations.remove(tenant, name);
+            if let Some(removed) = &removed {
+                self.watches.running().end(removed.registration.id);
+            }
+            removed
+        };
+        let Some(removed) = removed else {
+            return false;
+        };
+        let limit = Instant::now() + self.drain_timeout();
+        self.queue.await_runs(&removed.runs, limit).await;
+        removed.cancelled.cancel();
+        self.queue
+            .await_runs(&removed.runs, limit + END_TIMEOUT)
+            .await;
+        self.registrations.forget(&removed);
+        true
+    }
+
+    /// Begins to stand for election, if there is one, and releases keys that need the lease once the election is won.
+    pub(super) fn stand(self: &Arc<Self>) {
+        let core = self.clone();
+        let phase_changed = move || core.hold_or_release();
+        self.leadership
+            .stand(self.fleet.clone(), &self.host, &self.tasks, phase_changed);
+    }
+
+    fn hold_or_release(&self) {
+        // As in `put_controller`: a controller that is put meanwhile is held or released by that or by this.
+        let frozen = self.engagements.freeze();
+        for registration in self.registrations.all() {
+            let held = self.leadership.holds(&registration.controller());
+            self.queue.hold_controller(registration.id, held);
+        }
+        drop(frozen);
+    }
+
+    /// Ends watches, lets reconciles end within the drain timeout, cancels the rest, gives the lease back, and ends every cluster.
+    pub(super) async fn drain(&self) {
         self.draining.cancel();
-        self.wake.notify_one();
-        self.detach_all();
-        self.attempts.close();
-        tracing::info!(running = self.attempts.len(), "draining");
-        if tokio::time::timeout(self.drain_timeout(), self.attempts.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!(
-                running = self.attempts.len(),
-                "drain timeout: cutting off what still runs"
-            );
-            self.cut_off.cancel();
-            let _ = tokio::time::timeout(END, self.attempts.wait()).await;
-        }
+        self.watches.running().end_all();
+        self.dispatcher.drain(self.drain_timeout()).await;
         // Before the clusters end, one of which keeps the lease.
-        self.resign().await;
-        let clusters = std::mem::take(&mut *self.engaged.lock());
-        for mut engaged in clusters.into_values() {
-            self.drop_successor(&mut engaged);
-            self.end_cluster(engaged.cluster);
-        }
+        self.leadership.resign(self.dispatcher.is_idle()).await;
+        self.engagements.end_all();
         self.tasks.close();
-        let _ = tokio::time::timeout(END, self.tasks.wait()).await;
+        let _ = tokio::time::timeout(END_TIMEOUT, self.tasks.wait()).await;
         tracing::info!("drained");
     }
 }

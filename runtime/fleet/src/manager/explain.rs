@@ -1,14 +1,13 @@
-//! Why an object is not reconciled, whether the queue knows its key or not. Entry point: [`Core::explain`].
+//! Why an object is not reconciled, whether the queue knows its key or not. Entry point: [`explain`].
 
-use super::controllers::Registered;
 use super::core::Core;
-use super::handle::KeyStatus;
+use super::keys::{self, KeyStatus};
+use super::registrations::Registration;
 use crate::cluster::{Cluster, Reach};
 use crate::request::Request;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// What one controller makes of a key.
+/// Why one controller does not reconcile an object.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Explanation {
     /// The tenant.
@@ -27,82 +26,74 @@ pub struct Explanation {
     pub last_took: Option<f64>,
 }
 
-impl Core {
-    /// What every controller, or those of a name, make of a key.
-    pub(super) fn explain(&self, request: &Request, controller: Option<&str>) -> Vec<Explanation> {
-        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
-        let of_name = registered.iter().filter(|registered| {
-            controller.is_none_or(|name| registered.controller().name.as_str() == name)
-        });
-        of_name
-            .map(|registered| self.explain_for(registered, request))
-            .collect()
-    }
+/// Why every controller, or those of a name, do not reconcile an object.
+pub(super) fn explain(
+    core: &Core,
+    request: &Request,
+    controller: Option<&str>,
+) -> Vec<Explanation> {
+    let registrations = core.registrations.all();
+    let of_name = registrations.iter().filter(|registration| {
+        controller.is_none_or(|name| registration.controller().name.as_str() == name)
+    });
+    of_name
+        .map(|registration| explain_for(core, registration, request))
+        .collect()
+}
 
-    fn explain_for(&self, registered: &Registered, request: &Request) -> Explanation {
-        let controller = registered.controller();
-        let key = self.queue.lock().key(registered.id, request);
-        let key = key.and_then(|key| self.key_status(key));
-        let why = match self.fleet.cluster(&request.cluster) {
-            None => format!(
-                "cluster {:?} is not engaged: no provider knows it, or cannot use what it knows",
-                request.cluster.as_str()
-            ),
-            Some(cluster) => self.explain_in(registered, &cluster, request, key.as_ref()),
-        };
-        let last = self.recent.of(registered.id, request);
-        let seconds = |time: Duration| time.as_secs_f64();
-        Explanation {
-            tenant: controller.tenant.to_string(),
-            controller: controller.name.to_string(),
-            key,
-            why,
-            last_result: last.map(|run| run.result),
-            last_ended: last.map(|run| seconds(run.ended.elapsed())),
-            last_took: last.map(|run| seconds(run.took)),
-        }
+fn explain_for(core: &Core, registration: &Registration, request: &Request) -> Explanation {
+    let controller = registration.controller();
+    let key = core.queue.read(|queue| queue.key(registration.id, request));
+    let key = key.and_then(|key| keys::status(&core.registrations, key));
+    let why = match core.fleet.cluster(&request.cluster) {
+        None => format!(
+            "cluster {:?} is not engaged: no provider knows it, or cannot use what it knows",
+            request.cluster.as_str()
+        ),
+        Some(cluster) => explain_in(core, registration, &cluster, request, key.as_ref()),
+    };
+    let last = core.recent.of(registration.id, request);
+    let seconds = |time: Duration| time.as_secs_f64();
+    Explanation {
+        tenant: controller.tenant.to_string(),
+        controller: controller.name.to_string(),
+        key,
+        why,
+        last_result: last.map(|run| run.result),
+        last_ended: last.map(|run| seconds(run.ended.elapsed())),
+        last_took: last.map(|run| seconds(run.took)),
     }
+}
 
-    fn explain_in(
-        &self,
-        registered: &Registered,
-        cluster: &Arc<Cluster>,
-        request: &Request,
-        key: Option<&KeyStatus>,
-    ) -> String {
-        let sights = registered
-            .attachments
-            .lock()
-            .get(cluster.name())
-            .map(|sources| {
-                let primary = sources.iter().filter(|source| source.is_primary());
-                let sights = primary.map(|source| (source.kind(), source.sees(&request.key)));
-                sights.collect::<Vec<_>>()
-            });
-        let Some(sights) = sights else {
-            return "this reconciler does not work in that cluster: its selection of clusters leaves it out"
-                .to_owned();
-        };
-        if cluster.reach() != Reach::Full {
-            let status = cluster.status();
-            let state = status.state.as_str();
-            return format!(
-                "its cluster is {state}, so its keys wait: {}",
-                status.reason
-            );
-        }
-        if let Some(key) = key {
-            return waits(key);
-        }
-        // The watch that tells most: one that would have it reconciled, else one that says why not.
-        let best = sights.into_iter().min_by_key(|(_, sight)| sight.rank());
-        match best {
-            None => {
-                "no watch of this reconciler is about its own objects: others' events enqueue it"
-                    .to_owned()
-            }
-            Some((kind, sight)) => sight.describe(&kind),
-        }
+fn explain_in(
+    core: &Core,
+    registration: &Registration,
+    cluster: &Cluster,
+    request: &Request,
+    key: Option<&KeyStatus>,
+) -> String {
+    let watches = core.watches.running();
+    let Some(visibility) = watches.visibility(registration.id, request) else {
+        return "this reconciler does not work in that cluster: its selection of clusters leaves it out"
+            .to_owned();
+    };
+    if cluster.reach() != Reach::Full {
+        let status = cluster.status();
+        let state = status.state.as_str();
+        return format!(
+            "its cluster is {state}, so its keys wait: {}",
+            status.reason
+        );
+    }
+    if let Some(key) = key {
+        return waits(key);
+    }
+    // The watch that explains most: one that would have it reconciled, else one that says why not.
+    let best = visibility.into_iter().min_by_key(|(_, of)| of.rank());
+    match best {
+        None => "no watch of this reconciler is about its own objects: others' events enqueue it"
+            .to_owned(),
+        Some((kind, visibility)) => visibility.describe(&kind),
     }
 }
 

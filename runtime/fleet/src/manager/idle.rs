@@ -1,9 +1,8 @@
-//! Whether there is nothing left to do. Entry point: [`Core::idle`].
+//! Whether there is nothing left to do. Entry point: [`idle`].
 
 use super::core::Core;
-use super::handle::{KeyFilter, KeyStatus};
+use super::keys::{self, KeyFilter, KeyStatus};
 use crate::cluster::{Cluster, ClusterState};
-use std::sync::Arc;
 
 /// Most keys of one sort that an answer lists.
 const MAX_LISTED: usize = 100;
@@ -22,78 +21,69 @@ pub struct Idle {
     pub terminal: Vec<KeyStatus>,
 }
 
-impl Core {
-    /// Looks at everything in the order in which work flows, and then once more at the queue: what a cache received meanwhile is there.
-    pub(super) async fn idle(&self) -> Idle {
-        let mut busy = Vec::new();
-        let clusters = self.fleet.clusters();
-        self.busy_clusters(&clusters, &mut busy);
-        self.busy_queue(&mut busy);
-        if busy.is_empty() {
-            for cluster in &clusters {
-                busy.extend(cluster.sync_check().await);
-            }
-            self.busy_queue(&mut busy);
+/// Checks everything in the order in which work flows, and then the queue once more: what a cache received meanwhile is there.
+pub(super) async fn idle(core: &Core) -> Idle {
+    let clusters = core.fleet.clusters();
+    let mut busy: Vec<String> = clusters
+        .iter()
+        .filter_map(|cluster| busy_cluster(cluster))
+        .collect();
+    busy_queue(core, &mut busy);
+    if busy.is_empty() {
+        for cluster in &clusters {
+            busy.extend(cluster.sync_check().await);
         }
-        let keys = |state: &str| {
-            self.keys(&KeyFilter {
-                state: Some(state.into()),
-                limit: MAX_LISTED,
-                ..KeyFilter::default()
-            })
+        busy_queue(core, &mut busy);
+    }
+    let keys = |state: &str| {
+        let filter = KeyFilter {
+            state: Some(state.into()),
+            limit: MAX_LISTED,
+            ..KeyFilter::default()
         };
-        let terminal = keys("terminal");
-        let failing = keys("failing")
-            .into_iter()
-            .filter(|key| key.state != "terminal")
-            .collect();
-        Idle {
-            idle: busy.is_empty(),
-            busy,
-            failing,
-            terminal,
+        keys::page(&core.queue, &core.registrations, &filter, 0).keys
+    };
+    let terminal = keys("terminal");
+    let mut failing = keys("failing");
+    failing.retain(|key| key.state != "terminal");
+    Idle {
+        idle: busy.is_empty(),
+        busy,
+        failing,
+        terminal,
+    }
+}
+
+fn busy_cluster(cluster: &Cluster) -> Option<String> {
+    let status = cluster.status();
+    (status.state != ClusterState::Ready).then(|| {
+        format!(
+            "cluster {:?} is {}: {}",
+            status.name,
+            status.state.as_str(),
+            status.reason
+        )
+    })
+}
+
+fn busy_queue(core: &Core, busy: &mut Vec<String>) {
+    let counts = core.queue.read(|queue| queue.total_counts());
+    for (count, state) in [
+        (counts.ready, "ready"),
+        (counts.running, "running"),
+        (counts.backoff, "in backoff"),
+        (counts.throttled, "throttled, as they have run too often"),
+    ] {
+        if count > 0 {
+            busy.push(format!("{count} keys are {state}"));
         }
     }
-
-    fn busy_clusters(&self, clusters: &[Arc<Cluster>], busy: &mut Vec<String>) {
-        for cluster in clusters {
-            let status = cluster.status();
-            if status.state != ClusterState::Ready {
-                busy.push(format!(
-                    "cluster {:?} is {}: {}",
-                    status.name,
-                    status.state.as_str(),
-                    status.reason
-                ));
-            }
-        }
-    }
-
-    fn busy_queue(&self, busy: &mut Vec<String>) {
-        let counts = self.queue.lock().total_counts();
-        for (count, what) in [
-            (counts.ready, "ready"),
-            (counts.running, "running"),
-            (counts.backoff, "in backoff"),
-            (counts.throttled, "throttled, as they have run too often"),
-        ] {
-            if count > 0 {
-                busy.push(format!("{count} keys are {what}"));
-            }
-        }
-        let controllers: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
-        for registered in controllers {
-            let attachments = registered.attachments.lock();
-            if attachments
-                .values()
-                .flatten()
-                .any(|source| !source.is_idle())
-            {
-                busy.push(format!(
-                    "events of reconciler {} wait for its mapper",
-                    registered.controller().name()
-                ));
-            }
+    for registration in core.registrations.all() {
+        if !core.watches.running().are_idle(registration.id) {
+            busy.push(format!(
+                "events of reconciler {} wait for its mapper",
+                registration.controller().name()
+            ));
         }
     }
 }

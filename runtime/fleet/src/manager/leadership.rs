@@ -1,21 +1,24 @@
-//! What runs only while this process leads. Entry point: [`Core::stand`].
+//! Whether this process leads, where several processes are candidates in an election. Entry point: [`Leadership::stand`].
 //!
-//! Nothing above or below knows of it: providers engage and sources enqueue on followers as on the leader, so that caches and the
-//! queue are warm; only the keys of controllers that need the lease are held in the queue.
+//! Only the queue depends on it: providers engage and watches enqueue on followers as on the leader, so that caches and the queue
+//! are filled at a takeover. The keys of controllers that need the lease are held until this process leads.
 
-use super::core::{Core, END};
+use super::options::END_TIMEOUT;
+use crate::cluster::Fleet;
 use crate::controller::Controller;
 use crate::election::{Election, ElectionStatus, Phase};
 use crate::http::fence::Fence;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// This process's part in an election, if there is one.
 pub(super) struct Leadership {
     election: Option<Arc<Election>>,
     /// Cancelled when this process led and could not keep the lease.
     lost: CancellationToken,
-    /// Cancelled when the manager has ended: nobody renews for it any more.
+    /// Cancelled when the manager has ended: the lease is not renewed any more.
     ended: CancellationToken,
 }
 
@@ -52,7 +55,7 @@ impl Leadership {
                 .is_some_and(|election| !leads(election))
     }
 
-    /// Waits until this process must not run what needs the lease any more.
+    /// Waits until a controller must not run any more because the lease was lost.
     pub(super) async fn lost_for(&self, controller: &Controller) {
         if controller.needs_lease {
             self.lost.cancelled().await;
@@ -61,8 +64,36 @@ impl Leadership {
         }
     }
 
-    /// Gives the lease back once nothing works under it any more, and ends the election.
-    async fn resign(&self, idle: bool) {
+    /// Stands for election, if there is one. Calls `phase_changed` after every change of what [`Self::holds`] says.
+    pub(super) fn stand(
+        &self,
+        fleet: Fleet,
+        host: &Handle,
+        tasks: &TaskTracker,
+        phase_changed: impl Fn() + Send + Sync + 'static,
+    ) {
+        let Some(election) = self.election.clone() else {
+            return;
+        };
+        let (lost, ended) = (self.lost.clone(), self.ended.clone());
+        let run = election.clone().run(fleet);
+        tasks.spawn_on(async move { ended.run_until_cancelled(run).await }, host);
+        let follow = async move {
+            let mut phases = election.phase();
+            while phases.changed().await.is_ok() {
+                let phase = *phases.borrow_and_update();
+                phase_changed();
+                if phase == Phase::Lost {
+                    lost.cancel();
+                }
+            }
+        };
+        let ended = self.ended.clone();
+        tasks.spawn_on(async move { ended.run_until_cancelled(follow).await }, host);
+    }
+
+    /// Ends the election. Gives the lease back if `idle` says that no reconcile runs under it any more.
+    pub(super) async fn resign(&self, idle: bool) {
         if let Some(election) = &self.election {
             if idle {
                 let mut phase = election.phase();
@@ -71,61 +102,12 @@ impl Leadership {
                     let over = |phase: &Phase| matches!(phase, Phase::Ended | Phase::Lost);
                     let _ = phase.wait_for(over).await;
                 };
-                let _ = tokio::time::timeout(END, ended).await;
+                let _ = tokio::time::timeout(END_TIMEOUT, ended).await;
             } else {
-                tracing::warn!("something still runs: the lease is left to end by itself");
+                tracing::warn!("reconciles still run: the lease is not given back and expires");
             }
             election.fence().shut();
         }
         self.ended.cancel();
-    }
-}
-
-impl Core {
-    /// Begins to stand for election, if there is one, and lets go what needs the lease once it is won.
-    pub(super) fn stand(self: &Arc<Self>) {
-        let Some(election) = self.leadership.election.clone() else {
-            return;
-        };
-        let ended = self.leadership.ended.clone();
-        let run = election.clone().run(self.fleet.clone());
-        self.tasks.spawn_on(
-            async move { ended.run_until_cancelled(run).await },
-            &self.host,
-        );
-        let (core, ended) = (self.clone(), self.leadership.ended.clone());
-        let follow = async move {
-            let mut phases = election.phase();
-            while phases.changed().await.is_ok() {
-                let phase = *phases.borrow_and_update();
-                core.hold_or_let_go();
-                if phase == Phase::Lost {
-                    core.leadership.lost.cancel();
-                }
-            }
-        };
-        self.tasks.spawn_on(
-            async move { ended.run_until_cancelled(follow).await },
-            &self.host,
-        );
-    }
-
-    fn hold_or_let_go(&self) {
-        // As in putting a controller: what is put meanwhile is held or not by what it finds, or by this.
-        let engaged = self.engaged.lock();
-        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
-        let mut queue = self.queue.lock();
-        for registered in registered {
-            let held = self.leadership.holds(&registered.controller());
-            queue.hold_controller(registered.id, held);
-        }
-        drop(queue);
-        drop(engaged);
-        self.wake.notify_one();
-    }
-
-    /// After everything that ran has ended, or had its time to: gives the lease back.
-    pub(super) async fn resign(&self) {
-        self.leadership.resign(self.attempts.is_empty()).await;
     }
 }

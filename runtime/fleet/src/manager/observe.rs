@@ -13,29 +13,32 @@ use std::time::{Duration, Instant};
 impl Observe for Core {
     fn observe(&self) -> Snapshot {
         let mut running: HashMap<ControllerId, Vec<Duration>> = HashMap::new();
-        let queue = self.queue.lock();
-        let global = queue.limits().global;
-        for (controller, time) in queue.run_times(Instant::now()) {
+        let (global, run_times) = self
+            .queue
+            .read(|queue| (queue.limits().global, queue.run_times(Instant::now())));
+        for (controller, time) in run_times {
             running.entry(controller).or_default().push(time);
         }
-        drop(queue);
-        let registered: Vec<_> = self.controllers.read().by_name.values().cloned().collect();
-        let controllers = registered.iter().map(|registered| {
-            let queue = self.queue.lock();
-            let (counts, totals) = (queue.counts(registered.id), queue.totals(registered.id));
-            drop(queue);
-            let (unmapped, missed) = registered.events_waiting();
+        let watches = self.watches.running();
+        let registrations = self.registrations.all();
+        let controllers = registrations.iter().map(|registration| {
+            let id = registration.id;
+            let (counts, totals) = self
+                .queue
+                .read(|queue| (queue.counts(id), queue.totals(id)));
+            let (unmapped, missed) = watches.waiting(id);
             ControllerNow {
-                metrics: registered.metrics.clone(),
+                metrics: registration.metrics.clone(),
                 concurrency: self
-                    .concurrency_of(&registered.controller())
+                    .registrations
+                    .concurrency_of(&registration.controller())
                     .unwrap_or(global),
                 counts,
-                failing_watches: Self::failing_watches(registered),
+                failing_watches: watches.problems(id).len(),
                 totals,
                 unmapped,
                 missed,
-                running: running.remove(&registered.id).unwrap_or_default(),
+                running: running.remove(&id).unwrap_or_default(),
             }
         });
         let controllers = controllers.collect();
@@ -60,7 +63,7 @@ impl Observe for Core {
             slow_renewals: status.slow_renewals,
         });
         let answers = self.transports.answers();
-        let providers = self.provider_statuses().into_iter();
+        let providers = self.providers.statuses().into_iter();
         let providers = providers.map(|provider| ProviderNow {
             name: provider.name,
             problems: provider.problems.len(),

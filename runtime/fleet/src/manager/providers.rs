@@ -1,6 +1,10 @@
-//! Providers while they run: started, replaced, restarted after a failure, removed. Entry point: [`Core::put_provider`].
+//! Providers while they run: started, replaced, restarted after a failure, removed. Entry point: [`Providers::put`].
+//!
+//! It owns the table of providers. Clusters are frozen, engaged and disengaged under its lock, and never the other way round.
 
-use super::core::{Core, END};
+use super::engagements::Engagements;
+use super::options::END_TIMEOUT;
+use super::watches::Watches;
 use crate::backoff::Backoff;
 use crate::engage::{ClusterSpec, Engage, EngageError};
 use crate::name::ClusterName;
@@ -13,23 +17,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// A provider that ran for so long before it failed is started again as quickly as one that never failed.
 const SETTLED: Duration = Duration::from_secs(60);
-
-/// The providers of a manager by name.
-pub(super) type Providers = BTreeMap<String, Running>;
 
 /// A provider as status pages show it.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct ProviderStatus {
     /// Its name.
     pub name: String,
-    /// Whether it has told of all that it knows, at least once.
+    /// Whether it has engaged every cluster that it knows, at least once.
     pub listed: bool,
     /// What it cannot use, and why it does not run if it does not.
     pub problems: Vec<Problem>,
@@ -38,12 +41,12 @@ pub struct ProviderStatus {
 /// A provider and the task that runs it.
 pub(super) struct Running {
     provider: Arc<dyn Provider>,
-    /// Cancelled under the lock of engaged clusters when the provider is replaced or removed, and when a drain begins: from then on
-    /// it changes nothing.
+    /// Cancelled while clusters are frozen when the provider is replaced or removed, and when a drain begins: from then on it changes
+    /// nothing.
     stop: CancellationToken,
     /// Why it does not run, while it does not.
     failure: Arc<Mutex<Option<String>>>,
-    /// Whether it has told of all that it knows, at least once.
+    /// Whether it has engaged every cluster that it knows, at least once.
     listed: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
@@ -63,22 +66,50 @@ impl Running {
     }
 }
 
-impl Core {
-    /// Starts a provider in place of the one of its name, if there is one. Clusters that both know stay engaged; those that the new
-    /// one does not tell of leave once it has told of all that it knows.
-    pub(super) fn put_provider(self: &Arc<Self>, provider: Arc<dyn Provider>) {
+/// The providers of a manager.
+pub(super) struct Providers {
+    host: Handle,
+    engagements: Arc<Engagements>,
+    watches: Arc<Watches>,
+    /// Cancelled when a drain begins: ends every provider.
+    draining: CancellationToken,
+    tasks: TaskTracker,
+    by_name: Mutex<BTreeMap<String, Running>>,
+}
+
+impl Providers {
+    pub(super) fn new(
+        host: Handle,
+        engagements: Arc<Engagements>,
+        watches: Arc<Watches>,
+        draining: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self {
+            host,
+            engagements,
+            watches,
+            draining,
+            tasks,
+            by_name: Mutex::default(),
+        }
+    }
+
+    /// Starts a provider in place of the one of its name, if there is one. Clusters that both know stay engaged; the others leave
+    /// once the new one has engaged every cluster that it knows.
+    pub(super) fn put(&self, provider: Arc<dyn Provider>) {
         let name = provider.name().to_owned();
-        let engaged = self.engaged.lock();
-        let mut providers = self.providers.lock();
-        let before = providers.remove(&name).map(|before| {
+        let mut by_name = self.by_name.lock();
+        let frozen = self.engagements.freeze();
+        let before = by_name.remove(&name).map(|before| {
             before.stop.cancel();
             before.task
         });
         let stop = self.draining.child_token();
         let failure = Arc::new(Mutex::new(None));
         let listed = Arc::new(AtomicBool::new(false));
-        let run = Discovery {
-            core: self.clone(),
+        let run = ProviderTask {
+            engagements: self.engagements.clone(),
             provider: provider.clone(),
             name: name.clone(),
             stop: stop.clone(),
@@ -93,75 +124,46 @@ impl Core {
             listed,
             task,
         };
-        providers.insert(name, running);
-        drop(providers);
-        if !self.has_provider.swap(true, Ordering::AcqRel) {
-            self.reattach_all(&engaged);
-        }
+        by_name.insert(name, running);
+        self.watches.set_has_provider(true, &frozen.clusters());
     }
 
-    /// Takes a provider out; its clusters are disengaged. Returns whether it was there.
-    pub(super) fn remove_provider(self: &Arc<Self>, name: &str) -> bool {
-        let mut engaged = self.engaged.lock();
-        let mut providers = self.providers.lock();
-        let Some(removed) = providers.remove(name) else {
+    /// Removes a provider and disengages its clusters. Returns whether it was there.
+    pub(super) fn remove(&self, name: &str) -> bool {
+        let mut by_name = self.by_name.lock();
+        let mut frozen = self.engagements.freeze();
+        let Some(removed) = by_name.remove(name) else {
             return false;
         };
-        let last = providers.is_empty();
-        drop(providers);
         removed.stop.cancel();
-        self.disengage_but(&mut engaged, name, &BTreeSet::new());
-        if last {
-            self.has_provider.store(false, Ordering::Release);
-            self.reattach_all(&engaged);
+        frozen.disengage_others(name, &BTreeSet::new());
+        if by_name.is_empty() {
+            self.watches.set_has_provider(false, &frozen.clusters());
         }
         true
     }
 
     /// Every provider, sorted by name.
-    pub(super) fn provider_statuses(&self) -> Vec<ProviderStatus> {
-        let providers = self.providers.lock();
+    pub(super) fn statuses(&self) -> Vec<ProviderStatus> {
+        let by_name = self.by_name.lock();
         let status = |running: &Running| ProviderStatus {
             name: running.provider.name().to_owned(),
             listed: running.listed.load(Ordering::Acquire),
             problems: running.problems(),
         };
-        providers.values().map(status).collect()
+        by_name.values().map(status).collect()
     }
 
-    /// What providers cannot use at the moment, those that do not run among it.
-    pub(super) fn provider_problems(&self) -> Vec<Problem> {
-        let providers = self.providers.lock();
-        providers.values().flat_map(Running::problems).collect()
-    }
-
-    /// Disengages a provider's clusters but some.
-    fn disengage_but(
-        self: &Arc<Self>,
-        engaged: &mut BTreeMap<ClusterName, super::clusters::Engaged>,
-        provider: &str,
-        kept: &BTreeSet<ClusterName>,
-    ) {
-        let leaves = |name: &ClusterName, of: &super::clusters::Engaged| {
-            !name.is_local() && of.provider == provider && !kept.contains(name)
-        };
-        let gone: Vec<ClusterName> = engaged
-            .iter()
-            .filter(|(name, of)| leaves(name, of))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in gone {
-            if let Some(of) = engaged.remove(&name) {
-                tracing::info!(cluster = %name, provider, "cluster disengaged");
-                self.retire(of);
-            }
-        }
+    /// What providers cannot use at the moment, and which of them do not run.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let by_name = self.by_name.lock();
+        by_name.values().flat_map(Running::problems).collect()
     }
 }
 
 /// The task of a provider.
-struct Discovery {
-    core: Arc<Core>,
+struct ProviderTask {
+    engagements: Arc<Engagements>,
     provider: Arc<dyn Provider>,
     name: String,
     stop: CancellationToken,
@@ -169,11 +171,11 @@ struct Discovery {
     listed: Arc<AtomicBool>,
 }
 
-impl Discovery {
+impl ProviderTask {
     /// Runs the provider until it is stopped, after the one that it replaces; one that fails is started again with growing delay.
     async fn run(self, before: Option<JoinHandle<()>>) {
         if let Some(before) = before {
-            let _ = tokio::time::timeout(END, before).await;
+            let _ = tokio::time::timeout(END_TIMEOUT, before).await;
         }
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         let mut rng = fastrand::Rng::new();
@@ -202,18 +204,18 @@ impl Discovery {
     /// One run of the provider. A panic is a failure; one that does not return when it is stopped is dropped after a while.
     async fn once(&self) -> Result<(), ProviderError> {
         let engage = Arc::new(ProviderEngage {
-            core: self.core.clone(),
+            engagements: self.engagements.clone(),
             provider: self.name.clone(),
             stop: self.stop.clone(),
-            told: Mutex::new(Some(BTreeSet::new())),
+            known: Mutex::new(Some(BTreeSet::new())),
             listed: self.listed.clone(),
-            freed: tokio::sync::Mutex::new(self.core.freed.subscribe()),
+            freed: tokio::sync::Mutex::new(self.engagements.freed()),
         });
         // Called inside of the future, so that a panic before the first await counts as well.
         let run = async { self.provider.clone().run(engage, self.stop.clone()).await };
         let overdue = async {
             self.stop.cancelled().await;
-            tokio::time::sleep(END).await;
+            tokio::time::sleep(END_TIMEOUT).await;
         };
         let ended = tokio::select! {
             ended = AssertUnwindSafe(run).catch_unwind() => ended,
@@ -230,15 +232,15 @@ impl Discovery {
 
 /// What a provider is given for one run: engages clusters in its name.
 struct ProviderEngage {
-    core: Arc<Core>,
+    engagements: Arc<Engagements>,
     provider: String,
-    /// The provider's; looked at under the lock of engaged clusters.
+    /// The provider's; checked while clusters are frozen.
     stop: CancellationToken,
-    /// What this run has told of, until it has told of everything.
-    told: Mutex<Option<BTreeSet<ClusterName>>>,
+    /// The clusters that this run knows, until it has engaged all of them.
+    known: Mutex<Option<BTreeSet<ClusterName>>>,
     /// Whether any run has.
     listed: Arc<AtomicBool>,
-    /// Changes when a name becomes free that somebody waits for.
+    /// Changes when a name becomes free that a provider was refused.
     freed: tokio::sync::Mutex<watch::Receiver<()>>,
 }
 
@@ -247,33 +249,33 @@ impl Engage for ProviderEngage {
         if spec.name.is_local() {
             return Err(EngageError::Local);
         }
-        if let Some(told) = &mut *self.told.lock() {
-            told.insert(spec.name.clone());
+        if let Some(known) = &mut *self.known.lock() {
+            known.insert(spec.name.clone());
         }
-        self.core.engage(&self.provider, &self.stop, spec)
+        self.engagements.engage(&self.provider, &self.stop, spec)
     }
 
     fn disengage(&self, name: &ClusterName) {
-        if let Some(told) = &mut *self.told.lock() {
-            told.remove(name);
+        if let Some(known) = &mut *self.known.lock() {
+            known.remove(name);
         }
-        self.core.disengage(&self.provider, &self.stop, name);
+        self.engagements.disengage(&self.provider, &self.stop, name);
     }
 
     fn listed(&self) {
-        let Some(told) = self.told.lock().take() else {
+        let Some(known) = self.known.lock().take() else {
             return;
         };
         self.listed.store(true, Ordering::Release);
-        let mut engaged = self.core.engaged.lock();
+        let mut frozen = self.engagements.freeze();
         if !self.stop.is_cancelled() {
-            self.core.disengage_but(&mut engaged, &self.provider, &told);
+            frozen.disengage_others(&self.provider, &known);
         }
     }
 
     fn freed(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            // The sender lives as long as the core, which is held here.
+            // The sender lives as long as the engagements, which are held here.
             let _ = self.freed.lock().await.changed().await;
         })
     }

@@ -1,7 +1,7 @@
-//! How keys' last runs ended, for those that ran lately. Entry point: [`Recent`].
+//! How the last runs of keys ended, for keys that ran lately. Entry point: [`RecentRuns`].
 //!
-//! A key that has nothing left to do leaves the queue, and yet somebody may ask when it was looked at. As many are kept as there are
-//! places, each key having one place: what ran later takes it over.
+//! A key that has nothing left to do leaves the queue, and yet somebody may ask when it ran. The number of runs that are kept is
+//! fixed: each key has one bucket by its hash, which keeps the latest run of all its keys.
 
 use crate::name::ClusterName;
 use crate::queue::ControllerId;
@@ -10,8 +10,8 @@ use ahash::RandomState;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// Runs that are kept at most.
-const PLACES: usize = 4096;
+/// How many runs are kept.
+const BUCKETS: usize = 4096;
 
 /// How the last run of a key ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,51 +29,52 @@ struct Kept {
     run: LastRun,
 }
 
+/// How the last runs of keys ended.
 #[derive(Debug)]
-pub(super) struct Recent {
-    places: Vec<Mutex<Option<Box<Kept>>>>,
+pub(super) struct RecentRuns {
+    buckets: Vec<Mutex<Option<Box<Kept>>>>,
     hasher: RandomState,
 }
 
-impl Default for Recent {
+impl Default for RecentRuns {
     fn default() -> Self {
         Self {
-            places: (0..PLACES).map(|_| Mutex::default()).collect(),
+            buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
         }
     }
 }
 
-impl Recent {
-    fn place(&self, controller: ControllerId, request: &Request) -> &Mutex<Option<Box<Kept>>> {
+impl RecentRuns {
+    fn bucket(&self, controller: ControllerId, request: &Request) -> &Mutex<Option<Box<Kept>>> {
         let hash = self.hasher.hash_one((controller, request));
-        &self.places[(hash % PLACES as u64) as usize]
+        &self.buckets[(hash % BUCKETS as u64) as usize]
     }
 
-    pub(super) fn keep(&self, controller: ControllerId, request: &Request, run: LastRun) {
+    pub(super) fn record(&self, controller: ControllerId, request: &Request, run: LastRun) {
         let kept = Kept {
             controller,
             request: request.clone(),
             run,
         };
-        *self.place(controller, request).lock() = Some(Box::new(kept));
+        *self.bucket(controller, request).lock() = Some(Box::new(kept));
     }
 
     pub(super) fn of(&self, controller: ControllerId, request: &Request) -> Option<LastRun> {
-        let place = self.place(controller, request).lock();
-        let kept = place.as_ref()?;
+        let bucket = self.bucket(controller, request).lock();
+        let kept = bucket.as_ref()?;
         (kept.controller == controller && kept.request == *request).then_some(kept.run)
     }
 
-    /// Forgets what ran in a cluster that has left.
+    /// Forgets the runs in a cluster that has left.
     pub(super) fn forget_cluster(&self, name: &ClusterName) {
-        for place in &self.places {
-            let mut place = place.lock();
-            if place
+        for bucket in &self.buckets {
+            let mut bucket = bucket.lock();
+            if bucket
                 .as_ref()
                 .is_some_and(|kept| kept.request.cluster == *name)
             {
-                *place = None;
+                *bucket = None;
             }
         }
     }
@@ -87,7 +88,7 @@ mod tests {
     use crate::request::ObjectKey;
 
     #[test]
-    fn the_last_run_of_a_key_is_kept_until_its_cluster_leaves_and_all_take_bounded_room() {
+    fn the_last_run_of_a_key_is_kept_until_its_cluster_leaves_and_all_take_bounded_memory() {
         let now = Instant::now();
         let mut queue = Queue::new(now, Limits::default());
         let controller = queue.add_controller(
@@ -107,17 +108,17 @@ mod tests {
             result,
             took: Duration::ZERO,
         };
-        let recent = Recent::default();
-        recent.keep(controller, &request(1), run("error"));
-        recent.keep(controller, &request(1), run("success"));
+        let recent = RecentRuns::default();
+        recent.record(controller, &request(1), run("error"));
+        recent.record(controller, &request(1), run("success"));
         assert_eq!(recent.of(controller, &request(1)), Some(run("success")));
         assert_eq!(recent.of(controller, &request(2)), None);
-        for n in 0..3 * PLACES {
-            recent.keep(controller, &request(n), run("success"));
+        for n in 0..3 * BUCKETS {
+            recent.record(controller, &request(n), run("success"));
         }
-        let kept = (0..3 * PLACES).filter(|n| recent.of(controller, &request(*n)).is_some());
-        assert!((PLACES / 2..=PLACES).contains(&kept.count()));
+        let kept = (0..3 * BUCKETS).filter(|n| recent.of(controller, &request(*n)).is_some());
+        assert!((BUCKETS / 2..=BUCKETS).contains(&kept.count()));
         recent.forget_cluster(&alpha);
-        assert!((0..3 * PLACES).all(|n| recent.of(controller, &request(n)).is_none()));
+        assert!((0..3 * BUCKETS).all(|n| recent.of(controller, &request(n)).is_none()));
     }
 }

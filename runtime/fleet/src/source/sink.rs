@@ -177,8 +177,8 @@ impl SourceSink {
         }
     }
 
-    /// Whether it has more to tell than a list of its store would.
-    pub(crate) fn has_to_tell(&self) -> bool {
+    /// Whether it has events or requests that a list of its store would not repeat.
+    pub(crate) fn has_unfinished(&self) -> bool {
         !self.missed.lock().is_empty() || !self.mapped.as_ref().is_none_or(MappedEvents::is_idle)
     }
 

@@ -1,14 +1,13 @@
-//! Keys that ask to run without end, told of once for each time: a line in the log, and whoever follows them. Entry point: [`Storms`].
+//! Keys that become hot. Each is logged once, and sent to everyone who follows them. Entry point: [`Storms`].
 
-use super::core::Core;
+use crate::controller::Controller;
 use crate::name::{ControllerName, TenantName};
-use crate::queue::ControllerId;
 use crate::request::Request;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-/// Most that wait for one who follows them; beyond that he misses the oldest.
+/// How many wait for a follower; beyond that it misses the oldest.
 const WAITING: usize = 512;
 
 /// A key that has run too often and is held back from now on, until it is calm: its reconciler's own write runs it again, two undo
@@ -46,30 +45,24 @@ impl Storms {
     }
 }
 
-/// Where storms are told of.
+/// Sends the storms that begin.
 #[derive(Debug)]
-pub(super) struct StormTeller(broadcast::Sender<Storm>);
+pub(super) struct HotKeyFeed(broadcast::Sender<Storm>);
 
-impl Default for StormTeller {
+impl Default for HotKeyFeed {
     fn default() -> Self {
         Self(broadcast::Sender::new(WAITING))
     }
 }
 
-impl StormTeller {
+impl HotKeyFeed {
     pub(super) fn follow(&self, draining: CancellationToken) -> Storms {
         let begun = self.0.subscribe();
         Storms { begun, draining }
     }
-}
 
-impl Core {
-    /// Tells of a storm that has begun.
-    pub(super) fn tell_storm(&self, controller: ControllerId, request: Request) {
-        let Some(registered) = self.controllers.read().by_id.get(&controller).cloned() else {
-            return;
-        };
-        let controller = registered.controller();
+    /// Reports that a controller's key has become hot.
+    pub(super) fn report(&self, controller: &Controller, request: Request) {
         tracing::warn!(
             tenant = %controller.tenant,
             reconciler = %controller.name,
@@ -78,8 +71,8 @@ impl Core {
             name = &*request.key.name,
             "storm: a key asks to run without end and is held back; look for a reconciler that changes what it watches in every run"
         );
-        // That nobody follows is no error.
-        let _ = self.storms.0.send(Storm {
+        // Sending fails if nobody follows, which is no error.
+        let _ = self.0.send(Storm {
             tenant: controller.tenant.clone(),
             controller: controller.name.clone(),
             request,
@@ -105,13 +98,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_slow_misses_the_oldest_and_who_is_gone_holds_nobody_up() {
-        let teller = StormTeller::default();
+    async fn a_slow_follower_misses_the_oldest_and_one_that_is_gone_delays_nobody() {
+        let feed = HotKeyFeed::default();
         let draining = CancellationToken::new();
-        drop(teller.follow(draining.clone()));
-        let mut storms = teller.follow(draining.clone());
+        drop(feed.follow(draining.clone()));
+        let mut storms = feed.follow(draining.clone());
         for name in 0..WAITING + 3 {
-            teller.0.send(storm(name)).unwrap();
+            feed.0.send(storm(name)).unwrap();
         }
         for name in 3..WAITING + 3 {
             assert_eq!(storms.next().await, Some(storm(name)));

@@ -1,4 +1,4 @@
-//! What a watch watches, and which caches it takes for that. Entry point: [`What::of`].
+//! How a watch is to run: what it selects, and which stores it would use. Entry point: [`WatchPlan::of`].
 
 use crate::cache::store::Store;
 use crate::cluster::{Cluster, TooManyStores};
@@ -8,9 +8,9 @@ use crate::kind::{GroupVersionKind, Resource};
 use crate::source::{Enqueue, Watch};
 use std::sync::Arc;
 
-/// All that makes a source: two that are equal need not be exchanged.
+/// How a watch is to run. A watch whose plan stays equal goes on undisturbed.
 #[derive(Clone, PartialEq)]
-pub(super) struct What {
+pub(super) struct WatchPlan {
     pub(super) watch: Watch,
     pub(super) grant: Arc<Grant>,
     pub(super) primary: Option<GroupVersionKind>,
@@ -18,7 +18,7 @@ pub(super) struct What {
     pub(super) index: Option<Arc<str>>,
 }
 
-impl What {
+impl WatchPlan {
     /// A watch as its controller has it now.
     pub(super) fn of(controller: &Controller, watch: &Watch) -> Self {
         let index = match (&watch.enqueue, &controller.primary) {
@@ -101,5 +101,5 @@ pub(super) enum NoStore {
     #[error("no rule grants list and watch on {0}")]
     Denied(Arc<str>),
     #[error(transparent)]
-    Crowded(TooManyStores),
+    TooMany(TooManyStores),
 }

@@ -1,69 +1,107 @@
-//! Hands keys that are ready to workers. Entry point: [`Core::dispatch`].
+//! Runs the keys that are ready. Entry points: [`Dispatcher::run`] and [`Dispatcher::drain`].
 
-use super::controllers::Registered;
-use super::core::Core;
-use super::recent::LastRun;
-use crate::cluster::Cluster;
+use super::hot_keys::HotKeyFeed;
+use super::leadership::Leadership;
+use super::options::END_TIMEOUT;
+use super::recent::{LastRun, RecentRuns};
+use super::registrations::{Registration, Registrations};
+use super::shared_queue::SharedQueue;
 use crate::cluster::scope::CallScope;
+use crate::cluster::{Cluster, Fleet};
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
 use crate::metrics::End;
 use crate::outcome::{Action, Blame, Disposition};
-use crate::queue::{Outcome, Run, Token};
+use crate::queue::{ControllerId, Outcome, Run};
+use crate::request::Request;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-impl Core {
+/// Runs the keys that are ready, each in a task of its own.
+pub(super) struct Dispatcher {
+    pub(super) host: Handle,
+    pub(super) fleet: Fleet,
+    pub(super) queue: Arc<SharedQueue>,
+    pub(super) registrations: Arc<Registrations>,
+    pub(super) leadership: Arc<Leadership>,
+    pub(super) recent: Arc<RecentRuns>,
+    pub(super) hot_keys: Arc<HotKeyFeed>,
+    /// Cancelled when a drain begins: nothing is started any more.
+    pub(super) draining: CancellationToken,
+    /// Cancelled when a drain has run out of time: cancels every attempt.
+    pub(super) cut_off: CancellationToken,
+    /// Attempts that run.
+    pub(super) attempts: TaskTracker,
+}
+
+impl Dispatcher {
     /// Runs until the drain begins.
-    pub(super) async fn dispatch(self: Arc<Self>) {
+    pub(super) async fn run(self: Arc<Self>) {
         loop {
-            let (runs, next) = self.take();
-            for run in runs {
+            let dispatch = self.queue.take();
+            for controller in dispatch.drained {
+                if let Some(registration) = self.registrations.by_id(controller) {
+                    registration.note_room();
+                }
+            }
+            for (controller, request) in dispatch.hot_keys {
+                self.report_hot_key(controller, request);
+            }
+            for run in dispatch.runs {
                 self.start(run);
             }
             let wait = async {
-                match next {
+                match dispatch.next {
                     Some(next) => tokio::time::sleep_until(next.into()).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = self.wake.notified() => {}
+                () = self.queue.changed() => {}
                 () = wait => {}
                 () = self.draining.cancelled() => return,
             }
         }
     }
 
-    /// Every key that may run now, and when the next may.
-    fn take(&self) -> (Vec<Run>, Option<Instant>) {
-        let now = Instant::now();
-        let mut queue = self.queue.lock();
-        let runs = std::iter::from_fn(|| queue.get(now)).collect();
-        let storms: Vec<_> = std::iter::from_fn(|| queue.hot_key()).collect();
-        let drained: Vec<_> = std::iter::from_fn(|| queue.drained()).collect();
-        let next = queue.next_wake();
-        drop(queue);
-        for controller in drained {
-            if let Some(registered) = self.controllers.read().by_id.get(&controller) {
-                registered.drained.notify_waiters();
-            }
+    /// Waits for the attempts to end, and cancels them after a timeout.
+    pub(super) async fn drain(&self, timeout: Duration) {
+        self.attempts.close();
+        tracing::info!(running = self.attempts.len(), "draining");
+        let ended = tokio::time::timeout(timeout, self.attempts.wait()).await;
+        if ended.is_err() {
+            tracing::warn!(
+                running = self.attempts.len(),
+                "drain timeout: cancelling the reconciles that still run"
+            );
+            self.cut_off.cancel();
+            let _ = tokio::time::timeout(END_TIMEOUT, self.attempts.wait()).await;
         }
-        for (controller, request) in storms {
-            self.tell_storm(controller, request);
+    }
+
+    /// Whether no attempt runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.attempts.is_empty()
+    }
+
+    fn report_hot_key(&self, controller: ControllerId, request: Request) {
+        if let Some(registration) = self.registrations.by_id(controller) {
+            self.hot_keys.report(&registration.controller(), request);
         }
-        (runs, next)
     }
 
     fn start(self: &Arc<Self>, run: Run) {
-        let registered = self.controllers.read().by_id.get(&run.controller).cloned();
+        let registration = self.registrations.by_id(run.controller);
         let cluster = self.fleet.cluster(&run.request.cluster);
-        let (Some(registered), Some(cluster)) = (registered, cluster) else {
-            return self.end(run.token, Outcome::Gone);
+        let (Some(registration), Some(cluster)) = (registration, cluster) else {
+            return self.queue.done(run.token, Outcome::Gone);
         };
-        let core = self.clone();
+        let dispatcher = self.clone();
         self.attempts.spawn_on(
-            async move { core.attempt(run, registered, cluster).await },
+            async move { dispatcher.attempt(run, registration, cluster).await },
             &self.host,
         );
     }
@@ -71,10 +109,10 @@ impl Core {
     async fn attempt(
         self: Arc<Self>,
         run: Run,
-        registered: Arc<Registered>,
+        registration: Arc<Registration>,
         cluster: Arc<Cluster>,
     ) {
-        let controller = registered.controller();
+        let controller = registration.controller();
         let id = ReconcileId::random();
         let span = tracing::info_span!(
             "reconcile",
@@ -86,13 +124,12 @@ impl Core {
             %id,
         );
         let started = Instant::now();
-        let attempts = registered.metrics.attempts(cluster.metrics());
-        registered.metrics.started(run.waited);
+        let attempts = registration.metrics.attempts(cluster.metrics());
+        registration.metrics.started(run.waited);
         let deadline = tokio::time::Instant::now() + controller.options.timeout;
         let token = cluster.token().child_token();
         let fence = self.leadership.fence(&controller);
-        let caller = registered.caller();
-        let scope = CallScope::of_run(caller, token.clone(), Some(deadline), fence);
+        let scope = CallScope::of_run(registration.caller(), token.clone(), Some(deadline), fence);
         let context = Context {
             request: run.request.clone(),
             id,
@@ -102,7 +139,7 @@ impl Core {
             fleet: self.fleet.clone(),
             scope,
         };
-        let removed = registered.removed();
+        let removed = registration.removed();
         let attempt = Attempt {
             context,
             reconciler: controller.reconciler.clone(),
@@ -121,26 +158,13 @@ impl Core {
         let time = started.elapsed();
         let outcome = outcome(&ended);
         span.in_scope(|| log(&ended, &run, time));
-        registered.metrics.finished(&attempts, how(&ended), time);
-        self.remember(&run, &ended, time);
-        self.end(run.token, outcome);
-        self.finished.notify_waiters();
+        registration.metrics.finished(&attempts, how(&ended), time);
+        self.record(&run, &ended, time);
+        self.queue.done(run.token, outcome);
     }
 
-    /// Takes back a run. It ends on a thread of the reconcilers': the dispatcher's is woken only if it has something to do.
-    fn end(&self, token: Token, outcome: Outcome) {
-        let mut queue = self.queue.lock();
-        let now = Instant::now();
-        queue.done(now, token, outcome);
-        let news = queue.has_news(now);
-        drop(queue);
-        if news {
-            self.wake.notify_one();
-        }
-    }
-
-    /// Keeps how a run ended, for who asks about its key.
-    fn remember(&self, run: &Run, ended: &Ended, took: std::time::Duration) {
+    /// Records how a run ended, for questions about its key.
+    fn record(&self, run: &Run, ended: &Ended, took: Duration) {
         let result = match ended {
             Ended::Action(Action::Done) => "success",
             Ended::Action(Action::RequeueAfter(_)) => "requeue_after",
@@ -152,11 +176,11 @@ impl Core {
             result,
             took,
         };
-        self.recent.keep(run.controller, &run.request, last);
+        self.recent.record(run.controller, &run.request, last);
     }
 }
 
-/// What the queue is told.
+/// The end of an attempt, for the queue.
 fn outcome(ended: &Ended) -> Outcome {
     match ended {
         Ended::Action(Action::Done) => Outcome::Done,
@@ -169,7 +193,7 @@ fn outcome(ended: &Ended) -> Outcome {
     }
 }
 
-/// What metrics are told.
+/// The end of an attempt, for metrics.
 fn how(ended: &Ended) -> End<'_> {
     match ended {
         Ended::Action(Action::Done) => End::Success,
@@ -180,7 +204,7 @@ fn how(ended: &Ended) -> End<'_> {
 }
 
 /// One line per finished attempt.
-fn log(ended: &Ended, run: &Run, time: std::time::Duration) {
+fn log(ended: &Ended, run: &Run, time: Duration) {
     let duration_ms = time.as_secs_f64() * 1000.0;
     let (attempt, waited_ms) = (run.attempt, run.waited.as_secs_f64() * 1000.0);
     match ended {

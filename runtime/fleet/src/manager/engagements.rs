@@ -1,0 +1,407 @@
+//! The engaged clusters: engaged, changed, replaced and ended. Entry point: [`Engagements::engage`].
+//!
+//! It owns the table of engaged clusters. Everything that starts or ends watches happens under its lock, which others get as
+//! [`Engagements::freeze`]: so no watch runs in a cluster that has left, and no controller misses a cluster that comes.
+
+use super::recent::RecentRuns;
+use super::shared_queue::SharedQueue;
+use super::watches::Watches;
+use crate::cluster::{Cluster, ClusterState, Fleet, Parts, Reach, SharedOptions, Transports};
+use crate::engage::{ClusterSpec, EngageError};
+use crate::metrics::Metrics;
+use crate::name::ClusterName;
+use crate::queue;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long a replacement may take, once it serves, until its watches hold its caches themselves.
+const CACHES_HELD: Duration = Duration::from_secs(60);
+
+/// An engaged cluster.
+struct Engaged {
+    spec: ClusterSpec,
+    /// Name of the provider that engaged it first, and alone may change it.
+    provider: String,
+    cluster: Arc<Cluster>,
+    /// Replaces the cluster once its caches are filled.
+    replacement: Option<Replacement>,
+    /// Whether another provider was refused the name, and waits for it.
+    contested: bool,
+}
+
+/// A cluster whose caches are being filled while another still serves under its name.
+struct Replacement {
+    spec: ClusterSpec,
+    cluster: Arc<Cluster>,
+}
+
+type Table = BTreeMap<ClusterName, Engaged>;
+
+/// What clusters are made of, and what has to know of them.
+pub(super) struct Environment {
+    pub(super) host: Handle,
+    pub(super) metrics: Metrics,
+    pub(super) transports: Arc<Transports>,
+    pub(super) caches: SharedOptions,
+    pub(super) fleet: Fleet,
+    pub(super) queue: Arc<SharedQueue>,
+    pub(super) recent: Arc<RecentRuns>,
+    pub(super) watches: Arc<Watches>,
+    /// Cancelled when a drain begins: nothing is engaged any more.
+    pub(super) draining: CancellationToken,
+    /// Cancelled when a drain has run out of time: ends every cluster.
+    pub(super) cut_off: CancellationToken,
+    /// Clusters that are ending.
+    pub(super) tasks: TaskTracker,
+}
+
+/// The engaged clusters.
+pub(super) struct Engagements {
+    environment: Environment,
+    engaged: Mutex<Table>,
+    /// Changes when a name becomes free that a provider was refused.
+    freed: watch::Sender<()>,
+}
+
+/// No cluster comes or goes while this lives. Not to be held across an await.
+pub(super) struct Frozen<'a> {
+    engagements: &'a Engagements,
+    engaged: MutexGuard<'a, Table>,
+}
+
+impl Frozen<'_> {
+    /// The clusters that are engaged.
+    pub(super) fn clusters(&self) -> Vec<Arc<Cluster>> {
+        let engaged = self.engaged.values();
+        engaged.map(|engaged| engaged.cluster.clone()).collect()
+    }
+
+    /// Disengages a provider's clusters except some.
+    pub(super) fn disengage_others(&mut self, provider: &str, kept: &BTreeSet<ClusterName>) {
+        let leaves = |name: &ClusterName, engaged: &Engaged| {
+            !name.is_local() && engaged.provider == provider && !kept.contains(name)
+        };
+        let gone: Vec<ClusterName> = self
+            .engaged
+            .iter()
+            .filter(|(name, engaged)| leaves(name, engaged))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.engagements.remove(&mut self.engaged, provider, &name);
+        }
+    }
+}
+
+impl Engagements {
+    pub(super) fn new(environment: Environment) -> Self {
+        Self {
+            environment,
+            engaged: Mutex::default(),
+            freed: watch::Sender::new(()),
+        }
+    }
+
+    /// Keeps clusters from coming and going while the answer lives.
+    pub(super) fn freeze(&self) -> Frozen<'_> {
+        Frozen {
+            engagements: self,
+            engaged: self.engaged.lock(),
+        }
+    }
+
+    /// Changes when a name becomes free that a provider was refused.
+    pub(super) fn freed(&self) -> watch::Receiver<()> {
+        self.freed.subscribe()
+    }
+
+    /// Begins work on a cluster in the name of a provider, unless that has been stopped.
+    pub(super) fn engage(
+        self: &Arc<Self>,
+        provider: &str,
+        stop: &CancellationToken,
+        spec: ClusterSpec,
+    ) -> Result<(), EngageError> {
+        let mut table = self.engaged.lock();
+        // Checked under the lock: the end of the provider, or a drain that begins now, ends what was engaged before.
+        if stop.is_cancelled() {
+            return Err(EngageError::Stopping);
+        }
+        if let Some(engaged) = table.get_mut(&spec.name) {
+            if engaged.provider != provider {
+                engaged.contested = true;
+                return Err(EngageError::Duplicate {
+                    name: spec.name,
+                    by: engaged.provider.clone(),
+                });
+            }
+            self.change(engaged, spec);
+            return Ok(());
+        }
+        let cluster = self.start(&spec);
+        table.insert(
+            spec.name.clone(),
+            Engaged {
+                spec,
+                provider: provider.to_owned(),
+                cluster: cluster.clone(),
+                replacement: None,
+                contested: false,
+            },
+        );
+        self.serve(&cluster);
+        drop(table);
+        tracing::info!(cluster = %cluster.name(), provider, server = cluster.config().server(), "cluster engaged");
+        Ok(())
+    }
+
+    /// Ends work on a cluster in the name of a provider, unless that has been stopped.
+    pub(super) fn disengage(&self, provider: &str, stop: &CancellationToken, name: &ClusterName) {
+        let mut table = self.engaged.lock();
+        let is_own = |engaged: &Engaged| engaged.provider == provider;
+        if table.get(name).is_some_and(is_own) && !stop.is_cancelled() {
+            self.remove(&mut table, provider, name);
+        }
+    }
+
+    /// Ends work on all clusters, at the end of a drain.
+    pub(super) fn end_all(&self) {
+        let engaged = std::mem::take(&mut *self.engaged.lock());
+        for mut engaged in engaged.into_values() {
+            self.drop_replacement(&mut engaged);
+            self.end(engaged.cluster);
+        }
+    }
+
+    /// Ends work on an engaged cluster, and on its replacement.
+    fn remove(&self, table: &mut Table, provider: &str, name: &ClusterName) {
+        let Some(mut engaged) = table.remove(name) else {
+            return;
+        };
+        tracing::info!(cluster = %name, provider, "cluster disengaged");
+        self.drop_replacement(&mut engaged);
+        self.leave(engaged.cluster);
+        if engaged.contested {
+            // The table's lock is held, so a provider that waits for the name finds it free.
+            self.freed.send_replace(());
+        }
+    }
+
+    /// Brings an engaged cluster in line with its provider's new specification.
+    fn change(self: &Arc<Self>, engaged: &mut Engaged, spec: ClusterSpec) {
+        let transports = &self.environment.transports;
+        let stops = spec.stops(&engaged.spec);
+        if let Some(replacement) = engaged.replacement.as_mut().filter(|_| !stops) {
+            if replacement.spec.same(&spec) {
+                return;
+            }
+            if replacement.spec.same_but_credentials(&spec) {
+                let config = spec.config.clone();
+                replacement.cluster.exchange(config, transports);
+                replacement.spec = spec;
+                return;
+            }
+        }
+        self.drop_replacement(engaged);
+        if engaged.spec.same(&spec) {
+            return;
+        }
+        let cluster = &engaged.cluster;
+        if engaged.spec.same_but_credentials(&spec) && cluster.is_same_server(&spec.config) {
+            cluster.exchange(spec.config.clone(), transports);
+            engaged.spec = spec;
+            return;
+        }
+        if stops || !cluster.has_served() {
+            tracing::info!(cluster = %spec.name, server = spec.config.server(), "cluster replaced");
+            let cluster = self.start(&spec);
+            engaged.spec = spec;
+            self.replace(engaged, cluster);
+            return;
+        }
+        self.prepare_replacement(engaged, spec);
+    }
+
+    /// Starts a cluster that replaces another one once its caches are filled.
+    fn prepare_replacement(self: &Arc<Self>, engaged: &mut Engaged, spec: ClusterSpec) {
+        tracing::info!(
+            cluster = %spec.name,
+            server = spec.config.server(),
+            before = engaged.spec.config.server(),
+            "the cluster is replaced once the caches of the new one are filled; work on the one before goes on"
+        );
+        let cluster = self.start(&spec);
+        engaged.cluster.set_replacement(Some(cluster.clone()));
+        let fill = self
+            .clone()
+            .fill_replacement(engaged.cluster.clone(), cluster.clone());
+        self.spawn(&cluster, fill);
+        engaged.replacement = Some(Replacement { spec, cluster });
+    }
+
+    /// Fills a replacement's caches, then replaces the old cluster. Until then, however long that takes, the old cluster serves.
+    async fn fill_replacement(self: Arc<Self>, old: Arc<Cluster>, new: Arc<Cluster>) {
+        let filled = new.fill_like(&old).await;
+        drop(old);
+        if !self.replace_by(&new) {
+            return;
+        }
+        // The caches are held here until the new cluster's watches hold them.
+        let mut states = new.states();
+        let ready = states.wait_for(|now| now.state == ClusterState::Ready);
+        let _ = tokio::time::timeout(CACHES_HELD, ready).await;
+        drop(filled);
+    }
+
+    /// Replaces a cluster by the one that was prepared. `false`: that is not its replacement any more.
+    fn replace_by(self: &Arc<Self>, new: &Arc<Cluster>) -> bool {
+        let mut table = self.engaged.lock();
+        let Some(engaged) = table.get_mut(new.name()) else {
+            return false;
+        };
+        let is_new = |replacement: &mut Replacement| Arc::ptr_eq(&replacement.cluster, new);
+        if self.environment.draining.is_cancelled() {
+            return false;
+        }
+        let Some(replacement) = engaged.replacement.take_if(is_new) else {
+            return false;
+        };
+        engaged.spec = replacement.spec;
+        self.replace(engaged, replacement.cluster);
+        true
+    }
+
+    /// Ends an engaged cluster and goes on with another.
+    fn replace(self: &Arc<Self>, engaged: &mut Engaged, cluster: Arc<Cluster>) {
+        let old = std::mem::replace(&mut engaged.cluster, cluster.clone());
+        old.set_replacement(None);
+        self.leave(old);
+        self.serve(&cluster);
+    }
+
+    fn drop_replacement(&self, engaged: &mut Engaged) {
+        if let Some(replacement) = engaged.replacement.take() {
+            engaged.cluster.set_replacement(None);
+            let cluster = replacement.cluster;
+            cluster.token().cancel();
+            self.environment
+                .metrics
+                .forget_cluster(cluster.name(), cluster.metrics());
+            self.end(cluster);
+        }
+    }
+
+    /// Replaces a cluster by an empty one, as another server answers under its address.
+    fn engage_anew(self: &Arc<Self>, cluster: &Arc<Cluster>) {
+        let mut table = self.engaged.lock();
+        let engaged = table.get_mut(cluster.name());
+        let is_current = |engaged: &&mut Engaged| Arc::ptr_eq(&engaged.cluster, cluster);
+        let Some(engaged) = engaged.filter(is_current) else {
+            return;
+        };
+        if self.environment.draining.is_cancelled() {
+            return;
+        }
+        let fresh = self.start(&engaged.spec);
+        let replacement = engaged.replacement.as_ref();
+        fresh.set_replacement(replacement.map(|replacement| replacement.cluster.clone()));
+        self.replace(engaged, fresh);
+    }
+
+    fn start(&self, spec: &ClusterSpec) -> Arc<Cluster> {
+        let Environment {
+            host,
+            metrics,
+            transports,
+            caches,
+            cut_off,
+            ..
+        } = &self.environment;
+        let parts = Parts {
+            name: spec.name.clone(),
+            config: spec.config.clone(),
+            labels: spec.labels.clone(),
+            properties: spec.properties.clone(),
+            metrics: metrics.cluster(&spec.name, &spec.config.host()),
+            caches: caches.clone(),
+        };
+        Cluster::start(parts, transports.clone(), host, cut_off.child_token())
+    }
+
+    /// Lets a cluster stand for its name: its keys enter the queue from now on. Called under the table's lock, so that a controller
+    /// that is added meanwhile does not miss it.
+    fn serve(self: &Arc<Self>, cluster: &Arc<Cluster>) {
+        let Environment {
+            queue,
+            fleet,
+            watches,
+            ..
+        } = &self.environment;
+        queue.set_cluster(cluster, queue::ClusterState::Held);
+        cluster.metrics().served_by(&cluster.config().host());
+        fleet.insert(cluster.clone());
+        self.spawn(cluster, self.clone().follow(cluster.clone()));
+        watches.attach_all(cluster);
+    }
+
+    /// Holds or releases the cluster's keys as its state changes.
+    async fn follow(self: Arc<Self>, cluster: Arc<Cluster>) {
+        let mut states = cluster.states();
+        loop {
+            let now = states.borrow_and_update().clone();
+            if now.identity_changed {
+                return self.engage_anew(&cluster);
+            }
+            let state = match now.reach {
+                Reach::Full => queue::ClusterState::Ready,
+                Reach::Doubtful => queue::ClusterState::Probing,
+                Reach::None => queue::ClusterState::Held,
+            };
+            self.environment.queue.set_cluster(&cluster, state);
+            if states.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Ends work on a cluster: its keys leave the queue, its runs are cancelled, and nothing of it remains.
+    fn leave(&self, cluster: Arc<Cluster>) {
+        let Environment {
+            metrics,
+            fleet,
+            queue,
+            recent,
+            watches,
+            ..
+        } = &self.environment;
+        cluster.token().cancel();
+        watches.running().end_in(cluster.name());
+        // Out of the fleet first: from then on no key of it can enter the queue.
+        fleet.remove(&cluster);
+        queue.remove_cluster(cluster.name());
+        recent.forget_cluster(cluster.name());
+        metrics.forget_cluster(cluster.name(), cluster.metrics());
+        self.end(cluster);
+    }
+
+    /// Waits in the background for the tasks of a cluster to end.
+    fn end(&self, cluster: Arc<Cluster>) {
+        let Environment { host, tasks, .. } = &self.environment;
+        tasks.spawn_on(async move { cluster.end().await }, host);
+    }
+
+    /// Runs a task of a cluster until the cluster is cancelled.
+    fn spawn(&self, cluster: &Arc<Cluster>, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = cluster.token().clone();
+        cluster.tasks().spawn_on(
+            async move { stop.run_until_cancelled(task).await },
+            &self.environment.host,
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! The queue, shared by everything that enqueues, dispatches and asks. Entry point: [`SharedQueue::add`].
+//!
+//! It owns the queue's lock. No method waits under it, and of all locks only the fleet's is taken under it. A method that may
+//! make a key ready wakes the dispatcher.
+
+use crate::cluster::{Cluster, Fleet};
+use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::queue::{
+    Add, Added, ClusterState, ControllerId, ControllerOptions, Limits, Outcome, Queue, Run,
+    TenantOptions, Token,
+};
+use crate::request::Request;
+use parking_lot::Mutex;
+use std::time::Instant;
+use tokio::sync::Notify;
+
+pub(super) struct SharedQueue {
+    queue: Mutex<Queue>,
+    fleet: Fleet,
+    /// Notified when there may be more for the dispatcher to do.
+    changed: Notify,
+    /// Notified at the end of every run.
+    run_ended: Notify,
+}
+
+/// Everything that the queue has for the dispatcher.
+pub(super) struct Dispatch {
+    /// Keys to run now.
+    pub(super) runs: Vec<Run>,
+    /// Keys that have become hot.
+    pub(super) hot_keys: Vec<(ControllerId, Request)>,
+    /// Controllers that refused requests and have room again.
+    pub(super) drained: Vec<ControllerId>,
+    /// When the next key becomes ready.
+    pub(super) next: Option<Instant>,
+}
+
+impl SharedQueue {
+    pub(super) fn new(limits: Limits, fleet: Fleet) -> Self {
+        Self {
+            queue: Mutex::new(Queue::new(Instant::now(), limits)),
+            fleet,
+            changed: Notify::new(),
+            run_ended: Notify::new(),
+        }
+    }
+
+    /// Adds a request. `None`: its cluster is not engaged, so there is no work.
+    pub(super) fn add(
+        &self,
+        controller: ControllerId,
+        request: &Request,
+        add: Add,
+    ) -> Option<Added> {
+        let mut queue = self.queue.lock();
+        // Checked under the lock: a cluster that leaves is taken out of the fleet before its keys leave the queue.
+        self.fleet.cluster(&request.cluster)?;
+        let now = Instant::now();
+        let added = queue.add(now, controller, request, add);
+        let has_news = queue.has_news(now); // a key that waited for its time may run now
+        drop(queue);
+        if has_news {
+            self.changed.notify_one();
+        }
+        Some(added)
+    }
+
+    /// Takes every key that may run now.
+    pub(super) fn take(&self) -> Dispatch {
+        let now = Instant::now();
+        let mut queue = self.queue.lock();
+        Dispatch {
+            runs: std::iter::from_fn(|| queue.get(now)).collect(),
+            hot_keys: std::iter::from_fn(|| queue.hot_key()).collect(),
+            drained: std::iter::from_fn(|| queue.drained()).collect(),
+            next: queue.next_wake(),
+        }
+    }
+
+    /// Waits until [`Self::take`] may return more than it did.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Takes back a run. It ends on a thread of the reconcilers, so the dispatcher is woken only if it has something to do.
+    pub(super) fn done(&self, token: Token, outcome: Outcome) {
+        let mut queue = self.queue.lock();
+        let now = Instant::now();
+        queue.done(now, token, outcome);
+        let has_news = queue.has_news(now);
+        drop(queue);
+        if has_news {
+            self.changed.notify_one();
+        }
+        self.run_ended.notify_waiters();
+    }
+
+    /// Waits for the end of runs, but no longer than until a limit.
+    pub(super) async fn await_runs(&self, runs: &[Token], limit: Instant) {
+        for run in runs {
+            self.await_run(*run, limit).await;
+        }
+    }
+
+    async fn await_run(&self, run: Token, limit: Instant) {
+        loop {
+            let ended = self.run_ended.notified();
+            tokio::pin!(ended);
+            // Listens before it checks, so that an end in between is not missed.
+            ended.as_mut().enable();
+            let left = limit.saturating_duration_since(Instant::now());
+            if self.queue.lock().running(run).is_none() || left.is_zero() {
+                return;
+            }
+            let _ = tokio::time::timeout(left, ended).await;
+        }
+    }
+
+    /// Answers a question about the queue. The question must take no lock.
+    pub(super) fn read<A>(&self, question: impl FnOnce(&Queue) -> A) -> A {
+        question(&self.queue.lock())
+    }
+
+    /// Whether a controller may add keys. If not, it is among [`Dispatch::drained`] once it may.
+    pub(super) fn has_room(&self, controller: ControllerId) -> bool {
+        self.queue.lock().has_room(controller)
+    }
+
+    fn change<A>(&self, change: impl FnOnce(&mut Queue) -> A) -> A {
+        let result = change(&mut self.queue.lock());
+        self.changed.notify_one();
+        result
+    }
+
+    pub(super) fn set_concurrency(&self, global: usize, per_cluster: usize) {
+        self.change(|queue| {
+            queue.set_limits(Limits {
+                global,
+                per_cluster,
+                ..queue.limits()
+            });
+        });
+    }
+
+    pub(super) fn set_tenant(&self, name: &TenantName, options: TenantOptions) {
+        self.change(|queue| queue.set_tenant(name, options));
+    }
+
+    pub(super) fn add_controller(
+        &self,
+        tenant: &TenantName,
+        name: ControllerName,
+        options: ControllerOptions,
+    ) -> ControllerId {
+        self.change(|queue| queue.add_controller(tenant, name, options))
+    }
+
+    pub(super) fn set_controller(&self, controller: ControllerId, options: ControllerOptions) {
+        self.change(|queue| queue.set_controller(controller, options));
+    }
+
+    /// Undoes a removal. `false`: the controller's last run has ended, so nothing of it is left.
+    pub(super) fn revive_controller(&self, controller: ControllerId) -> bool {
+        self.change(|queue| queue.revive_controller(controller))
+    }
+
+    /// Removes a controller and its keys. Returns its runs that have not ended.
+    pub(super) fn remove_controller(&self, controller: ControllerId) -> Vec<Token> {
+        self.change(|queue| queue.remove_controller(Instant::now(), controller))
+    }
+
+    /// Holds the keys of a controller, or releases them.
+    pub(super) fn hold_controller(&self, controller: ControllerId, held: bool) {
+        self.change(|queue| queue.hold_controller(controller, held));
+    }
+
+    /// Holds the keys of a controller in one cluster, or releases them.
+    pub(super) fn hold_in_cluster(
+        &self,
+        controller: ControllerId,
+        cluster: &ClusterName,
+        held: bool,
+    ) {
+        self.change(|queue| queue.hold_in_cluster(controller, cluster, held));
+    }
+
+    /// Sets the state of a cluster, unless the cluster is ending.
+    pub(super) fn set_cluster(&self, cluster: &Cluster, state: ClusterState) {
+        self.change(|queue| {
+            // Checked under the lock: a cluster that leaves is cancelled before the queue removes it, and another one may have
+            // its name by now.
+            if !cluster.token().is_cancelled() {
+                queue.set_cluster(cluster.name(), state);
+            }
+        });
+    }
+
+    /// Removes a cluster and its keys.
+    pub(super) fn remove_cluster(&self, name: &ClusterName) {
+        self.change(|queue| queue.remove_cluster(Instant::now(), name));
+    }
+}

@@ -1,0 +1,165 @@
+//! Controllers' watches in clusters. A task for each opens its stores and subscribes. Entry point: [`Watches::attach_all`].
+//!
+//! The parts, each of which uses only parts above it:
+//!
+//! * `plan`, `visibility`: how a watch is to run, and how it sees an object.
+//! * `startup`, `active`: the state of one watch, which its task changes. `startup` is a part of `active`, and refers to others.
+//! * `running`: the table of watches, and questions about them.
+//! * `links`: what the tasks of a watch refer to.
+//! * `stores`, `enqueue`, `task`: the work of a watch.
+//!
+//! Methods that attach are called while the clusters are frozen (see [`Engagements`](super::engagements::Engagements)), so that the
+//! table holds no cluster that has left.
+
+mod active;
+mod enqueue;
+mod links;
+mod plan;
+mod running;
+mod startup;
+mod stores;
+mod task;
+mod visibility;
+
+pub(super) use running::RunningWatches;
+
+use super::registrations::{Registration, Registrations};
+use super::shared_queue::SharedQueue;
+use crate::cluster::{Cluster, Fleet};
+use active::ActiveWatch;
+use links::WatchLinks;
+use plan::WatchPlan;
+use startup::Startup;
+use std::sync::Arc;
+use task::Task;
+use tokio::runtime::Handle;
+
+/// Starts and ends the watches of controllers.
+pub(super) struct Watches {
+    host: Handle,
+    fleet: Fleet,
+    registrations: Arc<Registrations>,
+    running: Arc<RunningWatches>,
+}
+
+impl Watches {
+    pub(super) fn new(
+        host: Handle,
+        fleet: Fleet,
+        queue: Arc<SharedQueue>,
+        registrations: Arc<Registrations>,
+        has_provider: bool,
+    ) -> Self {
+        let running = RunningWatches::new(queue, registrations.clone(), has_provider);
+        Self {
+            host,
+            fleet,
+            registrations,
+            running: Arc::new(running),
+        }
+    }
+
+    /// The watches that run.
+    pub(super) fn running(&self) -> &RunningWatches {
+        &self.running
+    }
+
+    /// Starts the watches of every controller in a cluster that was just engaged.
+    pub(super) fn attach_all(&self, cluster: &Arc<Cluster>) {
+        for registration in self.registrations.all() {
+            self.running
+                .cluster_arrived(registration.id, cluster.name());
+            self.attach(&registration, cluster, Vec::new());
+        }
+    }
+
+    /// Brings a controller's watches in step with what the controller is now.
+    pub(super) fn reattach(&self, registration: &Arc<Registration>, clusters: &[Arc<Cluster>]) {
+        let mut before = self.running.take(registration.id);
+        for cluster in clusters {
+            let kept = before.remove(cluster.name()).unwrap_or_default();
+            self.attach(registration, cluster, kept);
+        }
+    }
+
+    /// Sets whether there is a provider, which decides what controllers engage by default.
+    pub(super) fn set_has_provider(&self, has_provider: bool, clusters: &[Arc<Cluster>]) {
+        if !self.running.set_has_provider(has_provider) {
+            return;
+        }
+        for registration in self.registrations.all() {
+            self.reattach(&registration, clusters);
+        }
+    }
+
+    /// Starts the watches that engage a cluster, but for those that run already.
+    fn attach(
+        &self,
+        registration: &Arc<Registration>,
+        cluster: &Arc<Cluster>,
+        mut before: Vec<Arc<ActiveWatch>>,
+    ) {
+        let controller = registration.controller();
+        let has_provider = self.running.has_provider();
+        before.retain(|watch| Arc::ptr_eq(&watch.cluster, cluster));
+        let mut watches = Vec::new();
+        for watch in &controller.watches {
+            if !controller.selection.engages(watch, cluster, has_provider) {
+                continue;
+            }
+            let plan = WatchPlan::of(&controller, watch);
+            watches.push(match before.iter().position(|watch| watch.plan == plan) {
+                Some(at) => {
+                    let kept = before.swap_remove(at);
+                    kept.replaced.notify_one();
+                    kept
+                }
+                None => self.start(registration, cluster, plan, &before),
+            });
+        }
+        if !watches.is_empty() {
+            self.running
+                .insert(registration.id, cluster.name(), watches);
+        }
+        self.running.settle(registration, cluster.name());
+    }
+
+    /// Starts a watch that replaces others.
+    fn start(
+        &self,
+        registration: &Arc<Registration>,
+        cluster: &Arc<Cluster>,
+        plan: WatchPlan,
+        before: &[Arc<ActiveWatch>],
+    ) -> Arc<ActiveWatch> {
+        let mut startup = Startup::new(cluster);
+        for replaced in before {
+            startup.replace(replaced, &plan);
+        }
+        let token = cluster.token().child_token();
+        let watch = Arc::new(ActiveWatch::new(
+            cluster.clone(),
+            plan.clone(),
+            startup,
+            token.clone(),
+        ));
+        let task = Task {
+            links: WatchLinks {
+                running: Arc::downgrade(&self.running),
+                registration: registration.clone(),
+                watch: Arc::downgrade(&watch),
+                cluster: cluster.clone(),
+                plan,
+            },
+            host: self.host.clone(),
+            fleet: self.fleet.clone(),
+            replaced: watch.replaced.clone(),
+            token: token.clone(),
+        };
+        cluster.tasks().spawn_on(
+            async move { token.run_until_cancelled(task.run()).await },
+            &self.host,
+        );
+        watch
+    }
+}

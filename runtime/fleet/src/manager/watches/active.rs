@@ -1,0 +1,263 @@
+//! One watch of one controller in one cluster. Entry point: [`ActiveWatch`].
+//!
+//! It owns the state of the watch. Its task, which changes that state, holds it weakly: the watch ends when it is dropped.
+//! Locks: `startup`, then `subscriptions`, then those of stores. The others are taken alone.
+
+use super::plan::WatchPlan;
+use super::startup::Startup;
+use super::visibility::Visibility;
+use crate::cache::store::Store;
+use crate::cluster::{Cluster, IndexUse, StoreUse};
+use crate::name::ClusterName;
+use crate::queue::Cause;
+use crate::request::ObjectKey;
+use crate::source::mapped::MappedEvents;
+use crate::source::{Enqueue, SourceSink};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// One watch of one controller in one cluster. Dropping it ends the watch.
+pub(super) struct ActiveWatch {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) plan: WatchPlan,
+    /// Notified when its controller was replaced, which may declare other indexes.
+    pub(super) replaced: Arc<Notify>,
+    subscriptions: Mutex<Vec<Subscription>>,
+    /// Held as long as the watch lives: an index goes with its last user.
+    indexes: Mutex<Vec<IndexUse>>,
+    /// What it holds until it has its caches.
+    startup: Mutex<Startup>,
+    /// Why it does not run, while it does not.
+    problem: Mutex<Option<String>>,
+    /// Whether its caches have been filled once, or cannot be: until then its controller's keys of the cluster are held.
+    in_step: AtomicBool,
+    _stop: DropGuard,
+}
+
+/// A store that a watch follows.
+pub(super) struct Subscription {
+    user: StoreUse,
+    id: u64,
+    sink: Arc<SourceSink>,
+}
+
+impl Subscription {
+    /// Subscribes a sink to a store.
+    pub(super) fn new(user: StoreUse, sink: Arc<SourceSink>) -> Self {
+        let id = user.store().subscribe(sink.clone());
+        Self { user, id, sink }
+    }
+
+    /// Subscribes a sink to a store in place of another store that it follows until then.
+    pub(super) fn moved(user: StoreUse, from: &StoreUse, sink: Arc<SourceSink>) -> Self {
+        let id = user.store().take_over(sink.clone(), from.store());
+        Self { user, id, sink }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.user.store().unsubscribe(self.id);
+    }
+}
+
+impl ActiveWatch {
+    /// A watch that ends `stop` when it is dropped.
+    pub(super) fn new(
+        cluster: Arc<Cluster>,
+        plan: WatchPlan,
+        startup: Startup,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            cluster,
+            plan,
+            replaced: Arc::default(),
+            subscriptions: Mutex::default(),
+            indexes: Mutex::default(),
+            startup: Mutex::new(startup),
+            problem: Mutex::default(),
+            in_step: AtomicBool::new(false),
+            _stop: stop.drop_guard(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> String {
+        self.plan.watch.kind.to_string()
+    }
+
+    /// Whether the watch is what brings in the controller's own objects.
+    pub(super) fn is_primary(&self) -> bool {
+        self.plan.watch.enqueue == Enqueue::Primary
+    }
+
+    pub(super) fn is_in_step(&self) -> bool {
+        self.in_step.load(Ordering::Acquire)
+    }
+
+    /// Notes that the watch keeps no key of its controller waiting any more. Returns whether that is new.
+    pub(super) fn note_in_step(&self) -> bool {
+        !self.in_step.swap(true, Ordering::AcqRel)
+    }
+
+    /// Why it does not run, or what its server does to it. A server that cannot be reached is its cluster's problem.
+    pub(super) fn problem(&self) -> Option<String> {
+        let cluster = self.cluster.name();
+        let own = self.problem.lock().clone();
+        let problem = own.or_else(|| self.cache_problem())?;
+        Some(format!("{cluster}: {}: {problem}", self.plan.watch.kind))
+    }
+
+    fn cache_problem(&self) -> Option<String> {
+        self.subscriptions.lock().iter().find_map(|subscription| {
+            let progress = subscription.user.store().progress();
+            let problem = progress.borrow().problem.clone()?;
+            (!problem.unreachable).then_some(problem.message)
+        })
+    }
+
+    /// Notes why the watch does not run. Returns whether that is a new problem.
+    pub(super) fn set_problem(&self, problem: Option<&str>) -> bool {
+        let mut known = self.problem.lock();
+        let is_new = problem.is_some() && known.as_deref() != problem;
+        *known = problem.map(str::to_owned);
+        is_new
+    }
+
+    /// How it sees the object of a key.
+    pub(super) fn visibility(&self, key: &ObjectKey) -> Visibility {
+        if let Some(problem) = self.problem.lock().clone() {
+            return Visibility::NotRunning(problem);
+        }
+        let subscriptions = self.subscriptions.lock();
+        let each = subscriptions.iter().map(|subscription| {
+            let store = subscription.user.store();
+            let problem = store.progress().borrow().problem.clone();
+            match (problem, store.get(key)) {
+                (Some(problem), _) => Visibility::NotRunning(problem.message),
+                (None, None) => Visibility::Absent,
+                (None, Some((object, _))) => match subscription.sink.leaves_out(&object) {
+                    Some(why) => Visibility::LeftOut(why),
+                    None => Visibility::Admitted(object.resource_version().to_string()),
+                },
+            }
+        });
+        each.min_by_key(Visibility::rank)
+            .unwrap_or(Visibility::Starting)
+    }
+
+    /// Whether it owes no object to its controller, and no mapped event waits for its code.
+    pub(super) fn is_idle(&self) -> bool {
+        self.subscriptions.lock().iter().all(|subscription| {
+            let sink = &subscription.sink;
+            !sink.owes() && sink.mapped.as_ref().is_none_or(MappedEvents::is_idle)
+        })
+    }
+
+    /// How many events wait for their code, and how many requests for deleted objects wait for room.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let subscriptions = self.subscriptions.lock();
+        let waiting = subscriptions.iter().map(|subscription| {
+            let sink = &subscription.sink;
+            let unmapped = sink.mapped.as_ref().map_or(0, MappedEvents::len);
+            (unmapped, sink.missed.lock().len())
+        });
+        waiting.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
+    }
+
+    /// Enqueues again what a mapper asked for in a cluster while that was away.
+    pub(super) fn cluster_arrived(&self, cluster: &ClusterName) {
+        for subscription in self.subscriptions.lock().iter() {
+            let sink = &subscription.sink;
+            if sink.targets.lock().contains(cluster) {
+                sink.rescan.ask(Cause::Cluster);
+            }
+        }
+    }
+
+    /// Enqueues every object of the watch again.
+    pub(super) fn enqueue_all(&self) {
+        for subscription in self.subscriptions.lock().iter() {
+            subscription.sink.rescan.ask(Cause::Reload);
+        }
+    }
+
+    /// The sinks of its events: one for each store.
+    pub(super) fn sinks(&self) -> Vec<Arc<SourceSink>> {
+        let subscriptions = self.subscriptions.lock();
+        subscriptions.iter().map(|of| of.sink.clone()).collect()
+    }
+
+    /// The stores that it follows.
+    pub(super) fn stores(&self) -> Vec<Arc<Store>> {
+        let subscriptions = self.subscriptions.lock();
+        let stores = subscriptions.iter().map(|of| of.user.store().clone());
+        stores.collect()
+    }
+
+    /// Holds on the stores that it follows, each with its sink.
+    pub(super) fn store_uses(&self) -> Vec<(StoreUse, Arc<SourceSink>)> {
+        let subscriptions = self.subscriptions.lock();
+        let uses = subscriptions.iter();
+        uses.map(|of| (of.user.clone(), of.sink.clone())).collect()
+    }
+
+    pub(super) fn add_subscription(&self, subscription: Subscription) {
+        self.subscriptions.lock().push(subscription);
+    }
+
+    /// Replaces the subscription of the same sink.
+    pub(super) fn replace_subscription(&self, subscription: Subscription) {
+        let replaced = {
+            let mut subscriptions = self.subscriptions.lock();
+            subscriptions
+                .iter_mut()
+                .find(|of| Arc::ptr_eq(&of.sink, &subscription.sink))
+                .map(|of| std::mem::replace(of, subscription))
+        };
+        // Unsubscribes from the store without the lock.
+        drop(replaced);
+    }
+
+    /// Ends its subscriptions. Events that wait for the mapper are left to the next ones.
+    pub(super) fn unsubscribe(&self) {
+        let subscriptions = std::mem::take(&mut *self.subscriptions.lock());
+        for subscription in &subscriptions {
+            subscription.sink.close();
+        }
+        let sinks = subscriptions.iter().map(|of| of.sink.clone());
+        self.startup.lock().leave(sinks);
+        drop(subscriptions);
+    }
+
+    /// Replaces the indexes that it uses.
+    pub(super) fn set_indexes(&self, indexes: Vec<IndexUse>) {
+        // Indexes that stay have been declared once more before they are released, and so are not filled anew.
+        let before = std::mem::replace(&mut *self.indexes.lock(), indexes);
+        drop(before);
+    }
+
+    /// Changes what it holds until it has its caches.
+    pub(super) fn with_startup<A>(&self, change: impl FnOnce(&mut Startup) -> A) -> A {
+        change(&mut self.startup.lock())
+    }
+
+    /// Holds on those of its caches that another watch in its place would use too.
+    pub(super) fn caches_for(&self, plan: &WatchPlan) -> Vec<StoreUse> {
+        let subscriptions = self.subscriptions.lock();
+        let users = subscriptions.iter().map(|of| of.user.clone());
+        users
+            .filter(|user| plan.would_use(&self.cluster, user.store()))
+            .collect()
+    }
+
+    /// Whether it sees what another watch in its place would see, and no more.
+    pub(super) fn is_like(&self, plan: &WatchPlan) -> bool {
+        let all = self.subscriptions.lock();
+        let would_use = |of: &Subscription| plan.would_use(&self.cluster, of.user.store());
+        !all.is_empty() && all.iter().all(would_use)
+    }
+}

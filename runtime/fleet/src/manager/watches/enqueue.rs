@@ -1,0 +1,111 @@
+//! What a watch enqueues besides events: requests that found no room in the queue, and every object when somebody asks for that.
+//! Entry point: [`run`].
+
+use super::links::WatchLinks;
+use crate::cache::store::{Change, Query};
+use crate::cluster::StoreUse;
+use crate::queue::Cause;
+use crate::request::ObjectKey;
+use crate::source::SourceSink;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Objects that are enqueued in one go, before other tasks run.
+const PAGE: usize = 256;
+
+/// Enqueues what is owed, as soon as there is room for it, and every object in every resync period. Never returns.
+pub(super) async fn run(links: &WatchLinks, sinks: Vec<Arc<SourceSink>>) {
+    if sinks.is_empty() {
+        return std::future::pending().await;
+    }
+    let each = sinks.into_iter().map(|sink| run_one(links, sink));
+    futures::future::join_all(each).await;
+}
+
+async fn run_one(links: &WatchLinks, sink: Arc<SourceSink>) {
+    let resync_period = || links.registration.controller().options.resync;
+    let next = |period: Option<Duration>| Some(Instant::now() + jitter(period?));
+    let mut period = resync_period();
+    let mut resync = next(period);
+    loop {
+        if !sink.owes() {
+            tokio::select! {
+                // Also when the controller was replaced, maybe by one of another period.
+                () = sink.rescan.asked() => {
+                    let now = resync_period();
+                    if now != period {
+                        (period, resync) = (now, next(now));
+                    }
+                }
+                () = until(resync) => {
+                    resync = next(period);
+                    sink.rescan.ask(Cause::Resync);
+                }
+            }
+            continue;
+        }
+        links.registration.room().await;
+        if sink.offer_missed() {
+            if let Some(mapped) = &sink.mapped {
+                tokio::select! {
+                    () = mapped.room() => {}
+                    // The mapper waits until its refused requests have been taken.
+                    () = sink.rescan.asked() => continue,
+                }
+            }
+            enqueue_page(links, &sink).await;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Enqueues some of the objects that are owed, until one is refused.
+async fn enqueue_page(links: &WatchLinks, sink: &Arc<SourceSink>) {
+    let (Some(user), Some((cause, after))) = (store_of(links, sink), sink.rescan.next()) else {
+        return;
+    };
+    let query = Query {
+        namespace: sink.namespace.as_deref(),
+        ..Query::default()
+    };
+    let page = user.store().page(&query, after.as_ref(), PAGE).await;
+    if sink.rescan.next() != Some((cause, after)) {
+        return; // something else was asked for meanwhile
+    }
+    for object in page.objects {
+        let key: ObjectKey = object.key();
+        let change = Change {
+            // A resync is an update that changes nothing. For every other cause the object counts as new.
+            old: (cause == Cause::Resync).then(|| object.clone()),
+            new: Some(object),
+            initial: true,
+        };
+        if !sink.tell(&change, Some(cause)) {
+            return;
+        }
+        sink.rescan.advance(key);
+    }
+    if !page.more {
+        sink.rescan.reach_end();
+    }
+}
+
+/// The store that a sink follows now.
+fn store_of(links: &WatchLinks, sink: &Arc<SourceSink>) -> Option<StoreUse> {
+    let mut uses = links.store_uses().into_iter();
+    uses.find(|(_, of)| Arc::ptr_eq(of, sink))
+        .map(|(user, _)| user)
+}
+
+/// A tenth more or less, so that watches do not all come at once.
+fn jitter(period: Duration) -> Duration {
+    period.mul_f64(0.9 + 0.2 * fastrand::f64())
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

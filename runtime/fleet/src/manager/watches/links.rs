@@ -1,0 +1,59 @@
+//! What the tasks of a watch refer to. Entry point: [`WatchLinks`].
+
+use super::active::ActiveWatch;
+use super::plan::WatchPlan;
+use super::running::RunningWatches;
+use crate::cache::store::Store;
+use crate::cluster::{Cluster, StoreUse};
+use crate::manager::registrations::Registration;
+use crate::source::SourceSink;
+use std::sync::{Arc, Weak};
+
+/// What the tasks of a watch refer to. The watch itself is held weakly, because its end is what ends the tasks.
+pub(super) struct WatchLinks {
+    pub(super) running: Weak<RunningWatches>,
+    pub(super) registration: Arc<Registration>,
+    pub(super) watch: Weak<ActiveWatch>,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) plan: WatchPlan,
+}
+
+impl WatchLinks {
+    /// The sinks of the watch's events now.
+    pub(super) fn sinks(&self) -> Vec<Arc<SourceSink>> {
+        let watch = self.watch.upgrade();
+        watch.map(|watch| watch.sinks()).unwrap_or_default()
+    }
+
+    /// The stores that the watch follows now.
+    pub(super) fn stores(&self) -> Vec<Arc<Store>> {
+        let watch = self.watch.upgrade();
+        watch.map(|watch| watch.stores()).unwrap_or_default()
+    }
+
+    /// Holds on the stores that the watch follows now, each with its sink.
+    pub(super) fn store_uses(&self) -> Vec<(StoreUse, Arc<SourceSink>)> {
+        let watch = self.watch.upgrade();
+        watch.map(|watch| watch.store_uses()).unwrap_or_default()
+    }
+
+    /// Notes why the watch does not run, and logs it once.
+    pub(super) fn set_problem(&self, problem: Option<String>) {
+        let Some(watch) = self.watch.upgrade() else {
+            return;
+        };
+        let is_new = watch.set_problem(problem.as_deref());
+        if let Some(problem) = problem.filter(|_| is_new) {
+            tracing::warn!(cluster = %self.cluster.name(), kind = %self.plan.watch.kind, problem, "watch does not run");
+        }
+    }
+
+    /// Notes that the watch keeps no key of its controller waiting any more.
+    pub(super) fn note_in_step(&self) {
+        if let (Some(watch), Some(running)) = (self.watch.upgrade(), self.running.upgrade())
+            && watch.note_in_step()
+        {
+            running.settle(&self.registration, self.cluster.name());
+        }
+    }
+}
