@@ -4,9 +4,10 @@ mod config;
 
 pub(crate) use config::compiling;
 
-use crate::admission::compilations::{CompileQueue, Permit};
+use crate::admission::compilations::{Compilations, CompilePermit};
 use crate::admission::evictable::EvictableInstances;
-use crate::admission::slots::{Pool, Slot};
+use crate::admission::semaphore::FairSemaphore;
+use crate::admission::slots::{Slot, Slots};
 use crate::cache::{Cache, CacheError};
 use crate::contract::windlass::runtime::{client, clock, config as config_import, fleet, log};
 use crate::instance::call::Call;
@@ -59,8 +60,8 @@ struct Inner {
     with_fleet: Linker<Call>,
     /// Polls the calls of all guests.
     scheduler: Scheduler,
-    /// Places for the instances that the engine has room for: a call beyond waits here instead of failing.
-    pool: Arc<Pool>,
+    /// For the instances that the engine has room for: a call beyond waits here instead of failing.
+    slots: Arc<FairSemaphore<Slots>>,
     teardown: Arc<Teardown>,
     /// Idle instances of all guests.
     evictable: EvictableInstances,
@@ -69,7 +70,7 @@ struct Inner {
     /// What was compiled before.
     cache: Option<Cache>,
     /// Where components are compiled, few at a time.
-    compilations: Arc<CompileQueue>,
+    compilations: Arc<FairSemaphore<Compilations>>,
 }
 
 impl Sandbox {
@@ -102,12 +103,12 @@ impl Sandbox {
                 plain,
                 with_fleet,
                 scheduler,
-                pool: Pool::new(instances as usize),
+                slots: FairSemaphore::<Slots>::new(instances as usize),
                 teardown: Arc::new(teardown),
                 evictable: EvictableInstances::default(),
                 sweeping: AtomicBool::new(false),
                 cache,
-                compilations: CompileQueue::new(),
+                compilations: FairSemaphore::<Compilations>::new(),
             }),
         })
     }
@@ -127,8 +128,8 @@ impl Sandbox {
     }
 
     /// Waits until a component of a tenant may be compiled, which it may be until the permit is dropped.
-    pub(crate) async fn compile_permit(&self, tenant: &TenantName) -> Permit {
-        self.inner.compilations.permit(tenant).await
+    pub(crate) async fn compile_permit(&self, tenant: &TenantName) -> CompilePermit {
+        self.inner.compilations.acquire(tenant, false, ()).await
     }
 
     pub(crate) fn linker(&self, fleet: bool) -> &Linker<Call> {
@@ -152,16 +153,16 @@ impl Sandbox {
 
     /// Waits for room for an instance; idle ones make room. `loading`: of a guest that is loaded, which comes before calls.
     pub(crate) async fn slot(&self, tenant: &Tenant, loading: bool) -> Slot {
-        let pool = &self.inner.pool;
-        if let Some(slot) = pool.try_slot(tenant.name(), loading) {
+        let slots = &self.inner.slots;
+        if let Some(slot) = slots.try_acquire(tenant.name(), loading, ()) {
             return slot;
         }
-        if pool.is_at_ceiling(tenant.name()) {
+        if slots.is_at_ceiling(tenant.name()) {
             tenant.evictable().evict_one();
         } else {
             self.inner.evictable.evict_one();
         }
-        pool.wait(tenant.name(), loading).await
+        slots.acquire(tenant.name(), loading, ()).await
     }
 
     /// What takes large instances down.
@@ -179,14 +180,14 @@ impl Sandbox {
 
     /// Has an idle instance leave its place to who waits for one, if somebody does.
     pub(crate) fn make_room(&self) {
-        if self.inner.pool.is_wanted() {
+        if self.inner.slots.is_wanted() {
             self.inner.evictable.evict_one();
         }
     }
 
     /// Whether there is room for idle instances.
     pub(crate) fn has_room(&self) -> bool {
-        !self.inner.pool.is_wanted()
+        !self.inner.slots.is_wanted()
     }
 
     /// The idle instances of all guests.
@@ -211,7 +212,7 @@ impl Sandbox {
 impl Inner {
     /// Gives up what is too old. Returns whether somebody has to look again.
     fn sweep(&self) -> bool {
-        if self.pool.is_wanted() {
+        if self.slots.is_wanted() {
             self.evictable.evict_one();
         }
         if self.evictable.evict_old(Instant::now()) {

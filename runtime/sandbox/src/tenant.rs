@@ -111,7 +111,7 @@ impl Tenant {
     /// So many bytes for an instance that is to be made, if they are there at once; idle instances are given up for it.
     pub(crate) fn try_reserve(&self, bytes: usize, loading: bool) -> Option<Reservation> {
         loop {
-            let reservation = self.reservations.try_reserve(bytes, loading);
+            let reservation = self.reservations.try_acquire(&(), loading, bytes);
             if reservation.is_some() || !self.evictable.evict_one() {
                 return reservation;
             }
@@ -120,7 +120,7 @@ impl Tenant {
 
     /// Waits for so many bytes, as long as other instances have them.
     pub(crate) async fn reserve(&self, bytes: usize, loading: bool) -> Reservation {
-        self.reservations.wait(bytes, loading).await
+        self.reservations.acquire(&(), loading, bytes).await
     }
 
     /// Whether somebody waits for memory: then nothing is kept for later.
