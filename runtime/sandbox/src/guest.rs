@@ -8,6 +8,7 @@ mod status;
 pub use rights::Rights;
 pub use status::GuestStatus;
 
+use crate::clean::clean;
 use crate::component::revision::{LoadError, Revision};
 use crate::description::Description;
 use crate::engine::Sandbox;
@@ -413,7 +414,8 @@ impl Mapper for Guest {
             let Some(outcome) = answer else {
                 return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
             };
-            let mut requests = outcome?;
+            let mut requests =
+                outcome.map_err(|error| clean(&error.to_string(), Failure::MAX_MESSAGE))?;
             let asked = requests.len();
             let grant = guest.grant();
             requests.retain(|request| may_ask_for(&grant, &cluster, &fleet, request));

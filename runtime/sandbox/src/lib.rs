@@ -36,6 +36,7 @@
 mod clean;
 mod contract;
 mod digest;
+mod wasmtime_errors;
 mod options;
 mod admission;
 mod cache;

@@ -67,6 +67,6 @@ impl From<wasmtime::Error> for Refused {
 }
 
 /// A handle was used after the call that it was given for.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("the handle of cluster {:?} was used after the call that it was given for: a guest must not keep one", .0.as_str())]
 pub(crate) struct StaleHandle(ClusterName);

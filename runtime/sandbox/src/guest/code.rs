@@ -14,7 +14,7 @@ use crate::contract::windlass::runtime::types;
 use crate::description::Description;
 use crate::engine::Sandbox;
 use crate::instance::call::{Around, Call, Purpose, Time};
-use crate::instance::failure::{self, OutOfTime};
+use crate::instance::failure::{self, CallError, OutOfTime};
 use crate::instance::pooled::{Body, IdlePool, PooledInstance};
 use crate::options::{Isolation, Limits, TenantLimits};
 use crate::scheduler::Unfinished;
@@ -27,6 +27,7 @@ use tokio::time::Instant;
 use wasmtime::component::{Instance, InstancePre};
 use wasmtime::{Store, UpdateDeadline};
 use windlass_fleet::api::Json;
+use windlass_fleet::name::NameError;
 use windlass_fleet::{
     Action, Client, ClusterName, Context, ControllerName, Failure, Grant, GroupVersionKind,
     ObjectKey, Request, TenantName,
@@ -45,6 +46,23 @@ const WAITING: Duration = Duration::from_millis(40);
 
 /// Longest wait for room for the instance of a guest that is loaded.
 const ROOM_TO_LOAD: Duration = Duration::from_secs(30);
+
+/// Why a mapper has no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MapError {
+    /// It could not begin, or did not come back.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The guest returned an error.
+    #[error("{0}")]
+    Guest(String),
+    /// A request with a bad cluster.
+    #[error("the mapper answered a request of no cluster: {0}")]
+    Cluster(NameError),
+    /// A request with a bad key.
+    #[error("the mapper answered a request of no object: {0}")]
+    Object(windlass_fleet::request::NameError),
+}
 
 /// A revision linked with the capabilities that one guest is given. Cheap to call.
 pub(crate) struct Code {
@@ -133,19 +151,16 @@ impl Code {
         let timeout = self.sandbox.options().describe_timeout;
         let room = self.room(&guest, true, Instant::now() + ROOM_TO_LOAD);
         let (reservation, slot) = room.await.map_err(|full| {
-            let problem = format!(
-                "it could not begin within {ROOM_TO_LOAD:?}: {}",
-                full.message
-            );
+            let problem = format!("it could not begin within {ROOM_TO_LOAD:?}: {full}");
             LoadError::Host { problem }
         })?;
         let deadline = Instant::now() + DESCRIBE_PATIENCE * timeout;
         let time = Time::of_computing(timeout, deadline);
         let store = self.store(Call::new(guest, reservation, Purpose::Describe, time));
-        let session = PooledInstance::new(store, slot, self.sandbox.teardown());
+        let pooled = PooledInstance::new(store, slot, self.sandbox.teardown());
         let code = self.clone();
-        let outcome = self.on_a_worker(session, |session| async move {
-            let run = code.run(session, async |store, instance| {
+        let outcome = self.on_a_worker(pooled, |pooled| async move {
+            let run = code.run(pooled, async |store, instance| {
                 code.reconciler
                     .load(&mut *store, instance)?
                     .call_describe(store)
@@ -153,8 +168,8 @@ impl Code {
             });
             run.await.map(|(answer, _)| answer)
         });
-        let described = outcome.await.map_err(|failure| LoadError::DescribeFailed {
-            problem: describe_problem(failure, timeout),
+        let described = outcome.await.map_err(|error| LoadError::DescribeFailed {
+            problem: describe_problem(error, timeout),
         })?;
         let raw = described.map_err(|problem| LoadError::Refused {
             problem: clean(&problem, REFUSAL),
@@ -192,12 +207,12 @@ impl Code {
         let client = context.client(&guest.given).with_policy(guest.clone());
         let request = types::Request::from(&context.request);
         let cancelled = context.cancelled().clone();
-        let session = self
-            .session(&guest, Purpose::Reconcile(context), deadline)
+        let pooled = self
+            .pooled_instance(&guest, Purpose::Reconcile(context), deadline)
             .await?;
         let code = self.clone();
-        let outcome = self.on_a_worker(session, |session| async move {
-            let run = code.run(session, async |store, instance| {
+        let outcome = self.on_a_worker(pooled, |pooled| async move {
+            let run = code.run(pooled, async |store, instance| {
                 let cluster = store
                     .data_mut()
                     .give(ClusterHandle::new(client, Reach::Everything))?;
@@ -206,64 +221,65 @@ impl Code {
                     .call_reconcile(store, &request, cluster)
                     .await
             });
-            let (answer, session) = run.await?;
+            let (answer, pooled) = run.await?;
             if cancelled.is_cancelled() {
                 // It returned, but its calls were cut short: what it remembers of them is not to be built upon.
-                code.sandbox.discard(session, deadline).await;
+                code.sandbox.discard(pooled, deadline).await;
             } else {
-                code.keep(session, deadline).await;
+                code.keep(pooled, deadline).await;
             }
-            answer.map(Action::from).map_err(Failure::from)
+            Ok(answer)
         });
-        outcome.await
+        let answer = outcome.await?;
+        answer.map(Action::from).map_err(Failure::from)
     }
 
     /// Runs a call on a worker of the scheduler, up to its deadline. A call that waits is cut off soon after the deadline.
     async fn on_a_worker<T, F>(
         &self,
-        session: PooledInstance,
+        pooled: PooledInstance,
         call: impl FnOnce(PooledInstance) -> F,
-    ) -> Result<T, Failure>
+    ) -> Result<T, CallError>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Failure>> + Send + 'static,
+        F: Future<Output = Result<T, CallError>> + Send + 'static,
     {
         let (guest, time, loading) = {
-            let call = session.store.data();
+            let call = pooled.store.data();
             let loading = matches!(call.purpose, Purpose::Describe);
             (call.guest.clone(), call.time.clone(), loading)
         };
         let timeout = guest.limits.timeout;
         let scheduler = self.sandbox.scheduler();
-        let spawned = scheduler.spawn(&guest, loading, time.processor, call(session));
+        let spawned = scheduler.spawn(&guest, loading, time.processor, call(pooled));
         let outcome = spawned.until(time.deadline + waiting(timeout)).await;
         outcome.unwrap_or_else(|unfinished| {
             guest.hit(Limit::Timeout);
             Err(match unfinished {
-                Unfinished::Ready => failure::timed_out_in_line(timeout),
-                Unfinished::Waiting => failure::timed_out_waiting(timeout),
+                Unfinished::Ready => CallError::TimeoutReady(timeout),
+                Unfinished::Waiting => CallError::TimeoutWaiting(timeout),
             })
         })
     }
 
     /// Where a call runs: in an instance that waited for it, or in a new one.
-    async fn session(
+    async fn pooled_instance(
         &self,
         guest: &Arc<GuestContext>,
         purpose: Purpose,
         deadline: Instant,
-    ) -> Result<PooledInstance, Failure> {
+    ) -> Result<PooledInstance, CallError> {
         let time = Time::until(deadline);
-        if let Some(mut session) = self
+        if let Some(mut pooled) = self
             .idle_pool
             .as_ref()
             .and_then(|idle_pool| idle_pool.take())
         {
-            let call = session.store.data_mut();
+            let call = pooled.store.data_mut();
             call.begin(purpose, time);
             let handles = call.most_handles();
-            session.store.set_max_component_handles(handles);
-            return Ok(session);
+            pooled.store.set_max_component_handles(handles);
+            return Ok(pooled);
         }
         let (reservation, slot) = self.room(guest, false, deadline).await?;
         let store = self.store(Call::new(guest.clone(), reservation, purpose, time));
@@ -276,7 +292,7 @@ impl Code {
         guest: &GuestContext,
         loading: bool,
         until: Instant,
-    ) -> Result<(Reservation, Slot), Failure> {
+    ) -> Result<(Reservation, Slot), CallError> {
         let tenant = &guest.tenant;
         let usual = guest.usage().memory_usual();
         let bytes = usual.min(guest.limits.memory).max(self.least);
@@ -286,22 +302,22 @@ impl Code {
                 guest.hit(Limit::TenantMemory);
                 let reservation = tenant.reserve(bytes, loading);
                 let reserved = tokio::time::timeout_at(until, reservation).await;
-                reserved.map_err(|_| failure::no_memory())?
+                reserved.map_err(|_| CallError::NoMemory)?
             }
         };
         let slot = self.sandbox.slot(tenant, loading);
         let slot = tokio::time::timeout_at(until, slot).await;
-        Ok((reservation, slot.map_err(|_| failure::no_room())?))
+        Ok((reservation, slot.map_err(|_| CallError::NoSlot)?))
     }
 
     /// Keeps an instance for another call, if it may serve one and nobody else needs its place.
-    async fn keep(&self, session: PooledInstance, deadline: Instant) {
-        let tenant = session.store.data().guest.tenant.clone();
+    async fn keep(&self, pooled: PooledInstance, deadline: Instant) {
+        let tenant = pooled.store.data().guest.tenant.clone();
         let kept = match &self.idle_pool {
             Some(idle_pool) if self.sandbox.has_room() && !tenant.is_short_of_memory() => {
-                idle_pool.keep(session)
+                idle_pool.keep(pooled)
             }
-            _ => Err(session),
+            _ => Err(pooled),
         };
         match kept {
             Ok(()) => {
@@ -311,7 +327,7 @@ impl Code {
                     tenant.evictable().evict_one();
                 }
             }
-            Err(session) => self.sandbox.discard(session, deadline).await,
+            Err(pooled) => self.sandbox.discard(pooled, deadline).await,
         }
     }
 
@@ -323,7 +339,7 @@ impl Code {
         around: Around,
         kind: &GroupVersionKind,
         objects: &[Json],
-    ) -> Option<Result<Vec<Request>, String>> {
+    ) -> Option<Result<Vec<Request>, MapError>> {
         let mapper = self.mapper.clone()?;
         let deadline = deadline(guest.limits.timeout, None);
         let kind = types::GroupVersionKind::from(kind);
@@ -335,7 +351,7 @@ impl Code {
         // Events come from everywhere: what a guest remembers between them would be nobody's.
         let (reservation, slot) = match self.room(&guest, false, deadline).await {
             Ok(room) => room,
-            Err(full) => return Some(Err(full.message)),
+            Err(full) => return Some(Err(full.into())),
         };
         let call = Call::new(
             guest,
@@ -344,10 +360,10 @@ impl Code {
             Time::until(deadline),
         );
         let store = self.store(call);
-        let session = PooledInstance::new(store, slot, self.sandbox.teardown());
+        let pooled = PooledInstance::new(store, slot, self.sandbox.teardown());
         let code = self.clone();
-        let answer = self.on_a_worker(session, |session| async move {
-            let run = code.run(session, async |store, instance| {
+        let answer = self.on_a_worker(pooled, |pooled| async move {
+            let run = code.run(pooled, async |store, instance| {
                 let cluster = store
                     .data_mut()
                     .give(ClusterHandle::new(client, Reach::CachedReads))?;
@@ -356,44 +372,45 @@ impl Code {
                     .call_map_objects(store, cluster, &kind, &objects)
                     .await
             });
-            let (answer, session) = run.await?;
-            code.sandbox.discard(session, deadline).await;
+            let (answer, pooled) = run.await?;
+            code.sandbox.discard(pooled, deadline).await;
             Ok(answer)
         });
         let answer = match answer.await {
-            Ok(answer) => answer.map_err(|problem| clean(&problem, Failure::MAX_MESSAGE)),
-            Err(failure) => Err(failure.message),
+            Ok(Ok(requests)) => requests.into_iter().map(request).collect(),
+            Ok(Err(problem)) => Err(MapError::Guest(problem)),
+            Err(error) => Err(error.into()),
         };
-        Some(answer.and_then(|requests| requests.into_iter().map(request).collect()))
+        Some(answer)
     }
 
     /// One call, to its end. What the guest did wrong is a failure, and its instance is gone then.
     async fn run<T>(
         &self,
-        mut session: PooledInstance,
+        mut pooled: PooledInstance,
         call: impl AsyncFnOnce(&mut Store<Call>, &Instance) -> wasmtime::Result<T>,
-    ) -> Result<(T, PooledInstance), Failure> {
+    ) -> Result<(T, PooledInstance), CallError> {
         let outcome = {
             let Body {
                 store, instance, ..
-            } = &mut *session;
+            } = &mut *pooled;
             store.set_epoch_deadline(1);
             self.enter(store, instance, call).await
         };
-        let call_data = session.store.data_mut();
-        let last_words = call_data.end();
+        let call_data = pooled.store.data_mut();
+        let last_error = call_data.end();
         let error = match outcome {
-            Ok(value) => return Ok((value, session)),
+            Ok(value) => return Ok((value, pooled)),
             Err(error) => error,
         };
         let deadline = call_data.time.deadline;
-        let failure = failure::explain(&error, call_data, last_words.as_deref());
-        if let Some(limit) = hit(failure.reason) {
+        let error = failure::explain(&error, call_data, last_error);
+        if let Some(limit) = error.limit() {
             call_data.guest.hit(limit);
         }
         tracing::debug!(computed = ?call_data.time.processor.used(), "the instance of a failed call is discarded");
-        self.sandbox.discard(session, deadline).await;
-        Err(failure)
+        self.sandbox.discard(pooled, deadline).await;
+        Err(error)
     }
 
     /// Calls into the instance, which is made first if there is none.
@@ -434,16 +451,6 @@ impl Code {
     }
 }
 
-/// The limit that a failure stands for. Memory and tables are counted where they are refused.
-fn hit(reason: &str) -> Option<Limit> {
-    match reason {
-        "timeout" => Some(Limit::Timeout),
-        "stack" => Some(Limit::Stack),
-        "host-call" => Some(Limit::HostCallBytes),
-        _ => None,
-    }
-}
-
 /// A little before whoever called gives up, so that the guest is interrupted where it is and not just dropped.
 fn deadline(timeout: Duration, outer: Option<Instant>) -> Instant {
     let own = Instant::now() + timeout;
@@ -458,30 +465,19 @@ fn waiting(timeout: Duration) -> Duration {
     (timeout / 25).min(WAITING)
 }
 
-fn describe_problem(failure: Failure, timeout: Duration) -> String {
-    match failure.reason {
-        "timeout" => format!(
-            "no answer within {timeout:?}: describe must only say what the guest wants{}",
-            after(&failure.message, "it was busy")
-        ),
-        _ => failure.message,
-    }
+fn describe_problem(error: CallError, timeout: Duration) -> String {
+    let stack = match error {
+        CallError::TimeoutBusy { stack, .. } => format!(" (it was busy{stack})"),
+        CallError::TimeoutReady(_) | CallError::TimeoutWaiting(_) => String::new(),
+        other => return Failure::from(other).message,
+    };
+    format!("no answer within {timeout:?}: describe must only say what the guest wants{stack}")
 }
 
-/// The rest of a message from a phrase on, in parentheses.
-fn after(message: &str, phrase: &str) -> String {
-    message
-        .split_once(phrase)
-        .map(|(_, rest)| format!(" ({phrase}{rest})"))
-        .unwrap_or_default()
-}
-
-fn request(raw: types::Request) -> Result<Request, String> {
-    let cluster = ClusterName::new(&raw.cluster)
-        .map_err(|error| format!("the mapper answered a request of no cluster: {error}"))?;
+fn request(raw: types::Request) -> Result<Request, MapError> {
+    let cluster = ClusterName::new(&raw.cluster).map_err(MapError::Cluster)?;
     let key = ObjectKey::from(raw.key);
-    key.check()
-        .map_err(|error| format!("the mapper answered a request of no object: {error}"))?;
+    key.check().map_err(MapError::Object)?;
     Ok(Request::new(cluster, key))
 }
 

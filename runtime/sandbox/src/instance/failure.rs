@@ -1,10 +1,11 @@
-//! Why a call did not come back, in words for whoever wrote the guest. Entry point: [`explain`].
+//! Why a call did not come back, in words for the guest's author. Entry points: [`CallError`] and [`explain`].
 
 use crate::clean::clean;
 use crate::contract::handle::StaleHandle;
 use crate::instance::call::Call;
 use crate::instance::memory::Size;
 use crate::tenant::usage::Limit;
+use crate::wasmtime_errors;
 use std::fmt;
 use std::time::Duration;
 use wasmtime::component::ResourceTableError;
@@ -24,120 +25,162 @@ const CAUSE: usize = 300;
 #[error("out of time")]
 pub(crate) struct OutOfTime;
 
-/// The failure that a call ended with.
-pub(crate) fn explain(error: &wasmtime::Error, call: &Call, last_words: Option<&str>) -> Failure {
-    let place = Place::of(error);
+/// Why a call could not begin, or did not come back.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// Its time was up while it computed.
+    #[error(
+        "no result within {timeout:?}: do less per run, or raise limits.timeout; it was busy{stack}"
+    )]
+    TimeoutBusy { timeout: Duration, stack: Stack },
+    /// Its time was up while it waited for the host.
+    #[error(
+        "no result within {0:?}; it was waiting for the host, which is a call to a cluster or sleep: do less per run, or raise limits.timeout"
+    )]
+    TimeoutWaiting(Duration),
+    /// Its time was up while it was ready to run, and other calls computed.
+    #[error(
+        "no result within {0:?}; it was waiting for its tenant's share of the processors: do less per run, or raise the tenant's weight or limits.cpu"
+    )]
+    TimeoutReady(Duration),
+    /// There was no slot for its instance.
+    #[error(
+        "there was no room for another instance: the host runs as many guests as it has reserved room for"
+    )]
+    NoSlot,
+    /// Its tenant had no memory for its instance.
+    #[error(
+        "the call could not begin: instances of other calls have the memory that its tenant's guests share: raise the tenant's limits.memory, or run fewer at once"
+    )]
+    NoMemory,
+    /// It used a handle after the call that the handle was given for.
+    #[error("{stale}{stack}")]
+    StaleHandle { stale: StaleHandle, stack: Stack },
+    /// It used something that is no handle.
+    #[error("a handle is of no use: {problem}{stack}")]
+    Handle { problem: String, stack: Stack },
+    /// It asked for one handle too many.
+    #[error(
+        "a handle is of no use: the guest holds {most} already, which is the limit: drop what is no longer used{stack}"
+    )]
+    TooManyHandles { most: usize, stack: Stack },
+    /// It was refused memory or table elements, and ended then.
+    #[error("the guest hit {limit}; it ended with {cause}{stack}")]
+    Memory {
+        limit: String,
+        cause: String,
+        stack: Stack,
+    },
+    /// Its own calls were nested too deeply.
+    #[error("the guest's calls are nested too deeply{0}")]
+    StackOverflow(Stack),
+    /// It handed the host too much.
+    #[error("the guest handed the host more than {limit} in one call{stack}")]
+    HostCallBytes { limit: Size, stack: Stack },
+    /// Anything else.
+    #[error("the guest trapped: {cause}{stack}{}", last_line(.last_error.as_deref()))]
+    Trap {
+        cause: String,
+        stack: Stack,
+        last_error: Option<String>,
+    },
+}
+
+impl CallError {
+    /// The word in failures and metrics.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::TimeoutBusy { .. } | Self::TimeoutWaiting(_) | Self::TimeoutReady(_) => "timeout",
+            Self::NoSlot => "capacity",
+            Self::NoMemory | Self::Memory { .. } => "memory",
+            Self::StaleHandle { .. } | Self::Handle { .. } | Self::TooManyHandles { .. } => {
+                "handle"
+            }
+            Self::StackOverflow(_) => "stack",
+            Self::HostCallBytes { .. } => "host-call",
+            Self::Trap { .. } => "trap",
+        }
+    }
+
+    /// The limit that the call hit. Memory and tables are counted where they are refused.
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::TimeoutBusy { .. } | Self::TimeoutWaiting(_) | Self::TimeoutReady(_) => {
+                Some(Limit::Timeout)
+            }
+            Self::TooManyHandles { .. } => Some(Limit::Handles),
+            Self::StackOverflow(_) => Some(Limit::Stack),
+            Self::HostCallBytes { .. } => Some(Limit::HostCallBytes),
+            _ => None,
+        }
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let failure = Self::retry(error.to_string()).reason(error.reason());
+        match error {
+            CallError::NoSlot => failure.blame(Blame::Host),
+            _ => failure,
+        }
+    }
+}
+
+/// The error that a call ended with. `last_error`: the last line of level error that the guest logged.
+pub(crate) fn explain(
+    error: &wasmtime::Error,
+    call: &Call,
+    last_error: Option<String>,
+) -> CallError {
+    let stack = Stack::of(error);
     if error.is::<OutOfTime>() {
-        return timed_out(call, &place);
+        let timeout = call.guest.limits.timeout;
+        return CallError::TimeoutBusy { timeout, stack };
     }
     if let Some(stale) = error.downcast_ref::<StaleHandle>() {
-        return trapped("handle", format!("{stale}{place}"));
+        let stale = stale.clone();
+        return CallError::StaleHandle { stale, stack };
     }
-    if let Some(table) = error.downcast_ref::<ResourceTableError>() {
-        if matches!(table, ResourceTableError::Full) {
-            call.guest.hit(Limit::Handles);
+    let most = call.guest.limits.handles;
+    match error.downcast_ref::<ResourceTableError>() {
+        Some(ResourceTableError::Full) => return CallError::TooManyHandles { most, stack },
+        Some(other) => {
+            let problem = other.to_string();
+            return CallError::Handle { problem, stack };
         }
-        return trapped(
-            "handle",
-            format!(
-                "a handle is of no use: {}{place}",
-                describe_table(table, call)
-            ),
-        );
+        None => {}
     }
     if error.is::<PoolConcurrencyLimitError>() {
-        return no_room();
+        return CallError::NoSlot;
     }
+    let cause = cause(error);
     if let Some(refusal) = call.meter.refusal() {
-        return trapped(
-            "memory",
-            format!(
-                "the guest hit {}; it ended with {}{place}",
-                refusal.describe(),
-                cause(error)
-            ),
-        );
+        let limit = refusal.describe();
+        return CallError::Memory {
+            limit,
+            cause,
+            stack,
+        };
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::StackOverflow) => trapped(
-            "stack",
-            format!("the guest's calls are nested too deeply{place}"),
-        ),
-        Some(_) => trapped(
-            "trap",
-            format!(
-                "the guest trapped: {}{place}{}",
-                cause(error),
-                Said(last_words)
-            ),
-        ),
-        None if cause(error).contains("handle limit exceeded") => {
-            let held = describe_table(&ResourceTableError::Full, call);
-            trapped("handle", format!("a handle is of no use: {held}{place}"))
+        Some(Trap::StackOverflow) => CallError::StackOverflow(stack),
+        Some(_) => CallError::Trap {
+            cause,
+            stack,
+            last_error,
+        },
+        None if wasmtime_errors::is_out_of_handles(&cause) => {
+            CallError::TooManyHandles { most, stack }
         }
-        None if cause(error).contains("fuel") => {
+        None if wasmtime_errors::is_host_call_too_large(&cause) => {
             let limit = Size(call.guest.limits.host_call_bytes);
-            trapped(
-                "host-call",
-                format!("the guest handed the host more than {limit} in one call{place}"),
-            )
+            CallError::HostCallBytes { limit, stack }
         }
-        None => trapped(
-            "trap",
-            format!("the guest trapped: {}{place}", cause(error)),
-        ),
-    }
-}
-
-/// The failure of a call that was waiting for the host when its time was up.
-pub(crate) fn timed_out_waiting(call_timeout: Duration) -> Failure {
-    let message = format!(
-        "no result within {call_timeout:?}; it was waiting for the host, which is a call to a cluster or sleep: do less per run, or raise limits.timeout"
-    );
-    Failure::retry(message).reason("timeout")
-}
-
-/// The failure of a call that could have gone on when its time was up, and waited for others that computed.
-pub(crate) fn timed_out_in_line(call_timeout: Duration) -> Failure {
-    let message = format!(
-        "no result within {call_timeout:?}; it was waiting for its tenant's share of the processors: do less per run, or raise the tenant's weight or limits.cpu"
-    );
-    Failure::retry(message).reason("timeout")
-}
-
-/// The failure of a call for which there was no instance.
-pub(crate) fn no_room() -> Failure {
-    let message = "there was no room for another instance: the host runs as many guests as it has reserved room for";
-    Failure::retry(message)
-        .blame(Blame::Host)
-        .reason("capacity")
-}
-
-/// The failure of a call for whose instance its tenant had no memory.
-pub(crate) fn no_memory() -> Failure {
-    let message = "the call could not begin: instances of other calls have the memory that its tenant's guests share: raise the tenant's limits.memory, or run fewer at once";
-    Failure::retry(message).reason("memory")
-}
-
-fn timed_out(call: &Call, place: &Place) -> Failure {
-    let timeout = call.guest.limits.timeout;
-    let message = format!(
-        "no result within {timeout:?}: do less per run, or raise limits.timeout; it was busy{place}"
-    );
-    Failure::retry(message).reason("timeout")
-}
-
-fn trapped(reason: &'static str, message: String) -> Failure {
-    Failure::retry(message).reason(reason)
-}
-
-fn describe_table(error: &ResourceTableError, call: &Call) -> String {
-    match error {
-        ResourceTableError::Full => format!(
-            "the guest holds {} already, which is the limit: drop what is no longer used",
-            call.guest.limits.handles
-        ),
-        other => other.to_string(),
+        None => CallError::Trap {
+            cause,
+            stack,
+            last_error: None,
+        },
     }
 }
 
@@ -151,10 +194,15 @@ fn cause(error: &wasmtime::Error) -> String {
     clean(first.trim_start_matches("wasm trap: "), CAUSE)
 }
 
-/// Where in the guest it happened: ` in a < b < c`, or nothing.
-struct Place(Vec<String>);
+fn last_line(last_error: Option<&str>) -> String {
+    last_error.map_or_else(String::new, |line| format!("; it last said: {line}"))
+}
 
-impl Place {
+/// The guest's functions on the stack, the innermost first: `, in a < b < c`, or nothing.
+#[derive(Debug)]
+pub(crate) struct Stack(Vec<String>);
+
+impl Stack {
     fn of(error: &wasmtime::Error) -> Self {
         let frames = error
             .downcast_ref::<WasmBacktrace>()
@@ -164,29 +212,18 @@ impl Place {
             .iter()
             .filter_map(|frame| frame.func_name())
             .map(readable);
-        // What a panic does on its way out says nothing about its place.
+        // What a panic calls on its way out says nothing about its cause.
         let telling = names.skip_while(|name| is_panic_machinery(name));
         Self(telling.take(FRAMES).collect())
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return Ok(());
         }
         write!(f, ", in {}", self.0.join(" < "))
-    }
-}
-
-struct Said<'a>(Option<&'a str>);
-
-impl fmt::Display for Said<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(words) => write!(f, "; it last said: {words}"),
-            None => Ok(()),
-        }
     }
 }
 
@@ -233,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_out_of_a_panic_is_not_its_place() {
+    fn the_way_out_of_a_panic_is_left_out() {
         assert!(is_panic_machinery(
             "std::panicking::begin_panic_handler::{{closure}}"
         ));

@@ -3,8 +3,10 @@
 
 use super::LoadError;
 use crate::clean::clean;
+use crate::component::compiler::chain;
 use crate::contract::exports::windlass::runtime::{mapper, reconciler};
 use crate::engine::Sandbox;
+use crate::wasmtime_errors;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
@@ -49,14 +51,7 @@ pub(super) fn check_envelope(name: &str, bytes: &[u8]) -> Result<(), LoadError> 
 
 /// What the compiler's refusal means.
 pub(super) fn not_compiled(name: &str, chain: &str) -> LoadError {
-    let cut_off = [
-        "unexpected end",
-        "extends past end",
-        "is out of bounds (bound",
-    ]
-    .iter()
-    .any(|words| chain.contains(words));
-    if cut_off {
+    if wasmtime_errors::is_cut_off(chain) {
         return LoadError::Truncated {
             name: name.to_owned(),
         };
@@ -71,7 +66,7 @@ pub(super) fn not_compiled(name: &str, chain: &str) -> LoadError {
 /// is compiled, and refused here.
 pub(super) fn not_loaded(name: &str, error: &wasmtime::Error) -> LoadError {
     let problem = clean(&format!("{error:#}"), PROBLEM);
-    if problem.contains("exceeds the ") {
+    if wasmtime_errors::is_too_large(&problem) {
         let name = name.to_owned();
         return LoadError::TooMuch { name, problem };
     }
@@ -151,17 +146,13 @@ pub(super) fn check_types(
     component: &Component,
 ) -> Result<(), LoadError> {
     let mismatch = |error: wasmtime::Error| {
-        let problem = error
-            .chain()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(": ");
-        match missing_function(&problem) {
-            Some(problem) => LoadError::Newer {
+        let problem = chain(&error);
+        match wasmtime_errors::missing_function(&problem) {
+            Some((interface, function)) if ours(interface).is_some() => LoadError::Newer {
                 name: name.to_owned(),
-                problem,
+                problem: format!("`{function}` of {interface}"),
             },
-            None => LoadError::Mismatch {
+            _ => LoadError::Mismatch {
                 name: name.to_owned(),
                 problem: clean(&problem, PROBLEM),
             },
@@ -180,16 +171,6 @@ pub(super) fn check_types(
         mapper::GuestIndices::new(&pre).map_err(mismatch)?;
     }
     Ok(())
-}
-
-/// What the linker's refusal says of a function that is not there, which a later version of the contract has.
-fn missing_function(problem: &str) -> Option<String> {
-    if !problem.contains("implementation is missing") {
-        return None;
-    }
-    let mut quoted = problem.split('`').skip(1).step_by(2);
-    let (interface, function) = (quoted.next()?, quoted.last()?);
-    ours(interface).map(|_| format!("`{function}` of {interface}"))
 }
 
 /// The functions of the resource `cluster` that it imports, without the resource's name.
@@ -273,19 +254,6 @@ mod tests {
             &["windlass:runtime/reconciler@0.2.0"],
         );
         assert!(newer.contains("another version of the contract (windlass:runtime/client@0.2.0, windlass:runtime/reconciler@0.2.0)"), "{newer}");
-    }
-
-    #[test]
-    fn a_function_that_is_missing_is_told_from_one_that_differs() {
-        let refusal = "component imports instance `windlass:runtime/clock@0.1.1`, but a matching implementation was not found in the linker: instance export `uptime-ms` has the wrong type: ";
-        assert_eq!(
-            missing_function(&format!("{refusal}function implementation is missing")).as_deref(),
-            Some("`uptime-ms` of windlass:runtime/clock@0.1.1")
-        );
-        assert_eq!(missing_function(&format!("{refusal}type mismatch")), None);
-        let others =
-            "component imports instance `wasi:io/x@0.2.0`: function implementation is missing";
-        assert_eq!(missing_function(others), None);
     }
 
     #[test]

@@ -136,7 +136,7 @@ async fn who_waits_for_its_tenants_memory_holds_no_place_and_leaves_when_it_is_c
     let first = code.room(&short, false, never);
     tokio::pin!(first);
     assert!(futures::poll!(&mut first).is_pending());
-    let late = code.room(&short, false, soon).await.err().unwrap();
+    let late = Failure::from(code.room(&short, false, soon).await.err().unwrap());
     assert_eq!(
         (late.reason, late.blame),
         ("memory", windlass_fleet::outcome::Blame::Guest)
@@ -145,7 +145,7 @@ async fn who_waits_for_its_tenants_memory_holds_no_place_and_leaves_when_it_is_c
     for _ in 0..2 {
         others.push(code.room(&rich, false, never).await.unwrap());
     }
-    let full = code.room(&rich, false, soon).await.err().unwrap();
+    let full = Failure::from(code.room(&rich, false, soon).await.err().unwrap());
     assert_eq!(full.reason, "capacity", "all three places are had");
     assert_eq!(short.usage().hits()["tenant.memory"], 2);
     assert!(short.usage().computed().is_zero());
@@ -181,10 +181,10 @@ async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
         let room = code.room(&owner, false, time.deadline);
         let (reservation, slot) = room.await.unwrap();
         let call = Call::new(owner.clone(), reservation, Purpose::Nothing, time);
-        let mut session = PooledInstance::new(code.store(call), slot, sandbox.teardown());
-        let meter = &mut session.store.data_mut().meter;
+        let mut pooled = PooledInstance::new(code.store(call), slot, sandbox.teardown());
+        let meter = &mut pooled.store.data_mut().meter;
         assert!(meter.memory_growing(0, megabytes << 20, None).unwrap());
-        session
+        pooled
     };
     let used = || owner.tenant.memory_used() >> 20;
     drop(with(1).await);
