@@ -1,4 +1,4 @@
-//! What calls and guests wait for before they begin, each shared fairly between tenants: instance slots, memory, compilations.
+//! Resources that calls and guests wait for before they begin, fairly by tenant: instance slots, memory, compile permits.
 //! Entry point: [`semaphore::FairSemaphore`], of [`slots::Slots`], [`memory::Memory`] or [`compilations::Compilations`].
 
 pub(crate) mod compilations;

@@ -1,8 +1,7 @@
 //! Compiled components on disk, so that each is compiled once. Entry point: [`Cache`].
 //!
-//! Compiled code is run as it is, so nobody else may put any here. The folder belongs to this user and is open to nobody else, or it
-//! is not used; every entry carries a keyed hash over what it is of and what it holds, and one whose hash does not fit is as good
-//! as absent. The key lies in the folder and never leaves it.
+//! Compiled code is run unchecked, so nobody else may write it here. The folder must belong to this user, and be closed to all others.
+//! Every entry has a keyed hash over its name and its code; an entry with another hash is ignored. The key is in the folder.
 
 mod entry;
 mod key;
@@ -21,7 +20,7 @@ use std::time::{Duration, SystemTime};
 /// The folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// Others could put code there.
+    /// Other users could write code there.
     #[error("{} {what}: compiled code from there could be anybody's; make it this user's with mode 0700, or name another folder", .path.display())]
     NotPrivate {
         /// The folder or file.
@@ -40,15 +39,15 @@ pub enum CacheError {
     },
 }
 
-/// How old the leftover of a writer that died must be to be removed.
+/// A draft of this age is removed: its writer has died.
 const LEFTOVER: Duration = Duration::from_secs(600);
 
 /// A folder of compiled components for engines of one fingerprint. Any number of processes may share it.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Holds the key and a folder for each fingerprint.
+    /// Has the key, and a folder for each fingerprint.
     root: PathBuf,
-    /// Of this engine's fingerprint.
+    /// The folder of this engine's fingerprint.
     folder: PathBuf,
     fingerprint: String,
     key: Key,
@@ -73,12 +72,12 @@ impl Cache {
         })
     }
 
-    /// The code that was put for a component; none if there is none, or none that can be trusted.
+    /// The code of a component, unless there is none or its hash is wrong.
     pub(crate) fn get(&self, digest: &Digest) -> Option<Vec<u8>> {
         let path = self.path(digest);
         match entry::read(&path, &self.key, &self.name(digest)) {
             Ok(code) => {
-                // The order in which entries leave. A failure makes this one leave earlier, no more.
+                // The time orders removal. If this fails, the entry is just removed earlier.
                 if let Ok(file) = fs::File::open(&path) {
                     let _ = file.set_modified(SystemTime::now());
                 }
@@ -92,7 +91,7 @@ impl Cache {
         }
     }
 
-    /// Keeps the code of a component. What goes wrong is logged: the next start compiles again.
+    /// Stores the code of a component. A failure is logged, and the next start compiles again.
     pub(crate) fn put(&self, digest: &Digest, code: &[u8]) {
         if code.len() as u64 > self.most {
             return;
@@ -115,10 +114,10 @@ impl Cache {
         }
     }
 
-    /// Removes what was not used for longest until the rest fits.
+    /// Removes the entries that were not used for longest until the rest fits.
     fn sweep(&self) {
         let Some(_alone) = self.sweeping.try_lock() else {
-            return; // somebody is at it
+            return; // another thread is doing it
         };
         let mut kept = self.entries();
         kept.sort_by_key(|(used, ..)| *used);
@@ -132,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// When each entry of any fingerprint was used last, its size and its path. Removes what writers that died left behind.
+    /// Of each entry of any fingerprint: when it was used last, its size and its path. Removes drafts of writers that died.
     fn entries(&self) -> Vec<(SystemTime, u64, PathBuf)> {
         let mut found = Vec::new();
         let folders = fs::read_dir(&self.root).into_iter().flatten().flatten();
@@ -156,7 +155,7 @@ impl Cache {
     }
 }
 
-/// Makes a folder for this user alone, or makes sure that it is one.
+/// Makes a folder for this user alone, or checks that it is one.
 fn make_private(path: &Path) -> Result<(), CacheError> {
     let unusable = |source| CacheError::Unusable {
         path: path.to_owned(),
@@ -178,7 +177,7 @@ fn make_private(path: &Path) -> Result<(), CacheError> {
     check_private(path, &metadata)
 }
 
-/// Whether nobody but this user can write, or read, what this is the metadata of.
+/// Checks that only this user can read and write the file or folder with this metadata.
 fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), CacheError> {
     let what = if metadata.uid() != rustix::process::geteuid().as_raw() {
         "belongs to another user"

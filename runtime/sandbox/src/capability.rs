@@ -1,4 +1,4 @@
-//! What a guest can reach, a file per interface of `wit/`. Nothing to call: each implements its generated trait for
+//! The host functions, a file per interface of `wit/`. There is no function to call: each file implements its generated trait for
 //! [`Call`](crate::instance::call::Call).
 
 mod access;

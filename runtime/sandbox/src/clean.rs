@@ -1,12 +1,12 @@
-//! What a guest says, made fit for logs, status pages and terminals. Entry point: [`clean`].
+//! Makes a guest's text safe for logs, status pages and terminals. Entry point: [`clean`].
 //!
-//! Every text that a guest or its component chooses passes here where it enters the host: log lines, failures, names of functions, and
-//! what a compiler quotes. So nothing that is made of it forges a line, drives a terminal or hides what stands beside it.
+//! Every text that a guest or its component chooses is cleaned where it enters the host: log lines, failures, names of functions, and
+//! quotes of the compiler. So no such text forges a log line, drives a terminal, or hides the text beside it.
 
 use std::fmt::Write as _;
 
-/// A text in one line of at most so many bytes, but for the sign that it was cut. Line ends and tabs become blanks; other control
-/// characters, separators of lines and paragraphs, and what turns the direction of writing are escaped.
+/// A text in one line of at most `limit` bytes, plus an ellipsis if it was cut. Line ends and tabs become blanks. Other control characters,
+/// separators of lines and paragraphs, and characters that change the direction of writing are escaped.
 pub(crate) fn clean(text: &str, limit: usize) -> String {
     let mut cleaned = String::with_capacity(text.len().min(limit));
     for character in text.chars() {

@@ -1,5 +1,5 @@
-//! What the generator makes of `wit/`. Entry points: the modules `windlass::runtime` (imports) and
-//! `exports::windlass::runtime`. What stands behind the handles that guests get: [`handle`].
+//! The bindings that are generated from `wit/`. Entry points: the modules `windlass::runtime` (imports) and
+//! `exports::windlass::runtime`. The host's side of a guest's handles: [`handle`].
 #![allow(
     missing_docs,
     unreachable_pub,

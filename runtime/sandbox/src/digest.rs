@@ -9,13 +9,13 @@ use std::io::Read;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of these bytes.
+    /// The digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Of the first `most` bytes of a file, or of all if it has fewer; and how many bytes these are. Blocks.
+    /// The digest of the first `most` bytes of a file, and how many bytes these are. Blocks.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -25,7 +25,7 @@ impl Digest {
         Ok((Self(hash.finalize().into()), size))
     }
 
-    /// The first 12 hexadecimal digits, enough for people to tell revisions apart.
+    /// The first 12 hexadecimal digits, enough for people to distinguish revisions.
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string().chars().take(12).collect()

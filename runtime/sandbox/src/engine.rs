@@ -1,4 +1,4 @@
-//! The engine that all guests run in. Entry point: [`Sandbox`].
+//! The engine of all guests. Entry point: [`Sandbox`].
 
 mod config;
 
@@ -24,28 +24,27 @@ use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
 use windlass_fleet::TenantName;
 
-/// How often idle instances are looked at.
+/// How often idle instances are checked for their age.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The engine could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// Not even with the smallest pool.
+    /// It could not even be made without a pool.
     #[error("cannot make an engine for guests on this machine")]
     Engine(#[source] wasmtime::Error),
     /// A host function does not fit the contract that it was generated from.
     #[error("cannot link the host's functions")]
     Link(#[source] wasmtime::Error),
-    /// A thread cannot be started: one that runs guests, or the one that takes large instances down.
+    /// A thread cannot be started: a worker, the ticker, or the one that tears down large instances.
     #[error("cannot start a thread for guests: raise the limit on threads")]
     Thread(#[source] std::io::Error),
-    /// What was compiled cannot be kept where it should.
+    /// The cache of compiled components cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
 }
 
-/// One engine: compiles components, gives instances their memory and makes busy guests yield. Cheap to clone; several can live
-/// in a process.
+/// One engine: compiles components, gives instances their memory, and runs guests' calls. Cheap to clone. A process may have several.
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Inner>,
@@ -58,24 +57,23 @@ struct Inner {
     plain: Linker<Call>,
     /// Every capability.
     with_fleet: Linker<Call>,
-    /// Polls the calls of all guests.
+    /// Runs the calls of all guests.
     scheduler: Scheduler,
-    /// For the instances that the engine has room for: a call beyond waits here instead of failing.
+    /// A slot for each instance that the engine has room for. Further calls wait.
     slots: Arc<FairSemaphore<Slots>>,
     teardown: Arc<Teardown>,
     /// Idle instances of all guests.
     evictable: EvictableInstances,
-    /// Whether a task looks after idle instances.
+    /// Whether a task evicts old idle instances.
     sweeping: AtomicBool,
-    /// What was compiled before.
+    /// Compiled components.
     cache: Option<Cache>,
-    /// Where components are compiled, few at a time.
+    /// Permits to compile components.
     compilations: Arc<FairSemaphore<Compilations>>,
 }
 
 impl Sandbox {
-    /// Makes an engine. Where the machine has not enough address space for [`Options::instances`] it takes fewer, and says so
-    /// in the log.
+    /// Makes an engine. If the machine has too little address space for [`Options::instances`], the engine has fewer, and logs that.
     ///
     /// # Errors
     /// [`SandboxError`] when none can be made at all, or when [`Options::cache`] cannot be used.
@@ -83,7 +81,7 @@ impl Sandbox {
         Self::linked(options, linker)
     }
 
-    /// As [`Self::new`], with the functions that `link` gives to guests, those of `fleet` among them or not.
+    /// As [`Self::new`], with the host functions of `link`, whose second argument says whether `fleet` is among them.
     fn linked(
         options: Options,
         link: fn(&Engine, bool) -> wasmtime::Result<Linker<Call>>,
@@ -113,7 +111,7 @@ impl Sandbox {
         })
     }
 
-    /// What it was made with.
+    /// Its options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.inner.options
@@ -127,7 +125,7 @@ impl Sandbox {
         self.inner.cache.as_ref()
     }
 
-    /// Waits until a component of a tenant may be compiled, which it may be until the permit is dropped.
+    /// Waits for the permit to compile one component of a tenant.
     pub(crate) async fn compile_permit(&self, tenant: &TenantName) -> CompilePermit {
         self.inner.compilations.acquire(tenant, false, ()).await
     }
@@ -140,18 +138,18 @@ impl Sandbox {
         }
     }
 
-    /// How many slices of guests' calls have begun so far, while calls are ready and wait for theirs. `None`: no call waits.
+    /// Slices that have begun so far, if calls wait for a slice. `None`: no call waits.
     #[must_use]
     pub fn backlog(&self) -> Option<u64> {
         self.inner.scheduler.backlog()
     }
 
-    /// What polls the calls of all guests.
+    /// The scheduler of all guests' calls.
     pub(crate) fn scheduler(&self) -> &Scheduler {
         &self.inner.scheduler
     }
 
-    /// Waits for room for an instance; idle ones make room. `loading`: of a guest that is loaded, which comes before calls.
+    /// Waits for a slot. An idle instance is evicted if none is free. `loading`: for a guest that is being loaded, before calls.
     pub(crate) async fn slot(&self, tenant: &Tenant, loading: bool) -> Slot {
         let slots = &self.inner.slots;
         if let Some(slot) = slots.try_acquire(tenant.name(), loading, ()) {
@@ -165,29 +163,29 @@ impl Sandbox {
         slots.acquire(tenant.name(), loading, ()).await
     }
 
-    /// What takes large instances down.
+    /// Tears large instances down.
     pub(crate) fn teardown(&self) -> Arc<Teardown> {
         self.inner.teardown.clone()
     }
 
-    /// Gives an instance up. A large one is taken down elsewhere; returns once its tenant has the memory again, or at the deadline:
-    /// an answer does not come too late for it.
-    pub(crate) async fn discard(&self, session: PooledInstance, deadline: tokio::time::Instant) {
-        if let Ok(gone) = session.take_down() {
+    /// Drops an instance. A large one is torn down on another thread: returns once its memory is free, or at the deadline, so that the
+    /// call's result is not late.
+    pub(crate) async fn discard(&self, pooled: PooledInstance, deadline: tokio::time::Instant) {
+        if let Ok(gone) = pooled.take_down() {
             let _ = tokio::time::timeout_at(deadline, gone).await;
         }
     }
 
-    /// Has an idle instance leave its place to who waits for one, if somebody does.
-    pub(crate) fn make_room(&self) {
+    /// Evicts an idle instance if a call waits for a slot.
+    pub(crate) fn evict_if_short_of_slots(&self) {
         if self.inner.slots.is_wanted() {
             self.inner.evictable.evict_one();
         }
     }
 
-    /// Whether there is room for idle instances.
-    pub(crate) fn has_room(&self) -> bool {
-        !self.inner.slots.is_wanted()
+    /// Whether a call waits for a slot. No instance is kept idle then.
+    pub(crate) fn is_short_of_slots(&self) -> bool {
+        self.inner.slots.is_wanted()
     }
 
     /// The idle instances of all guests.
@@ -195,7 +193,7 @@ impl Sandbox {
         &self.inner.evictable
     }
 
-    /// Looks after idle instances from now on until there are none, in one task for all of them. Call it on a tokio runtime.
+    /// Starts the task that evicts old idle instances, unless it runs. It ends when there are none. Call it on a tokio runtime.
     pub(crate) fn sweep(&self) {
         if self.inner.sweeping.swap(true, Ordering::SeqCst) {
             return;
@@ -210,7 +208,7 @@ impl Sandbox {
 }
 
 impl Inner {
-    /// Gives up what is too old. Returns whether somebody has to look again.
+    /// Evicts old idle instances. Returns whether to do it again.
     fn sweep(&self) -> bool {
         if self.slots.is_wanted() {
             self.evictable.evict_one();
@@ -219,12 +217,12 @@ impl Inner {
             return true;
         }
         self.sweeping.store(false, Ordering::SeqCst);
-        // One that was kept just before that is still this task's.
+        // An instance that was kept just before the store is still this task's.
         self.evictable.evict_old(Instant::now()) && !self.sweeping.swap(true, Ordering::SeqCst)
     }
 }
 
-/// Says that nobody looks after idle instances any more, also when the runtime ends.
+/// Clears `sweeping` when the task is dropped, even at the end of the runtime.
 struct Sweeper(Weak<Inner>);
 
 impl Drop for Sweeper {
@@ -243,7 +241,7 @@ fn linker(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<Call>> {
 
 fn without_clock(engine: &Engine, with_fleet: bool) -> wasmtime::Result<Linker<Call>> {
     let mut linker = Linker::new(engine);
-    // WASI with an empty context: no files, no environment, no sockets. Its context is made when a guest first uses it.
+    // WASI has no files, no environment and no sockets: see `Call`.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     log::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;
     config_import::add_to_linker::<_, HasSelf<Call>>(&mut linker, |call| call)?;

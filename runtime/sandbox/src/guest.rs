@@ -1,5 +1,8 @@
-//! A guest: a revision with a tenant, a grant, a config and limits, which can be swapped for another while it runs. Entry point:
-//! [`Guest`].
+//! A guest: a revision with a tenant, a grant, a config and limits. It can be replaced while it serves. Entry point: [`Guest`].
+//!
+//! * A replacement is linked, described and checked before it serves. If that fails, the last good one goes on.
+//! * A call ends on the revision with which it began.
+//! * A restricted grant takes effect at once, for calls under way too. Other restricted rights take effect at the next call.
 
 pub(crate) mod code;
 mod rights;
@@ -13,7 +16,7 @@ use crate::component::revision::{LoadError, Revision};
 use crate::description::Description;
 use crate::engine::Sandbox;
 use crate::guest::code::Code;
-use crate::instance::call::Around;
+use crate::instance::call::FleetView;
 use crate::options::{Isolation, Limits};
 use crate::tenant::Tenant;
 use crate::tenant::context::{GuestContext, History};
@@ -32,16 +35,16 @@ use windlass_fleet::{
     Request, TenantName,
 };
 
-/// What a guest is given.
+/// The configuration of a guest.
 #[derive(Debug, Clone)]
 pub struct GuestOptions {
     /// Its owner.
     pub tenant: Arc<Tenant>,
     /// The reconciler's name.
     pub name: ControllerName,
-    /// What it may touch.
+    /// Its rights in clusters.
     pub grant: Arc<Grant>,
-    /// Its `config`, JSON text. `{}` where there is none.
+    /// Its `config`, as JSON text. `{}` if there is none.
     pub config: String,
     /// Bounds of its calls.
     pub limits: Limits,
@@ -49,61 +52,60 @@ pub struct GuestOptions {
     pub isolation: Isolation,
 }
 
-/// What a controller needs to run a guest, besides the guest.
+/// The parts of a guest's controller, besides the reconciler.
 pub struct ControllerParts {
     /// The kind that requests name.
     pub primary: Option<GroupVersionKind>,
-    /// What it watches. Watches with code carry the guest itself as their mapper.
+    /// Its watches. The guest is the mapper of those that it maps.
     pub watches: Vec<Watch>,
     /// Its indexes.
     pub indexes: Vec<Index>,
 }
 
-/// A guest that runs: the [`Reconciler`] of its controller, and the [`Mapper`] of its watches.
+/// A guest that serves: the [`Reconciler`] of its controller, and the [`Mapper`] of its watches.
 ///
-/// Every call takes the revision that is current when it begins and ends on it, whatever is swapped in meanwhile.
+/// Every call ends on the revision that was current when it began.
 pub struct Guest {
     sandbox: Sandbox,
     current: ArcSwap<Current>,
     /// Held while a revision is described and swapped in, so that two swaps do not cross.
     swapping: tokio::sync::Mutex<()>,
-    /// Held while another current one is put in place.
-    bounds: Mutex<Bounds>,
+    /// Held while `current` is replaced.
+    restriction: Mutex<Restriction>,
     counters: Counters,
 }
 
-/// What a guest was told last that it may still have.
+/// The last restriction of a guest's rights.
 #[derive(Default)]
-struct Bounds {
-    /// How often it was told.
-    told: u64,
-    /// Within these.
-    within: Option<Rights>,
+struct Restriction {
+    /// Restrictions so far.
+    count: u64,
+    rights: Option<Rights>,
 }
 
 /// A revision, or another configuration, that a guest is ready to [serve](Guest::serve).
 pub struct Prepared {
     current: Current,
-    /// How often the guest had been told what it may have, as this began.
-    told: u64,
+    /// Restrictions of the guest before the preparation began.
+    restrictions: u64,
 }
 
-/// A revision in use, and what it was described under. Replaced as a whole.
+/// A revision with the configuration under which it was described. Replaced as a whole.
 struct Current {
     revision: Revision,
     code: Arc<Code>,
     guest: Arc<GuestContext>,
     isolation: Isolation,
     description: Description,
-    /// What it was loaded with. What it has now may be less.
+    /// Its rights when it was loaded. They may have been restricted since.
     loaded: Rights,
 }
 
 impl Guest {
-    /// Links a revision, asks it to describe itself and checks the answer against the grant.
+    /// Links a revision, asks it to describe itself, and checks the description against the grant.
     ///
     /// # Errors
-    /// [`LoadError`]: nothing runs then.
+    /// [`LoadError`]: nothing serves then.
     pub async fn new(
         sandbox: &Sandbox,
         options: GuestOptions,
@@ -116,13 +118,13 @@ impl Guest {
             sandbox: sandbox.clone(),
             current: ArcSwap::from_pointee(current),
             swapping: tokio::sync::Mutex::new(()),
-            bounds: Mutex::default(),
+            restriction: Mutex::default(),
             counters: Counters::new(),
         }))
     }
 
-    /// Replaces the revision: it is linked, described and checked first, and swapped in at once after that. Calls in flight end on
-    /// the old one. Its watches may differ: build the controller anew from [`Self::controller_parts`].
+    /// Replaces the revision: the new one is linked, described and checked, and serves from then on. Calls in flight end on the old
+    /// one. Its watches may differ: build the controller anew from [`Self::controller_parts`].
     ///
     /// # Errors
     /// [`LoadError`]: the last good revision keeps serving.
@@ -131,7 +133,7 @@ impl Guest {
         self.reconfigure(options, revision).await
     }
 
-    /// As [`Self::swap`], for a change of grant, config or limits as well. Tenant and name stay as they are.
+    /// As [`Self::swap`], with a change of grant, config or limits. Tenant and name must stay the same.
     ///
     /// # Errors
     /// [`LoadError`]: everything stays as it was.
@@ -152,38 +154,43 @@ impl Guest {
     /// As [`Self::reconfigure`].
     ///
     /// # Cancellation
-    /// Dropping the future abandons it, and nothing is noted.
+    /// Dropping the future changes nothing.
     pub async fn prepare(
         &self,
         options: GuestOptions,
         revision: Revision,
     ) -> Result<Prepared, LoadError> {
         let history = self.current.load().guest.history.clone();
-        let told = self.bounds.lock().told;
+        let restrictions = self.restriction.lock().count;
         let current = Current::prepare(&self.sandbox, options, revision, history).await?;
-        Ok(Prepared { current, told })
+        Ok(Prepared {
+            current,
+            restrictions,
+        })
     }
 
-    /// The second half: what this guest has [prepared](Self::prepare) serves from the next call on. Of several, the last that is
-    /// given stays.
+    /// The second half: what this guest has [prepared](Self::prepare) serves from the next call on.
     pub fn serve(&self, prepared: Prepared) {
-        let Prepared { current, told } = prepared;
-        let bounds = self.bounds.lock();
-        // Less may have been given meanwhile than when this began.
-        let late = bounds.within.as_ref().filter(|_| bounds.told != told);
-        let less = late.and_then(|rights| current.within(rights));
+        let Prepared {
+            current,
+            restrictions,
+        } = prepared;
+        let restriction = self.restriction.lock();
+        let is_new = restriction.count != restrictions; // restricted since the preparation began
+        let rights = restriction.rights.as_ref().filter(|_| is_new);
+        let less = rights.and_then(|rights| current.within(rights));
         self.put(less.unwrap_or(current));
-        drop(bounds);
+        drop(restriction);
         self.counters.loaded();
     }
 
-    /// Has the revision in use go on within these rights: with what both they and those that it was loaded with allow. In effect at
-    /// once, for calls under way too as far as the grant goes, and until something else is loaded or other rights are told. Returns
-    /// whether anything has changed: then build the controller anew, from [`Self::rights`] and [`Self::controller_parts`].
+    /// Restricts the revision in use to the rights that both these and those of its configuration allow, until something else is loaded
+    /// or this is called again. The grant takes effect at once, for calls under way too; the rest with the next call. Returns whether
+    /// anything has changed: then build the controller anew, from [`Self::rights`] and [`Self::controller_parts`].
     pub fn keep_within(&self, rights: &Rights) -> bool {
-        let mut bounds = self.bounds.lock();
-        bounds.told += 1;
-        bounds.within = Some(rights.clone());
+        let mut restriction = self.restriction.lock();
+        restriction.count += 1;
+        restriction.rights = Some(rights.clone());
         let next = self.current.load().within(rights);
         let changes = next.is_some();
         if let Some(next) = next {
@@ -197,13 +204,13 @@ impl Guest {
         self.current.store(Arc::new(current));
     }
 
-    /// What it may touch and use now.
+    /// Its rights now.
     #[must_use]
     pub fn rights(&self) -> Rights {
         self.current.load().rights()
     }
 
-    /// Whether it has less than it was loaded with.
+    /// Whether it has fewer rights than its configuration gives.
     #[must_use]
     pub fn is_kept_within_less(&self) -> bool {
         let current = self.current.load();
@@ -222,7 +229,7 @@ impl Guest {
         self.parts(&self.current.load().description)
     }
 
-    /// Those that go with what is prepared.
+    /// The same of what is prepared.
     #[must_use]
     pub fn parts_of(self: &Arc<Self>, prepared: &Prepared) -> ControllerParts {
         self.parts(&prepared.current.description)
@@ -244,7 +251,7 @@ impl Guest {
         self.current.load().revision.clone()
     }
 
-    /// What it is, what it did, and what is wrong with it.
+    /// Its state and its counts.
     #[must_use]
     pub fn status(&self) -> GuestStatus {
         let current = self.current.load();
@@ -257,7 +264,7 @@ impl Guest {
     }
 }
 
-/// Whether a request that a mapper asked for is of a cluster that it is granted. One that is not there may come.
+/// Whether the grant opens the cluster of a request that a mapper made. The cluster need not be engaged yet.
 fn may_ask_for(grant: &Grant, from: &Cluster, fleet: &Fleet, request: &Request) -> bool {
     if request.cluster == *from.name() {
         return true;
@@ -322,7 +329,7 @@ impl Current {
         }
     }
 
-    /// The same within these rights; none where that is what it has.
+    /// The same, restricted to these rights. `None`: they restrict nothing further.
     fn within(&self, rights: &Rights) -> Option<Self> {
         let less = self.loaded.and(rights);
         if less == self.rights() {
@@ -340,8 +347,8 @@ impl Current {
             history,
             ..
         } = &*self.guest;
-        // What waits for another call knows more than it may now.
-        let code = Arc::new(self.code.anew(isolation, tenant));
+        // Idle instances may hold data that the guest may no longer read.
+        let code = Arc::new(self.code.without_idle(isolation, tenant));
         let guest = GuestContext::new(
             tenant.clone(),
             name.clone(),
@@ -360,7 +367,7 @@ impl Current {
         })
     }
 
-    /// Has its grant bound the calls of those before it.
+    /// Makes its grant bound the calls of earlier configurations.
     fn take_effect(&self) {
         let latest = &self.guest.history.latest;
         latest.store(Some(self.guest.given.clone()));
@@ -403,23 +410,23 @@ impl Mapper for Guest {
             let current = self.current.load_full();
             let client = context.client(&current.guest.given);
             let MapContext { cluster, fleet, .. } = context;
-            let around = Around {
+            let view = FleetView {
                 cluster: cluster.clone(),
                 fleet: fleet.clone(),
             };
             let guest = current.guest.clone();
             let own = guest.clone();
-            let answer = current.code.map(own, client, around, &kind, &objects);
+            let answer = current.code.map(own, client, view, &kind, &objects);
             let answer = answer.await;
             let Some(outcome) = answer else {
                 return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
             };
             let mut requests =
                 outcome.map_err(|error| clean(&error.to_string(), Failure::MAX_MESSAGE))?;
-            let asked = requests.len();
+            let count = requests.len();
             let grant = guest.grant();
             requests.retain(|request| may_ask_for(&grant, &cluster, &fleet, request));
-            self.counters.requests_dropped(asked - requests.len());
+            self.counters.requests_dropped(count - requests.len());
             Ok(requests)
         }
         .boxed()

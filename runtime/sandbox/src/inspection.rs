@@ -1,4 +1,4 @@
-//! What a component needs and offers. Entry point: [`Revision::inspect`].
+//! The needs and the interfaces of a component. Entry point: [`Revision::inspect`].
 
 use crate::component::revision::{LoadError, Revision};
 use crate::description::kinds::CustomResource;
@@ -11,16 +11,16 @@ use std::time::Duration;
 use windlass_fleet::Rule;
 use windlass_fleet::source::WatchClusters;
 
-/// What a component needs and offers, for people.
+/// The needs and the interfaces of a component, for people.
 #[derive(Debug, Clone)]
 pub struct Inspection {
     /// Its digest.
     pub digest: Digest,
     /// Bytes of the component.
     pub size: usize,
-    /// How long it took to compile; none: that was done and kept before.
+    /// How long it took to compile. `None`: it was in the cache.
     pub compiling: Option<Duration>,
-    /// Bytes of memory that an instance has when it has described itself: what every reconcile of it takes at least.
+    /// Memory of an instance after `describe`, in bytes: every reconcile takes at least this much.
     pub memory: usize,
     /// The smallest world of the contract that it fits, for example `windlass:runtime/reconcile@0.1.0`.
     pub world: String,
@@ -38,22 +38,22 @@ pub struct Inspection {
     pub watches: Vec<String>,
     /// Which clusters each watch engages.
     pub scopes: Vec<WatchClusters>,
-    /// Whether a watch is mapped to requests by the guest's code, which may ask for other clusters.
+    /// Whether the guest's code maps a watch to requests, which may name other clusters.
     pub maps: bool,
     /// A line for each index.
     pub indexes: Vec<String>,
-    /// The rules that it would need, as far as that can be told.
+    /// An estimate of the rules that it needs.
     pub rules: Vec<Rule>,
-    /// The same as YAML, to paste below `rules:`. A resource that is a guess says so in a comment.
+    /// The same as YAML, to paste below `rules:`. A guessed resource has a comment.
     pub rules_yaml: String,
 }
 
 impl Revision {
-    /// Asks the guest to describe itself, with this `config` (JSON) and without any grant, and says what it needs. The resource of a
-    /// kind that is neither built in nor among `customs` is a guess.
+    /// Asks the guest to describe itself, with this `config` (JSON) and without a grant. The resource of a kind that is neither built in
+    /// nor among `customs` is a guess.
     ///
     /// # Errors
-    /// [`LoadError`] when `describe()` fails or what it answers cannot be.
+    /// [`LoadError`] when `describe()` fails or returns an invalid description.
     pub async fn inspect(
         &self,
         sandbox: &Sandbox,

@@ -1,10 +1,10 @@
-//! One instance of a component, with all that the host keeps for its calls. Entry point: [`pooled::PooledInstance`].
+//! Instances of components, and the host's state for their calls. Entry point: [`pooled::PooledInstance`].
 //!
 //! * [`call`]: the data of a store while a call runs, and its limits.
 //! * [`pooled`]: instances in use, and idle ones that serve a later call.
-//! * [`memory`] and [`answers`]: what a call may take, charged to its tenant.
-//! * [`failure`]: what the guest did wrong, in words for people.
-//! * [`teardown`]: a thread that gives large instances' memory back.
+//! * [`memory`] and [`answers`]: memory of a call, charged to its tenant.
+//! * [`failure`]: why a call did not come back, in words for people.
+//! * [`teardown`]: a thread that frees the memory of large instances.
 
 pub(crate) mod answers;
 pub(crate) mod call;

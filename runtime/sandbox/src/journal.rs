@@ -1,4 +1,4 @@
-//! The lines that a call of a guest writes, within its budget: by the interface `log`, and by standard output and error. Entry point:
+//! The log lines of a guest's calls, within limits: from the interface `log`, standard output and standard error. Entry point:
 //! [`Journal`].
 
 mod rate;
@@ -22,10 +22,10 @@ const FIELDS: usize = 32;
 const FIELD_NAME: usize = 64;
 /// Longest value of a field, in bytes.
 const FIELD_VALUE: usize = 1024;
-/// What a line costs besides its text, so that empty lines are not free.
+/// The cost of a line besides its text, so that empty lines are not free.
 const LINE: usize = 32;
 
-/// The lines of one call, within its budget and within the rate of all calls of its guest. Clones share it.
+/// The log of one call, within its budget and within the rate of all calls of its guest. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
     state: Arc<Mutex<State>>,
@@ -34,19 +34,19 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct State {
-    /// Bytes that may still be written.
+    /// Bytes that are left.
     left: usize,
     /// Lines that were over the budget.
     dropped: u64,
     /// Lines that were over the rate.
-    hasty: u64,
-    /// The last line of level error: what a guest says before it traps.
+    over_rate: u64,
+    /// The last line of level error: the reason, if the guest traps.
     last_error: Option<String>,
 }
 
-/// What became of a call's lines.
+/// The end of a call's log.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct LogSummary {
     /// The last line of level error.
     pub(crate) last_error: Option<String>,
     /// Whether some were over the call's budget.
@@ -60,7 +60,7 @@ impl State {
         Self {
             left: budget,
             dropped: 0,
-            hasty: 0,
+            over_rate: 0,
             last_error: None,
         }
     }
@@ -79,11 +79,11 @@ impl Journal {
         *self.state.lock() = State::new(budget);
     }
 
-    /// Writes a line to the host's log. The span around it says whose it is.
+    /// Writes a line to the host's log. The span around the call names the guest.
     pub(crate) fn write(&self, level: Level, message: &str, fields: &[(String, String)]) {
         let mut state = self.state.lock();
         if state.left < LINE {
-            // Nothing may be written any more: what is dropped is to cost little.
+            // The budget is used up. Dropping a line must cost little.
             state.dropped += 1;
             return;
         }
@@ -105,30 +105,30 @@ impl Journal {
         }
         let allowed = |rate: &Arc<LogRate>| rate.allows(cost, Instant::now());
         if !self.rate.as_ref().is_none_or(allowed) {
-            state.hasty += 1;
+            state.over_rate += 1;
             return;
         }
         drop(state);
         emit(level, &message, &fields);
     }
 
-    /// Ends the call: says how many lines the limits cost.
-    pub(crate) fn finish(&self) -> Told {
+    /// Ends the call. Logs how many lines were dropped.
+    pub(crate) fn finish(&self) -> LogSummary {
         let mut state = self.state.lock();
         if state.dropped > 0 {
             tracing::warn!(target: "guest", lines = state.dropped, "the rest of this call's log was dropped: it is over limits.logBytes");
         }
-        let lines = self.rate.as_ref().filter(|_| state.hasty > 0);
-        if let Some(lines) = lines.and_then(|rate| rate.to_tell(Instant::now())) {
+        let lines = self.rate.as_ref().filter(|_| state.over_rate > 0);
+        if let Some(lines) = lines.and_then(|rate| rate.dropped_to_report(Instant::now())) {
             tracing::warn!(target: "guest", lines, "lines of the log were dropped: they are over limits.logBytesPerSecond");
         }
-        let told = Told {
+        let summary = LogSummary {
             last_error: state.last_error.take(),
             over_budget: state.dropped > 0,
-            over_rate: state.hasty > 0,
+            over_rate: state.over_rate > 0,
         };
-        (state.dropped, state.hasty) = (0, 0);
-        told
+        (state.dropped, state.over_rate) = (0, 0);
+        summary
     }
 
     #[cfg(test)]
@@ -193,23 +193,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_the_budget_is_dropped_and_counted() {
+    fn lines_over_the_budget_are_dropped_and_counted() {
         let journal = Journal::new(100, None);
         journal.write(Level::Error, "first", &[]);
         journal.write(Level::Info, &"x".repeat(100), &[]);
         journal.write(Level::Info, "after the end nothing is written", &[]);
         assert_eq!(journal.dropped(), 2);
-        let told = journal.finish();
-        assert_eq!(told.last_error.as_deref(), Some("first"));
-        assert!(told.over_budget && !told.over_rate);
-        assert_eq!(journal.finish(), Told::default());
+        let summary = journal.finish();
+        assert_eq!(summary.last_error.as_deref(), Some("first"));
+        assert!(summary.over_budget && !summary.over_rate);
+        assert_eq!(journal.finish(), LogSummary::default());
         journal.begin(100);
         journal.write(Level::Error, "the next call has its own", &[]);
         assert!(!journal.finish().over_budget);
     }
 
     #[test]
-    fn what_is_over_the_rate_is_dropped_and_its_words_are_kept_for_a_trap() {
+    fn a_line_over_the_rate_is_dropped_and_still_explains_a_trap() {
         let limit = windlass_fleet::cluster::RateLimit {
             per_second: 1.0,
             burst: 1,
@@ -217,8 +217,8 @@ mod tests {
         let rate = Arc::new(LogRate::new(limit, Instant::now()));
         let journal = Journal::new(1000, Some(rate));
         journal.write(Level::Error, "why it trapped", &[]);
-        let told = journal.finish();
-        assert_eq!(told.last_error.as_deref(), Some("why it trapped"));
-        assert!(told.over_rate && !told.over_budget);
+        let summary = journal.finish();
+        assert_eq!(summary.last_error.as_deref(), Some("why it trapped"));
+        assert!(summary.over_rate && !summary.over_budget);
     }
 }

@@ -1,5 +1,4 @@
-//! Windlass sandbox: runs guests, which are WebAssembly components of other people, as reconcilers. Start at [`Sandbox`] and
-//! [`Guest`].
+//! Windlass sandbox: runs guests, which are untrusted WebAssembly components, as reconcilers. Start at [`Sandbox`] and [`Guest`].
 //!
 //! ```no_run
 //! # use std::{path::Path, sync::Arc};
@@ -17,19 +16,19 @@
 //!     isolation: Isolation::Fresh,
 //! };
 //! let guest = Guest::new(&sandbox, options, revision).await?;
-//! let parts = guest.controller_parts(); // what its controller watches; the guest itself is its reconciler
+//! let parts = guest.controller_parts(); // the watches of its controller; the guest itself is the reconciler
 //! # let _ = parts;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Guarantees
-//! * Every call runs in an instance of its own, unless its operator allows that it serves several ([`Isolation`]), with bounds on
-//!   memory, time, tables, handles, calls, bytes in and out, and log; what hits one ends that call and nothing else. See [`Limits`].
-//! * Tenants share the processors by weight, whatever their guests do. See [`TenantLimits`].
+//! * Every call runs in an instance of its own, unless the operator allows reuse ([`Isolation`]). It has limits on memory, time, tables,
+//!   handles, calls, bytes in and out, and log. A call that hits one affects no other call. See [`Limits`].
+//! * Tenants share the processors by weight. See [`TenantLimits`].
 //! * A guest reaches a cluster only through the fleet's client, which checks the grant on every call. It has no files, no
 //!   environment, no sockets.
-//! * A guest that is busy yields every millisecond.
+//! * A guest that computes yields every millisecond.
 //! * A component is compiled in a process of its own, within limits ([`Compiler`]), and the result is kept ([`CacheOptions`]).
 //! * A revision serves only after it was compiled, linked, described and checked against the grant.
 

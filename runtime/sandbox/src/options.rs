@@ -1,5 +1,4 @@
-//! Bounds of the engine, of a guest and of a tenant, with defaults that are safe for a guest nobody knows. Entry points:
-//! [`Options`] and [`Limits`].
+//! Limits of the engine, of a guest and of a tenant. The defaults are safe for untrusted guests. Entry points: [`Options`] and [`Limits`].
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,26 +7,25 @@ use windlass_fleet::cluster::RateLimit;
 
 const MIB: usize = 1 << 20;
 
-/// Bounds of the engine: what all guests of a [`crate::Sandbox`] share.
+/// Options of an engine, which all guests of a [`crate::Sandbox`] share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Calls that can run at once, describing and mapping included. Address space for them is reserved at the start, up to
-    /// 8 GiB each; where the machine gives less, fewer. A call beyond waits. Default: 768, two thirds of which are what a manager
-    /// runs at once by default, calls that wait for API servers included.
+    /// Calls that can run at once, describing and mapping included. Further calls wait. Address space for them is reserved at the start,
+    /// up to 8 GiB each; if the machine has less, there are fewer. Default: 768, which is 1.5 times the reconciles that a manager runs
+    /// at once by default, those that wait for API servers included.
     pub instances: u32,
     /// Hard ceiling of one memory of a guest, in bytes, above every [`Limits::memory`]. Default: 256 MiB.
     pub max_memory: usize,
     /// Largest component that is loaded, in bytes. Default: 64 MiB.
     pub max_component: usize,
-    /// Longest `describe()`, in time that it runs; on a machine that is busy with other things it may take longer by the clock.
-    /// Default: 50 ms.
+    /// Most processor time of `describe()`. By the clock it may take longer, if other programs have the processors. Default: 50 ms.
     pub describe_timeout: Duration,
-    /// Calls that compute at once. Default: one for each processor of the machine but one, which is left to watches, transport, leases
-    /// and probes; at least one.
+    /// Calls that compute at once. Default: one less than the machine has processors, at least one. The rest of the host, with watches,
+    /// transport, leases and probes, has the other.
     pub processors: Option<usize>,
     /// Where components are compiled. Default: in this process.
     pub compiler: Compiler,
-    /// Where what was compiled is kept. Default: nowhere.
+    /// Where compiled components are kept. Default: nowhere.
     pub cache: Option<CacheOptions>,
 }
 
@@ -48,25 +46,25 @@ impl Default for Options {
 /// Where components are compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Compiler {
-    /// In this process, with no limit on memory and time: for tests, and for who compiles only what is his own. Default.
+    /// In this process, without limits on memory and time: for tests, and for trusted components only. Default.
     #[default]
     InProcess,
-    /// In a process for each.
+    /// In a process for each component.
     Process(CompilerProcess),
 }
 
-/// How a compiler is started, and what it may use.
+/// How a compiler is started, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilerProcess {
     /// A program that calls [`crate::compile`] with its last two arguments.
     pub program: PathBuf,
-    /// Arguments before these two, which are the bytes of [`Self::memory`] and the whole seconds of [`Self::time`].
+    /// Arguments before these two, which are [`Self::memory`] in bytes and [`Self::time`] in whole seconds.
     pub arguments: Vec<OsString>,
-    /// Address space that it may have, in bytes. Default: 2 GiB.
+    /// Most address space, in bytes. Default: 2 GiB.
     pub memory: u64,
-    /// Time that it may compute, rounded up to whole seconds; by the clock, four times as long. Default: 60 s.
+    /// Most processor time, rounded up to whole seconds. By the clock it may take four times as long. Default: 60 s.
     pub time: Duration,
-    /// Machine code that it may answer, in bytes. Default: 512 MiB.
+    /// Most machine code, in bytes. Default: 512 MiB.
     pub code: usize,
 }
 
@@ -88,12 +86,12 @@ impl CompilerProcess {
     }
 }
 
-/// Where compiled components are kept, and how many bytes of them.
+/// A folder for compiled components, and its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Made if it is not there, readable by this user alone.
+    /// The folder. Made if it does not exist, readable by this user alone.
     pub folder: PathBuf,
-    /// Those not used for longest leave first. Default: 1 GiB.
+    /// Most bytes. The components not used for longest are removed first. Default: 1 GiB.
     pub bytes: u64,
 }
 
@@ -108,7 +106,7 @@ impl CacheOptions {
     }
 }
 
-/// Bounds of one call of a guest. What hits one is that call alone.
+/// Limits of a guest. A call that hits one affects no other call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of an instance, all of its memories together, in bytes. Default: 64 MiB.
@@ -117,31 +115,30 @@ pub struct Limits {
     pub timeout: Duration,
     /// Table elements of an instance, all of its tables together. Default: 60 000, enough for every language's runtime.
     pub table_elements: usize,
-    /// Handles that a guest holds at once. Default: 256.
+    /// Most handles that a guest holds at once. Default: 256.
     pub handles: usize,
-    /// Bytes that a guest hands to the host in one call of it, which nobody can interrupt. Default: 2 MiB: servers store no object above
-    /// 1.5 MiB by default.
+    /// Most bytes that a guest hands to the host in one host call, which cannot be interrupted. Default: 2 MiB: servers store no object
+    /// above 1.5 MiB by default.
     pub host_call_bytes: usize,
     /// Largest object that a guest is given, in bytes. Default: 4 MiB.
     pub object_bytes: usize,
-    /// Bytes of objects that a guest is given by one list or one batch, or of what it is told of clusters by one list. Default: 16 MiB.
+    /// Most bytes that one host call returns: the objects of a list or a batch, or the descriptions of clusters. Default: 16 MiB.
     pub response_bytes: usize,
-    /// Operations in a batch. Default: 1000.
+    /// Most operations in a batch. Default: 1000.
     pub batch_operations: usize,
-    /// Objects in a page of a list; a guest that asks for more is given this many. Default: 5000.
+    /// Most objects in a page of a list. A guest that asks for more gets this many. Default: 5000.
     pub list_items: u32,
-    /// Calls of cluster functions in one call of the guest, each operation of a batch counted. Default: 10 000.
+    /// Most calls of cluster functions in one call of the guest. Each operation of a batch counts. Default: 10 000.
     pub host_calls: u32,
-    /// Calls to API servers that begin per second, of all calls of the guest together. What a cache answers is none. Default:
-    /// no limit.
+    /// Calls to API servers that begin per second, of all calls of the guest together. Reads from a cache do not count. Default: no limit.
     pub requests_per_second: Option<Rate>,
-    /// Bytes of log lines, standard output and standard error included. Default: 64 KiB.
+    /// Most bytes of log lines of one call, with standard output and standard error. Default: 64 KiB.
     pub log_bytes: usize,
     /// Bytes of log lines per second, of all calls of the guest together. Default: 256 KiB.
     pub log_bytes_per_second: Option<Rate>,
 }
 
-/// So much per second; after a pause, as much at once.
+/// A rate. After a pause, the amount of one second may come at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// At least one.
@@ -194,25 +191,25 @@ impl Default for Limits {
 /// How instances are kept apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// A new instance for every call. Nothing of a guest outlives a call. Default.
+    /// A new instance for every call. Nothing of a guest survives a call. Default.
     #[default]
     Fresh,
-    /// An instance serves several calls of `reconcile`, one after the other: what the guest keeps in its memory is there in the
-    /// next call, whatever request and cluster that is of. Never across guests, tenants, grants, revisions or configurations, and
-    /// never after a call that trapped, timed out or was cancelled.
+    /// An instance serves several calls of `reconcile`, one after the other. The guest's memory is there in the next call, which may be
+    /// of another request and cluster. Never across guests, tenants, grants, revisions or configurations, and never after a call that
+    /// trapped, timed out or was cancelled.
     Reuse(Reuse),
 }
 
-/// Bounds of what an instance may serve. Whichever is reached first ends it.
+/// Limits of a reused instance. The first one that is reached ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reuse {
-    /// Calls. Default: 100.
+    /// Most calls. Default: 100.
     pub calls: u32,
-    /// Time since it was made. Default: 1 min.
+    /// Longest time since it was made. Default: 1 min.
     pub age: Duration,
-    /// Linear memory that it has after a call, in bytes. Default: 32 MiB.
+    /// Most linear memory after a call, in bytes. Default: 32 MiB.
     pub memory: usize,
-    /// Instances that wait for a call at once. They count in the tenant's memory, and are given up when that is short. Default: 4.
+    /// Most idle instances. Their memory counts for the tenant; they are evicted when the tenant has too little. Default: 4.
     pub idle: u32,
 }
 
@@ -227,16 +224,16 @@ impl Default for Reuse {
     }
 }
 
-/// Bounds that all guests of a tenant share.
+/// Limits that all guests of a tenant share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantLimits {
-    /// Linear memory of all live instances together, in bytes. Default: 512 MiB.
+    /// Most linear memory of all live instances together, in bytes. Default: 512 MiB.
     pub memory: usize,
-    /// Its share of the processors beside other tenants. Default: 1.
+    /// Its weight when tenants compete for the processors. Default: 1.
     pub weight: u32,
-    /// Thousandths of a processor that its guests may use together, even while others use nothing. Default: no limit.
+    /// Most thousandths of a processor that its guests use together, even while processors are idle. Default: no limit.
     pub cpu_millis: Option<u32>,
-    /// Calls to API servers under way at once, of all of its guests. Default: 256.
+    /// Most calls to API servers under way at once, of all of its guests. Default: 256.
     pub requests_in_flight: usize,
     /// Calls to API servers that begin per second, of all of its guests. Default: no limit.
     pub requests_per_second: Option<Rate>,

@@ -1,4 +1,4 @@
-//! A tenant, as far as guests know it: what all of its guests share. Entry point: [`Tenant`].
+//! A tenant: the limits and the usage that all of its guests share. Entry point: [`Tenant`].
 
 pub(crate) mod context;
 pub(crate) mod denials;
@@ -17,21 +17,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_fleet::TenantName;
 use windlass_fleet::cluster::Bucket;
 
-/// A tenant: its name, and accounts that all of its guests draw from.
+/// A tenant: its name, its limits, and the usage of all of its guests.
 #[derive(Debug)]
 pub struct Tenant {
     name: TenantName,
     limits: ArcSwap<TenantLimits>,
-    /// Sum of what the meters of live instances have charged, in bytes.
+    /// Memory of all live instances, in bytes.
     memory: AtomicUsize,
-    /// Memory that its instances are promised before they are made.
+    /// Memory reserved for instances before they are made.
     reservations: Arc<Reservations>,
-    /// Time that its guests computed, in nanoseconds.
+    /// Processor time of its guests, in nanoseconds.
     computed: AtomicU64,
-    /// Leave for API calls under way. Another one when the limit changes; what was had of the old one ends by itself.
+    /// Permits for API calls. Replaced when the limit changes; permits of the old one end with their calls.
     requests: ArcSwap<Semaphore>,
     rate: Mutex<Option<Bucket>>,
-    /// What its guests keep for later calls.
+    /// Idle instances of its guests.
     evictable: EvictableInstances,
 }
 
@@ -63,7 +63,7 @@ impl Tenant {
         self.memory.load(Ordering::Relaxed) + self.reservations.answers()
     }
 
-    /// Time that its guests had a processor.
+    /// Processor time of its guests.
     #[must_use]
     pub fn cpu_used(&self) -> Duration {
         Duration::from_nanos(self.computed.load(Ordering::Relaxed))
@@ -76,7 +76,7 @@ impl Tenant {
         most.saturating_sub(self.requests.load().available_permits())
     }
 
-    /// Changes its limits. What is had beyond smaller ones is kept until it ends by itself, and no more is given.
+    /// Changes its limits. Usage beyond a smaller limit stays until it ends by itself; nothing more is given until then.
     pub fn set_limits(&self, limits: &TenantLimits) {
         let old = self.limits.swap(Arc::new(limits.clone()));
         if old.memory != limits.memory {
@@ -108,7 +108,7 @@ impl Tenant {
         &self.evictable
     }
 
-    /// So many bytes for an instance that is to be made, if they are there at once; idle instances are given up for it.
+    /// Reserves bytes for an instance if there are enough. Idle instances are evicted for it.
     pub(crate) fn try_reserve(&self, bytes: usize, loading: bool) -> Option<Reservation> {
         loop {
             let reservation = self.reservations.try_acquire(&(), loading, bytes);
@@ -118,17 +118,17 @@ impl Tenant {
         }
     }
 
-    /// Waits for so many bytes, as long as other instances have them.
+    /// Waits until bytes can be reserved.
     pub(crate) async fn reserve(&self, bytes: usize, loading: bool) -> Reservation {
         self.reservations.acquire(&(), loading, bytes).await
     }
 
-    /// Whether somebody waits for memory: then nothing is kept for later.
+    /// Whether a call waits for memory. No instance is kept idle then.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         self.reservations.is_wanted()
     }
 
-    /// Takes memory from the account; idle instances are given up for it. `false`: there is not so much.
+    /// Charges memory of an instance. Idle instances are evicted for it. `false`: there is not enough.
     pub(crate) fn charge(&self, bytes: usize) -> bool {
         while !self.try_charge(bytes) {
             if !self.evictable.evict_one() {
@@ -151,7 +151,7 @@ impl Tenant {
         self.memory.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes memory for an answer; idle instances are given up for it. `false`: there is not so much now.
+    /// Charges memory for an answer. Idle instances are evicted for it. `false`: there is not enough.
     pub(crate) fn charge_answer(&self, bytes: usize) -> bool {
         while !self.reservations.charge_answer(bytes) {
             if !self.evictable.evict_one() {
@@ -165,22 +165,22 @@ impl Tenant {
         self.reservations.release_answer(bytes);
     }
 
-    /// Takes the turn of one API call: how long it has to wait; `None` when that is longer than `patience`.
-    pub(crate) fn request_turn(&self, patience: Duration) -> Option<Duration> {
+    /// Takes a token of the rate for one API call. Returns how long the call has to wait, `None` if that is longer than `patience`.
+    pub(crate) fn take_token(&self, patience: Duration) -> Option<Duration> {
         match &mut *self.rate.lock() {
             Some(bucket) => bucket.take(Instant::now(), patience),
             None => Some(Duration::ZERO),
         }
     }
 
-    /// Gives back the turn of an API call that does not begin.
-    pub(crate) fn give_back_turn(&self) {
+    /// Gives back the token of an API call that does not begin.
+    pub(crate) fn give_back_token(&self) {
         if let Some(bucket) = &mut *self.rate.lock() {
             bucket.give_back();
         }
     }
 
-    /// Leave for one API call, if there is any at once; otherwise, where to wait for it.
+    /// A permit for one API call if one is free. Otherwise the semaphore to wait for.
     pub(crate) fn request(&self) -> Result<OwnedSemaphorePermit, Arc<Semaphore>> {
         let requests = self.requests.load_full();
         requests.clone().try_acquire_owned().map_err(|_| requests)
@@ -236,10 +236,10 @@ mod tests {
             ..TenantLimits::default()
         });
         let waits: Vec<_> = (0..12)
-            .map(|_| tenant.request_turn(Duration::from_secs(5)).unwrap())
+            .map(|_| tenant.take_token(Duration::from_secs(5)).unwrap())
             .collect();
         assert!(waits[..10].iter().all(Duration::is_zero), "{waits:?}");
         assert!(waits[11] > Duration::from_millis(100), "{waits:?}");
-        assert_eq!(tenant.request_turn(Duration::from_millis(10)), None);
+        assert_eq!(tenant.take_token(Duration::from_millis(10)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What is read out of wasmtime's messages where its errors have no type. Entry points: the functions, one for each meaning.
+//! Recognises wasmtime's errors by their messages where they have no type. Entry points: the functions, one for each meaning.
 //!
 //! Each test provokes its message with the wasmtime that this program is built with. So an upgrade that changes a message fails here.
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_is_missing_is_named_and_told_from_one_that_differs() {
+    fn a_missing_function_is_named_and_one_with_another_type_is_not() {
         let engine = Engine::default();
         let importing = |result: &str| {
             let text = format!(

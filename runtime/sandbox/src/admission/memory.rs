@@ -8,8 +8,8 @@ use super::semaphore::{FairSemaphore, Permit};
 use super::wait_list::{First, Resource};
 use std::sync::Arc;
 
-/// One part in so many of a tenant's limit is kept for answers of API servers, beyond what instances reserve. Without it, a tenant
-/// whose instances have all of its memory could not read anything. The tenant may exceed its limit by as much.
+/// One eighth of a tenant's limit is reserved for answers of API servers, beyond the reservations of instances. Without it, a tenant whose
+/// instances have all of its memory could not read anything. The tenant may exceed its limit by as much.
 const RESERVED_ONE_IN: usize = 8;
 
 /// The reservations of one tenant.
@@ -23,9 +23,9 @@ pub(crate) type Reservation = Permit<Memory>;
 pub(crate) struct Memory {
     /// In bytes. It may have been lowered below what is reserved.
     limit: usize,
-    /// Sum over all live instances, in bytes, and what answers are charged.
+    /// Of all live instances and of answers, in bytes.
     reserved: usize,
-    /// Of that, answers.
+    /// The part of `reserved` that is of answers.
     answers: usize,
 }
 
@@ -45,7 +45,7 @@ impl Memory {
         self.reserved
     }
 
-    /// What a demand takes. A demand beyond the limit is cut, so that it fits once nothing else is reserved.
+    /// A demand beyond the limit is cut to it, so that it fits once nothing else is reserved.
     fn cut(&self, bytes: usize) -> usize {
         bytes.min(self.limit)
     }

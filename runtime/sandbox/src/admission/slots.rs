@@ -9,15 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use windlass_fleet::TenantName;
 
-/// One slot of this many is reserved for guests that are being loaded: they load while calls hold all other slots, and are few at a time.
+/// One slot in 16 is reserved for guests that are being loaded, which are few at a time. They load even while calls hold all other slots.
 const RESERVED_ONE_IN: usize = 16;
 
 /// An engine with fewer slots reserves none.
 const FEWEST_WITH_RESERVE: usize = 4;
 
-/// The most that one tenant may have, in slots per [`CEILING_OF`]: a tenant whose calls all hang leaves a quarter to the others.
-const CEILING: usize = 3;
-const CEILING_OF: usize = 4;
+/// One tenant may have three slots in four, so that a tenant whose calls all hang leaves a quarter to the others.
+const CEILING: (usize, usize) = (3, 4);
 
 /// Room for one instance. Drop it after the instance.
 pub(crate) type Slot = Permit<Slots>;
@@ -44,7 +43,7 @@ impl Slots {
         Self {
             free: size,
             reserve,
-            ceiling: (size * CEILING / CEILING_OF).max(1),
+            ceiling: (size * CEILING.0 / CEILING.1).max(1),
             held: BTreeMap::new(),
         }
     }

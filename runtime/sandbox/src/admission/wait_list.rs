@@ -11,11 +11,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What calls wait for.
+/// A resource that calls wait for.
 pub(crate) trait Resource: fmt::Debug {
     /// Each has a line.
     type Tenant: Ord + Clone + fmt::Debug;
-    /// What one call takes.
+    /// How much one call takes.
     type Amount: Copy + fmt::Debug;
     /// The order between lines: the least is served first.
     type Rank: Ord;
@@ -26,10 +26,10 @@ pub(crate) trait Resource: fmt::Debug {
     /// The rank of a line by its first waiter, for whom there is enough.
     fn rank(&self, first: &First<'_, Self::Tenant>) -> Self::Rank;
 
-    /// Takes an amount that [fits](Self::fits). Returns what was taken, which may be less.
+    /// Takes an amount that [fits](Self::fits). Returns the amount that was taken, which may be less.
     fn take(&mut self, tenant: &Self::Tenant, amount: Self::Amount) -> Self::Amount;
 
-    /// Takes back what was [taken](Self::take).
+    /// Takes back an amount that was [taken](Self::take).
     fn give_back(&mut self, tenant: &Self::Tenant, amount: Self::Amount);
 }
 
@@ -132,8 +132,8 @@ impl<R: Resource, W> WaitList<R, W> {
         }
     }
 
-    /// Takes what the next waiter needs. Returns its tenant, what was taken, and the waiter. To be called after each change until it
-    /// returns nothing.
+    /// Takes the amount of the next waiter. Returns its tenant, the amount and the waiter. Call it after each change until it returns
+    /// `None`.
     pub(super) fn next(&mut self) -> Option<(R::Tenant, R::Amount, W)> {
         let fitting = self.lines.iter().filter_map(|(tenant, line)| {
             let (&ticket, (amount, _)) = line.waiters.first_key_value()?;

@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of the hash.
 const HASH: usize = 32;
 
-/// What an entry is of. Part of what is hashed, so that a file that is moved to another name is worth nothing.
+/// The name of an entry. It is hashed too, so that a file that was moved to another name is ignored.
 pub(super) struct Name<'a> {
     pub(super) fingerprint: &'a str,
     pub(super) digest: &'a Digest,
 }
 
 impl Name<'_> {
-    /// What is hashed with the key: what the entry is of, and a hash of what it holds.
+    /// The input of the keyed hash: the name, and a hash of the code.
     fn words(&self, code: &[u8]) -> Vec<u8> {
         let mut words = self.fingerprint.as_bytes().to_vec();
         words.push(b' ');
@@ -30,7 +30,7 @@ impl Name<'_> {
     }
 }
 
-/// The code, if the file is what this user's hosts wrote for this name.
+/// The code, if the file was written for this name with this key.
 pub(super) fn read(path: &Path, key: &Key, name: &Name<'_>) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path, key: &Key, name: &Name<'_>) -> io::Result<Vec<u8
     let size = usize::try_from(metadata.len()).unwrap_or(0);
     let mut code = Vec::with_capacity(size.saturating_sub(HASH));
     file.read_to_end(&mut code)?;
-    // Hashed and then used from the same bytes: the file may change meanwhile as it likes.
+    // The same bytes are checked and used, so a change of the file meanwhile does no harm.
     if key.verify(&name.words(&code), &hash) {
         Ok(code)
     } else {
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path, key: &Key, name: &Name<'_>) -> io::Result<Vec<u8
     }
 }
 
-/// Puts the code there, whole or not at all. Of several writers any wins, as they write the same.
+/// Writes the code, whole or not at all. Of several writers any may win: they write the same.
 pub(super) fn write(path: &Path, key: &Key, name: &Name<'_>, code: &[u8]) -> io::Result<()> {
     let draft = path.with_extension(unique());
     let hash = key.sign(&name.words(code));
@@ -74,7 +74,7 @@ pub(super) fn unique() -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     // Processes of several containers may have the same id.
     let mut random = [0; 8];
-    // Where the system has none to give, the rest tells them apart as far as it goes.
+    // Without random bytes, the process and the number still distinguish drafts of living processes.
     let _ = SystemRandom::new().fill(&mut random);
     let random = u64::from_ne_bytes(random);
     format!("{}-{number}-{random:016x}.tmp", std::process::id())

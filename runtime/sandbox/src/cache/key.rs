@@ -1,4 +1,4 @@
-//! The secret that entries are authenticated with. Entry point: [`Key`].
+//! The secret that authenticates entries. Entry point: [`Key`].
 
 use super::{CacheError, check_private};
 use ring::hmac;
@@ -11,11 +11,11 @@ use std::path::Path;
 
 const BYTES: usize = 32;
 
-/// Random, made once for a folder, readable by this user alone.
+/// Random bytes, made once for a folder, readable by this user alone.
 pub(super) struct Key(hmac::Key);
 
 impl Key {
-    /// The folder's key; the first process to ask makes it.
+    /// The folder's key. The first process that needs it makes it.
     pub(super) fn of(folder: &Path) -> Result<Self, CacheError> {
         let path = folder.join("key");
         let unusable = |source| CacheError::Unusable {
@@ -43,12 +43,12 @@ impl Key {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &key)))
     }
 
-    /// A hash that only holders of the key can make.
+    /// A keyed hash.
     pub(super) fn sign(&self, words: &[u8]) -> hmac::Tag {
         hmac::sign(&self.0, words)
     }
 
-    /// Whether a hash was made by a holder of the key.
+    /// Whether a hash was made with this key.
     pub(super) fn verify(&self, words: &[u8], hash: &[u8]) -> bool {
         hmac::verify(&self.0, words, hash).is_ok()
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Makes a key, whole or not at all; one that is there already stays.
+/// Makes a key, whole or not at all. An existing key stays.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let mut key = [0; BYTES];
     SystemRandom::new()

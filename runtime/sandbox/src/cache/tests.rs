@@ -1,4 +1,4 @@
-//! What the cache keeps, and what it trusts.
+//! Which entries the cache keeps, and which it trusts.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn files(cache: &Cache) -> usize {
 }
 
 #[test]
-fn what_was_put_is_got_by_every_process_that_shares_the_folder() {
+fn every_process_that_shares_the_folder_reads_an_entry() {
     let folder = tempfile::tempdir().unwrap();
     cache(folder.path(), 1 << 20).put(&digest("a"), b"code");
     let later = cache(folder.path(), 1 << 20);
@@ -33,7 +33,7 @@ fn what_was_put_is_got_by_every_process_that_shares_the_folder() {
 }
 
 #[test]
-fn what_was_changed_cut_or_moved_is_worth_nothing() {
+fn an_entry_that_was_changed_cut_or_moved_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 1 << 20);
     let path = cache.path(&digest("a"));
@@ -63,7 +63,7 @@ fn what_was_changed_cut_or_moved_is_worth_nothing() {
 const HASHED: usize = 32;
 
 #[test]
-fn an_entry_made_with_another_key_or_for_another_engine_is_worth_nothing() {
+fn an_entry_with_another_key_or_for_another_engine_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let first = cache(folder.path(), 1 << 20);
     first.put(&digest("a"), b"code");
@@ -110,7 +110,7 @@ fn an_entry_that_is_open_to_others_is_not_used() {
 }
 
 #[test]
-fn those_not_used_for_longest_leave_when_it_is_full() {
+fn a_full_cache_removes_the_entries_not_used_for_longest() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 3 * 132);
     let old = SystemTime::now() - Duration::from_secs(1000);
@@ -128,11 +128,11 @@ fn those_not_used_for_longest_leave_when_it_is_full() {
         (true, false, true, true)
     );
     cache.put(&digest("e"), &[0; 1000]);
-    assert!(!held("e"), "what is larger than all of it is not kept");
+    assert!(!held("e"), "an entry larger than the cache is not kept");
 }
 
 #[test]
-fn leftovers_of_writers_that_died_go() {
+fn drafts_of_writers_that_died_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 1 << 20);
     let leftover = cache.folder.join("x.1-2.tmp");
@@ -146,7 +146,7 @@ fn leftovers_of_writers_that_died_go() {
 }
 
 #[test]
-fn writers_and_readers_do_not_meet_half_an_entry() {
+fn readers_never_see_half_an_entry() {
     let folder = tempfile::tempdir().unwrap();
     let code: Vec<u8> = (0..1_u32 << 18).map(|n| n as u8).collect();
     std::thread::scope(|scope| {

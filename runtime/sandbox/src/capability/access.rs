@@ -1,4 +1,4 @@
-//! From a guest's handle to the client behind it. Entry point: [`Call::live`].
+//! From a guest's handle to its client. Entry point: [`Call::live`].
 
 use crate::contract::handle::{ClusterHandle, Reach, Refused};
 use crate::contract::windlass::runtime::types;
@@ -8,7 +8,7 @@ use windlass_fleet::api::ApiError;
 use windlass_fleet::{ApiCode, Client};
 
 impl Call {
-    /// The client behind a handle; traps if it is revoked or none of ours.
+    /// The client of a handle. A handle that is revoked or unknown traps.
     pub(crate) fn live(
         &self,
         handle: &Resource<ClusterHandle>,

@@ -1,10 +1,10 @@
-//! The interface `client`: each function is one of the fleet's client, which checks the grant and does the work.
+//! The interface `client`. Each function calls the fleet's client, which checks the grant and does the work.
 
 use super::access::only_cached_reads;
 use crate::contract::handle::{ClusterHandle, Reach, Refused};
 use crate::contract::windlass::runtime::client::{self as wit, GroupVersionKind, ObjectKey};
 use crate::contract::windlass::runtime::types::ApiError as WitApiError;
-use crate::instance::answers::Room;
+use crate::instance::answers::AnswerBudget;
 use crate::instance::call::Call;
 use crate::tenant::usage::Limit;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wasmtime::component::Resource;
 use windlass_fleet::api::{ApiError, GetOptions, ListOptions, Operation, ReadMode};
 use windlass_fleet::{ApiCode, Client};
 
-/// Objects of a page where the guest does not say.
+/// Objects in a page, unless the guest asks for a number.
 const DEFAULT_PAGE: u32 = 500;
 
 type Handle = Resource<ClusterHandle>;
@@ -33,16 +33,16 @@ impl wit::HostCluster for Call {
     ) -> Result<Option<String>, Refused> {
         let options = GetOptions::from(options);
         self.spend_on(&cluster)?;
-        let room = self.room();
+        let budget = self.answer_budget();
         let (client, reach) = self.live(&cluster)?;
         if reach == Reach::CachedReads
             && (options.mode == ReadMode::Live || options.subresource.is_some())
         {
             return Err(only_cached_reads().into());
         }
-        let client = client.clone().charged_to(room.clone());
+        let client = client.clone().charged_to(budget.clone());
         let found = client.get(&kind.into(), &key.into(), &options).await?;
-        Ok(found.map(|json| room.object(&json)).transpose()?)
+        Ok(found.map(|json| budget.object(&json)).transpose()?)
     }
 
     async fn list(
@@ -53,14 +53,14 @@ impl wit::HostCluster for Call {
     ) -> Result<wit::ListPage, Refused> {
         let options = self.bounded(options.into());
         self.spend_on(&cluster)?;
-        let room = self.room();
+        let budget = self.answer_budget();
         let (client, reach) = self.live(&cluster)?;
         if reach == Reach::CachedReads && options.mode == ReadMode::Live {
             return Err(only_cached_reads().into());
         }
-        let client = client.clone().charged_to(room.clone());
+        let client = client.clone().charged_to(budget.clone());
         let page = client.list(&kind.into(), &options).await?;
-        Ok(room.page(page).await?)
+        Ok(budget.page(page).await?)
     }
 
     async fn create(
@@ -70,11 +70,11 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let (client, room) = self.write(&cluster)?;
+        let (client, budget) = self.write(&cluster)?;
         let stored = client
             .create(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(room.object(&stored)?)
+        Ok(budget.object(&stored)?)
     }
 
     async fn update(
@@ -84,11 +84,11 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let (client, room) = self.write(&cluster)?;
+        let (client, budget) = self.write(&cluster)?;
         let stored = client
             .update(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(room.object(&stored)?)
+        Ok(budget.object(&stored)?)
     }
 
     async fn patch(
@@ -100,7 +100,7 @@ impl wit::HostCluster for Call {
         patch: String,
         options: wit::WriteOptions,
     ) -> Result<String, Refused> {
-        let (client, room) = self.write(&cluster)?;
+        let (client, budget) = self.write(&cluster)?;
         let stored = client
             .patch(
                 &kind.into(),
@@ -110,7 +110,7 @@ impl wit::HostCluster for Call {
                 &options.into(),
             )
             .await?;
-        Ok(room.object(&stored)?)
+        Ok(budget.object(&stored)?)
     }
 
     async fn apply(
@@ -120,11 +120,11 @@ impl wit::HostCluster for Call {
         object: String,
         options: wit::ApplyOptions,
     ) -> Result<String, Refused> {
-        let (client, room) = self.write(&cluster)?;
+        let (client, budget) = self.write(&cluster)?;
         let stored = client
             .apply(&kind.into(), object.into(), &options.into())
             .await?;
-        Ok(room.object(&stored)?)
+        Ok(budget.object(&stored)?)
     }
 
     async fn delete(
@@ -189,7 +189,7 @@ impl wit::HostCluster for Call {
         let operations = operations.into_iter();
         let operations = operations.map(|operation| (Ok(client.clone()), operation));
         let operations = operations.collect();
-        Ok(self.room().batch(operations).await)
+        Ok(self.answer_budget().batch(operations).await)
     }
 
     async fn drop(&mut self, cluster: Handle) -> wasmtime::Result<()> {
@@ -200,21 +200,21 @@ impl wit::HostCluster for Call {
 }
 
 impl Call {
-    /// Takes one call of a function from the call's budget. A handle that is of no use traps, whatever is left.
+    /// Takes one call of a function from the limit of this call. A bad handle traps first.
     fn spend_on(&mut self, cluster: &Handle) -> Result<(), Refused> {
         self.live(cluster)?;
         Ok(self.spend(1)?)
     }
 
-    /// Takes a write from the call's budget. Its answer is charged to the room.
-    fn write(&mut self, cluster: &Handle) -> Result<(Client, Arc<Room>), Refused> {
+    /// Takes a write from the limit of this call. Returns the client, and the budget to which the client charges its answers.
+    fn write(&mut self, cluster: &Handle) -> Result<(Client, Arc<AnswerBudget>), Refused> {
         let client = self.unrestricted(cluster)?;
         self.spend(1)?;
-        let room = self.room();
-        Ok((client.charged_to(room.clone()), room))
+        let budget = self.answer_budget();
+        Ok((client.charged_to(budget.clone()), budget))
     }
 
-    /// An operation of a batch, as the function of its name would have it.
+    /// An operation of a batch, with the bounds of the function with its name.
     pub(super) fn operation(&self, operation: wit::Operation) -> Operation {
         match Operation::from(operation) {
             Operation::List(kind, options) => Operation::List(kind, self.bounded(options)),
@@ -222,7 +222,7 @@ impl Call {
         }
     }
 
-    /// A list of no more objects than the guest may have at once.
+    /// Bounds a list to the objects that the guest may have at once.
     fn bounded(&self, options: ListOptions) -> ListOptions {
         let most = self.guest.limits.list_items;
         let limit = match options.limit {
@@ -232,7 +232,7 @@ impl Call {
         ListOptions { limit, ..options }
     }
 
-    /// Why a batch of this many operations may not run. One that may is taken from the call's budget.
+    /// Why a batch of this many operations may not run. A batch that may run is taken from the limit of this call.
     pub(super) fn refuse_batch(&mut self, operations: usize, reach: Reach) -> Option<ApiError> {
         let most = self.guest.limits.batch_operations;
         if reach == Reach::CachedReads {

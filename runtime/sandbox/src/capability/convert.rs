@@ -1,4 +1,4 @@
-//! The contract's words to the fleet's and back, one to one. Entry points: the `From` implementations, and [`text`] for
+//! Conversions between the types of the contract and those of the fleet. Entry points: the `From` implementations, and [`text`] for
 //! objects.
 
 use crate::clean::clean;
@@ -10,7 +10,7 @@ use windlass_fleet::api::{
 };
 use windlass_fleet::{Action, Failure, GroupVersionKind, ObjectKey, Request};
 
-/// An object as the guest gets it. Objects are UTF-8 wherever they come from; one that is not is refused.
+/// An object as text for the guest. An object that is not UTF-8 is an error.
 pub(crate) fn text(json: &Json) -> Result<String, ApiError> {
     let text = std::str::from_utf8(json).map_err(|_| {
         ApiError::host(

@@ -4,7 +4,7 @@ use crate::contract::handle::{ClusterHandle, Reach, Refused};
 use crate::contract::windlass::runtime::client::{Operation, Reply};
 use crate::contract::windlass::runtime::fleet as wit;
 use crate::contract::windlass::runtime::types::ApiError as WitApiError;
-use crate::instance::call::{Around, Call, Purpose};
+use crate::instance::call::{Call, FleetView, Purpose};
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
@@ -19,16 +19,16 @@ impl wit::Host for Call {
         label_selector: Option<String>,
     ) -> Result<Vec<wit::ClusterInfo>, Refused> {
         self.spend(1)?;
-        let around = self.around()?;
+        let view = self.view()?;
         let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default());
         let selector =
             selector.map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
-        let room = self.room();
+        let budget = self.answer_budget();
         let mut infos = Vec::new();
         let mut pauses = Pauses::begin();
-        for cluster in around.fleet.clusters() {
-            if self.opens(&around.cluster, &cluster) && selector.matches(cluster.labels()) {
-                infos.push(room.cluster(info(&cluster))?);
+        for cluster in view.fleet.clusters() {
+            if self.opens(&view.cluster, &cluster) && selector.matches(cluster.labels()) {
+                infos.push(budget.cluster(info(&cluster))?);
             }
             pauses.look().await;
         }
@@ -55,16 +55,16 @@ impl wit::Host for Call {
             .into_iter()
             .map(|(name, operation)| (self.other(&name), self.operation(operation)))
             .collect();
-        Ok(self.room().batch(operations).await)
+        Ok(self.answer_budget().batch(operations).await)
     }
 }
 
 impl Call {
-    /// The fleet, to look at: a mapper may, to tell which clusters it asks for.
-    fn around(&self) -> Result<Around, ApiError> {
+    /// The fleet, for reading: a mapper may list clusters, so that it can request objects of others.
+    fn view(&self) -> Result<FleetView, ApiError> {
         match &self.purpose {
-            Purpose::Map(around) => Ok(around.clone()),
-            _ => self.reconciling().map(|context| Around {
+            Purpose::Map(view) => Ok(view.clone()),
+            _ => self.reconciling().map(|context| FleetView {
                 cluster: context.cluster().clone(),
                 fleet: context.fleet().clone(),
             }),
@@ -74,7 +74,7 @@ impl Call {
     fn reconciling(&self) -> Result<&Context, ApiError> {
         match &self.purpose {
             Purpose::Reconcile(context) => Ok(context),
-            Purpose::Describe | Purpose::Nothing => Err(ApiError::host(
+            Purpose::Describe | Purpose::Idle => Err(ApiError::host(
                 ApiCode::Denied,
                 "describe reaches no cluster: do this in reconcile",
             )),
@@ -114,7 +114,7 @@ impl Call {
         }
     }
 
-    /// A denial of a cluster, which is audited as that of a call.
+    /// A denial of a cluster. It is audited as the denial of a call is.
     fn denied(&self, name: &str) -> ApiError {
         let name: String = name.chars().take(ClusterName::MAX).collect();
         let clusters = if name.is_empty() {

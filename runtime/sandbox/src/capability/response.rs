@@ -1,10 +1,10 @@
-//! Answers as a guest gets them, within its limits. Nothing to call but what is here of [`Room`].
+//! From the fleet's answers to those of the contract, within the limits of the guest. Entry points: the methods of [`AnswerBudget`].
 
 use super::convert::text;
 use crate::contract::windlass::runtime::client as wit;
 use crate::contract::windlass::runtime::fleet::ClusterInfo;
 use crate::contract::windlass::runtime::types;
-use crate::instance::answers::{FEWER, Room};
+use crate::instance::answers::{AnswerBudget, FEWER};
 use crate::instance::memory::Size;
 use crate::tenant::usage::Limit;
 use futures::StreamExt;
@@ -16,10 +16,10 @@ use windlass_fleet::{ApiCode, Client};
 /// Operations of a batch that run at once, over all clusters.
 const BATCH_WIDTH: usize = 16;
 
-/// What a text of a cluster costs besides its bytes: where it begins and how long it is, as guests have it in memory.
+/// The cost of a cluster's text besides its bytes: the pointer and the length that guests keep for it.
 const TEXT: usize = 8;
 
-impl Room {
+impl AnswerBudget {
     pub(super) fn object(&self, json: &Json) -> Result<String, ApiError> {
         let most = self.guest.limits.object_bytes;
         if json.len() > most {
@@ -35,7 +35,7 @@ impl Room {
         text(json)
     }
 
-    /// What is known of a cluster.
+    /// Charges the description of a cluster.
     pub(super) fn cluster(&self, info: ClusterInfo) -> Result<ClusterInfo, ApiError> {
         let pairs = info.labels.iter().chain(&info.properties);
         let texts = pairs.flat_map(|(key, value)| [key, value]);
@@ -47,7 +47,7 @@ impl Room {
         Ok(info)
     }
 
-    /// Pauses now and then, as all that copies much here: a guest is not interrupted while the host works for it.
+    /// Pauses now and then, because a guest cannot be interrupted while the host copies for it.
     pub(super) async fn page(&self, page: ListPage) -> Result<wit::ListPage, ApiError> {
         let mut items = Vec::with_capacity(page.items.len());
         let mut pauses = Pauses::begin();
@@ -62,8 +62,8 @@ impl Room {
         })
     }
 
-    /// Runs operations, each with its client, some of them at once. Each answer takes its room as it comes, and what came of the
-    /// server is gone by then. The answers stand in the order of the operations.
+    /// Runs operations, each with its client, some of them at once. Each answer is charged as it becomes text; the server's bytes are
+    /// released by then. The answers have the order of the operations.
     pub(super) async fn batch(
         self: &Arc<Self>,
         operations: Vec<(Result<Client, ApiError>, Operation)>,
@@ -101,13 +101,13 @@ mod tests {
     use crate::tenant::context::{GuestContext, History};
     use windlass_fleet::{ControllerName, Grant, TenantName};
 
-    fn room(object_bytes: usize, response_bytes: usize) -> Arc<Room> {
+    fn budget(object_bytes: usize, response_bytes: usize) -> Arc<AnswerBudget> {
         let limits = Limits {
             object_bytes,
             response_bytes,
             ..Limits::default()
         };
-        Room::new(&GuestContext::new(
+        AnswerBudget::new(&GuestContext::new(
             Tenant::new(TenantName::default(), &TenantLimits::default()),
             ControllerName::new("reader").unwrap(),
             Arc::new(Grant::none()),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_object_over_the_limit_is_refused_with_both_sizes() {
-        let error = room(10, 15)
+        let error = budget(10, 15)
             .object(&Json::from(vec![b' '; 11]))
             .unwrap_err();
         assert_eq!(error.code, ApiCode::LimitExceeded);
@@ -140,11 +140,16 @@ mod tests {
             ..ListPage::default()
         };
         assert_eq!(
-            room(10, 15).page(page(&[8, 7])).await.unwrap().items.len(),
+            budget(10, 15)
+                .page(page(&[8, 7]))
+                .await
+                .unwrap()
+                .items
+                .len(),
             2
         );
         assert_eq!(
-            room(10, 15).page(page(&[8, 8])).await.unwrap_err().code,
+            budget(10, 15).page(page(&[8, 8])).await.unwrap_err().code,
             ApiCode::LimitExceeded
         );
     }
@@ -157,18 +162,18 @@ mod tests {
             properties: vec![("p".to_owned(), properties.to_owned())],
             ready: true,
         };
-        let room = room(10, 60);
-        assert!(room.cluster(info("")).is_ok(), "26 bytes");
-        let error = room.cluster(info("123456789")).unwrap_err();
+        let budget = budget(10, 60);
+        assert!(budget.cluster(info("")).is_ok(), "26 bytes");
+        let error = budget.cluster(info("123456789")).unwrap_err();
         assert_eq!(error.code, ApiCode::LimitExceeded);
         assert!(error.message.contains("label selector"), "{error}");
-        assert!(room.cluster(info("12345678")).is_ok());
+        assert!(budget.cluster(info("12345678")).is_ok());
     }
 
     #[test]
     fn what_is_not_utf_8_is_refused() {
         assert_eq!(
-            room(10, 15)
+            budget(10, 15)
                 .object(&Json::from_static(b"\xff"))
                 .unwrap_err()
                 .code,

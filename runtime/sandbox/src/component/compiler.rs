@@ -1,7 +1,7 @@
-//! Components into machine code, in a process of its own. Entry points: [`run`], and [`compile`] for that process.
+//! Compiles components to machine code, in another process. Entry points: [`run`], and [`compile`] for that process.
 //!
-//! A component is made by somebody else, and compiling one can be made to take any amount of memory and time. So it happens
-//! elsewhere, under limits of the system; what comes back is run as it is, as is what a [cache](crate::CacheOptions) holds.
+//! An author can make a component that takes any amount of memory and time to compile. So the process has limits of the operating
+//! system. Its output is run unchecked, like the entries of a [cache](crate::CacheOptions).
 
 mod child;
 mod parent;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// Why there is no machine code.
+/// Why a component was not compiled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompileError {
     #[error("the compiler {} cannot be started or talked to", .program.display())]
@@ -25,7 +25,7 @@ pub(crate) enum CompileError {
         #[source]
         source: std::io::Error,
     },
-    /// What the compiler says about the component.
+    /// The compiler's message about the component.
     #[error("{0}")]
     Refused(String),
     #[error("it needs more than {}", Size(usize::try_from(*.0).unwrap_or(usize::MAX)))]
@@ -34,24 +34,24 @@ pub(crate) enum CompileError {
     Time(Duration),
     #[error("it makes more than {} of machine code", Size(*.0))]
     Code(usize),
-    #[error("the compiler ended with {status}{}", said(.words))]
+    #[error("the compiler ended with {status}{}", first_line(.words))]
     Crashed { status: ExitStatus, words: String },
 }
 
-fn said(words: &str) -> String {
+fn first_line(words: &str) -> String {
     match words.lines().next() {
         Some(line) if !line.is_empty() => format!(": {line}"),
         _ => String::new(),
     }
 }
 
-/// The compiler's words for an error.
+/// An error and its causes in one line.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     causes.join(": ")
 }
 
-/// Machine code for an engine.
+/// Compiles a component for an engine.
 pub(crate) async fn run(
     compiler: &Compiler,
     engine: &Engine,
@@ -70,15 +70,15 @@ pub(crate) async fn run(
     }
 }
 
-/// Machine code as a component of an engine.
+/// Loads machine code into an engine.
 ///
-/// The engine checks that the code was made for one like it; that it was made by a compiler cannot be checked. The callers'
-/// bytes come from the compiler above, or out of the cache, which hands out only what this user's hosts have put there.
+/// The engine checks that the code was made for an engine like it. Nothing can check that a compiler made it. The callers' bytes come from
+/// the compiler above, or from the cache, whose entries are authenticated.
 #[expect(
     unsafe_code,
-    reason = "compiled code is run as it is: the one place where it is taken over"
+    reason = "compiled code is run unchecked: this is the one place that loads it"
 )]
 pub(crate) fn load(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: `code` is what the compiler made in a process of this user, see above.
+    // SAFETY: the compiler made `code` in a process of this user, see above.
     unsafe { Component::deserialize(engine, code) }
 }

@@ -1,4 +1,4 @@
-//! One component: compiled, linked and checked against the contract. Entry point: [`Sandbox::load`].
+//! A component that is compiled, and checked against the contract. Entry point: [`Sandbox::load`].
 
 mod error;
 mod link;
@@ -46,7 +46,7 @@ impl From<&Path> for Source {
     }
 }
 
-/// A component that this host can run. Cheap to clone; several guests may share one and share no state by it.
+/// A component that this host can run. Cheap to clone. Guests may share one; they share no state by it.
 #[derive(Clone)]
 pub struct Revision {
     inner: Arc<Inner>,
@@ -56,7 +56,7 @@ struct Inner {
     digest: Digest,
     /// Bytes of the component.
     size: usize,
-    /// How long it took to compile; none: that was done before.
+    /// How long it took to compile. `None`: it was in the cache.
     compiling: Option<Duration>,
     component: Component,
     /// Sorted.
@@ -68,7 +68,7 @@ struct Inner {
 }
 
 impl Sandbox {
-    /// As [`Self::load_for`], for nobody in particular.
+    /// As [`Self::load_for`], for the default tenant.
     ///
     /// # Errors
     /// As [`Self::load_for`].
@@ -77,21 +77,21 @@ impl Sandbox {
             .await
     }
 
-    /// Reads a component, compiles it unless that was done before, and checks that it fits the contract. Nothing of it runs.
-    /// Compiling takes up to a tenth of a second for a Rust guest and seconds for a language that brings its engine; it happens
-    /// off the caller's thread, two components at a time, of different tenants. Who waits for that holds no component in memory if
-    /// it comes from a file, and looks whether it is `there` by other ways once its turn has come. Call it on a tokio runtime.
+    /// Reads a component, compiles it unless the cache has it, and checks that it fits the contract. Nothing of it runs. Compiling takes
+    /// up to a tenth of a second for a Rust guest, and seconds for a language with an engine of its own. It happens off the calling
+    /// thread, two components at a time, of different tenants. While it waits for its permit, a component from a file is not in memory.
+    /// With its permit it first asks `loaded` for a revision that another load has made meanwhile. Call it on a tokio runtime.
     ///
     /// # Errors
-    /// [`LoadError`] names the component, what is wrong and what to do.
+    /// [`LoadError`] names the component, the problem and the next step.
     ///
     /// # Cancellation
-    /// Dropping the future abandons the result; a compiler in a process of its own is killed.
+    /// Dropping the future abandons the result, and kills the compiler's process.
     pub async fn load_for(
         &self,
         tenant: &TenantName,
         source: impl Into<Source>,
-        there: impl Fn(Digest) -> Option<Revision>,
+        loaded: impl Fn(Digest) -> Option<Revision>,
     ) -> Result<Revision, LoadError> {
         let (mut source, most) = (source.into(), self.options().max_component);
         let held = match &mut source {
@@ -106,20 +106,21 @@ impl Sandbox {
         };
         let (name, size, digest) = {
             let read = read.clone();
-            aside(move || read().map(|(name, bytes, digest)| (name, bytes.len(), digest))).await?
+            off_thread(move || read().map(|(name, bytes, digest)| (name, bytes.len(), digest)))
+                .await?
         };
         let (component, compiling) = match self.cached(digest).await {
             Some(component) => (component, None),
             None => {
                 let _permit = self.compile_permit(tenant).await;
-                // Somebody else may have wanted the same, and was first.
-                if let Some(revision) = there(digest) {
+                // Another load of the same component may have been faster.
+                if let Some(revision) = loaded(digest) {
                     return Ok(revision);
                 }
                 match self.cached(digest).await {
                     Some(component) => (component, None),
                     None => {
-                        let (name, bytes, now) = aside(read).await?;
+                        let (name, bytes, now) = off_thread(read).await?;
                         if now != digest {
                             let problem = format!("{name} has changed while it was loaded");
                             return Err(LoadError::Host { problem });
@@ -130,7 +131,7 @@ impl Sandbox {
             }
         };
         let sandbox = self.clone();
-        aside(move || {
+        off_thread(move || {
             let revision = sandbox.check(&name, digest, size, component)?;
             Ok(Inner {
                 compiling,
@@ -143,11 +144,11 @@ impl Sandbox {
         })
     }
 
-    /// The component, if it was compiled before and that was kept.
+    /// The component, if the cache has it.
     async fn cached(&self, digest: Digest) -> Option<Component> {
         self.cache()?;
         let sandbox = self.clone();
-        let taken = aside(move || {
+        let taken = off_thread(move || {
             let code = sandbox.cache().and_then(|cache| cache.get(&digest));
             Ok(code.and_then(|code| compiler::load(sandbox.engine(), &code).ok()))
         });
@@ -165,7 +166,7 @@ impl Sandbox {
             .await
             .map_err(|error| not_compiled(name, error))?;
         let (sandbox, took, name) = (self.clone(), start.elapsed(), name.to_owned());
-        aside(move || {
+        off_thread(move || {
             let component = compiler::load(sandbox.engine(), &code);
             let component = component.map_err(|error| link::not_loaded(&name, &error))?;
             if let Some(cache) = sandbox.cache() {
@@ -199,8 +200,8 @@ impl Sandbox {
     }
 }
 
-/// Runs what takes long off the caller's thread.
-async fn aside<T: Send + 'static>(
+/// Runs blocking work off the calling thread.
+async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
     match tokio::task::spawn_blocking(work).await {
@@ -243,12 +244,12 @@ impl Revision {
         self.inner.size
     }
 
-    /// How long it took to compile; none: that was done before.
+    /// How long it took to compile. `None`: it was in the cache.
     pub(crate) fn compiling(&self) -> Option<Duration> {
         self.inner.compiling
     }
 
-    /// Memory that an instance has before it does anything, in bytes; what is not known counts as none.
+    /// Initial memory of an instance, in bytes. Zero if it is unknown.
     pub(crate) fn least_memory(&self) -> usize {
         let Some(needs) = self.inner.component.resources_required() else {
             return 0;
@@ -267,7 +268,7 @@ impl Revision {
             .any(|import| link::is_interface(import, "fleet"))
     }
 
-    /// Whether it maps events with code of its own.
+    /// Whether it exports a mapper.
     #[must_use]
     pub fn has_mapper(&self) -> bool {
         self.inner
@@ -324,7 +325,7 @@ impl fmt::Debug for Revision {
     }
 }
 
-/// The name and the bytes of a component, which are `held` if it does not come from a file.
+/// The name and the bytes of a component. Bytes that do not come from a file are `held`.
 fn read(source: &Source, held: Option<Bytes>, most: usize) -> Result<(String, Bytes), LoadError> {
     let (name, bytes) = match (source, held) {
         (Source::Bytes { name, bytes }, held) => {

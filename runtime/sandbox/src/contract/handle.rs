@@ -1,4 +1,4 @@
-//! What stands behind a guest's `cluster` handle. Entry point: [`ClusterHandle`].
+//! The host's side of a guest's `cluster` handle. Entry point: [`ClusterHandle`].
 
 use windlass_fleet::api::ApiError;
 use windlass_fleet::{Client, ClusterName};
@@ -12,7 +12,7 @@ enum State {
         client: Client,
         reach: Reach,
     },
-    /// The call that it was given for has ended.
+    /// The call in which it was given has ended.
     Revoked(ClusterName),
 }
 
@@ -29,7 +29,7 @@ impl ClusterHandle {
         Self(State::Live { client, reach })
     }
 
-    /// The client, while the call lasts that the handle was given for.
+    /// The client. An error once the call has ended in which the handle was given.
     pub(crate) fn client(&self) -> Result<(&Client, Reach), StaleHandle> {
         match &self.0 {
             State::Live { client, reach } => Ok((client, *reach)),
@@ -37,7 +37,7 @@ impl ClusterHandle {
         }
     }
 
-    /// Ends what the handle reaches.
+    /// Takes the client away.
     pub(crate) fn revoke(&mut self) {
         if let State::Live { client, .. } = &self.0 {
             self.0 = State::Revoked(client.cluster_name().clone());
@@ -45,10 +45,10 @@ impl ClusterHandle {
     }
 }
 
-/// Why a host function does not answer with a value: an error that the guest sees, or a trap.
+/// Why a host function returns no value: an error for the guest, or a trap.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// A value of the contract.
+    /// An error of the contract.
     Api(ApiError),
     /// The guest broke the contract.
     Trap(wasmtime::Error),

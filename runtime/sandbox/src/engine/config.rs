@@ -1,4 +1,4 @@
-//! How the engine is configured, and why. Entry point: [`engine`].
+//! The configuration of the engine, with reasons. Entry point: [`engine`].
 
 use crate::options::Options;
 use sha2::{Digest, Sha256};
@@ -9,20 +9,20 @@ use wasmtime::{
     PoolingAllocationConfig, WasmBacktraceDetails, WasmFeatures,
 };
 
-/// The exact version that compiled code belongs to. The engine's own check looks at the major version alone, which would let
-/// code of a version with a known flaw pass for code of its fix.
+/// The exact version of the compiler. The engine's own check compares only the major version, so it would accept code of a version with
+/// a known flaw.
 const WASMTIME: &str = "48.0.8";
 
 /// Frames that a trap's backtrace keeps.
 pub(crate) const BACKTRACE_FRAMES: usize = 32;
 
-/// Most slots that keep some of their memory while no instance is in them; each keeps up to 384 KiB.
+/// Most free slots that keep some of their memory, up to 384 KiB each.
 const WARM: u32 = 256;
 
-/// The smallest pool worth having.
+/// The smallest pool that is tried.
 const SMALLEST_POOL: u32 = 16;
 
-/// Makes the engine with the largest pool that the machine has address space for, and says how many instances fit.
+/// Makes the engine with the largest pool for which the machine has address space. Returns it, and its number of instances.
 pub(super) fn engine(options: &Options) -> wasmtime::Result<(Engine, u32)> {
     let wanted = options.instances.max(1);
     let mut instances = wanted;
@@ -50,13 +50,13 @@ pub(super) fn engine(options: &Options) -> wasmtime::Result<(Engine, u32)> {
     }
 }
 
-/// An engine that compiles for those of [`engine`] and runs nothing, so that it needs no room for instances.
+/// An engine that compiles code for [`engine`] and runs nothing, so that it reserves no address space.
 pub(crate) fn compiling() -> wasmtime::Result<Engine> {
     Engine::new(&base()?)
 }
 
-/// What code must be made for to run in an engine: equal for engines that may share it. The exact version of the compiler,
-/// its settings, the features that are compiled in, the processor.
+/// A hash of everything that compiled code depends on: the exact version of the compiler, its settings, its features, the processor. Engines with
+/// equal fingerprints may share code.
 pub(super) fn fingerprint(engine: &Engine) -> String {
     let mut hasher = Fingerprint(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -67,7 +67,7 @@ pub(super) fn fingerprint(engine: &Engine) -> String {
         .collect()
 }
 
-/// What the engine hashes, by a hash that is the same in every build of this program.
+/// A hash that is the same in every build of this program.
 struct Fingerprint(Sha256);
 
 impl Hasher for Fingerprint {
@@ -76,30 +76,30 @@ impl Hasher for Fingerprint {
     }
 
     fn finish(&self) -> u64 {
-        0 // never asked for: the hash is taken as a whole
+        0 // not used: `fingerprint` takes the whole hash
     }
 }
 
 fn base() -> wasmtime::Result<Config> {
     let mut config = Config::new();
     config
-        // Guests yield every tick, and a deadline traps; fuel would cost as much and could not be told to yield by time.
+        // Guests yield by time. Fuel would cost as much, and counts instructions.
         .epoch_interruption(true)
         .consume_fuel(false)
         .memory_init_cow(true)
-        // Host functions run on the guest's fiber: half of it is theirs.
+        // Host functions run on the guest's fiber and have the other half of its stack.
         .max_wasm_stack(512 << 10)
         .async_stack_size(1 << 20)
         .async_stack_zeroing(true)
         .wasm_backtrace_max_frames(NonZeroUsize::new(BACKTRACE_FRAMES))
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .parallel_compilation(false)
-        // Without the collector compiled in, a guest that uses its types could abort the process; so they are refused at load.
+        // The collector is not compiled in, so a guest with its types could abort the process. They are refused at load.
         .wasm_gc(false)
         .wasm_features(WasmFeatures::FUNCTION_REFERENCES, false)
         .wasm_memory64(false)
         .wasm_relaxed_simd(false)
-        // Multiple memories stay on: adapters between composed components need them.
+        // Multiple memories stay enabled: adapters between composed components need them.
         .module_version(ModuleVersionStrategy::Custom(format!(
             "{WASMTIME}+windlass-{}",
             env!("CARGO_PKG_VERSION")
@@ -107,16 +107,20 @@ fn base() -> wasmtime::Result<Config> {
     Ok(config)
 }
 
-/// The most core instances, memories and tables of one component; a small pool has room for one such.
+/// The most core instances, memories and tables of one component. Even a small pool has room for one such component.
 const MOST: [u32; 3] = [32, 4, 16];
+
+/// The core instances, memories and tables in the pool for each instance: an average, below [`MOST`].
+const USUAL: [u32; 3] = [12, 2, 8];
 
 fn pooled(options: &Options, instances: u32) -> wasmtime::Result<Config> {
     let [cores, memories, tables] = MOST;
+    let [usual_cores, usual_memories, usual_tables] = USUAL;
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
-        .total_core_instances((12 * instances).max(cores))
-        .total_memories((2 * instances).max(memories))
-        .total_tables((8 * instances).max(tables))
+        .total_core_instances((usual_cores * instances).max(cores))
+        .total_memories((usual_memories * instances).max(memories))
+        .total_tables((usual_tables * instances).max(tables))
         .total_stacks(instances)
         .max_core_instances_per_component(cores)
         .max_memories_per_component(memories)
@@ -129,11 +133,11 @@ fn pooled(options: &Options, instances: u32) -> wasmtime::Result<Config> {
         .max_core_instance_size(4 << 20)
         .linear_memory_keep_resident(256 << 10)
         .table_keep_resident(64 << 10)
-        // Zeroed after every call: what small guests use. More costs all of them, less those that have to fault it in.
+        // Zeroed after every call: as much stack as small guests use. More would cost every call, less would cause page faults.
         .async_stack_keep_resident(32 << 10)
         .max_unused_warm_slots(instances.min(WARM))
         .pagemap_scan(Enabled::Auto)
-        // At once: what waits for others to be given back with it is on no tenant's account any more, and is the system's memory still.
+        // At once: memory in a batch would be charged to no tenant and not yet be free.
         .decommit_batch_size(1);
     let mut config = base()?;
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));

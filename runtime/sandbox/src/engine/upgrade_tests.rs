@@ -23,7 +23,7 @@ use windlass_fleet::{
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::{self, LANGUAGES, guest};
 
-/// What the later host answers to the later function.
+/// The later host's result of the later function.
 const UPTIME: u32 = 1234;
 
 /// The contract of version 0.1.1: `clock` has `uptime-ms`, and is there under that version alone.
@@ -48,7 +48,7 @@ fn options() -> Options {
     }
 }
 
-/// A component as it would be had it been built against version 0.1.1: nothing but names tells.
+/// A component as if it were built against version 0.1.1: only the names differ.
 fn built_later(component: &std::path::Path) -> Result<Source> {
     let (from, to) = (b"@0.1.0", b"@0.1.1");
     let mut bytes = std::fs::read(component)?;
@@ -77,8 +77,8 @@ fn asking(case: &str) -> Value {
     })
 }
 
-/// Runs a guest over these objects, of which one has it asked for the ConfigMap `case`, and returns how that ended and which ConfigMaps
-/// there are then.
+/// Runs a guest over these objects, one of which causes a request for the ConfigMap `case`. Returns the result of that request, and the
+/// ConfigMaps after it.
 async fn run(
     sandbox: &Sandbox,
     source: impl Into<Source>,
@@ -173,7 +173,7 @@ async fn run(
     Ok((outcome, maps.map_err(|error| anyhow!("{error:?}"))?))
 }
 
-/// What a pinned guest, as `tests/contract/0.1.0` tells of it, has made of `case` among three others, of which two are red.
+/// Checks the work of a pinned guest (see `tests/contract/0.1.0`) for `case`, beside three others of which two are red.
 fn assert_did_all(what: &str, maps: &[Value]) {
     let data = |name: &str| {
         let of = |map: &&Value| map["metadata"]["name"] == name;

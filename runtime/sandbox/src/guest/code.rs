@@ -1,7 +1,10 @@
-//! Instances of a component: made, called, thrown away. Entry point: [`Code`].
+//! Calls of a guest, each in an instance. Entry point: [`Code`].
 //!
-//! Unless its operator says otherwise, every call has a store and an instance of its own, so that nothing of a guest outlives a
-//! call: no state that leaks from one cluster to another, no memory that only grows, nothing broken by a trap.
+//! By default every call has a store and an instance of its own. So nothing of a guest survives a call: no state that leaks from one
+//! cluster to another, no memory that only grows, nothing that a trap left broken.
+//!
+//! A call reserves memory of its tenant, then a slot, and holds neither while it waits for memory. It runs on a worker of the scheduler.
+//! At its deadline a call that computes is interrupted; a call that waits is cut off a little later.
 
 use crate::admission::evictable::Evictable;
 use crate::admission::memory::Reservation;
@@ -13,7 +16,7 @@ use crate::contract::handle::{ClusterHandle, Reach};
 use crate::contract::windlass::runtime::types;
 use crate::description::Description;
 use crate::engine::Sandbox;
-use crate::instance::call::{Around, Call, Purpose, Time};
+use crate::instance::call::{Call, FleetView, Purpose, Time};
 use crate::instance::failure::{self, CallError, OutOfTime};
 use crate::instance::pooled::{Body, IdlePool, PooledInstance};
 use crate::options::{Isolation, Limits, TenantLimits};
@@ -33,19 +36,24 @@ use windlass_fleet::{
     ObjectKey, Request, TenantName,
 };
 
-/// The wall time of `describe`, as a multiple of its own: for a machine that is busy with other things.
+/// The longest `describe` by the clock, in multiples of its processor time: other programs may have the processors.
 const DESCRIBE_PATIENCE: u32 = 40;
 
 /// Longest reason of a guest that refuses to start, in bytes.
 const REFUSAL: usize = 1000;
 
-/// How long after its deadline a call that waits, for the host or in the run queue, is cut off. One that runs is interrupted at the
-/// deadline itself, which is preferred, as it shows where the guest was. Less for calls that may take little: whoever called must not
-/// give up before.
-const WAITING: Duration = Duration::from_millis(40);
+/// How long after its deadline a call that waits, for the host or in the run queue, is cut off. A call that computes is interrupted at
+/// the deadline itself, which is better, because it shows the guest's stack.
+const GRACE: Duration = Duration::from_millis(40);
 
-/// Longest wait for room for the instance of a guest that is loaded.
-const ROOM_TO_LOAD: Duration = Duration::from_secs(30);
+/// The grace is at most one 25th of the timeout, so that a call with a short timeout overruns it by little.
+const GRACE_OF_TIMEOUT: u32 = 25;
+
+/// A call is interrupted before the fleet's deadline by the grace and a fourth of it, so that it ends before the fleet drops it.
+const MARGIN_OF_GRACE: u32 = 4;
+
+/// Longest wait for the memory and the slot of a guest that is being loaded.
+const WAIT_TO_LOAD: Duration = Duration::from_secs(30);
 
 /// Why a mapper has no result.
 #[derive(Debug, thiserror::Error)]
@@ -64,20 +72,20 @@ pub(crate) enum MapError {
     Object(windlass_fleet::request::NameError),
 }
 
-/// A revision linked with the capabilities that one guest is given. Cheap to call.
+/// A revision, linked with the capabilities of one guest.
 pub(crate) struct Code {
     sandbox: Sandbox,
     pre: InstancePre<Call>,
     reconciler: reconciler::GuestIndices,
     mapper: Option<mapper::GuestIndices>,
-    /// Memory that an instance has from its beginning, in bytes.
+    /// Initial memory of an instance, in bytes.
     least: usize,
-    /// Instances that wait for another call of `reconcile`, where the operator allows it.
+    /// Idle instances for later calls of `reconcile`, if the operator allows reuse.
     idle_pool: Option<Arc<IdlePool>>,
 }
 
 impl Code {
-    /// Links a revision; with the interface `fleet` or without.
+    /// Links a revision, with or without the interface `fleet`.
     pub(crate) fn bind(
         sandbox: &Sandbox,
         revision: &Revision,
@@ -109,7 +117,7 @@ impl Code {
         })
     }
 
-    /// The same code, whose instances are kept apart in this way. They are the tenant's and the engine's to give up.
+    /// The same code with this isolation. The tenant and the engine may evict its idle instances.
     pub(crate) fn isolated(self, isolation: Isolation, tenant: &Tenant) -> Self {
         let idle_pool = match isolation {
             Isolation::Fresh => None,
@@ -123,8 +131,8 @@ impl Code {
         Self { idle_pool, ..self }
     }
 
-    /// The same code, with nothing of what its instances hold for later calls.
-    pub(crate) fn anew(&self, isolation: Isolation, tenant: &Tenant) -> Self {
+    /// The same code without its idle instances.
+    pub(crate) fn without_idle(&self, isolation: Isolation, tenant: &Tenant) -> Self {
         let code = Self {
             sandbox: self.sandbox.clone(),
             pre: self.pre.clone(),
@@ -136,22 +144,22 @@ impl Code {
         code.isolated(isolation, tenant)
     }
 
-    /// Instances that wait for another call.
+    /// Idle instances.
     pub(crate) fn idle(&self) -> usize {
         self.idle_pool
             .as_ref()
             .map_or(0, |idle_pool| idle_pool.len())
     }
 
-    /// Asks the guest what it wants, with every call to a cluster denied. The answer is checked by itself, not against a grant.
+    /// Calls `describe`, which reaches no cluster. The description is checked by itself, not against a grant.
     pub(crate) async fn describe(
         self: &Arc<Self>,
         guest: Arc<GuestContext>,
     ) -> Result<Description, LoadError> {
         let timeout = self.sandbox.options().describe_timeout;
-        let room = self.room(&guest, true, Instant::now() + ROOM_TO_LOAD);
-        let (reservation, slot) = room.await.map_err(|full| {
-            let problem = format!("it could not begin within {ROOM_TO_LOAD:?}: {full}");
+        let admitted = self.admit(&guest, true, Instant::now() + WAIT_TO_LOAD);
+        let (reservation, slot) = admitted.await.map_err(|full| {
+            let problem = format!("it could not begin within {WAIT_TO_LOAD:?}: {full}");
             LoadError::Host { problem }
         })?;
         let deadline = Instant::now() + DESCRIBE_PATIENCE * timeout;
@@ -177,7 +185,7 @@ impl Code {
         Ok(Description::check(raw, self.mapper.is_some())?)
     }
 
-    /// As [`Self::describe`], for a component that is no guest of anybody's yet; and how much memory its instance had, in bytes.
+    /// As [`Self::describe`], for a component that belongs to no tenant yet. Also returns the memory of its instance, in bytes.
     pub(crate) async fn describe_alone(
         self: &Arc<Self>,
         config: &str,
@@ -197,7 +205,7 @@ impl Code {
         Ok((description, guest.usage().memory_peak()))
     }
 
-    /// Runs `reconcile`, in an instance of its own or in one that waited for another call.
+    /// Calls `reconcile`, in a new instance or an idle one.
     pub(crate) async fn reconcile(
         self: &Arc<Self>,
         guest: Arc<GuestContext>,
@@ -223,7 +231,7 @@ impl Code {
             });
             let (answer, pooled) = run.await?;
             if cancelled.is_cancelled() {
-                // It returned, but its calls were cut short: what it remembers of them is not to be built upon.
+                // Its calls of the cluster were cut short: a later call must not rely on what it remembers of them.
                 code.sandbox.discard(pooled, deadline).await;
             } else {
                 code.keep(pooled, deadline).await;
@@ -234,7 +242,7 @@ impl Code {
         answer.map(Action::from).map_err(Failure::from)
     }
 
-    /// Runs a call on a worker of the scheduler, up to its deadline. A call that waits is cut off soon after the deadline.
+    /// Runs a call on a worker of the scheduler, until its deadline. A call that waits is cut off soon after it.
     async fn on_a_worker<T, F>(
         &self,
         pooled: PooledInstance,
@@ -252,7 +260,7 @@ impl Code {
         let timeout = guest.limits.timeout;
         let scheduler = self.sandbox.scheduler();
         let spawned = scheduler.spawn(&guest, loading, time.processor, call(pooled));
-        let outcome = spawned.until(time.deadline + waiting(timeout)).await;
+        let outcome = spawned.until(time.deadline + grace(timeout)).await;
         outcome.unwrap_or_else(|unfinished| {
             guest.hit(Limit::Timeout);
             Err(match unfinished {
@@ -262,7 +270,7 @@ impl Code {
         })
     }
 
-    /// Where a call runs: in an instance that waited for it, or in a new one.
+    /// An instance for a call: an idle one, or a new one.
     async fn pooled_instance(
         &self,
         guest: &Arc<GuestContext>,
@@ -281,13 +289,13 @@ impl Code {
             pooled.store.set_max_component_handles(handles);
             return Ok(pooled);
         }
-        let (reservation, slot) = self.room(guest, false, deadline).await?;
+        let (reservation, slot) = self.admit(guest, false, deadline).await?;
         let store = self.store(Call::new(guest.clone(), reservation, purpose, time));
         Ok(PooledInstance::new(store, slot, self.sandbox.teardown()))
     }
 
-    /// Room for a new instance: memory of its tenant, then a place. Who waits for memory holds nothing that others need.
-    async fn room(
+    /// Waits for the memory and the slot of a new instance, in this order: a call that waits for memory holds nothing that others need.
+    async fn admit(
         &self,
         guest: &GuestContext,
         loading: bool,
@@ -310,11 +318,13 @@ impl Code {
         Ok((reservation, slot.map_err(|_| CallError::NoSlot)?))
     }
 
-    /// Keeps an instance for another call, if it may serve one and nobody else needs its place.
+    /// Keeps an instance idle, if it may serve another call and nothing else needs its slot or its memory.
     async fn keep(&self, pooled: PooledInstance, deadline: Instant) {
         let tenant = pooled.store.data().guest.tenant.clone();
         let kept = match &self.idle_pool {
-            Some(idle_pool) if self.sandbox.has_room() && !tenant.is_short_of_memory() => {
+            Some(idle_pool)
+                if !self.sandbox.is_short_of_slots() && !tenant.is_short_of_memory() =>
+            {
                 idle_pool.keep(pooled)
             }
             _ => Err(pooled),
@@ -322,7 +332,7 @@ impl Code {
         match kept {
             Ok(()) => {
                 self.sandbox.sweep();
-                self.sandbox.make_room();
+                self.sandbox.evict_if_short_of_slots();
                 if tenant.is_short_of_memory() {
                     tenant.evictable().evict_one();
                 }
@@ -331,12 +341,12 @@ impl Code {
         }
     }
 
-    /// Runs `map-objects` in an instance of its own. `None`: the guest has no mapper.
+    /// Calls `map-objects` in a new instance. `None`: the guest has no mapper.
     pub(crate) async fn map(
         self: &Arc<Self>,
         guest: Arc<GuestContext>,
         client: Client,
-        around: Around,
+        view: FleetView,
         kind: &GroupVersionKind,
         objects: &[Json],
     ) -> Option<Result<Vec<Request>, MapError>> {
@@ -348,15 +358,15 @@ impl Code {
             .map(|object| String::from_utf8_lossy(object).into_owned())
             .collect();
         let client = client.with_policy(guest.clone());
-        // Events come from everywhere: what a guest remembers between them would be nobody's.
-        let (reservation, slot) = match self.room(&guest, false, deadline).await {
-            Ok(room) => room,
+        // Never in a reused instance: events of all clusters would share its state.
+        let (reservation, slot) = match self.admit(&guest, false, deadline).await {
+            Ok(admitted) => admitted,
             Err(full) => return Some(Err(full.into())),
         };
         let call = Call::new(
             guest,
             reservation,
-            Purpose::Map(around),
+            Purpose::Map(view),
             Time::until(deadline),
         );
         let store = self.store(call);
@@ -384,7 +394,7 @@ impl Code {
         Some(answer)
     }
 
-    /// One call, to its end. What the guest did wrong is a failure, and its instance is gone then.
+    /// Runs one call to its end. If it fails, its instance is discarded.
     async fn run<T>(
         &self,
         mut pooled: PooledInstance,
@@ -413,7 +423,7 @@ impl Code {
         Err(error)
     }
 
-    /// Calls into the instance, which is made first if there is none.
+    /// Makes the instance if there is none, and calls it.
     async fn enter<T>(
         &self,
         store: &mut Store<Call>,
@@ -451,18 +461,20 @@ impl Code {
     }
 }
 
-/// A little before whoever called gives up, so that the guest is interrupted where it is and not just dropped.
+/// When a call is interrupted: early enough that it has ended before the fleet's deadline, at which it would just be dropped.
 fn deadline(timeout: Duration, outer: Option<Instant>) -> Instant {
     let own = Instant::now() + timeout;
     match outer {
-        Some(outer) if outer <= own => outer - waiting(timeout) * 5 / 4,
+        Some(outer) if outer <= own => {
+            outer - grace(timeout) * (MARGIN_OF_GRACE + 1) / MARGIN_OF_GRACE
+        }
         _ => own,
     }
 }
 
 /// How long after its deadline a call that waits is cut off.
-fn waiting(timeout: Duration) -> Duration {
-    (timeout / 25).min(WAITING)
+fn grace(timeout: Duration) -> Duration {
+    (timeout / GRACE_OF_TIMEOUT).min(GRACE)
 }
 
 fn describe_problem(error: CallError, timeout: Duration) -> String {

@@ -1,13 +1,13 @@
-//! What a guest may touch and use, and what is left of that when less is given. Entry point: [`Rights`].
+//! A guest's rights and limits, and their intersection. Entry point: [`Rights`].
 
 use crate::options::{Isolation, Limits, Rate, Reuse};
 use std::sync::Arc;
 use windlass_fleet::Grant;
 
-/// What a guest may touch and use.
+/// A guest's rights and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rights {
-    /// What it may touch, and in whose name.
+    /// Its rights in clusters, and the user that it impersonates.
     pub grant: Arc<Grant>,
     /// Bounds of its calls.
     pub limits: Limits,
@@ -16,7 +16,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// What these and others both allow: of each limit the smaller one.
+    /// The intersection: what both allow, with the smaller of each limit.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
@@ -28,7 +28,7 @@ impl Rights {
 }
 
 impl Limits {
-    /// Of each limit the smaller one.
+    /// The smaller of each limit.
     fn and(&self, other: &Self) -> Self {
         Self {
             memory: self.memory.min(other.memory),
@@ -49,7 +49,7 @@ impl Limits {
 }
 
 impl Isolation {
-    /// The one that shares less.
+    /// The stricter one.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Reuse(one), Self::Reuse(other)) => Self::Reuse(Reuse {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_limits_the_smaller_one_is_left() {
+    fn the_smaller_of_two_limits_is_left() {
         let one = Limits {
             memory: 8 << 20,
             requests_per_second: None,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_are_shared_where_both_say_so() {
+    fn instances_are_reused_if_both_allow_it() {
         let few = Isolation::Reuse(Reuse {
             calls: 2,
             ..Reuse::default()

@@ -1,4 +1,4 @@
-//! What a guest did, counted. Entry points: [`GuestStatus`] and [`Counters`].
+//! A guest's state and counts. Entry points: [`GuestStatus`] and [`Counters`].
 
 use crate::component::revision::Revision;
 use crate::description::Description;
@@ -22,34 +22,33 @@ pub struct GuestStatus {
     pub digest: String,
     /// Bytes of its component.
     pub size: usize,
-    /// Since when it is in use, in seconds since the epoch.
+    /// When it began to serve, in seconds since the epoch.
     pub loaded: u64,
     /// Calls of `reconcile`.
     pub calls: u64,
     /// Failures by reason: `error` (the guest's own), `trap`, `timeout`, `memory`, `stack`, `handle`, `host-call`, `capacity`.
     pub failures: BTreeMap<&'static str, u64>,
-    /// Limits that its calls hit, and how often: `memory`, `tenant.memory`, `timeout`, `hostCalls`, … Each is named as the field
-    /// that sets it.
+    /// Limits that its calls hit, and how often: `memory`, `tenant.memory`, `timeout`, `hostCalls`, … A limit has the name of its field.
     pub limit_hits: BTreeMap<&'static str, u64>,
-    /// Time that its calls had a processor, in seconds: reconciling, mapping and describing.
+    /// Processor time of its calls, in seconds: reconciling, mapping and describing.
     pub cpu_seconds: f64,
-    /// Time that they could have computed and waited for their tenant's turn, in seconds.
+    /// Time that its calls were ready to run and had no processor, in seconds.
     pub cpu_waited_seconds: f64,
     /// Most linear memory that an instance had, in bytes.
     pub memory_peak: usize,
-    /// Instances that wait for another call.
+    /// Idle instances.
     pub idle_instances: usize,
     /// Linear memory of all live instances of its tenant, in bytes.
     pub tenant_memory: usize,
     /// Calls that no rule grants.
     pub denials: u64,
-    /// The rules that would have granted them, as YAML list items: the first 32 that differ.
+    /// The rules that would grant them, as YAML list items: the first 32 different ones.
     pub missing_rules: Vec<String>,
-    /// Requests of its mapper for clusters that it is not granted.
+    /// Requests of its mapper for clusters that no rule opens.
     pub requests_dropped: u64,
 }
 
-/// What a guest is now.
+/// The current parts of a guest.
 pub(super) struct Now<'a> {
     pub(super) revision: &'a Revision,
     pub(super) description: &'a Description,
@@ -57,14 +56,14 @@ pub(super) struct Now<'a> {
     pub(super) idle: usize,
 }
 
-/// Counts over all revisions.
+/// A guest's counts, over all revisions.
 #[derive(Debug)]
 pub(super) struct Counters {
     calls: AtomicU64,
     requests_dropped: AtomicU64,
     /// Keys are the reasons of failures, a closed set.
     failures: Mutex<BTreeMap<&'static str, u64>>,
-    /// When the revision and configuration in use came into use, by the wall clock.
+    /// When the revision and configuration in use began to serve, by the wall clock.
     loaded: Mutex<SystemTime>,
 }
 
@@ -96,7 +95,7 @@ impl Counters {
         }
     }
 
-    /// A revision is in use, perhaps the same with another configuration.
+    /// A revision begins to serve, perhaps the same with another configuration.
     pub(super) fn loaded(&self) {
         *self.loaded.lock() = SystemTime::now();
     }

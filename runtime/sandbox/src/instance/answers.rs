@@ -1,8 +1,8 @@
-//! What the answers of one host call may take: of the call's own limit, and of its tenant's memory. Entry point: [`Room`].
+//! Bytes that the answers of one host call may have, within the guest's own limit and its tenant's memory. Entry point:
+//! [`AnswerBudget`].
 //!
-//! An answer of a server is charged to the tenant as it arrives, and given back once the text that the guest gets is made of it. The
-//! text is charged until the guest's next host call or the end of its call: until then the host may hold it, as the guest decides
-//! when it has taken it over.
+//! * A server's answer is charged to the tenant as it arrives. The charge ends when the answer has become text for the guest.
+//! * The text is charged until the guest's next host call, or the end of its call: until then the host may still hold the text.
 
 use crate::instance::memory::Size;
 use crate::tenant::context::GuestContext;
@@ -13,22 +13,22 @@ use windlass_fleet::ApiCode;
 use windlass_fleet::api::ApiError;
 use windlass_fleet::cluster::AnswerAccount;
 
-/// What can be done about an answer that is too large.
+/// Advice about an answer that is too large.
 pub(crate) const FEWER: &str = "ask for fewer objects at once, or for metadata only";
 
-/// Room for the answers of one host call.
+/// Bytes for the answers of one host call.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct AnswerBudget {
     pub(crate) guest: Arc<GuestContext>,
-    /// Bytes that the texts may have still.
+    /// Bytes that are left for texts.
     left: AtomicUsize,
     /// Bytes of texts, charged to the tenant until this is dropped.
     held: AtomicUsize,
-    /// Whether the tenant's memory has refused an answer already, which counts once.
+    /// Whether the tenant's memory has refused an answer. One host call counts one refusal.
     refused: AtomicBool,
 }
 
-impl Room {
+impl AnswerBudget {
     pub(crate) fn new(guest: &Arc<GuestContext>) -> Arc<Self> {
         Arc::new(Self {
             guest: guest.clone(),
@@ -38,12 +38,12 @@ impl Room {
         })
     }
 
-    /// Takes so many bytes for a text. `instead`: what a guest can do that needs more.
-    pub(crate) fn take(&self, bytes: usize, instead: &str) -> Result<(), ApiError> {
+    /// Takes bytes for a text. `advice`: for a guest that needs more.
+    pub(crate) fn take(&self, bytes: usize, advice: &str) -> Result<(), ApiError> {
         let order = Ordering::Relaxed;
         let take = |left: usize| left.checked_sub(bytes);
         if self.left.fetch_update(order, order, take).is_err() {
-            return Err(limit_exceeded(self.too_large(instead)));
+            return Err(limit_exceeded(self.too_large(advice)));
         }
         if !self.charge(bytes) {
             self.left.fetch_add(bytes, order);
@@ -57,10 +57,10 @@ impl Room {
         Ok(())
     }
 
-    fn too_large(&self, instead: &str) -> String {
+    fn too_large(&self, advice: &str) -> String {
         self.guest.hit(Limit::ResponseBytes);
         let most = Size(self.guest.limits.response_bytes);
-        format!("the answer is larger than {most}: {instead}")
+        format!("the answer is larger than {most}: {advice}")
     }
 }
 
@@ -68,7 +68,7 @@ fn limit_exceeded(message: String) -> ApiError {
     ApiError::host(ApiCode::LimitExceeded, message)
 }
 
-impl AnswerAccount for Room {
+impl AnswerAccount for AnswerBudget {
     fn admits(&self, bytes: usize) -> Result<(), String> {
         if bytes > self.left.load(Ordering::Relaxed) {
             return Err(self.too_large(FEWER));
@@ -89,7 +89,7 @@ impl AnswerAccount for Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for AnswerBudget {
     fn drop(&mut self) {
         let held = *self.held.get_mut();
         self.release(held);

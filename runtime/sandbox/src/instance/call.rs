@@ -1,8 +1,8 @@
-//! What the host knows during one call of a guest; the data of its store. Entry point: [`Call`].
+//! The host's state during one call of a guest: the data of a store. Entry point: [`Call`].
 
 use crate::admission::memory::Reservation;
 use crate::contract::handle::ClusterHandle;
-use crate::instance::answers::Room;
+use crate::instance::answers::AnswerBudget;
 use crate::instance::memory::Meter;
 use crate::journal::{Journal, Stdio};
 use crate::scheduler::ProcessorTime;
@@ -17,21 +17,21 @@ use windlass_fleet::api::{ApiCode, ApiError};
 use windlass_fleet::cluster::Fleet;
 use windlass_fleet::{Cluster, Context};
 
-/// What the guest was called for, which decides what it may reach.
+/// Why the guest is called, which decides which clusters it reaches.
 pub(crate) enum Purpose {
-    /// `describe`: no cluster at all.
+    /// `describe`: reaches no cluster.
     Describe,
-    /// `reconcile`: the request's cluster, and others within the grant.
+    /// `reconcile`: reaches the request's cluster, and others within the grant.
     Reconcile(Context),
-    /// `map-objects`: cached reads of the cluster whose objects changed.
-    Map(Around),
-    /// None: the instance waits for another call.
-    Nothing,
+    /// `map-objects`: reads from the cache of the cluster whose objects changed.
+    Map(FleetView),
+    /// No call: the instance is idle.
+    Idle,
 }
 
-/// The fleet as it is seen from one of its clusters.
+/// The fleet, from one of its clusters.
 #[derive(Clone)]
-pub(crate) struct Around {
+pub(crate) struct FleetView {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) fleet: Fleet,
 }
@@ -39,21 +39,21 @@ pub(crate) struct Around {
 /// How long a call may take.
 #[derive(Debug, Clone)]
 pub(crate) struct Time {
-    /// When the guest is interrupted, whatever it did.
+    /// When the guest is interrupted, however little it computed.
     pub(crate) deadline: Instant,
-    /// What it may compute, slice by slice: a machine that is busy with other things does not make a guest slow.
+    /// Processor time that it may use. Time that other programs had the processor does not count.
     computing: Duration,
-    /// What it has computed.
+    /// Processor time that it has used.
     pub(crate) processor: Arc<ProcessorTime>,
 }
 
 impl Time {
-    /// Until a deadline.
+    /// Ends at a deadline.
     pub(crate) fn until(deadline: Instant) -> Self {
         Self::of_computing(Duration::MAX, deadline)
     }
 
-    /// So much of a processor, until a deadline.
+    /// Ends after this much processor time, or at a deadline.
     pub(crate) fn of_computing(computing: Duration, deadline: Instant) -> Self {
         Self {
             deadline,
@@ -62,13 +62,13 @@ impl Time {
         }
     }
 
-    /// Whether any of it is left.
+    /// Whether the call may go on.
     pub(crate) fn is_left(&self) -> bool {
         self.processor.used() < self.computing && Instant::now() < self.deadline
     }
 }
 
-/// One call. Lives as long as its store, which may serve several, one after the other.
+/// One call. Lives as long as its store, which may serve several calls, one after the other.
 pub(crate) struct Call {
     pub(crate) guest: Arc<GuestContext>,
     pub(crate) purpose: Purpose,
@@ -76,27 +76,27 @@ pub(crate) struct Call {
     pub(crate) table: ResourceTable,
     pub(crate) meter: Meter,
     pub(crate) journal: Journal,
-    /// Of the last host call, whose answer the host may hold still.
-    room: Option<Arc<Room>>,
-    /// Calls of cluster functions that it may still make.
+    /// Of the last host call, whose answer the host may still hold.
+    answer_budget: Option<Arc<AnswerBudget>>,
+    /// Calls of cluster functions that are left.
     host_calls: u32,
-    /// Handles given out by this call. Each is revoked when the call ends, and deleted only when the guest drops it: the table
-    /// would reuse its index, and a guest that kept it would reach into another cluster.
+    /// Handles given out by this call. Each is revoked when the call ends, and deleted only when the guest drops it. Otherwise the
+    /// table would reuse its index, and a guest that kept it would reach another cluster.
     given: Vec<u32>,
-    /// Handles of earlier calls that the guest has kept. They reach nothing.
+    /// Revoked handles of earlier calls that the guest has not dropped.
     kept: Vec<u32>,
-    /// Made when the guest first uses WASI; most never do.
+    /// Made when the guest first uses WASI. Most guests never do.
     wasi: Option<Wasi>,
 }
 
-/// WASI as guests have it, and its two streams.
+/// WASI for one guest, and its two streams.
 struct Wasi {
     context: WasiCtx,
     streams: [Stdio; 2],
 }
 
 impl Call {
-    /// The first call of an instance that is promised so much memory.
+    /// The first call of an instance with this reservation of memory.
     pub(crate) fn new(
         guest: Arc<GuestContext>,
         reservation: Reservation,
@@ -113,7 +113,7 @@ impl Call {
             table,
             meter: Meter::new(guest.clone(), reservation),
             journal,
-            room: None,
+            answer_budget: None,
             host_calls: limits.host_calls,
             given: Vec::new(),
             kept: Vec::new(),
@@ -122,7 +122,7 @@ impl Call {
         }
     }
 
-    /// Begins another call in the same instance, with everything that a call has anew.
+    /// Begins another call in the same instance, with all limits of a call renewed.
     pub(crate) fn begin(&mut self, purpose: Purpose, time: Time) {
         let limits = &self.guest.limits;
         (self.purpose, self.time) = (purpose, time);
@@ -132,12 +132,12 @@ impl Call {
         self.table.set_max_capacity(self.most_handles());
     }
 
-    /// Handles that there may be: those of one call, and what the guest has kept of earlier ones.
+    /// Most handles in the table: those of one call, and those of earlier calls that the guest has kept.
     pub(crate) fn most_handles(&self) -> usize {
         self.guest.limits.handles + self.kept.len()
     }
 
-    /// How many handles of ended calls the guest has kept.
+    /// Handles of ended calls that the guest has kept.
     pub(crate) fn kept_handles(&self) -> usize {
         self.kept.len()
     }
@@ -152,31 +152,30 @@ impl Call {
         Ok(resource)
     }
 
-    /// Ends the call: what the guest still holds no longer reaches anything, and what it wrote is in the log. Returns the last
-    /// error that it wrote there.
+    /// Ends the call: revokes its handles and flushes its log. Returns the last error that the guest logged.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.revoke();
-        self.room = None;
-        self.purpose = Purpose::Nothing;
+        self.answer_budget = None;
+        self.purpose = Purpose::Idle;
         if let Some(wasi) = &self.wasi {
             wasi.streams.iter().for_each(Stdio::flush_rest);
         }
-        let told = self.journal.finish();
+        let summary = self.journal.finish();
         for (over, limit) in [
-            (told.over_budget, Limit::LogBytes),
-            (told.over_rate, Limit::LogRate),
+            (summary.over_budget, Limit::LogBytes),
+            (summary.over_rate, Limit::LogRate),
         ] {
             if over {
                 self.guest.hit(limit);
             }
         }
         self.guest.usage().had(self.meter.memory());
-        told.last_error
+        summary.last_error
     }
 
-    /// Ends a call that was given up.
+    /// Ends a call that was cancelled.
     pub(crate) fn end_if_under_way(&mut self) {
-        if !matches!(self.purpose, Purpose::Nothing) {
+        if !matches!(self.purpose, Purpose::Idle) {
             drop(self.end());
         }
     }
@@ -191,19 +190,20 @@ impl Call {
         }
     }
 
-    /// Forgets a handle that the guest dropped: its index may be given out again.
+    /// Removes a handle that the guest dropped. Its index may be used again.
     pub(crate) fn forget(&mut self, rep: u32) {
         self.given.retain(|given| *given != rep);
         self.kept.retain(|kept| *kept != rep);
     }
 
-    /// Room for the answers of a host call that begins. The guest has taken over those of the last one.
-    pub(crate) fn room(&mut self) -> Arc<Room> {
-        self.room = None;
-        self.room.insert(Room::new(&self.guest)).clone()
+    /// A budget for the answers of a host call that begins. The charge of earlier answers ends: the guest has taken them over.
+    pub(crate) fn answer_budget(&mut self) -> Arc<AnswerBudget> {
+        self.answer_budget = None;
+        let budget = AnswerBudget::new(&self.guest);
+        self.answer_budget.insert(budget).clone()
     }
 
-    /// Takes so many calls of cluster functions from the call's budget.
+    /// Takes calls of cluster functions from the limit of this call.
     pub(crate) fn spend(&mut self, calls: usize) -> Result<(), ApiError> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         if let Some(left) = self.host_calls.checked_sub(calls) {
@@ -231,7 +231,7 @@ impl WasiView for Call {
 }
 
 impl Wasi {
-    /// No files, no environment, no arguments, no sockets; clocks and random work, output goes to the log.
+    /// Without files, environment, arguments and sockets. Clocks and random numbers work. Output goes to the log.
     fn new(journal: &Journal) -> Self {
         let streams = [
             Stdio::output(journal.clone()),

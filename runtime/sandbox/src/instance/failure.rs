@@ -20,7 +20,7 @@ const NAME: usize = 100;
 /// Longest cause shown, in bytes.
 const CAUSE: usize = 300;
 
-/// What the epoch callback ends a guest with when its time is up.
+/// The epoch callback ends a guest with this when its time is up.
 #[derive(Debug, thiserror::Error)]
 #[error("out of time")]
 pub(crate) struct OutOfTime;
@@ -56,7 +56,7 @@ pub(crate) enum CallError {
     /// It used a handle after the call that the handle was given for.
     #[error("{stale}{stack}")]
     StaleHandle { stale: StaleHandle, stack: Stack },
-    /// It used something that is no handle.
+    /// It used a bad handle.
     #[error("a handle is of no use: {problem}{stack}")]
     Handle { problem: String, stack: Stack },
     /// It asked for one handle too many.
@@ -212,7 +212,7 @@ impl Stack {
             .iter()
             .filter_map(|frame| frame.func_name())
             .map(readable);
-        // What a panic calls on its way out says nothing about its cause.
+        // The functions of a panic itself say nothing about its cause.
         let telling = names.skip_while(|name| is_panic_machinery(name));
         Self(telling.take(FRAMES).collect())
     }

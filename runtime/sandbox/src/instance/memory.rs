@@ -1,4 +1,4 @@
-//! What guests may allocate: each instance by itself, and all instances of a tenant from one account. Entry point: [`Meter`].
+//! Limits on the memory and the tables of an instance, and on the memory of all instances of a tenant. Entry point: [`Meter`].
 
 use crate::admission::memory::Reservation;
 use crate::tenant::context::GuestContext;
@@ -11,7 +11,7 @@ use wasmtime::ResourceLimiter;
 pub(crate) enum Refusal {
     /// The instance's own memory limit, in bytes.
     Instance(usize),
-    /// The tenant's account.
+    /// The tenant's memory limit.
     Tenant,
     /// The instance's table elements.
     Table(usize),
@@ -36,10 +36,10 @@ impl Refusal {
     }
 }
 
-/// What one instance has from its tenant's account. Dropped, it is given back: after the instance, whose memory is there until then. Only
-/// an idle one that makes way for another gives it back before, as that other waits for it.
+/// The memory of one instance, charged to its tenant until this is dropped: after the instance, which holds its memory until then. The
+/// charge of an evicted instance ends earlier, because another call waits for it.
 #[derive(Debug)]
-pub(crate) struct Bill {
+pub(crate) struct MemoryCharge {
     guest: Arc<GuestContext>,
     reservation: Reservation,
     /// Bytes of all memories; charged to the tenant.
@@ -49,74 +49,74 @@ pub(crate) struct Bill {
 /// Counts what one instance allocates.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    bill: Bill,
-    /// Of its bytes, those that the engine may find that it cannot give.
+    charge: MemoryCharge,
+    /// Bytes of the last growth, which the engine may still fail to allocate.
     granted: usize,
     /// Elements of all tables.
     elements: usize,
-    /// The last allocation that was refused in this call. The guest may live on; if it traps, this is why.
+    /// The last allocation that was refused in this call. The guest may go on. If it traps, this is the reason.
     refusal: Option<Refusal>,
 }
 
 impl Meter {
-    /// Of an instance that its tenant has promised so much.
+    /// For an instance with this reservation.
     pub(crate) fn new(guest: Arc<GuestContext>, reservation: Reservation) -> Self {
-        let bill = Bill {
+        let charge = MemoryCharge {
             guest,
             reservation,
             memory: 0,
         };
         Self {
-            bill,
+            charge,
             granted: 0,
             elements: 0,
             refusal: None,
         }
     }
 
-    /// Bytes held now. Memories never shrink, so it is the peak as well.
+    /// Bytes held now. Memories never shrink, so this is also the peak.
     pub(crate) fn memory(&self) -> usize {
-        self.bill.memory
+        self.charge.memory
     }
 
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         self.refusal
     }
 
-    /// Another call begins in the same instance: what was refused before is not its doing.
+    /// Another call begins in the same instance. Earlier refusals are not its own.
     pub(crate) fn begin(&mut self) {
         self.refusal = None;
     }
 
-    /// What the instance has, to be given back once it is gone. Nothing is counted here any more.
-    pub(crate) fn take_bill(&mut self) -> Bill {
-        self.bill.take()
+    /// Moves the charge out, to be dropped after the instance. The meter counts nothing after this.
+    pub(crate) fn take_charge(&mut self) -> MemoryCharge {
+        self.charge.take()
     }
 
     fn grow_memory(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.bill.memory.saturating_add(more) > self.bill.guest.limits.memory {
-            return Err(Refusal::Instance(self.bill.guest.limits.memory));
+        if self.charge.memory.saturating_add(more) > self.charge.guest.limits.memory {
+            return Err(Refusal::Instance(self.charge.guest.limits.memory));
         }
-        if !self.bill.guest.tenant.charge(more) {
+        if !self.charge.guest.tenant.charge(more) {
             return Err(Refusal::Tenant);
         }
-        self.bill.memory += more;
-        self.bill.reservation.cover(self.bill.memory);
+        self.charge.memory += more;
+        self.charge.reservation.cover(self.charge.memory);
         Ok(())
     }
 
     fn grow_table(&mut self, more: usize) -> Result<(), Refusal> {
-        if self.elements.saturating_add(more) > self.bill.guest.limits.table_elements {
-            return Err(Refusal::Table(self.bill.guest.limits.table_elements));
+        if self.elements.saturating_add(more) > self.charge.guest.limits.table_elements {
+            return Err(Refusal::Table(self.charge.guest.limits.table_elements));
         }
         self.elements += more;
         Ok(())
     }
 
-    fn answer(&mut self, outcome: Result<(), Refusal>) -> bool {
+    fn allows(&mut self, outcome: Result<(), Refusal>) -> bool {
         let Err(refusal) = outcome else { return true };
         if self.refusal.is_none() {
-            self.bill.guest.hit(refusal.limit());
+            self.charge.guest.hit(refusal.limit());
         }
         self.refusal = Some(refusal);
         false
@@ -133,14 +133,14 @@ impl ResourceLimiter for Meter {
         let more = desired.saturating_sub(current);
         let outcome = self.grow_memory(more);
         self.granted = if outcome.is_ok() { more } else { 0 };
-        Ok(self.answer(outcome))
+        Ok(self.allows(outcome))
     }
 
-    /// The engine could not: beyond the memory's own maximum, for example. Called without a growth before it, too.
+    /// The engine could not grow the memory, for example beyond the memory's own maximum. It may call this without a growth before.
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
         let granted = std::mem::take(&mut self.granted);
-        self.bill.memory -= granted;
-        self.bill.guest.tenant.release(granted);
+        self.charge.memory -= granted;
+        self.charge.guest.tenant.release(granted);
         Ok(())
     }
 
@@ -151,11 +151,11 @@ impl ResourceLimiter for Meter {
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let outcome = self.grow_table(desired.saturating_sub(current));
-        Ok(self.answer(outcome))
+        Ok(self.allows(outcome))
     }
 }
 
-impl Bill {
+impl MemoryCharge {
     fn take(&mut self) -> Self {
         Self {
             guest: self.guest.clone(),
@@ -165,7 +165,7 @@ impl Bill {
     }
 }
 
-impl Drop for Bill {
+impl Drop for MemoryCharge {
     fn drop(&mut self) {
         if self.memory > 0 {
             self.guest.usage().gone(self.memory);
@@ -239,11 +239,11 @@ mod tests {
         );
         assert!(!meter.table_growing(0, 11, None).unwrap());
         assert_eq!(tenant.memory_used(), 60);
-        assert_eq!(meter.bill.guest.usage().hits()["memory"], 1);
+        assert_eq!(meter.charge.guest.usage().hits()["memory"], 1);
     }
 
     #[test]
-    fn instances_of_a_tenant_share_an_account_and_give_back() {
+    fn instances_of_a_tenant_share_its_memory_and_give_it_back() {
         let tenant = tenant(100);
         let (mut first, mut second) = (meter(&tenant), meter(&tenant));
         assert!(first.memory_growing(0, 80, None).unwrap());
@@ -256,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn what_instances_had_lately_is_what_the_next_one_is_promised() {
+    fn the_next_instance_reserves_what_earlier_ones_had_lately() {
         let tenant = tenant(1000);
         let first = meter(&tenant);
-        let usage = first.bill.guest.history.usage.clone();
+        let usage = first.charge.guest.history.usage.clone();
         drop(first);
         assert_eq!(usage.memory_usual(), 0);
         let ended = |memory| usage.gone(memory);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_the_engine_cannot_give_is_not_paid_for() {
+    fn growth_that_the_engine_cannot_allocate_is_not_charged() {
         let tenant = tenant(1000);
         let mut meter = meter(&tenant);
         assert!(meter.memory_growing(0, 60, Some(70)).unwrap());

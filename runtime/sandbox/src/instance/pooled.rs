@@ -3,7 +3,7 @@
 use crate::admission::evictable::Evictable;
 use crate::admission::slots::Slot;
 use crate::instance::call::Call;
-use crate::instance::memory::Bill;
+use crate::instance::memory::MemoryCharge;
 use crate::instance::teardown::Teardown;
 use crate::options::Reuse;
 use parking_lot::Mutex;
@@ -14,18 +14,18 @@ use std::time::Instant;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-/// Memory that is given back in no time, in bytes.
+/// Freeing this much memory takes less than a time slice, in bytes. A larger instance is torn down on another thread.
 const SMALL: usize = 4 << 20;
 
-/// An instance in use, or kept. Wherever it is dropped, by a call that was cancelled too, a large one is taken down elsewhere.
+/// An instance that is in use or idle. Wherever it is dropped, even by a cancelled call, a large one is torn down on another thread.
 pub(crate) struct PooledInstance {
-    /// Present until it is given up.
+    /// Present until it is consumed.
     body: Option<Body>,
     teardown: Arc<Teardown>,
 }
 
-/// A store with its instance, and its place in the pool. Fields are dropped in their order: its tenant's memory and the place are free
-/// once it is gone.
+/// A store with its instance and its slot. Fields are dropped in their order: the memory charge and the slot are free once the store is
+/// gone.
 pub(crate) struct Body {
     pub(crate) store: Store<Call>,
     /// `None` before the first call.
@@ -33,9 +33,9 @@ pub(crate) struct Body {
     /// Calls that it has served.
     calls: u32,
     born: Instant,
-    /// `None` until it is dropped: a store drops what the host knows of a call before it gives back the instance's memory.
-    bill: Option<Bill>,
-    _place: Slot,
+    /// `None` until this is dropped. A store drops its data before it frees the instance's memory, so the charge is moved here.
+    charge: Option<MemoryCharge>,
+    _slot: Slot,
 }
 
 impl PooledInstance {
@@ -45,8 +45,8 @@ impl PooledInstance {
             instance: None,
             calls: 0,
             born: Instant::now(),
-            bill: None,
-            _place: slot,
+            charge: None,
+            _slot: slot,
         };
         Self {
             body: Some(body),
@@ -54,8 +54,8 @@ impl PooledInstance {
         }
     }
 
-    /// Has it taken down elsewhere if it is large: the future ends once it is gone and its tenant has the memory again. A small one
-    /// comes back, to be dropped here and now.
+    /// Has a large instance torn down on another thread. The future ends once it is gone and its memory and slot are free. A small one
+    /// is returned, to be dropped at once.
     pub(crate) fn take_down(mut self) -> Result<impl Future<Output = ()> + use<>, Option<Body>> {
         match self.body.take() {
             Some(body) if body.is_large() => Ok(self.teardown.take_down(Box::new(body))),
@@ -63,13 +63,13 @@ impl PooledInstance {
         }
     }
 
-    /// Gives it up for who needs its memory now: the account has that at once, the system as soon as it is taken down.
-    fn make_way(mut self) {
+    /// Tears it down for a call that needs its memory. The charge ends at once, a little before the memory is free.
+    fn evict(mut self) {
         let Some(mut body) = self.body.take() else {
             return;
         };
         let large = body.is_large();
-        drop(body.store.data_mut().meter.take_bill());
+        drop(body.store.data_mut().meter.take_charge());
         if large {
             drop(self.teardown.take_down(Box::new(body)));
         }
@@ -84,31 +84,31 @@ impl Drop for PooledInstance {
     }
 }
 
-#[expect(clippy::expect_used, reason = "taken only by what consumes it")]
+#[expect(clippy::expect_used, reason = "taken only by methods that consume it")]
 impl Deref for PooledInstance {
     type Target = Body;
 
     fn deref(&self) -> &Body {
-        self.body.as_ref().expect("present until it is given up")
+        self.body.as_ref().expect("present until it is consumed")
     }
 }
 
-#[expect(clippy::expect_used, reason = "taken only by what consumes it")]
+#[expect(clippy::expect_used, reason = "taken only by methods that consume it")]
 impl DerefMut for PooledInstance {
     fn deref_mut(&mut self) -> &mut Body {
-        self.body.as_mut().expect("present until it is given up")
+        self.body.as_mut().expect("present until it is consumed")
     }
 }
 
 impl Drop for Body {
     fn drop(&mut self) {
         self.store.data_mut().end_if_under_way();
-        self.bill = Some(self.store.data_mut().meter.take_bill());
+        self.charge = Some(self.store.data_mut().meter.take_charge());
     }
 }
 
 impl Body {
-    /// Whether it takes so long to give its memory back that it is not done where guests compute.
+    /// Whether freeing its memory takes too long for a worker of the scheduler.
     fn is_large(&self) -> bool {
         self.store.data().meter.memory() > SMALL
     }
@@ -128,11 +128,11 @@ impl Body {
     }
 }
 
-/// The idle instances of one guest, as it is configured now: of one revision, one grant, one configuration. A changed guest has
-/// another idle_pool, and this one goes with all that is on it.
+/// The idle instances of one guest with one revision, one grant and one configuration. A changed guest gets another pool, and this one
+/// is dropped with its instances.
 pub(crate) struct IdlePool {
     bounds: Reuse,
-    /// At most [`Reuse::idle`]; the one that was used last comes last.
+    /// At most [`Reuse::idle`]. The one that was used last comes last.
     idle: Mutex<VecDeque<PooledInstance>>,
 }
 
@@ -144,22 +144,22 @@ impl IdlePool {
         }
     }
 
-    /// The instance that was used last, so that those that are not needed grow old.
+    /// Takes the instance that was used last, so that the others grow old when fewer are needed.
     pub(crate) fn take(&self) -> Option<PooledInstance> {
         let now = Instant::now();
         loop {
-            let session = self.idle.lock().pop_back()?;
-            if !session.is_old(&self.bounds, now) {
-                return Some(session);
+            let pooled = self.idle.lock().pop_back()?;
+            if !pooled.is_old(&self.bounds, now) {
+                return Some(pooled);
             }
         }
     }
 
-    /// Keeps an instance whose call has ended well, if it may serve another one; gives it back otherwise.
-    pub(crate) fn keep(&self, mut session: PooledInstance) -> Result<(), PooledInstance> {
-        session.calls += 1;
-        if !session.is_fit(&self.bounds, Instant::now()) {
-            return Err(session);
+    /// Keeps an instance whose call has succeeded, if it may serve another call. Returns it otherwise.
+    pub(crate) fn keep(&self, mut pooled: PooledInstance) -> Result<(), PooledInstance> {
+        pooled.calls += 1;
+        if !pooled.is_fit(&self.bounds, Instant::now()) {
+            return Err(pooled);
         }
         let mut idle = self.idle.lock();
         let over = if idle.len() >= self.bounds.idle as usize {
@@ -167,13 +167,13 @@ impl IdlePool {
         } else {
             None
         };
-        idle.push_back(session);
+        idle.push_back(pooled);
         drop(idle);
-        drop(over); // not under the lock: an instance is torn down
+        drop(over); // not under the lock: dropping an instance takes long
         Ok(())
     }
 
-    /// How many are idle.
+    /// Idle instances.
     pub(crate) fn len(&self) -> usize {
         self.idle.lock().len()
     }
@@ -181,15 +181,15 @@ impl IdlePool {
 
 impl Evictable for IdlePool {
     fn evict_one(&self) -> bool {
-        let session = self.idle.lock().pop_front();
-        session.map(PooledInstance::make_way).is_some()
+        let pooled = self.idle.lock().pop_front();
+        pooled.map(PooledInstance::evict).is_some()
     }
 
     fn evict_old(&self, now: Instant) -> bool {
         let mut idle = self.idle.lock();
         let (old, fit): (VecDeque<_>, VecDeque<_>) = idle
             .drain(..)
-            .partition(|session| session.is_old(&self.bounds, now));
+            .partition(|pooled| pooled.is_old(&self.bounds, now));
         *idle = fit;
         let left = !idle.is_empty();
         drop(idle);

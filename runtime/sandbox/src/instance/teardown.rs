@@ -1,22 +1,22 @@
-//! The thread that gives large instances' memory back to the system, which takes milliseconds that nobody can interrupt: one instance
-//! at a time, behind everything else in this process. Entry point: [`Teardown`].
+//! The thread that frees the memory of large instances, one at a time and with the lowest priority of this process. Freeing takes
+//! milliseconds that cannot be interrupted. Entry point: [`Teardown`].
 
 use crate::scheduler::priority::{Standing, stand_back};
 use tokio::sync::{mpsc, oneshot};
 
-/// An instance, and who waits until it is gone.
+/// An instance, and the sender of the message that it is gone.
 struct Order {
     instance: Box<dyn Send>,
     gone: oneshot::Sender<()>,
 }
 
-/// Takes instances down. The thread ends after its last user.
+/// The thread's queue. The thread ends once this is dropped and the queue is empty.
 pub(crate) struct Teardown {
     orders: mpsc::Sender<Order>,
 }
 
 impl Teardown {
-    /// Starts the thread. `most`: instances that there can be.
+    /// Starts the thread. `most`: instances that can exist at once.
     ///
     /// # Errors
     /// When the system gives no thread.
@@ -26,7 +26,7 @@ impl Teardown {
             stand_back(Standing::Last);
             while let Some(Order { instance, gone }) = work.blocking_recv() {
                 drop(instance);
-                let _ = gone.send(()); // nobody waits for a call that was cancelled
+                let _ = gone.send(()); // a cancelled call does not wait
             }
         };
         std::thread::Builder::new()
@@ -35,11 +35,11 @@ impl Teardown {
         Ok(Self { orders })
     }
 
-    /// The instance is on its way when this returns. The future ends once it is gone and its memory and place are free; dropped, the
-    /// instance is gone soon.
+    /// Queues an instance. The future ends once the instance is gone and its memory and slot are free. Dropping the future cancels
+    /// nothing.
     pub(crate) fn take_down(&self, instance: Box<dyn Send>) -> impl Future<Output = ()> + use<> {
         let (gone, done) = oneshot::channel();
-        // There is room for every instance there can be. Were there none, it would be taken down here and now.
+        // The queue has room for every instance that can exist. If it were full, the instance would be dropped here.
         let _ = self.orders.try_send(Order { instance, gone });
         async move {
             let _ = done.await;

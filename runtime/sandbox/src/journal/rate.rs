@@ -1,11 +1,11 @@
-//! How much all calls of a guest together may log. Entry point: [`LogRate`].
+//! The rate of log lines of all calls of a guest. Entry point: [`LogRate`].
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use windlass_fleet::cluster::{Bucket, RateLimit};
 
-/// How often it is told that lines are dropped: a line for each would be what the rate is to prevent.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// How often dropped lines are reported. A report for each would itself be over the rate.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Bytes of log that the calls of one guest may write per second.
 #[derive(Debug)]
@@ -14,9 +14,9 @@ pub(crate) struct LogRate(Mutex<State>);
 #[derive(Debug)]
 struct State {
     bucket: Bucket,
-    /// Lines dropped since that was told.
+    /// Lines dropped since the last report.
     dropped: u64,
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 impl LogRate {
@@ -24,11 +24,11 @@ impl LogRate {
         Self(Mutex::new(State {
             bucket: Bucket::new(rate, now),
             dropped: 0,
-            told: None,
+            reported: None,
         }))
     }
 
-    /// Whether a line of so many bytes may be written; if not, it is counted.
+    /// Whether a line of this many bytes may be written. A line that may not is counted.
     pub(super) fn allows(&self, bytes: usize, now: Instant) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut state = self.0.lock();
@@ -37,14 +37,16 @@ impl LogRate {
         allowed
     }
 
-    /// Lines that were dropped, when it is time to tell.
-    pub(super) fn to_tell(&self, now: Instant) -> Option<u64> {
+    /// Lines dropped since the last report, if another report is due.
+    pub(super) fn dropped_to_report(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock();
-        let due = state.told.is_none_or(|told| now >= told + TELL_EVERY);
+        let due = state
+            .reported
+            .is_none_or(|reported| now >= reported + REPORT_EVERY);
         if state.dropped == 0 || !due {
             return None;
         }
-        state.told = Some(now);
+        state.reported = Some(now);
         Some(std::mem::take(&mut state.dropped))
     }
 }
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_the_rate_is_dropped_and_told_now_and_then() {
+    fn lines_over_the_rate_are_dropped_and_reported_from_time_to_time() {
         let now = Instant::now();
         let limit = RateLimit {
             per_second: 100.0,
@@ -62,10 +64,10 @@ mod tests {
         };
         let rate = LogRate::new(limit, now);
         assert!(rate.allows(80, now) && !rate.allows(80, now));
-        assert_eq!(rate.to_tell(now), Some(1));
+        assert_eq!(rate.dropped_to_report(now), Some(1));
         let second = now + Duration::from_secs(1);
         assert!(rate.allows(80, second) && !rate.allows(80, second));
-        assert_eq!(rate.to_tell(second), None, "not so soon again");
-        assert_eq!(rate.to_tell(now + TELL_EVERY), Some(1));
+        assert_eq!(rate.dropped_to_report(second), None, "not so soon again");
+        assert_eq!(rate.dropped_to_report(now + REPORT_EVERY), Some(1));
     }
 }

@@ -1,6 +1,6 @@
 //! Standard output and error of guests with WASI, line by line into the log. Entry point: [`Stdio`].
 //!
-//! A stream of its own: the library's would start a task for each, and grow without bound.
+//! The library's streams start a task each and grow without bound, so this is not one of them.
 
 use super::Journal;
 use crate::contract::windlass::runtime::log::Level;
@@ -14,12 +14,12 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-/// Bytes of a line without an end; longer ones are broken.
+/// Longest line, in bytes. Longer ones are broken.
 const LINE: usize = 4096;
-/// Bytes that a guest may write at once.
+/// Most bytes that a guest may write at once.
 const WRITE: usize = 64 << 10;
 
-/// One of the two streams. Clones share the line that is being written.
+/// One of the two streams. Clones share the unfinished line.
 #[derive(Debug, Clone)]
 pub(crate) struct Stdio {
     journal: Journal,
@@ -46,7 +46,7 @@ impl Stdio {
         }
     }
 
-    /// Writes what has no line end yet.
+    /// Writes the unfinished line.
     pub(crate) fn flush_rest(&self) {
         self.flush_line(&mut self.line.lock());
     }
@@ -74,7 +74,7 @@ impl Stdio {
 }
 
 impl Drop for Stdio {
-    /// The last clone writes what has no line end.
+    /// The last clone writes the unfinished line.
     fn drop(&mut self) {
         if Arc::strong_count(&self.line) == 1 {
             let line = self.line.clone();
@@ -149,10 +149,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_put_together_and_the_last_needs_no_end() {
+    fn lines_are_joined_and_the_last_one_needs_no_end() {
         let journal = Journal::new(10_000, None);
         let mut stream = Stdio::errors(journal.clone());
-        stream.level = Level::Error; // the journal hands out its last error, which is how the test reads it
+        stream.level = Level::Error; // so that the test can read the line
         stream.accept(b"hel");
         stream.accept(b"lo\nwor");
         assert_eq!(journal.finish().last_error.as_deref(), Some("hello"));

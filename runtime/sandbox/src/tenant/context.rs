@@ -1,4 +1,4 @@
-//! What a guest is to the host, and who answers for its calls of API servers. Entry point: [`GuestContext`].
+//! The host's side of one guest: its tenant, grant and limits, and the policy for its API calls. Entry point: [`GuestContext`].
 
 use crate::journal::LogRate;
 use crate::options::Limits;
@@ -16,29 +16,29 @@ use windlass_fleet::cluster::{Bucket, CallPolicy, MemoryCharge, Permit};
 use windlass_fleet::grant::Denied;
 use windlass_fleet::{ApiCode, ControllerName, Grant};
 
-/// What a guest is to the host: the same for all of its calls until its configuration changes.
+/// The host's side of one guest. The same for all calls until the configuration changes.
 #[derive(Debug)]
 pub(crate) struct GuestContext {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) name: ControllerName,
-    /// What it was given. Its calls under way may have less by now: [`GuestContext::grant`].
+    /// The grant of its configuration. It may have been restricted since: [`GuestContext::grant`].
     pub(crate) given: Arc<Grant>,
     /// JSON.
     pub(crate) config: Arc<str>,
     pub(crate) limits: Limits,
     pub(crate) history: History,
-    /// API calls that may begin now.
+    /// The rate of API calls.
     requests: Mutex<Option<Bucket>>,
-    /// What all of its calls may log. None: there is no limit.
+    /// The rate of log lines of all of its calls. `None`: unlimited.
     pub(crate) log: Option<Arc<LogRate>>,
 }
 
-/// What outlives a change of a guest's configuration. Clones share it.
+/// State that survives a change of a guest's configuration. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
     pub(crate) usage: Arc<Usage>,
     pub(crate) denials: Arc<Denials>,
-    /// What the guest may touch now, which bounds its calls of earlier configurations too. None: it is not in use yet.
+    /// The grant in effect, which also bounds calls of earlier configurations. `None`: the guest does not serve yet.
     pub(crate) latest: Arc<ArcSwapOption<Grant>>,
 }
 
@@ -66,7 +66,7 @@ impl GuestContext {
         })
     }
 
-    /// What it may touch: what it was given, as far as the guest is still granted it.
+    /// The grant in effect: the grant of its configuration, restricted to the latest one.
     pub(crate) fn grant(&self) -> Arc<Grant> {
         self.current_grant(&self.given)
     }
@@ -80,29 +80,29 @@ impl GuestContext {
         self.history.usage.hit(limit);
     }
 
-    fn request_turn(&self, patience: Duration) -> Option<Duration> {
+    fn take_token(&self, patience: Duration) -> Option<Duration> {
         match &mut *self.requests.lock() {
             Some(bucket) => bucket.take(Instant::now(), patience),
             None => Some(Duration::ZERO),
         }
     }
 
-    /// Takes the turns of an API call, the guest's and its tenant's, and tells how long it has to wait for both.
-    fn turns(&self, patience: Duration) -> Result<(Taken<'_>, Duration), ApiError> {
-        let own = self.request_turn(patience).ok_or_else(|| {
+    /// Takes the tokens of an API call, the guest's and its tenant's. Returns them, and how long the call has to wait.
+    fn take_tokens(&self, patience: Duration) -> Result<(Tokens<'_>, Duration), ApiError> {
+        let own = self.take_token(patience).ok_or_else(|| {
             self.hit(Limit::RequestRate);
             too_many("limits.requestsPerSecond", patience)
         })?;
-        let mut taken = Taken {
+        let mut tokens = Tokens {
             guest: self,
             own: true,
             shared: false,
         };
-        let shared = self.tenant.request_turn(patience).ok_or_else(|| {
+        let shared = self.tenant.take_token(patience).ok_or_else(|| {
             self.hit(Limit::TenantRequestRate);
             too_many("the tenant's limits.requestsPerSecond", patience)
         })?;
-        taken.shared = true;
+        tokens.shared = true;
         for (wait, limit) in [
             (own, Limit::RequestRate),
             (shared, Limit::TenantRequestRate),
@@ -111,27 +111,27 @@ impl GuestContext {
                 self.hit(limit);
             }
         }
-        Ok((taken, own.max(shared)))
+        Ok((tokens, own.max(shared)))
     }
 
-    async fn enter(&self, patience: Duration) -> Result<Permit, ApiError> {
+    async fn wait_to_begin(&self, patience: Duration) -> Result<Permit, ApiError> {
         let began = tokio::time::Instant::now();
-        let (turns, delay) = self.turns(patience)?;
+        let (tokens, delay) = self.take_tokens(patience)?;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        let line = match self.tenant.request() {
+        let semaphore = match self.tenant.request() {
             Ok(permit) => {
-                turns.use_up();
+                tokens.use_up();
                 return Ok(Box::new(permit));
             }
-            Err(line) => line,
+            Err(semaphore) => semaphore,
         };
         self.hit(Limit::TenantRequests);
-        let waited = tokio::time::timeout_at(began + patience, line.acquire_owned()).await;
+        let waited = tokio::time::timeout_at(began + patience, semaphore.acquire_owned()).await;
         match waited {
             Ok(Ok(permit)) => {
-                turns.use_up();
+                tokens.use_up();
                 Ok(Box::new(permit))
             }
             // The semaphore is never closed.
@@ -146,22 +146,21 @@ impl GuestContext {
     }
 }
 
-/// Turns of an API call that has not begun. Dropped, they are given back: the call was refused elsewhere, or nobody waits for it any
-/// more.
-struct Taken<'a> {
+/// The rate tokens of an API call that has not begun. Given back when this is dropped: the call was refused or cancelled.
+struct Tokens<'a> {
     guest: &'a GuestContext,
     own: bool,
     shared: bool,
 }
 
-impl Taken<'_> {
-    /// The call begins.
+impl Tokens<'_> {
+    /// Keeps the tokens: the call begins.
     fn use_up(mut self) {
         (self.own, self.shared) = (false, false);
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Tokens<'_> {
     fn drop(&mut self) {
         if self.own
             && let Some(bucket) = &mut *self.guest.requests.lock()
@@ -169,7 +168,7 @@ impl Drop for Taken<'_> {
             bucket.give_back();
         }
         if self.shared {
-            self.guest.tenant.give_back_turn();
+            self.guest.tenant.give_back_token();
         }
     }
 }
@@ -182,7 +181,7 @@ fn too_many(field: &str, patience: Duration) -> ApiError {
 
 impl CallPolicy for GuestContext {
     fn acquire(&self, patience: Duration) -> BoxFuture<'_, Result<Permit, ApiError>> {
-        self.enter(patience).boxed()
+        self.wait_to_begin(patience).boxed()
     }
 
     fn current_grant(&self, grant: &Arc<Grant>) -> Arc<Grant> {
@@ -200,7 +199,7 @@ impl CallPolicy for GuestContext {
         if !self.tenant.charge(bytes) {
             self.hit(Limit::TenantMemory);
             let message =
-                "the tenant's limits.memory leaves no room for what the host keeps for it";
+                "the tenant's limits.memory leaves no room for memory that the host uses for it";
             return Err(ApiError::host(ApiCode::LimitExceeded, message));
         }
         let tenant = self.tenant.clone();
@@ -212,7 +211,7 @@ impl CallPolicy for GuestContext {
     }
 }
 
-/// A charge for memory that the host keeps for a tenant. Dropping it ends the charge.
+/// A charge for memory that the host uses for a tenant, until it is dropped.
 struct Charged {
     tenant: Arc<Tenant>,
     bytes: usize,
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_its_tenant_refuses_costs_the_guest_no_turn() {
+    async fn a_call_that_its_tenant_refuses_costs_the_guest_no_token() {
         let rate = |per_second| Some(Rate { per_second });
         let limits = Limits {
             requests_per_second: rate(3),

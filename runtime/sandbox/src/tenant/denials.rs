@@ -1,13 +1,13 @@
-//! What a guest was denied, for whoever sets its rules: counted, and each missing rule told once. Entry point: [`Denials`].
+//! Calls that were denied to a guest: counted, with each missing rule logged once, for the author of the rules. Entry point: [`Denials`].
 
 use crate::clean::clean;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Missing rules that are told apart; a guest can ask for as many as it likes.
+/// Missing rules that are kept. A guest can cause any number.
 const RULES: usize = 32;
-/// Longest rule that is kept, in bytes; names in it are the guest's.
+/// Longest rule that is kept, in bytes. The guest chooses the names in it.
 const LENGTH: usize = 512;
 
 /// Denials of one guest, over all of its revisions.
@@ -19,7 +19,7 @@ pub(crate) struct Denials {
 }
 
 impl Denials {
-    /// Counts a denial, and logs a missing rule that was not missed before. The span around it says whose it is.
+    /// Counts a denial, and logs a missing rule that is new. The span around the call names the guest.
     pub(crate) fn add(&self, rule: &str) {
         self.count.fetch_add(1, Ordering::Relaxed);
         let rule = clean(rule, LENGTH);
@@ -31,7 +31,7 @@ impl Denials {
         drop(rules);
         tracing::warn!(target: "audit", rule, "denied: no rule grants it; this rule would");
         if full {
-            tracing::warn!(target: "audit", rules = RULES, "further rules that are missing are counted and no longer told");
+            tracing::warn!(target: "audit", rules = RULES, "further denials are counted, and their rules are not logged");
         }
     }
 

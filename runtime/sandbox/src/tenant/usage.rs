@@ -1,19 +1,19 @@
-//! The limits that can be hit, and what a guest used: counted for status and metrics. Entry points: [`Limit`] and [`Usage`].
+//! The usage of a guest, and the limits that it hit, for status and metrics. Entry points: [`Limit`] and [`Usage`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A limit that a call can hit. The words are a closed set, which metrics and status use.
+/// A limit that a call can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Limit {
     /// The call's time.
     Timeout,
-    /// Computing without an interruption.
+    /// A time slice that could not be ended.
     Slice,
     /// Memory of an instance.
     Memory,
-    /// Memory of all instances of the tenant.
+    /// Memory of the tenant.
     TenantMemory,
     /// Table elements.
     Tables,
@@ -21,13 +21,13 @@ pub(crate) enum Limit {
     Handles,
     /// Depth of calls.
     Stack,
-    /// Bytes handed to the host at once.
+    /// Bytes that a guest hands to the host at once.
     HostCallBytes,
     /// Calls of the host's functions.
     HostCalls,
-    /// One object that the guest is given.
+    /// Size of an object for the guest.
     ObjectBytes,
-    /// One answer that it is given.
+    /// Size of an answer for the guest.
     ResponseBytes,
     /// Operations of a batch.
     BatchOperations,
@@ -67,7 +67,7 @@ impl Limit {
         Self::Events,
     ];
 
-    /// The word in metrics and status: the field that sets it, where there is one; `tenant.` before a tenant's.
+    /// The name in metrics and status: the field that sets the limit, if there is one, with `tenant.` before a tenant's field.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -92,56 +92,56 @@ impl Limit {
     }
 }
 
-/// The words of all limits that a call can hit, as [`GuestStatus::limit_hits`](crate::GuestStatus::limit_hits) has them.
+/// The names of all limits that a call can hit, as [`GuestStatus::limit_hits`](crate::GuestStatus::limit_hits) has them.
 pub fn limits() -> impl Iterator<Item = &'static str> {
     Limit::ALL.into_iter().map(Limit::as_str)
 }
 
-/// One instance that was larger than usual is half forgotten after eleven that were not: less would promise too little to guests whose
-/// calls differ, more would keep a tenant's calls waiting for what is never used.
-const FORGETS: usize = 16;
+/// `memory_usual` decays by 1/16 a call (half-life: 11 calls). Faster would reserve too little for guests whose calls differ. Slower would
+/// make a tenant's calls wait for memory that is never used.
+const DECAY: usize = 16;
 
-/// What a guest used and hit, over all of its revisions.
+/// The usage of a guest, over all of its revisions.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    /// Nanoseconds.
+    /// Processor time, in nanoseconds.
     computed: AtomicU64,
-    /// Nanoseconds.
+    /// Time that calls were ready and had no worker, in nanoseconds.
     waited: AtomicU64,
     /// Most of one instance, in bytes.
     memory_peak: AtomicUsize,
-    /// What instances had lately, in bytes: a larger one counts at once, smaller ones by and by.
+    /// Memory that instances had lately, in bytes. Rises at once, and decays.
     memory_usual: AtomicUsize,
     hits: [AtomicU64; Limit::ALL.len()],
 }
 
 impl Usage {
-    /// A call had a processor for so long.
+    /// Counts processor time of a call.
     pub(crate) fn computed_for(&self, time: Duration) {
         self.computed
             .fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 
-    /// A call that could compute waited for so long for its turn.
+    /// Counts time that a call was ready and had no worker.
     pub(crate) fn waited_for(&self, time: Duration) {
         self.waited.fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 
-    /// An instance had so much memory.
+    /// Records the memory of an instance that still runs.
     pub(crate) fn had(&self, memory: usize) {
         self.memory_peak.fetch_max(memory, Ordering::Relaxed);
         self.memory_usual.fetch_max(memory, Ordering::Relaxed);
     }
 
-    /// An instance is gone that had so much memory.
+    /// Records the memory of an instance that ended.
     pub(crate) fn gone(&self, memory: usize) {
         self.had(memory);
-        let down = |usual: usize| Some(usual - usual.saturating_sub(memory) / FORGETS);
+        let down = |usual: usize| Some(usual - usual.saturating_sub(memory) / DECAY);
         let order = Ordering::Relaxed;
         let _ = self.memory_usual.fetch_update(order, order, down);
     }
 
-    /// A call hit a limit: it was refused something, or had to wait.
+    /// Counts that a call hit a limit: it was refused, or had to wait.
     pub(crate) fn hit(&self, limit: Limit) {
         self.hits[limit as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -158,12 +158,12 @@ impl Usage {
         self.memory_peak.load(Ordering::Relaxed)
     }
 
-    /// What the next instance will have, as far as those before it tell.
+    /// An estimate of the next instance's memory, in bytes.
     pub(crate) fn memory_usual(&self) -> usize {
         self.memory_usual.load(Ordering::Relaxed)
     }
 
-    /// Those that were hit, and how often.
+    /// The limits that were hit, and how often.
     pub(crate) fn hits(&self) -> BTreeMap<&'static str, u64> {
         let counts = Limit::ALL.map(|limit| {
             let count = self.hits[limit as usize].load(Ordering::Relaxed);
@@ -173,7 +173,7 @@ impl Usage {
     }
 }
 
-/// A time as it is counted.
+/// A duration in nanoseconds.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

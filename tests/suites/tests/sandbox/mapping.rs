@@ -3,6 +3,7 @@
 use crate::fixture::{Stage, config_map, rule, wait};
 use anyhow::Result;
 use serde_json::{Value, json};
+use windlass_apiserver::Verb;
 use windlass_fleet::Rule;
 use windlass_fleet::grant::ClusterRule;
 use windlass_fleet::name::NamePattern;
@@ -54,69 +55,49 @@ async fn an_event_asks_for_requests_of_other_granted_clusters() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_mapper_reads_by_the_indexes_of_its_guest() -> Result<()> {
-    let stage = Stage::start(&["alpha", "beta"]).await?;
+/// Starts a mapper with this rule for ConfigMaps too, and has a Secret ask for `asks_for` in beta. Checks that the mapper requests
+/// `requested` there.
+async fn assert_requests(
+    stage: &Stage,
+    name: &str,
+    config_maps: &[&str],
+    asks_for: &str,
+    requested: &str,
+) -> Result<()> {
     let mut rules = watching_secrets();
-    rules.push(rule("", &["configmaps"], &["get", "list", "watch"], "*"));
-    stage.put("alpha", config_map("blue", json!({"color": "blue"})))?;
-    stage.put("alpha", config_map("rose", json!({"color": "red"})))?;
-    let actor = stage
-        .guest("test-mapper")
-        .name("indexed-mapper")
-        .rules(rules)
-        .run()
-        .await?;
-    stage.put("alpha", secret("s", "beta/red"))?;
+    rules.push(rule("", &["configmaps"], config_maps, "*"));
+    let actor = stage.guest("test-mapper").name(name).rules(rules);
+    let actor = actor.run().await?;
+    stage.put("alpha", secret("s", &format!("beta/{asks_for}")))?;
     assert_eq!(
-        actor.failure("beta", "rose").await?.message,
-        "asked for cluster://beta/default/rose"
+        actor.failure("beta", requested).await?.message,
+        format!("asked for cluster://beta/default/{requested}")
     );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_cache_can_answer_is_denied_to_a_mapper() -> Result<()> {
+async fn a_mapper_reads_by_the_indexes_of_its_guest() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta"]).await?;
-    let mut rules = watching_secrets();
-    // Without list and watch nothing may cache them.
-    rules.push(rule("", &["configmaps"], &["get"], "*"));
-    let actor = stage
-        .guest("test-mapper")
-        .name("reading-mapper")
-        .rules(rules)
-        .run()
-        .await?;
-    stage.put("alpha", secret("s", "beta/got"))?;
-    actor.failure("beta", "denied").await?;
-    let asked = stage
-        .server("alpha")
-        .count(windlass_apiserver::Verb::Get, "configmaps");
-    assert_eq!(asked, 0);
+    stage.put("alpha", config_map("blue", json!({"color": "blue"})))?;
+    stage.put("alpha", config_map("rose", json!({"color": "red"})))?;
+    let verbs = ["get", "list", "watch"];
+    assert_requests(&stage, "indexed-mapper", &verbs, "red", "rose").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mapper_is_denied_reads_that_no_cache_answers() -> Result<()> {
+    let stage = Stage::start(&["alpha", "beta"]).await?;
+    // Without list and watch there is no cache.
+    assert_requests(&stage, "reading-mapper", &["get"], "got", "denied").await?;
+    assert_eq!(stage.server("alpha").count(Verb::Get, "configmaps"), 0);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mapper_cannot_write() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta"]).await?;
-    let mut rules = watching_secrets();
-    rules.push(rule("", &["configmaps"], &["*"], "*"));
-    let actor = stage
-        .guest("test-mapper")
-        .name("writing-mapper")
-        .rules(rules)
-        .run()
-        .await?;
-    stage.put("alpha", secret("s", "beta/written"))?;
-    assert_eq!(
-        actor.failure("beta", "denied").await?.message,
-        "asked for cluster://beta/default/denied"
-    );
-    assert_eq!(
-        stage
-            .server("alpha")
-            .count(windlass_apiserver::Verb::Create, "configmaps"),
-        0
-    );
+    assert_requests(&stage, "writing-mapper", &["*"], "written", "denied").await?;
+    assert_eq!(stage.server("alpha").count(Verb::Create, "configmaps"), 0);
     Ok(())
 }

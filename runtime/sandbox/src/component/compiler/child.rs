@@ -7,17 +7,17 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-/// How the process ends when the component is to blame.
+/// The exit code for a component that cannot be compiled.
 pub(super) const REFUSED: u8 = 3;
 
-/// Compiles the component on standard input, and writes the machine code to standard output or what is wrong to standard
-/// error. What a program does that [`crate::CompilerProcess`] starts, and all that it does: from here on the process has
-/// `memory` bytes of address space and `seconds` of computing, and neither files nor core dumps.
+/// Compiles the component on standard input. Writes the machine code to standard output, or an error to standard error. The program
+/// that [`crate::CompilerProcess`] names calls this and nothing else. From here on the process is limited to `memory` bytes of address
+/// space and `seconds` of processor time, and can write neither files nor core dumps.
 ///
-/// The process may end with a signal where a limit is met.
+/// At a limit the process may end with a signal.
 #[must_use]
 pub fn compile(memory: u64, seconds: u64) -> ExitCode {
-    stand_back(Standing::Compiler); // before it starts threads, which stand as the one that starts them
+    stand_back(Standing::Compiler); // before it starts threads, which inherit the priority
     match limit(memory, seconds).and_then(|()| answer()) {
         Ok(code) => code,
         Err(error) => {
@@ -38,7 +38,7 @@ fn limit(memory: u64, seconds: u64) -> io::Result<()> {
     set(Resource::Core, 0)?;
     set(Resource::Fsize, 0)?;
     set(Resource::As, memory)?;
-    // At the soft limit the process is told by a signal of its own; at the hard one it is killed.
+    // At the soft limit the process gets SIGXCPU, at the hard limit SIGKILL.
     let limit = Rlimit {
         current: Some(seconds),
         maximum: Some(seconds + 1),
@@ -64,7 +64,7 @@ fn answer() -> io::Result<ExitCode> {
     }
 }
 
-/// Says something on standard error. If nobody listens there is nobody to tell.
+/// Writes to standard error. A failure is ignored: the host has gone.
 fn complain(words: &str) {
     let _ = io::stderr().lock().write_all(words.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! The side of the host: starts a compiler, feeds it and judges how it ended. Entry point: [`run`].
+//! The host's side: starts a compiler, sends the component, and interprets its end. Entry point: [`run`].
 
 use super::CompileError;
 use super::child::REFUSED;
@@ -10,14 +10,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How much of what a compiler complains about is read, in bytes.
+/// Most bytes that are read of a compiler's standard error.
 const WORDS: u64 = 8 << 10;
 
-/// Signals by which a process ends when it computes for too long, and when memory runs out in the middle of something.
+/// The longest compilation by the clock, in multiples of its processor time: other programs may have the processors.
+const CLOCK_PATIENCE: u32 = 4;
+
+/// The signals of a process that used too much processor time, and of one that ran out of memory.
 const SIGXCPU: i32 = 24;
 const SIGABRT: i32 = 6;
 
-/// What a process wrote before it ended.
+/// The end of a process, and its output.
 struct Ended {
     status: ExitStatus,
     code: Vec<u8>,
@@ -36,9 +39,9 @@ pub(super) async fn run(
     let child = Command::new(&process.program)
         .args(&process.arguments)
         .args([process.memory.to_string(), process.seconds().to_string()])
-        // Nothing of the host is the compiler's business.
+        // The host's environment may hold secrets.
         .env_clear()
-        // A processor is left to what goes on meanwhile.
+        // Leaves a processor to the rest of the host.
         .env("RAYON_NUM_THREADS", all_but_one().to_string())
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -47,8 +50,12 @@ pub(super) async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
-    // On a machine that is busy with other things a second of computing takes longer than one.
-    match timeout(4 * process.time, talk(child, component, process.code)).await {
+    match timeout(
+        CLOCK_PATIENCE * process.time,
+        talk(child, component, process.code),
+    )
+    .await
+    {
         Ok(Ok(ended)) => judge(process, ended),
         Ok(Err(error)) => Err(failed(error)),
         Err(_) => Err(CompileError::Time(process.time)),
@@ -59,14 +66,14 @@ async fn talk(mut child: Child, component: bytes::Bytes, most: usize) -> std::io
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut input) = input {
-            // A process that ended does not read: how it ended says more than this.
+            // An error means that the process has ended: its status says more.
             let _ = input.write_all(&component).await;
         }
     };
     let read = async {
         let mut code = Vec::new();
         if let Some(output) = output {
-            // One byte more than is taken, so that too much is seen. The rest stays unread, and its writer would wait for ever.
+            // One byte beyond the limit shows that there is more. Then the process is killed, or it would wait for a reader for ever.
             output.take(most as u64 + 1).read_to_end(&mut code).await?;
             if code.len() > most {
                 child.start_kill()?;

@@ -1,10 +1,10 @@
-//! Why a component cannot be a guest. Entry point: [`LoadError`].
+//! Errors of loading a guest. Entry point: [`LoadError`].
 
 use crate::description::DescriptionError;
 use crate::instance::memory::Size;
 use windlass_fleet::file::FileError;
 
-/// Why a component cannot be a guest: what is wrong with it, and what to do.
+/// Why a component cannot be a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -26,13 +26,13 @@ pub enum LoadError {
         /// The limit, in bytes.
         most: usize,
     },
-    /// It is something else altogether.
+    /// It is not WebAssembly.
     #[error("{name} is not WebAssembly: give a component, as `windlass build` makes it")]
     NotWasm {
         /// The component.
         name: String,
     },
-    /// It is a module without the component around it.
+    /// It is a core module.
     #[error(
         "{name} is a core WebAssembly module, not a component: build it with `windlass build`, or link it with wasm-component-ld"
     )]
@@ -48,15 +48,15 @@ pub enum LoadError {
         /// The component.
         name: String,
     },
-    /// It is broken, or uses features that guests may not.
+    /// It is broken, or uses features that guests may not use.
     #[error("{name} is not a component that this host can compile: {problem}")]
     Invalid {
         /// The component.
         name: String,
-        /// What the compiler says.
+        /// The compiler's message.
         problem: String,
     },
-    /// Compiling it costs more than it may, or breaks the compiler.
+    /// Compiling it exceeds a limit, or crashes the compiler.
     #[error(
         "{name} cannot be compiled: {problem}; a guest is compiled within limits, so make it smaller, or build it without what makes its functions huge"
     )]
@@ -66,7 +66,7 @@ pub enum LoadError {
         /// The limit, or how the compiler ended.
         problem: String,
     },
-    /// It begins with more than the engine has room for.
+    /// Its initial memory or tables exceed the engine's limits.
     #[error(
         "{name} asks for more than any guest is given: {problem}; build it with smaller tables and memories, and fewer of them"
     )]
@@ -108,7 +108,7 @@ pub enum LoadError {
         /// Which function is missing, and of which interface.
         problem: String,
     },
-    /// It imports what no guest is given.
+    /// It imports something that no guest is given.
     #[error(
         "{name} imports {}, which guests are not given: they have windlass:runtime and WASI 0.2 (io, cli, clocks, random, filesystem, sockets); remove what needs it",
         list(imports)
@@ -119,7 +119,7 @@ pub enum LoadError {
         /// What it imports.
         imports: Vec<String>,
     },
-    /// An interface has the right name and another shape.
+    /// An interface has a right name and wrong types.
     #[error(
         "{name} does not fit windlass:runtime@0.1.0 as this host has it: {problem}; build it against this host's wit/"
     )]
@@ -140,13 +140,13 @@ pub enum LoadError {
         /// What happened.
         problem: String,
     },
-    /// `describe()` answered an error.
+    /// `describe()` returned an error.
     #[error("the guest refuses to start: {problem}")]
     Refused {
-        /// The guest's words.
+        /// The guest's message.
         problem: String,
     },
-    /// What it asks for cannot be.
+    /// Its description is invalid.
     #[error(transparent)]
     Description(#[from] DescriptionError),
     /// The configuration is not JSON.

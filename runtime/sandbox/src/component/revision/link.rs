@@ -1,5 +1,4 @@
-//! Whether bytes are a component, and a component is a guest. Entry points: the `check_…` functions, in the order of the
-//! load.
+//! Checks that bytes are a component, and that a component is a guest. Entry points: the `check_…` functions, in the order of a load.
 
 use super::LoadError;
 use crate::clean::clean;
@@ -18,16 +17,16 @@ const WASI: [&str; 6] = ["io", "cli", "clocks", "random", "filesystem", "sockets
 /// The version of the contract that is served: its minor version, as patch versions only add functions.
 const SERVED: &str = "0.1.";
 
-/// Longest refusal of the compiler's that is shown, in bytes: it may quote the component.
+/// Longest message of the compiler that is shown, in bytes: it may quote the component.
 const PROBLEM: usize = 500;
 
 /// First bytes of every WebAssembly binary.
 const MAGIC: &[u8] = b"\0asm";
-/// What follows in a component, and in a core module.
+/// The bytes after it, in a component and in a core module.
 const COMPONENT: [u8; 4] = [0x0d, 0x00, 0x01, 0x00];
 const MODULE: [u8; 4] = [0x01, 0x00, 0x00, 0x00];
 
-/// Looks at the first bytes, which tell most mistakes apart.
+/// Checks the first bytes, which distinguish the most frequent mistakes.
 pub(super) fn check_envelope(name: &str, bytes: &[u8]) -> Result<(), LoadError> {
     let name = || name.to_owned();
     if !bytes.starts_with(MAGIC) {
@@ -49,7 +48,7 @@ pub(super) fn check_envelope(name: &str, bytes: &[u8]) -> Result<(), LoadError> 
     }
 }
 
-/// What the compiler's refusal means.
+/// The error for a message of the compiler.
 pub(super) fn not_compiled(name: &str, chain: &str) -> LoadError {
     if wasmtime_errors::is_cut_off(chain) {
         return LoadError::Truncated {
@@ -62,8 +61,8 @@ pub(super) fn not_compiled(name: &str, chain: &str) -> LoadError {
     }
 }
 
-/// Why the engine does not take what its compiler made: a component that begins with more than the engine has room for in any instance
-/// is compiled, and refused here.
+/// The error for compiled code that the engine refuses. A component with more initial memory or tables than any instance may have is
+/// compiled, and refused here.
 pub(super) fn not_loaded(name: &str, error: &wasmtime::Error) -> LoadError {
     let problem = clean(&format!("{error:#}"), PROBLEM);
     if wasmtime_errors::is_too_large(&problem) {
@@ -91,7 +90,7 @@ pub(super) fn names(engine: &Engine, component: &Component) -> (Vec<String>, Vec
     (imports, exports)
 }
 
-/// Looks at names alone, for a clear sentence about what most often goes wrong.
+/// Checks the names alone, for a clear message about the most frequent mistakes.
 pub(super) fn check_names(
     name: &str,
     imports: &[String],
@@ -139,7 +138,7 @@ pub(super) fn check_names(
     }
 }
 
-/// Links it as it would be for a call, with every capability there is, and checks its exports' types.
+/// Links a component with every capability, and checks the types of its exports.
 pub(super) fn check_types(
     name: &str,
     sandbox: &Sandbox,
@@ -189,7 +188,7 @@ pub(super) fn cluster_functions(engine: &Engine, component: &Component) -> Vec<S
     methods.collect()
 }
 
-/// Whether a name is that of an interface of the contract, in a version that is served.
+/// Whether a name names this interface of the contract, in a version that is served.
 pub(super) fn is_interface(name: &str, interface: &str) -> bool {
     ours(name).is_some_and(|(found, version)| found == interface && version.starts_with(SERVED))
 }
@@ -235,7 +234,7 @@ mod tests {
     const RECONCILER: &str = "windlass:runtime/reconciler@0.1.0";
 
     #[test]
-    fn the_first_bytes_tell_most_mistakes_apart() {
+    fn the_first_bytes_distinguish_the_most_frequent_mistakes() {
         let said = |bytes: &[u8]| check_envelope("guest.wasm", bytes).unwrap_err().to_string();
         assert!(said(b"").contains("not WebAssembly"));
         assert!(said(b"#!/bin/sh\n").contains("not WebAssembly"));

@@ -1,4 +1,4 @@
-//! What a guest must not do with a handle, below the isolation that would keep it from trying.
+//! Handles that are kept beyond their call, without the isolation that prevents it; memory and slots of calls; teardown.
 
 use super::*;
 use crate::options::Options;
@@ -10,7 +10,7 @@ use windlass_fleet::provider::single::Single;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 
-/// A cluster that nobody answers for: a handle of it has a name, which is all that these tests ask.
+/// A cluster without a server. These tests only ask for its name.
 async fn cluster() -> Arc<Cluster> {
     let name = ClusterName::new("nowhere").unwrap();
     let spec = ClusterSpec::new(
@@ -36,7 +36,7 @@ fn owner() -> Arc<GuestContext> {
     owner_in("default", TenantLimits::default().memory)
 }
 
-/// Of a guest in a tenant with so many bytes of memory.
+/// A guest in a tenant with this much memory, in bytes.
 fn owner_in(tenant: &str, memory: usize) -> Arc<GuestContext> {
     let limits = TenantLimits {
         memory,
@@ -120,7 +120,7 @@ async fn a_kept_handle_never_becomes_the_one_of_a_later_call() {
 }
 
 #[tokio::test]
-async fn who_waits_for_its_tenants_memory_holds_no_place_and_leaves_when_it_is_cut_off() {
+async fn a_call_that_waits_for_memory_holds_no_slot_and_leaves_at_its_deadline() {
     let sandbox = Sandbox::new(Options {
         instances: 4,
         ..Options::default()
@@ -129,33 +129,33 @@ async fn who_waits_for_its_tenants_memory_holds_no_place_and_leaves_when_it_is_c
     let revision = sandbox.load(guest("test-handle")).await.unwrap();
     let code = Code::bind(&sandbox, &revision, false).unwrap();
     assert!(code.least >= 1 << 20, "what a guest in Rust begins with");
-    // Room for one, and three places beside the one that is kept for guests that are loaded.
+    // Memory for one instance, and three slots beside the one that is reserved for guests that are being loaded.
     let (short, rich) = (owner_in("short", 3 << 19), owner_in("rich", 1 << 30));
     let (soon, never) = (Instant::now(), Instant::now() + Duration::from_secs(60));
-    let held = code.room(&short, false, never).await.unwrap();
-    let first = code.room(&short, false, never);
+    let held = code.admit(&short, false, never).await.unwrap();
+    let first = code.admit(&short, false, never);
     tokio::pin!(first);
     assert!(futures::poll!(&mut first).is_pending());
-    let late = Failure::from(code.room(&short, false, soon).await.err().unwrap());
+    let late = Failure::from(code.admit(&short, false, soon).await.err().unwrap());
     assert_eq!(
         (late.reason, late.blame),
         ("memory", windlass_fleet::outcome::Blame::Guest)
     );
     let mut others = Vec::new();
     for _ in 0..2 {
-        others.push(code.room(&rich, false, never).await.unwrap());
+        others.push(code.admit(&rich, false, never).await.unwrap());
     }
-    let full = Failure::from(code.room(&rich, false, soon).await.err().unwrap());
-    assert_eq!(full.reason, "capacity", "all three places are had");
+    let full = Failure::from(code.admit(&rich, false, soon).await.err().unwrap());
+    assert_eq!(full.reason, "capacity", "all three slots are taken");
     assert_eq!(short.usage().hits()["tenant.memory"], 2);
     assert!(short.usage().computed().is_zero());
     drop(held);
     let second = first.await.unwrap();
-    assert!(!short.tenant.is_short_of_memory(), "nobody is in line");
+    assert!(!short.tenant.is_short_of_memory(), "no call waits");
     drop((second, others));
 }
 
-/// Keeps the thread that takes it down until nobody holds the other end.
+/// Blocks the thread that drops it until the other end is dropped.
 struct Stuck(std::sync::mpsc::Receiver<()>);
 
 impl Drop for Stuck {
@@ -165,7 +165,7 @@ impl Drop for Stuck {
 }
 
 #[tokio::test]
-async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
+async fn a_large_instance_is_torn_down_on_another_thread_wherever_it_is_dropped() {
     let sandbox = Sandbox::new(Options {
         instances: 8,
         ..Options::default()
@@ -178,9 +178,9 @@ async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
     drop(sandbox.teardown().take_down(Box::new(Stuck(end))));
     let with = async |megabytes: usize| {
         let time = Time::until(Instant::now() + Duration::from_secs(10));
-        let room = code.room(&owner, false, time.deadline);
-        let (reservation, slot) = room.await.unwrap();
-        let call = Call::new(owner.clone(), reservation, Purpose::Nothing, time);
+        let admitted = code.admit(&owner, false, time.deadline);
+        let (reservation, slot) = admitted.await.unwrap();
+        let call = Call::new(owner.clone(), reservation, Purpose::Idle, time);
         let mut pooled = PooledInstance::new(code.store(call), slot, sandbox.teardown());
         let meter = &mut pooled.store.data_mut().meter;
         assert!(meter.memory_growing(0, megabytes << 20, None).unwrap());
@@ -199,7 +199,7 @@ async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
     }
     assert_eq!(used(), 18);
     assert!(idle_pool.evict_one());
-    assert_eq!(used(), 12, "whose memory is needed has none at once");
+    assert_eq!(used(), 12, "the charge of an evicted instance ends at once");
     drop(idle_pool);
     assert_eq!(used(), 12);
     drop(held);
@@ -211,11 +211,11 @@ async fn a_large_instance_is_taken_down_elsewhere_wherever_it_is_dropped() {
 }
 
 #[test]
-fn a_call_that_waits_is_cut_off_before_whoever_called_gives_up() {
+fn a_call_that_waits_is_cut_off_before_the_fleets_deadline() {
     for millis in [20, 100, 500, 1000, 10_000, 600_000] {
         let timeout = Duration::from_millis(millis);
         let outer = Instant::now() + timeout;
-        let cut_off = deadline(timeout, Some(outer)) + waiting(timeout);
+        let cut_off = deadline(timeout, Some(outer)) + grace(timeout);
         assert!(cut_off < outer, "{millis} ms");
     }
 }
