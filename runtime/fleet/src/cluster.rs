@@ -1,7 +1,13 @@
 //! Engaged clusters: name, client, caches, lifetime. Entry point: [`Cluster`].
 //!
-//! Each cluster is its own tree of tasks under one token, so that one that is dead costs the others nothing. All calls to API
-//! servers are made in this module, and the only way to make one is [`Cluster::client`].
+//! Each cluster has a tree of tasks under one token, so that a dead cluster does not affect the others. All calls to API servers are
+//! made in this module, and the only way to make one is [`Cluster::client`].
+//!
+//! * `backend`: one API server, with its connection, discovery and caches.
+//! * `lifecycle`: the states of a cluster; `handover`: a cluster that replaces another one; `fleet`: the clusters that are engaged now.
+//! * `client`: reads and writes under a grant; `scope`: the run that they belong to; `call_policy`: the limits of their caller.
+//! * `events`: records events; `lease`: calls for elections.
+//! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
 mod crd_arrival;
 mod backend;
@@ -58,12 +64,12 @@ pub struct Cluster {
     properties: BTreeMap<String, String>,
     /// Exchanged in place when only credentials change.
     config: ArcSwap<ClusterConfig>,
-    /// Told when the configuration was exchanged before there was a connection.
+    /// Notified when the configuration was exchanged, for a cluster that is still connecting.
     reconfigured: Notify,
-    /// The cluster that takes this one's name once its caches are filled.
+    /// The cluster that replaces this one once its caches are filled.
     replacement: ArcSwapOption<Self>,
     caches: SharedOptions,
-    /// Empty until the first connection stands.
+    /// Empty until the cluster has connected.
     backend: ArcSwapOption<Backend>,
     lifecycle: Lifecycle,
     recorder: Recorder,
@@ -71,11 +77,11 @@ pub struct Cluster {
     /// Cancelled when the cluster is disengaged; ends every task of the cluster.
     token: CancellationToken,
     tasks: TaskTracker,
-    /// Told whenever a store starts, syncs or has a problem.
+    /// Notified whenever a store starts, ends, or changes its progress.
     changed: Arc<Notify>,
 }
 
-/// What a cluster is made of.
+/// The parts of a new cluster.
 pub(crate) struct Parts {
     pub(crate) name: ClusterName,
     pub(crate) config: ClusterConfig,
@@ -94,12 +100,12 @@ pub struct ClusterStatus {
     pub state: ClusterState,
     /// Why it is in that state, for people.
     pub reason: String,
-    /// Whether it can be worked with: it was filled once, and its server is reached. A watch that is refused or fails, which is the
-    /// matter of those that use it, changes nothing of that.
+    /// Whether keys may run: its caches were filled once, and its server is reached. A watch that is refused or fails does not change
+    /// that, because only the controllers that use the watch are concerned.
     pub usable: bool,
     /// Since when, in seconds since the epoch.
     pub since: u64,
-    /// When a connection, list or watch that failed is tried again, in seconds since the epoch: the earliest of all.
+    /// When a failed connection, list or watch is tried again, in seconds since the epoch: the earliest of all.
     pub next_attempt: Option<u64>,
     /// The server's URL.
     pub server: String,
@@ -109,17 +115,17 @@ pub struct ClusterStatus {
     pub bytes: usize,
     /// Connections to its server, shared with other clusters of the same server and credentials.
     pub connections: ConnectionCounts,
-    /// When its credentials end, in seconds since the epoch, as far as they say.
+    /// When its credentials expire, in seconds since the epoch, if that is known.
     pub credentials_until: Option<u64>,
-    /// Events that were refused or too many to record.
+    /// Events that were not recorded: refused, or too many.
     pub events_dropped: u64,
     /// Another server that takes over once its caches are filled; until then this one serves.
     pub replacement: Option<ReplacementStatus>,
-    /// Caches: what each holds and what is wrong with it.
+    /// Its caches.
     pub stores: Vec<StoreStatus>,
 }
 
-/// A cluster that is about to take another's place, as status pages show it.
+/// A cluster that replaces another one once its caches are filled, as status pages show it.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct ReplacementStatus {
     /// Its server's URL.
@@ -147,18 +153,18 @@ pub struct StoreStatus {
     pub indexes: Vec<String>,
     /// The resource version reached.
     pub version: String,
-    /// Whether the server's versions are integers, so that the cache can promise not to go back in time.
+    /// Whether the server's versions are integers. Without them the cache cannot detect an older state.
     pub monotonic: bool,
-    /// How often it was found to differ from its server, which had never told, and was listed anew.
+    /// How often it differed from its server, which had sent no event, and was listed again.
     pub repairs: u64,
     /// Why the watch does not run, while it does not.
     pub problem: Option<String>,
-    /// When the list or watch that failed is tried again, in seconds since the epoch.
+    /// When a failed list or watch is tried again, in seconds since the epoch.
     pub next_attempt: Option<u64>,
 }
 
 impl Cluster {
-    /// Begins to work on a cluster: returns at once, and connects in the background on the host's runtime.
+    /// Starts a cluster: returns at once, and connects in the background on the host's runtime.
     pub(crate) fn start(
         parts: Parts,
         transports: Arc<Transports>,
@@ -208,19 +214,19 @@ impl Cluster {
         &self.properties
     }
 
-    /// How it is reached now.
+    /// Its current configuration.
     #[must_use]
     pub fn config(&self) -> ClusterConfig {
         (**self.config.load()).clone()
     }
 
-    /// Its state now.
+    /// Its current state.
     #[must_use]
     pub fn state(&self) -> ClusterState {
         self.lifecycle.now().state
     }
 
-    /// Whether it can be worked with, as [`ClusterStatus::usable`].
+    /// Whether keys may run, as [`ClusterStatus::usable`].
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.lifecycle.now().is_usable()
@@ -230,22 +236,22 @@ impl Cluster {
         self.lifecycle.now().reach
     }
 
-    /// A client for code outside controllers. What it may touch is the grant's; native code takes [`Grant::all`].
+    /// A client for code outside controllers, with the rights of a grant; native code takes [`Grant::all`].
     #[must_use]
     pub fn client(self: &Arc<Self>, grant: Grant) -> Client {
         self.client_for(Caller::program(), Arc::new(grant))
     }
 
-    /// A client of somebody for calls outside runs.
+    /// A client for a caller's calls outside of runs.
     pub(crate) fn client_for(self: &Arc<Self>, caller: Caller, grant: Arc<Grant>) -> Client {
         let scope = scope::CallScope::new(caller, self.token.child_token(), None);
         Client::new(self.clone(), grant, scope, true)
     }
 
-    /// Records an event of the program itself in the background, reported by `process`, which tells it from others that run the same.
-    /// It may be about something that this server does not have, such as a document: nothing is looked up. With a `tenant`, whose
-    /// reconcilers bring it about, it takes none of the room of the program's other events. Never fails: what is refused or too much is
-    /// counted, as with [`Client::record_event`].
+    /// Records an event of the program itself in the background. `process` distinguishes this process from others that run the same
+    /// program. The event's object is not looked up, so it may be one that this server does not have, such as a document. A `tenant`
+    /// whose reconcilers caused the event pays for it from its own budget. Never fails: events that are refused or too many are counted,
+    /// as with [`Client::record_event`].
     pub fn record_own_event(
         self: &Arc<Self>,
         event: Event,
@@ -256,7 +262,7 @@ impl Cluster {
         self.recorder.record_own(&client, event, process, tenant);
     }
 
-    /// State, reason, since, and what its caches hold.
+    /// Its state, with its caches.
     #[must_use]
     pub fn status(&self) -> ClusterStatus {
         let now = self.lifecycle.now();
@@ -321,8 +327,8 @@ impl Cluster {
             if let Some(backend) = self.backend() {
                 return Ok(backend);
             }
-            let has_left = state.borrow_and_update().state == ClusterState::Gone;
-            if has_left || state.changed().await.is_err() {
+            let is_gone = state.borrow_and_update().state == ClusterState::Gone;
+            if is_gone || state.changed().await.is_err() {
                 return Err(self.gone());
             }
         }
@@ -348,7 +354,7 @@ impl Cluster {
         self.lifecycle.watch()
     }
 
-    /// Keeps the cluster from counting as synced while a source is still being attached to it.
+    /// Keeps the cluster `Syncing` while a source is still being attached to it.
     pub(crate) fn pending(self: &Arc<Self>) -> Pending {
         Pending::new(self.clone())
     }

@@ -1,7 +1,7 @@
-//! One API server as clusters see it: its connection, discovery and stores. Entry point: [`Backend::connect`].
+//! One API server: its connection, discovery and stores. Entry point: [`Backend::connect`].
 //!
-//! A cluster is a scope over a backend. Today each backend has one scope, the whole server; endpoints that serve many clusters
-//! at once (namespaces as clusters, wildcard endpoints) put many scopes over one.
+//! A cluster is a scope of a backend. Today that is always the whole server. Endpoints that serve many clusters at once (namespaces as
+//! clusters, wildcard endpoints) would share a backend.
 
 use crate::api::ApiError;
 use crate::cache::continuity::Continuity;
@@ -22,10 +22,10 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Loads what the server at the other end serves, and asks who it is.
+    /// Reads the server's kinds and its identity.
     ///
     /// # Errors
-    /// What the server answered, or that it could not be reached. Nothing is kept.
+    /// The server cannot be reached, or refuses discovery.
     pub(crate) async fn connect(
         connection: Connection,
         caches: SharedOptions,

@@ -1,7 +1,7 @@
 //! A client for one cluster, within a grant. Entry point: [`Client`], from [`Cluster::client`](super::Cluster::client).
 //!
-//! Every call is checked against the grant before anything else: on the group, resource, subresource, verb, namespace, name and
-//! cluster of the URL that it would ask for, whether the answer comes from a cache or from the server.
+//! Every call is checked against the grant before anything else. The check decides on the group, resource, subresource, verb, namespace,
+//! name and cluster of the call's URL, whether the answer comes from a cache or from the server.
 
 mod charged;
 mod cache_effect;
@@ -39,8 +39,8 @@ const BATCH_WIDTH: usize = 16;
 /// A client for one cluster. Cheap to clone.
 ///
 /// # Cancellation
-/// Dropping a read's future cancels it. A write runs on to its own deadline (10 s) whatever happens to its future, and the
-/// controller that it was made for waits for it before it runs the same key again.
+/// Dropping a read's future cancels it. A write goes on until its own deadline (10 s) even if its future is dropped, and its controller
+/// waits for it before it runs the same key again.
 ///
 /// # Errors
 /// Every call may answer `denied`, `unknown-kind`, `timeout`, `unavailable`, `cluster-gone` or `cancelled` besides what the
@@ -50,13 +50,13 @@ pub struct Client {
     cluster: Arc<Cluster>,
     grant: Arc<Grant>,
     scope: Arc<CallScope>,
-    /// Whether the cluster is that of the request that is being reconciled, which rules without `clusters` are about.
+    /// Whether the cluster is that of the reconciled request, to which rules without `clusters` apply.
     own: bool,
-    /// Who answers for its calls. None: nobody has to.
+    /// Limits its calls. `None`: they are not limited.
     policy: Option<Arc<dyn CallPolicy>>,
-    /// What answers are charged to besides the process.
+    /// Charged for answers, in addition to the process.
     account: Option<Arc<dyn AnswerAccount>>,
-    /// Whether it never asks a server.
+    /// Whether only caches may answer.
     cached_only: bool,
 }
 
@@ -78,7 +78,7 @@ impl Client {
         }
     }
 
-    /// The same client, with somebody who answers for its calls.
+    /// The same client, whose calls a policy limits.
     #[must_use]
     pub fn with_policy(self, policy: Arc<dyn CallPolicy>) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// The same client for reads that caches answer. What none can answer for certain is `denied`, and so are writes.
+    /// The same client for cached reads only. Writes are `denied`, and so are reads that no cache can answer for certain.
     #[must_use]
     pub fn cached_only(self) -> Self {
         Self {
@@ -111,13 +111,13 @@ impl Client {
         self.cluster.name()
     }
 
-    /// Whom calls are made for.
+    /// The caller of its calls.
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.scope.caller
     }
 
-    /// Whose request slots its calls take. A client whose calls somebody answers for is never the program's.
+    /// The owner of the request slots that its calls take. With a policy it is always a tenant.
     pub(crate) fn owner(&self) -> Owner {
         let caller = &self.scope.caller;
         if caller.controller.is_some() || self.policy.is_some() {
@@ -131,7 +131,7 @@ impl Client {
         self.scope.fence.as_ref()
     }
 
-    /// What it may touch now.
+    /// Its current rights.
     fn grant(&self) -> Arc<Grant> {
         match &self.policy {
             Some(policy) => policy.current_grant(&self.grant),
@@ -143,24 +143,23 @@ impl Client {
         &self.cluster
     }
 
-    /// A client that writes what this one's caller records: in the same name and under the same bounds on calls, with rights of the
-    /// host's own.
+    /// A client that writes this client's events: it impersonates the same user and has the same limits, but all rights.
     pub(crate) fn for_events(&self, scope: Arc<CallScope>) -> Self {
         let identity = self.grant().identity().cloned();
-        let bounds = |policy: &Arc<dyn CallPolicy>| Arc::new(LimitsOnly(policy.clone()));
+        let limits = |policy: &Arc<dyn CallPolicy>| Arc::new(LimitsOnly(policy.clone()));
         Self {
             cluster: self.cluster.clone(),
             grant: Arc::new(Grant::all().in_the_name_of(identity)),
             scope,
             own: true,
-            policy: self.policy.as_ref().map(|policy| bounds(policy) as _),
-            // The call that recorded may be over, and its account with it; the tenant's part of the process's bound holds.
+            policy: self.policy.as_ref().map(|policy| limits(policy) as _),
+            // The call that recorded the event may have ended, and its account with it. The tenant's bound still applies.
             account: None,
             cached_only: false,
         }
     }
 
-    /// Charges memory to the caller, if somebody answers for it.
+    /// Charges memory to the caller, if it has a policy.
     pub(crate) fn charge(&self, bytes: usize) -> Result<Option<MemoryCharge>, ApiError> {
         let policy = self.policy.as_ref();
         policy.map(|policy| policy.charge(bytes)).transpose()
@@ -172,7 +171,7 @@ impl Client {
         }
     }
 
-    /// Leave for one call that goes to the server, which was held against this grant.
+    /// A permit for one call to the server that was checked against this grant.
     async fn permit(&self, checked: &Grant) -> Result<Option<Permit>, ApiError> {
         let Some(policy) = &self.policy else {
             return Ok(None);
@@ -184,7 +183,7 @@ impl Client {
             () = self.cluster.token().cancelled() => return Err(self.cluster.gone()),
         };
         if *self.grant() != *checked {
-            let message = "what it may do was changed while the call waited for its turn";
+            let message = "the grant was changed while the call waited for a permit: try again";
             return Err(ApiError::host(ApiCode::Cancelled, message));
         }
         Ok(Some(permit))
@@ -313,13 +312,13 @@ impl Client {
             .await
     }
 
-    /// Records an event in the background. Never fails: it is allowed about objects that the caller may get, and what is
-    /// refused or too much is counted. What is written counts as the caller's calls.
+    /// Records an event in the background, about an object that the caller may get. Never fails: events that are refused or too many are
+    /// counted. Writing an event counts as a call of the caller.
     pub fn record_event(&self, event: Event) {
         self.cluster.events().record(self, event);
     }
 
-    /// Runs operations at once, a bounded number at a time. Answers stand in the order of the operations.
+    /// Runs operations concurrently, a bounded number at a time. Answers are in the order of the operations.
     pub async fn batch(&self, operations: Vec<Operation>) -> Vec<Result<Reply, ApiError>> {
         let runs = operations.into_iter().map(|operation| self.run(operation));
         collected(futures::stream::iter(runs).buffered(BATCH_WIDTH)).await
@@ -328,7 +327,7 @@ impl Client {
     /// Runs one operation.
     ///
     /// # Errors
-    /// As the call that the operation stands for.
+    /// As the operation's own call.
     pub async fn run(&self, operation: Operation) -> Result<Reply, ApiError> {
         let object = |json| Ok(Reply::Object(json));
         match operation {

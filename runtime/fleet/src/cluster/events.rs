@@ -1,9 +1,9 @@
 //! Events about objects, recorded in the background. Entry point: [`Recorder::record`].
 //!
-//! As in client-go, equal events within [`AGGREGATE_FOR`] become one with a count, and an object has a [budget](budget). Each tenant has
-//! a queue, budgets and a writer of its own: what one tenant records never delays or displaces what another tenant or the program
-//! records. A controller's events are written under the limits of its calls, with its share of the cluster's request slots, and what
-//! waits is charged to its tenant. What is too much, not granted or refused by the server is counted, and never fails a reconcile.
+//! As in client-go, equal events within [`AGGREGATE_FOR`] become one event with a count, and an object has a [budget](budget). Each
+//! tenant has a queue, budgets and a writer of its own, so that its events never delay or evict those of another tenant or of the
+//! program. A controller's events are written under the limits of its calls and in its request slots, and queued events are charged to
+//! its tenant. Events that are too many, not granted or refused by the server are counted, and never fail a reconcile.
 
 mod budget;
 mod publish;
@@ -32,11 +32,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Equal events within this time are one event with a count.
 const AGGREGATE_FOR: Duration = Duration::from_secs(600);
-/// Series of equal events that are remembered for each tenant. One has 40 bytes; one that is forgotten begins anew.
+/// Series of equal events of each tenant. One takes 40 bytes; an evicted one begins again.
 const MAX_SERIES: usize = 512;
-/// Events of one tenant that wait to be written: a few objects' bursts, in less than half a megabyte.
-const MAX_WAITING: usize = 128;
-/// How long an event waits for the limits of its caller. The run that recorded it may be over.
+/// Queued events of one tenant: the bursts of a few objects, in less than half a megabyte.
+const MAX_QUEUED: usize = 128;
+/// How long an event waits for the limits of its caller. The run that recorded it may have ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MAX_REASON: usize = 128;
 const MAX_NOTE: usize = 1024;
@@ -46,45 +46,45 @@ pub(crate) struct Recorder {
     /// Where writers run.
     host: Handle,
     flows: Mutex<Flows>,
-    /// Keys of budgets and series are hashes: names from outside would cost what they like, and could be chosen to collide.
+    /// Makes the keys of budgets and series: hashes have a fixed size, and with a random seed guests cannot make them collide.
     hasher: RandomState,
     dropped: AtomicU64,
 }
 
 #[derive(Default)]
 struct Flows {
-    /// Set when the cluster is gone: nothing waits any more.
+    /// Set when the cluster is gone: nothing is queued any more.
     closed: bool,
     of: HashMap<Owner, Flow>,
 }
 
 /// The events of one tenant, or of the program.
 struct Flow {
-    /// At most [`MAX_WAITING`].
-    waiting: VecDeque<Waiting>,
-    /// Whether a task writes what waits. There is one at most: an event is counted up only after it was made.
-    is_written: bool,
+    /// At most [`MAX_QUEUED`].
+    queued: VecDeque<Queued>,
+    /// Whether a task writes the queued events. There is at most one, because an event's count is patched only after its creation.
+    has_writer: bool,
     budgets: Budgets,
     series: Recent<Series>,
     used: Instant,
 }
 
-struct Waiting {
+struct Queued {
     recorded: Recorded,
-    /// What it costs its tenant while it waits.
+    /// Charged to the tenant while it is queued.
     _charge: Option<MemoryCharge>,
 }
 
-/// An event, and by whom it was recorded.
+/// An event, and the client that recorded it.
 struct Recorded {
     event: Event,
     client: Client,
-    /// Which process reports it by itself, if no controller does.
+    /// The reporting process, if the program itself recorded the event.
     process: Option<Arc<str>>,
 }
 
 struct Series {
-    /// Names the event, together with its object.
+    /// Part of the event's name, after the object's.
     salt: u64,
     count: u32,
     last: Instant,
@@ -101,14 +101,14 @@ impl Recorder {
         }
     }
 
-    /// Queues an event of a client's caller. One that is not valid, too much, or for which its tenant has no memory left is dropped and
-    /// counted.
+    /// Queues an event of a client's caller. An event that is not valid, or for which a budget or the tenant's memory is used up, is
+    /// dropped and counted.
     pub(crate) fn record(&self, client: &Client, event: Event) {
         self.enqueue(client, event, client.owner(), None);
     }
 
-    /// As [`Recorder::record`], of the program itself. It is reported by `process` and is about something that the server need not
-    /// have: nothing is looked up. With a tenant, it counts as one of the tenant's.
+    /// As [`Recorder::record`], for an event of the program itself, reported by `process`. Its object is not looked up. With a tenant, it
+    /// counts as one of the tenant's.
     pub(crate) fn record_own(
         &self,
         client: &Client,
@@ -127,7 +127,7 @@ impl Recorder {
     }
 
     fn enqueue(&self, client: &Client, mut event: Event, owner: Owner, process: Option<Arc<str>>) {
-        // Checked and cut before it waits: what waits is bounded in number, and so each must be in size.
+        // Before it is queued: the queue is bounded in number, so each event must be bounded in size.
         for (text, limit) in [
             (&mut event.reason, MAX_REASON),
             (&mut event.action, MAX_REASON),
@@ -161,10 +161,10 @@ impl Recorder {
             return false;
         }
         let flow = flows.flow(&owner, now);
-        if flow.waiting.len() >= MAX_WAITING || !flow.budgets.spend(caller, object, now) {
+        if flow.queued.len() >= MAX_QUEUED || !flow.budgets.spend(caller, object, now) {
             return false;
         }
-        flow.waiting.push_back(Waiting {
+        flow.queued.push_back(Queued {
             recorded: Recorded {
                 event,
                 client: client.clone(),
@@ -172,7 +172,7 @@ impl Recorder {
             },
             _charge: charge,
         });
-        if !std::mem::replace(&mut flow.is_written, true) {
+        if !std::mem::replace(&mut flow.has_writer, true) {
             drop(flows);
             self.begin_to_write(client.cluster().clone(), owner);
         }
@@ -194,7 +194,7 @@ impl Recorder {
         cluster.tasks().spawn_on(write, &self.host);
     }
 
-    /// What waits holds its cluster in memory, and is never written once the cluster is gone.
+    /// Drops all queued events: they hold the cluster in memory, and are never written once the cluster is gone.
     fn close(&self) {
         let mut flows = self.flows.lock();
         flows.closed = true;
@@ -203,14 +203,14 @@ impl Recorder {
         drop(gone);
     }
 
-    /// The event that is next in line; `None` ends the writer.
-    fn next(&self, owner: &Owner) -> Option<Waiting> {
+    /// The next queued event; `None` ends the writer.
+    fn next(&self, owner: &Owner) -> Option<Queued> {
         let mut flows = self.flows.lock();
         let flow = flows.of.get_mut(owner)?;
-        let next = flow.waiting.pop_front();
+        let next = flow.queued.pop_front();
         if next.is_none() {
-            flow.waiting = VecDeque::new();
-            flow.is_written = false;
+            flow.queued = VecDeque::new();
+            flow.has_writer = false;
         }
         next
     }
@@ -218,11 +218,11 @@ impl Recorder {
     fn count_dropped(&self, client: &Client) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         let tenant = &client.caller().tenant;
-        tracing::debug!(%tenant, cluster = %client.cluster_name(), "an event is not recorded");
+        tracing::debug!(%tenant, cluster = %client.cluster_name(), "event not recorded");
     }
 
-    /// Keys of the budgets of a caller and of what it records about. The program's own reasons are few, and each has a budget: keys that
-    /// run without end, which guests bring about, leave room for what is refused.
+    /// Keys of the budgets of a caller and of an object. The program's own events have a budget for each reason, of which there are few:
+    /// otherwise hot keys, which guests cause, would use up the budget for refused documents.
     fn budgets_of(&self, client: &Client, event: &Event, own: bool) -> (u64, u64) {
         let manager = &client.caller().field_manager;
         let reason = own.then_some(&event.reason);
@@ -242,8 +242,7 @@ impl Recorder {
             .hash_one((manager, &event.kind, &event.key, text))
     }
 
-    /// Counts one more of a series, which begins anew where it is forgotten or long ago: what its event's name is made with, and how
-    /// many there are now.
+    /// Counts an event of a series, and returns its salt and its count. A series that was evicted or is old begins again.
     fn count_up(&self, owner: &Owner, series: u64) -> (u64, u32) {
         let now = Instant::now();
         let begun = || Series {
@@ -271,13 +270,13 @@ impl Recorder {
 impl Flows {
     fn flow(&mut self, owner: &Owner, now: Instant) -> &mut Flow {
         if !self.of.contains_key(owner) {
-            // Tenants come and go: those whose budgets are full again leave nothing behind.
-            let lives = |flow: &Flow| flow.is_written || now < flow.used + Budgets::FULL_AFTER;
+            // Tenants come and go. A flow whose budgets are full again has no information left.
+            let lives = |flow: &Flow| flow.has_writer || now < flow.used + Budgets::FULL_AFTER;
             self.of.retain(|_, flow| lives(flow));
         }
         let flow = self.of.entry(owner.clone()).or_insert_with(|| Flow {
-            waiting: VecDeque::new(),
-            is_written: false,
+            queued: VecDeque::new(),
+            has_writer: false,
             budgets: Budgets::new(),
             series: Recent::new(MAX_SERIES),
             used: now,
@@ -287,12 +286,12 @@ impl Flows {
     }
 }
 
-/// Bytes that an event has while it waits.
+/// Bytes of a queued event.
 fn size(event: &Event) -> usize {
     let (kind, key) = (&event.kind, &event.key);
     let names = kind.group.len() + kind.version.len() + kind.kind.len() + key.name.len();
     let texts = event.reason.len() + event.action.len() + event.note.len();
-    size_of::<Waiting>() + names + key.namespace.as_ref().map_or(0, |n| n.len()) + texts
+    size_of::<Queued>() + names + key.namespace.as_ref().map_or(0, |n| n.len()) + texts
 }
 
 async fn write_all(cluster: &Arc<Cluster>, owner: &Owner) {
@@ -306,7 +305,7 @@ async fn write_all(cluster: &Arc<Cluster>, owner: &Owner) {
 /// Writes one event; `false` when it was not written.
 async fn write(cluster: &Arc<Cluster>, owner: &Owner, recorded: &Recorded) -> bool {
     let Recorded { event, client, .. } = recorded;
-    // Nobody has anything to record more urgently in a cluster that was never reached.
+    // Nothing else can be written to a cluster before it has connected, so the writer may wait.
     let Ok(backend) = cluster.connected().await else {
         return false;
     };
@@ -323,7 +322,7 @@ async fn write(cluster: &Arc<Cluster>, owner: &Owner, recorded: &Recorded) -> bo
     let outcome = publish(cluster.events(), owner, &client.for_events(scope), recorded).await;
     if let Err(error) = &outcome {
         let tenant = &client.caller().tenant;
-        tracing::debug!(%tenant, cluster = %cluster.name(), code = error.code.as_str(), "an event is refused");
+        tracing::debug!(%tenant, cluster = %cluster.name(), code = error.code.as_str(), "event refused");
     }
     outcome.is_ok()
 }

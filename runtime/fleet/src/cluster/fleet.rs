@@ -31,12 +31,12 @@ impl Fleet {
             .insert(cluster.name().clone(), cluster)
     }
 
-    /// Takes a cluster out, if it is still this very one.
+    /// Removes a cluster, unless another one has its name by now.
     pub(crate) fn remove(&self, cluster: &Arc<Cluster>) {
         let mut clusters = self.clusters.write();
         if clusters
             .get(cluster.name())
-            .is_some_and(|there| Arc::ptr_eq(there, cluster))
+            .is_some_and(|current| Arc::ptr_eq(current, cluster))
         {
             clusters.remove(cluster.name());
         }

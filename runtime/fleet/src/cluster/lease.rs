@@ -1,7 +1,7 @@
 //! Calls about one Lease, for elections. Entry point: [`LeaseCalls`].
 //!
-//! They go past the caches, discovery and the limits that all other calls share: a renewal must not wait behind the work that it
-//! keeps alive.
+//! They bypass caches, discovery and the limits that other calls share, because a renewal must not wait for the work that depends on
+//! it.
 
 use super::Cluster;
 use crate::api::{ApiCode, ApiError, Json};
@@ -12,7 +12,7 @@ use http::Method;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A Lease of the API group `coordination.k8s.io` by namespace and name.
+/// The calls about one Lease of the API group `coordination.k8s.io`.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseCalls {
     collection: String,
@@ -32,10 +32,10 @@ impl LeaseCalls {
         }
     }
 
-    /// The Lease as the server has it now; `None` when there is none.
+    /// Reads the Lease; `None` when it is absent.
     ///
     /// # Errors
-    /// What the server answered, or that it did not within the timeout. Dropping the future cancels the call.
+    /// The server's refusal, or `timeout`. Dropping the future cancels the call.
     pub(crate) async fn read(
         &self,
         cluster: &Arc<Cluster>,
@@ -49,7 +49,7 @@ impl LeaseCalls {
         }
     }
 
-    /// Makes the Lease.
+    /// Creates the Lease.
     ///
     /// # Errors
     /// As [`LeaseCalls::read`]; `already-exists`.

@@ -1,4 +1,4 @@
-//! Who makes a call, and the bounds of the run it is made in. Entry point: [`CallScope`].
+//! The caller of a call, and the run that the call belongs to. Entry point: [`CallScope`].
 
 use crate::api::{ApiCode, ApiError};
 use crate::cache::store::IndexPath;
@@ -14,23 +14,23 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Whom calls are made for. Reaches every log line, metric and API call of a request.
+/// The controller, or other code, that calls are made for. Reaches every log line, metric and API call of a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The tenant.
     pub tenant: TenantName,
     /// The controller; `None` for code outside controllers.
     pub controller: Option<ControllerName>,
-    /// Who owns the fields that are applied: `windlass:<tenant>/<reconciler>`.
+    /// The field manager of applied fields: `windlass:<tenant>/<reconciler>`.
     pub(crate) field_manager: Arc<str>,
-    /// The indexes that the caller declared: by kind and the caller's name for them.
+    /// The indexes that the caller declared.
     pub(crate) indexes: Arc<DeclaredIndexes>,
 }
 
 /// Indexes by kind and declared name. Two callers may use one name for different paths.
 pub(crate) type DeclaredIndexes = HashMap<(GroupVersionKind, String), Arc<DeclaredIndex>>;
 
-/// An index as declared, with the name that stores know it by: its paths.
+/// A declared index. Its id is the name that stores know it by, which consists of its paths.
 #[derive(Debug)]
 pub(crate) struct DeclaredIndex {
     pub(crate) id: Arc<str>,
@@ -84,19 +84,19 @@ impl Caller {
     }
 }
 
-/// One run's calls: until when, whether they are still wanted, and the writes that outlive them.
+/// The calls of one run: their deadline, their cancellation, and the writes that the run must wait for.
 pub(crate) struct CallScope {
     pub(crate) caller: Caller,
-    /// Cancelled when the run should end: calls answer `cancelled` from then on.
+    /// Cancelled when the run should end; from then on calls answer `cancelled`.
     pub(crate) token: CancellationToken,
     pub(crate) deadline: Option<Instant>,
-    /// Writes under way. They are never abandoned: the run ends when the last has ended, each within its own deadline.
+    /// Writes in flight. They are never abandoned: the run ends after the last one, and each has a deadline of its own.
     pub(crate) writes: TaskTracker,
-    /// Lets writes through only while this process leads. None: they are always let through.
+    /// Admits writes only while this process leads. `None`: there is no election.
     pub(crate) fence: Option<Arc<Fence>>,
     /// Largest Retry-After that an API server gave in this run, in milliseconds.
     retry_after: AtomicU64,
-    /// Whether the last call of this run failed, and not through its own fault.
+    /// Whether the last call of this run failed because of the API server.
     api_failed: AtomicBool,
 }
 
@@ -109,7 +109,7 @@ impl CallScope {
         Self::of_run(caller, token, deadline, None)
     }
 
-    /// As [`CallScope::new`], with writes let through by a fence.
+    /// As [`CallScope::new`], with a fence for writes.
     pub(crate) fn of_run(
         caller: Caller,
         token: CancellationToken,
@@ -127,10 +127,10 @@ impl CallScope {
         })
     }
 
-    /// Whether calls are still wanted.
+    /// Checks that the run goes on.
     ///
     /// # Errors
-    /// `cancelled`.
+    /// `cancelled` when it should end.
     pub(crate) fn check(&self) -> Result<(), ApiError> {
         if self.token.is_cancelled() {
             Err(cancelled())
@@ -139,7 +139,7 @@ impl CallScope {
         }
     }
 
-    /// Leave for one write, where there is a fence.
+    /// A pass for one write, if there is a fence.
     ///
     /// # Errors
     /// `cancelled` when this process may no longer be the leader.
@@ -147,7 +147,7 @@ impl CallScope {
         Ok(self.fence.as_ref().map(Fence::enter).transpose()?)
     }
 
-    /// Time left for a call, at most `limit`.
+    /// The time that a call has left, at most `limit`.
     pub(crate) fn time_left(&self, limit: Duration) -> Duration {
         self.deadline.map_or(limit, |deadline| {
             deadline
@@ -156,19 +156,19 @@ impl CallScope {
         })
     }
 
-    /// Makes a call, and notes what the server says about when to try again.
+    /// Makes a call, and records how it failed.
     pub(crate) fn call<T>(
         &self,
         work: impl Future<Output = Result<T, ApiError>> + Send,
     ) -> impl Future<Output = Result<T, ApiError>> + Send {
-        // In memory of its own, before there is a future that would have room for it: who calls for a cached object moves that about.
+        // Boxed before the future below exists: callers move that future, and most calls are short reads of a cache.
         let work = Box::pin(work);
-        async move { self.note(work.await) }
+        async move { self.record(work.await) }
     }
 
-    fn note<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
+    fn record<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
         let failed = result.as_ref().err();
-        // A call that ends with its run says nothing of the server.
+        // A call that ends with its run says nothing about the server.
         let api_failed = failed
             .is_some_and(|error| error.blame() == Blame::Api && error.code != ApiCode::Cancelled);
         self.api_failed.store(api_failed, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Calls whose answers are charged, from before they are sent until their bytes are dropped. Entry points: [`Client::read`] and
+//! The memory of answers, charged from before the call is sent until the bytes are dropped. Entry points: [`Client::read`] and
 //! [`Client::reserve`].
 
 use super::Client;
@@ -10,19 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What an answer is charged to. None: nothing, as it was charged where it came from.
+/// An answer's body and its charge. `None`: it is charged elsewhere already.
 pub(super) struct Charged {
     pub(super) body: Json,
     pub(super) charge: Option<Charge>,
 }
 
 impl Charged {
-    /// The body, charged for as long as it is held.
+    /// The body, charged until it is dropped.
     pub(super) fn json(self) -> Json {
         self.of(|body| body)
     }
 
-    /// What is made of the body and held in its place.
+    /// A value made from the body, charged in its place.
     pub(super) fn of(self, make: impl FnOnce(Json) -> Json) -> Json {
         let made = make(self.body);
         match self.charge {
@@ -31,7 +31,7 @@ impl Charged {
         }
     }
 
-    /// As [`Self::of`], of many parts. They are charged together until the last of them is dropped.
+    /// As [`Self::of`], for many parts. They are charged together until the last of them is dropped.
     pub(super) fn parts(charge: Option<Charge>, parts: Vec<Json>) -> Vec<Json> {
         let Some(mut charge) = charge else {
             return parts;
@@ -44,15 +44,15 @@ impl Charged {
 }
 
 impl Client {
-    /// A live read. An answer that finds no room on its way is dropped and asked for once more as soon as there is room for it, within
-    /// the call's time: what waits for room holds none.
+    /// A live read. If there is no room for the answer, it is dropped, and the call is sent again once there is room, within the call's
+    /// time. So a call that waits for room holds none.
     pub(super) async fn read(
         &self,
         target: &Target,
         path: &str,
         accept: &'static str,
     ) -> Result<Charged, ApiError> {
-        self.check_asks(target)?;
+        self.check_live(target)?;
         let connection = &target.backend.connection;
         let limit = connection.options().call_timeout;
         let until = Instant::now() + self.patience(limit);
@@ -78,19 +78,19 @@ impl Client {
         }
     }
 
-    /// Checks that the client may ask the server at all.
-    pub(super) fn check_asks(&self, target: &Target) -> Result<(), ApiError> {
+    /// Checks that the client may call the server.
+    pub(super) fn check_live(&self, target: &Target) -> Result<(), ApiError> {
         if !self.cached_only {
             return Ok(());
         }
         let kind = &target.resource.kind;
         let message = format!(
-            "this call may only be answered by a cache, and none knows {kind} for certain here: grant list and watch on it, or do this in reconcile"
+            "only a cache may answer this call, and no cache has all of {kind} here: grant list and watch on it, or do this in reconcile"
         );
         Err(ApiError::host(ApiCode::Denied, message))
     }
 
-    /// Room for an answer, waited for no longer than until a time.
+    /// Reserves room for an answer; waits for it at most until a time.
     pub(super) async fn reserve(
         &self,
         target: &Target,
@@ -106,7 +106,7 @@ impl Client {
         reserved.map_err(|reason| ApiError::host(ApiCode::LimitExceeded, reason))
     }
 
-    /// How long a call of at most `limit` waits for room: some of its time is left to say that there was none.
+    /// How long a call of at most `limit` waits for room: less than its time, so that it can report that there was none.
     pub(super) fn patience(&self, limit: Duration) -> Duration {
         self.scope.time_left(limit.min(WAIT)) * 9 / 10
     }

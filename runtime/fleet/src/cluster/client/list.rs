@@ -1,11 +1,11 @@
 //! Lists, from caches and live. Entry point: [`Client::read_page`].
 //!
-//! A cached list needs a store that covers it, and waits until that store has seen what others of the kind have. Several granted
-//! namespaces are listed one after the other, under continue tokens of our own.
+//! A cached list needs a store that has all of it, and waits until that store has reached the version of the kind's other stores.
+//! Several granted namespaces are listed one after the other, with continue tokens of our own.
 
 use super::Client;
 use super::charged::Charged;
-use super::read::{covers, invalid, not_understood, reaches};
+use super::read::{covers, invalid, malformed, reaches};
 use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
 use crate::cache::store::{ByIndex, IndexPath, Query, Store, StoreKey};
@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Items of a page where the caller does not say.
+/// Items of a page without a limit.
 const PAGE: u32 = 500;
 /// Most items of a page.
 const MAX_PAGE: u32 = 5_000;
@@ -37,8 +37,8 @@ impl Client {
         check_namespace(resource, options.namespace.as_deref())?;
         let plan = self.plan(&target, options)?;
         match options.mode {
-            // Who may see one object starts no cache, and is answered by those that others have.
-            ReadMode::Cached if plan.by_name => match there(&target, &plan, options) {
+            // A grant on single objects starts no cache of the kind. Caches that already run may answer.
+            ReadMode::Cached if plan.by_name => match synced_stores(&target, &plan, options) {
                 Some(stores) => self.list_cached(&target, &plan, options, &stores).await,
                 None => self.list_live(&target, &plan, options).await,
             },
@@ -47,7 +47,7 @@ impl Client {
         }
     }
 
-    /// Selectors parsed, namespaces granted.
+    /// Parses the selectors and finds the granted namespaces.
     fn plan(&self, target: &Target, options: &ListOptions) -> Result<Plan, ApiError> {
         let parse = |e: crate::selector::SelectorError| invalid(e.to_string());
         let labels = options
@@ -75,7 +75,7 @@ impl Client {
                 Namespaces::Only(names) if target.resource.namespaced => {
                     names.into_iter().map(Some).collect()
                 }
-                // Says what is missing.
+                // The check reports the missing rule.
                 _ => {
                     self.check(&target.resource, None, Verb::List, None, name)?;
                     vec![None]
@@ -103,7 +103,7 @@ impl Client {
         Ok(plan)
     }
 
-    /// `stores`: those of the plan's namespaces, if they are known.
+    /// `stores`: the stores of the plan's namespaces, if they are known already.
     async fn list_cached(
         &self,
         target: &Target,
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Splits a cached list's field selector into what keys answer and what a declared index answers.
+    /// Splits a cached list's field selector into requirements on keys and one on a declared index.
     fn cached_fields(
         &self,
         kind: &GroupVersionKind,
@@ -193,7 +193,7 @@ impl Client {
         Ok((Some(FieldSelector::new(by_key)), index))
     }
 
-    /// A store that holds all that a list asks for, and is no older than any other store of the kind.
+    /// A store that has all objects of a list, and is no older than any other store of the kind.
     async fn covering(
         &self,
         target: &Target,
@@ -205,7 +205,7 @@ impl Client {
         let kind = &target.resource.kind;
         let wanted = options.projection;
         let labels = plan.labels.as_ref().map(ToString::to_string);
-        // A store of the very selection that is listed has all of it.
+        // A store with the same selector as the list has all of its objects.
         let selects_it = |key: &StoreKey| {
             key.field_selector.is_empty()
                 && labels.as_deref() == Some(&*key.label_selector)
@@ -222,7 +222,7 @@ impl Client {
             None => match self.store_for_read(target, namespace)? {
                 Some(store) => store,
                 None => {
-                    // Nothing caches it and nothing may: the check names what is missing.
+                    // No cache has it, and none may be started: the checks report the missing rule.
                     self.check(&target.resource, None, Verb::List, namespace, None)?;
                     self.check(&target.resource, None, Verb::Watch, namespace, None)?;
                     return Err(ApiError::host(
@@ -250,7 +250,8 @@ impl Client {
         Ok(store)
     }
 
-    /// Waits until a store has seen what others of its kind have: a request that another store's event caused must find that event.
+    /// Waits until a store has reached the versions of the kind's other stores: a request that another store's event caused must find
+    /// the state of that event.
     async fn caught_up(&self, target: &Target, store: &Store) -> Result<(), ApiError> {
         let newest = target.backend.stores.with_kind(&store.key.kind, |all| {
             let others = all
@@ -286,7 +287,7 @@ impl Client {
         if let Some(labels) = &options.label_selector {
             let _ = write!(path, "&labelSelector={}", encode(labels));
         }
-        // As it was understood when it was held against the grant.
+        // In the form that was checked against the grant.
         if let Some(fields) = &plan.fields {
             let _ = write!(path, "&fieldSelector={}", encode(&fields.to_string()));
         }
@@ -299,11 +300,11 @@ impl Client {
             JSON
         };
         let answer = self.read(target, &path, accept).await?;
-        let list = List::split(answer.body).map_err(not_understood)?;
+        let list = List::split(answer.body).map_err(malformed)?;
         let kind = &target.resource.kind;
         let mut items = Vec::with_capacity(list.items().len());
         for item in list.items() {
-            let object = Object::ingest(item, kind).map_err(not_understood)?;
+            let object = Object::ingest(item, kind).map_err(malformed)?;
             items.push(match options.projection {
                 Projection::Full => object.json().clone(),
                 Projection::Metadata => object.metadata_of(kind).json().clone(),
@@ -322,23 +323,23 @@ impl Client {
     }
 }
 
-/// What keys answer of a field selector, and the index that answers the rest.
+/// The requirements on keys of a field selector, and the index for the rest.
 type CachedFields = (Option<FieldSelector>, Option<(Arc<str>, IndexPath)>);
 
-/// A list, understood.
+/// A list after its options were parsed and checked.
 struct Plan {
     labels: Option<LabelSelector>,
     fields: Option<FieldSelector>,
-    /// Where to list, one after the other; `None` is all namespaces at once. Never empty.
+    /// The namespaces to list, one after the other; `None` is all at once. Never empty.
     namespaces: Vec<Option<Arc<str>>>,
-    /// Whether some of it is granted for objects of one name only.
+    /// Whether some namespace is granted only for objects of one name.
     by_name: bool,
     limit: usize,
-    /// Stands for the list that is asked for and for where it is granted: its continue tokens serve no other.
+    /// A hash of the list and of its granted namespaces: continue tokens of one list do not work for another.
     seal: u64,
 }
 
-/// What continue tokens of cached and of live lists begin with.
+/// First part of the continue tokens of cached and of live lists.
 const CACHED: &str = "cached";
 const LIVE: &str = "live";
 
@@ -349,12 +350,12 @@ impl Plan {
         hasher.finish()
     }
 
-    /// Where the list goes on: in which of the namespaces, behind what.
-    fn token(&self, how: &str, at: usize, behind: &str) -> String {
-        format!("{how}:{:016x}:{at}:{behind}", self.seal)
+    /// A token for the position after `after` in one of the namespaces.
+    fn token(&self, how: &str, at: usize, after: &str) -> String {
+        format!("{how}:{:016x}:{at}:{after}", self.seal)
     }
 
-    /// The namespace and what follows it in a token of this list.
+    /// The position in a token of this list.
     fn position<'a>(&self, how: &str, token: &'a str) -> Result<(usize, &'a str), ApiError> {
         let own = format!("{how}:{:016x}:", self.seal);
         let found = token
@@ -376,11 +377,11 @@ fn is_of_key(field: &str) -> bool {
     matches!(field, "metadata.name" | "metadata.namespace")
 }
 
-/// The stores that hold the one object that a plan names, one for each of its namespaces, if all are there and in step.
-fn there(target: &Target, plan: &Plan, options: &ListOptions) -> Option<Vec<Arc<Store>>> {
+/// The synced stores that would have the one object that a plan names, one for each namespace; `None` if one is missing.
+fn synced_stores(target: &Target, plan: &Plan, options: &ListOptions) -> Option<Vec<Arc<Store>>> {
     let fields = plan.fields.as_ref()?;
-    let mut asked = fields.requirements().iter();
-    if options.index.is_some() || !asked.all(|of| is_of_key(&of.field)) {
+    let mut requirements = fields.requirements().iter();
+    if options.index.is_some() || !requirements.all(|requirement| is_of_key(&requirement.field)) {
         return None;
     }
     let name = fields.exact("metadata.name")?;
@@ -406,26 +407,25 @@ fn there(target: &Target, plan: &Plan, options: &ListOptions) -> Option<Vec<Arc<
     stores.collect()
 }
 
-/// The value that the index must hold: from the index option, or from the field selector that stands for it.
+/// The value that the index must have: from the index option, or from the field selector.
 fn options_index<'a>(options: &'a ListOptions, plan: &'a Plan) -> Option<&'a str> {
     if let Some((_, value)) = &options.index {
         return Some(value);
     }
-    let by_index = |field: &str| !matches!(field, "metadata.name" | "metadata.namespace");
     plan.fields
         .as_ref()?
         .requirements()
         .iter()
-        .find(|r| by_index(&r.field))
-        .map(|r| &*r.value)
+        .find(|requirement| !is_of_key(&requirement.field))
+        .map(|requirement| &*requirement.value)
 }
 
-/// Whether all that one store sees, the other sees too.
+/// Whether one store watches all namespaces of the other.
 fn within(part: &StoreKey, whole: &StoreKey) -> bool {
     whole.namespace.is_none() || whole.namespace == part.namespace
 }
 
-/// Where a cached list goes on: behind the last key.
+/// The position of a cached list: a namespace, and the last key of the previous page.
 fn cached_position(
     plan: &Plan,
     token: Option<&str>,
@@ -442,7 +442,7 @@ fn cached_position(
     Ok((at, key))
 }
 
-/// Where a live list goes on: at the server's token.
+/// The position of a live list: a namespace, and the server's token.
 fn live_position<'a>(
     plan: &Plan,
     token: Option<&'a str>,

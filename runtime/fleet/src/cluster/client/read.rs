@@ -1,7 +1,7 @@
 //! Reads of one object, from caches and live. Entry point: [`Client::read_object`].
 //!
-//! A cached get may be answered by any store that covers the key, as long as no other store of the kind knows better; what no
-//! store can answer for certain is read live, so that `None` always means absent.
+//! A store that covers the key answers a cached get, unless another store of the kind has a newer state or disagrees. If no store is
+//! certain, the read is live, so that `None` always means absent.
 
 use super::Client;
 use super::target::{Target, check_key, check_subresource};
@@ -15,16 +15,16 @@ use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
 use std::sync::Arc;
 
-/// What the stores of a kind can say of one key.
+/// The answer of a kind's stores for one key.
 enum Known {
-    /// The object, or for certain its absence.
+    /// The object, or its certain absence.
     Answer(Option<Object>),
-    /// A store that will be able to tell is still syncing.
+    /// A store that will be certain is still syncing.
     Syncing(Arc<Store>),
-    /// Stores disagree, or can only tell of presence: the server must be asked.
-    AskServer,
-    /// The kind has no store at all.
-    Nobody,
+    /// The stores disagree, or none would have the object for certain.
+    Uncertain,
+    /// The kind has no store.
+    NoStore,
 }
 
 impl Client {
@@ -50,7 +50,7 @@ impl Client {
         self.get_cached(&target, key, options).await
     }
 
-    /// An object that some cache holds, whatever the grant says: for the host's own use.
+    /// An object that some cache holds, without a check of the grant: for the host's own use.
     pub(crate) fn held(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Object> {
         let backend = self.cluster.backend()?;
         backend
@@ -77,8 +77,8 @@ impl Client {
                         return self.get_live(target, key, options).await;
                     }
                 }
-                Known::AskServer => return self.get_live(target, key, options).await,
-                Known::Nobody => match self.store_for_read(target, key.namespace.as_deref())? {
+                Known::Uncertain => return self.get_live(target, key, options).await,
+                Known::NoStore => match self.store_for_read(target, key.namespace.as_deref())? {
                     Some(store) if self.synced(&store).await? => {}
                     _ => return self.get_live(target, key, options).await,
                 },
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Waits for a store's first list; `false` when its server has definitely refused it.
+    /// Waits for a store's first list; `false` if the server has definitely refused it.
     pub(super) async fn synced(&self, store: &Store) -> Result<bool, ApiError> {
         let mut progress = store.progress();
         let wait = progress.wait_for(Progress::is_decided);
@@ -94,7 +94,7 @@ impl Client {
         Ok(synced)
     }
 
-    /// Starts a store for a kind that nobody watches, if the grant allows to list and watch it.
+    /// Starts a store for a kind that has none, if the grant allows list and watch.
     pub(super) fn store_for_read(
         &self,
         target: &Target,
@@ -138,7 +138,7 @@ impl Client {
         };
         match self.read(target, &path, accept).await {
             Ok(answer) if options.projection == Projection::Metadata => {
-                let object = Object::parse(answer.body.clone()).map_err(not_understood)?;
+                let object = Object::parse(answer.body.clone()).map_err(malformed)?;
                 let metadata = object.metadata_of(&target.resource.kind);
                 Ok(Some(answer.of(|_| metadata.json().clone())))
             }
@@ -149,23 +149,23 @@ impl Client {
     }
 }
 
-pub(super) fn not_understood(error: JsonError) -> ApiError {
-    let message = format!("the server's answer is not understood: {error}");
+pub(super) fn malformed(error: JsonError) -> ApiError {
+    let message = format!("the server's answer is malformed: {error}");
     ApiError::host(ApiCode::Other, message)
 }
 
-/// Whether a store holds everything of a namespace (`None`: of all) in at least this projection.
+/// Whether a store has all objects of a namespace (`None`: of all namespaces) in at least this projection.
 pub(super) fn covers(store: &StoreKey, namespace: Option<&str>, projection: Projection) -> bool {
     !store.is_selective() && reaches(store, namespace, projection)
 }
 
-/// Whether a store looks into a namespace (`None`: into all) in at least this projection, whatever it selects there.
+/// Whether a store watches a namespace (`None`: all namespaces) in at least this projection, whatever it selects there.
 pub(super) fn reaches(store: &StoreKey, namespace: Option<&str>, projection: Projection) -> bool {
     let full_enough = store.projection == Projection::Full || projection == Projection::Metadata;
     full_enough && (store.namespace.is_none() || store.namespace.as_deref() == namespace)
 }
 
-/// Asks the stores of a kind for one object.
+/// Looks one object up in all stores of a kind.
 fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
     let namespace = key.namespace.as_deref();
     target
@@ -181,7 +181,7 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
                 if !sees {
                     continue;
                 }
-                // Looked at before the object: what is synced only then may have lacked it for want of a list.
+                // Before the lookup: a store that syncs after it may not have had its list.
                 let synced = store.is_synced();
                 let held = store.get(key);
                 newest = newest.max(held.as_ref().map_or(0, |(_, version)| *version));
@@ -201,8 +201,8 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
                 }
             }
             match (found, whole) {
-                // One store says that it is there, one that it is not: either may be behind.
-                _ if lacked && held_by_any => Known::AskServer,
+                // One store has the object, another one lacks it: either may be late.
+                _ if lacked && held_by_any => Known::Uncertain,
                 (Some((object, version)), _) if version >= newest => {
                     touch(target, whole);
                     Known::Answer(Some(object))
@@ -212,14 +212,14 @@ fn known(target: &Target, key: &ObjectKey, projection: Projection) -> Known {
                     touch(target, whole);
                     Known::Answer(None)
                 }
-                (None, None) if stores.is_empty() => Known::Nobody,
-                // A selector's store, or one of metadata, says nothing of what it does not hold.
-                _ => Known::AskServer,
+                (None, None) if stores.is_empty() => Known::NoStore,
+                // A store of a selection or of metadata is not certain about an object that it lacks.
+                _ => Known::Uncertain,
             }
         })
 }
 
-/// Notes a read of a store that reads brought up; stores that sources use do not care.
+/// Records a read of a store, as far as reads keep stores alive.
 fn touch(target: &Target, store: Option<&Arc<Store>>) {
     if let Some(store) = store
         && target.backend.stores.has_read_stores()

@@ -1,4 +1,4 @@
-//! What a call is about: the resource, checked against the grant. Entry point: [`Client::target`].
+//! The resource of a call, and the checks before it. Entry points: [`Client::target`] and [`Client::check`].
 
 use super::Client;
 use crate::api::{ApiCode, ApiError};
@@ -12,14 +12,14 @@ use std::time::Duration;
 /// Longest wait for a cluster to connect, or for a cache to sync, in one call.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
 
-/// A kind that the grant and the cluster know.
+/// A kind that the grant names and the server serves.
 pub(super) struct Target {
     pub(super) backend: Arc<Backend>,
     pub(super) resource: Arc<Resource>,
 }
 
 impl Client {
-    /// Finds the resource of a kind. A group that no rule names is denied before the cluster is asked what it serves.
+    /// Finds the resource of a kind. A group that no rule names is denied before discovery is asked.
     pub(super) async fn target(&self, kind: &GroupVersionKind) -> Result<Target, ApiError> {
         self.scope.check()?;
         check_kind(kind)?;
@@ -53,7 +53,7 @@ impl Client {
         }
     }
 
-    /// Waits for something of the cluster, no longer than the run lasts.
+    /// Waits for something of the cluster, at most until the run or the cluster ends.
     pub(super) async fn within<T>(&self, wait: impl Future<Output = T>) -> Result<T, ApiError> {
         let limit = self.scope.time_left(WAIT);
         tokio::select! {
@@ -110,7 +110,7 @@ impl Client {
             .map_err(|missing| self.denied(&missing))
     }
 
-    /// A denial, told to who answers for the caller, or to the log.
+    /// The error for a denial, which is reported to the policy, or else to the log.
     fn denied(&self, missing: &Denied) -> ApiError {
         match &self.policy {
             Some(policy) => policy.denied(missing),
@@ -126,7 +126,7 @@ impl Client {
         ApiError::host(ApiCode::Denied, missing.to_string())
     }
 
-    /// Whether a verb is granted on one object, without a word in the log.
+    /// Whether a verb is granted on one object. A denial is not reported.
     pub(crate) fn may(&self, resource: &Resource, verb: Verb, key: &ObjectKey) -> bool {
         let namespace = if resource.namespaced {
             key.namespace.as_deref()
@@ -145,7 +145,7 @@ impl Client {
             .is_ok()
     }
 
-    /// Where a verb is granted on all objects, or on those of a name.
+    /// The namespaces where a verb is granted on all objects, or on those of a name.
     pub(super) fn namespaces(
         &self,
         resource: &Resource,
@@ -179,7 +179,7 @@ pub(super) fn check_key(resource: &Resource, key: &ObjectKey) -> Result<(), ApiE
     }
 }
 
-/// Checks a reference that reaches no URL, such as what an event is about: the kind and the names are ones that an object can have.
+/// Checks a reference that is not used in a URL, such as the object of an event: the server would accept its kind and names.
 pub(crate) fn check_reference(kind: &GroupVersionKind, key: &ObjectKey) -> Result<(), ApiError> {
     /// As kube-apiserver: a namespace is a label of DNS.
     const LONGEST_NAMESPACE: usize = 63;
@@ -203,7 +203,7 @@ pub(super) fn check_namespace(
 ) -> Result<(), ApiError> {
     let kind = &resource.kind.kind;
     match namespace {
-        // In a URL it would vanish, and what follows would be taken for something else.
+        // In a URL an empty segment would give the next one another meaning.
         Some("") => Err(ApiError::host(
             ApiCode::Invalid,
             format!("the namespace of the {kind} is empty: leave it out for all namespaces"),
@@ -217,7 +217,7 @@ pub(super) fn check_namespace(
     }
 }
 
-/// Checks that a kind is no longer than one can be: it is asked for, and told in errors.
+/// Checks the length of a kind, which guests choose and errors repeat.
 fn check_kind(kind: &GroupVersionKind) -> Result<(), ApiError> {
     const LONGEST: usize = 253;
     let parts = [&kind.group, &kind.version, &kind.kind];
@@ -233,7 +233,7 @@ pub(super) fn check_segment(name: &str) -> Result<(), ApiError> {
     check_name(name).map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))
 }
 
-/// Checks that a subresource is one segment of a URL: an empty one would stand for the object itself.
+/// Checks that a subresource is one segment of a URL: an empty one would mean the object itself.
 pub(super) fn check_subresource(subresource: Option<&str>) -> Result<(), ApiError> {
     match subresource {
         Some("") => Err(ApiError::host(

@@ -1,8 +1,8 @@
 //! Writes. Entry points: `write_*`, one per call of [`Client`].
 //!
-//! A write runs in a task of its own on the host's runtime, under its own deadline: it is never cut off half way by whatever
-//! ends the call that asked for it. What the server answers goes into the caches before the caller sees it. Where a lease decides
-//! who may write, the deadline ends before the lease does, and a write after that is refused.
+//! A write runs in a task of its own on the host's runtime, under its own deadline, so that the end of its call does not interrupt it.
+//! The server's answer goes into the caches before the client gets it. With an election, the deadline is before the end of the lease,
+//! and a later write is refused.
 
 use super::Client;
 use super::cache_effect::CacheEffect;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a write may take, whatever becomes of the call that asked for it.
+/// Longest time of a write, even if its call has ended.
 pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 const APPLY: &str = "application/apply-patch+yaml";
 
@@ -87,7 +87,7 @@ impl Client {
             key.namespace.as_deref(),
             Some(&key.name),
         )?;
-        if subresource.is_none() && may_make(&target.resource, &object) {
+        if subresource.is_none() && may_create(&target.resource, &object) {
             self.check(
                 &target.resource,
                 None,
@@ -160,7 +160,7 @@ impl Client {
             Some(&key.name),
         )?;
         if subresource.is_none() {
-            // An apply makes the object where it is absent.
+            // An apply creates the object if it is absent.
             self.check(
                 &target.resource,
                 None,
@@ -276,7 +276,7 @@ impl Client {
         Ok(())
     }
 
-    /// Names of all namespaces, read live for a call that goes through them one by one. It is the host that asks, in nobody's name.
+    /// Names of all namespaces, read live with the host's own rights, for a call that must be made in each namespace.
     async fn every_namespace(&self) -> Result<Vec<Option<Arc<str>>>, ApiError> {
         let namespaces = GroupVersionKind::new("", "v1", "Namespace");
         let program = Self {
@@ -314,24 +314,24 @@ impl Client {
         path
     }
 
-    /// Sends a write and takes its outcome into the caches.
+    /// Sends a write and applies its effect to the caches.
     async fn write(
         &self,
         target: &Target,
         call: Call,
         effect: CacheEffect,
     ) -> Result<Json, ApiError> {
-        self.check_asks(target)?;
+        self.check_live(target)?;
         let grant = self.grant();
         let sent = call.body.as_ref().map_or(0, |(_, body)| body.len());
         let until = Instant::now() + self.patience(WRITE_DEADLINE);
-        // The answer to a write is its object, as a rule: room for that is there before it is sent.
+        // The answer to a write is usually its object: room for that is reserved before the write is sent.
         let charge = self.reserve(target, ADVANCE.max(2 * sent), until).await?;
         let call = call
             .made_for(self.owner(), grant.identity())
             .charged_to(charge);
         let permit = self.permit(&grant).await?;
-        // Taken before the check: a run that ends meanwhile waits for this write, or is over and the check says so.
+        // Taken before the check: a run that ends now either waits for this write, or has been cancelled, which the check sees.
         let _under_way = self.scope.writes.token();
         self.scope.check()?;
         let backend = target.backend.clone();
@@ -348,7 +348,7 @@ impl Client {
                 .send_fenced(call, limit, pass.clone())
                 .await;
             let answer = refusal(answer.map_err(unread)?)?;
-            // An answer of a lost history would stay in caches that were rebuilt since: its version is newer than all of theirs.
+            // An answer of a lost history must not enter a rebuilt cache, where its version would be newer than all others.
             if backend.continuity.histories_lost() == history {
                 let stores = backend.stores.of_kind(&resource.kind);
                 effect.apply(&stores, &resource, &answer.body);
@@ -372,7 +372,7 @@ impl Client {
     }
 }
 
-/// Why the answer to a write is not there. One that found no room says nothing of the write itself.
+/// The error of a write without an answer. If there was no room for the answer, the write may still have happened.
 fn unread(error: TransportError) -> ApiError {
     let found_no_room = matches!(error, TransportError::NoRoom { .. });
     let mut error = ApiError::from(error);
@@ -383,8 +383,8 @@ fn unread(error: TransportError) -> ApiError {
     error
 }
 
-/// Resources of which kube-apiserver makes what an update names and does not find, as long as no version is asked for.
-const MADE_BY_UPDATES: [(&str, &str); 10] = [
+/// Resources that kube-apiserver creates on an update if they are absent, unless the update has a version.
+const CREATED_BY_UPDATES: [(&str, &str); 10] = [
     ("", "endpoints"),
     ("", "events"),
     ("", "limitranges"),
@@ -397,13 +397,13 @@ const MADE_BY_UPDATES: [(&str, &str); 10] = [
     ("rbac.authorization.k8s.io", "roles"),
 ];
 
-/// Whether an update may make its object. The body is looked at only to ask for less: with a version nothing is made.
-fn may_make(resource: &Resource, object: &[u8]) -> bool {
+/// Whether an update may create its object. The body can only reduce the rights that are needed: with a version nothing is created.
+fn may_create(resource: &Resource, object: &[u8]) -> bool {
     let resource = (&*resource.kind.group, &*resource.plural);
-    if !MADE_BY_UPDATES.contains(&resource) {
+    if !CREATED_BY_UPDATES.contains(&resource) {
         return false;
     }
-    // Of what is given twice the last counts, here as at the server.
+    // Of duplicate fields the last counts, here and in the server.
     let object: serde_json::Value = serde_json::from_slice(object).unwrap_or_default();
     let version = object["metadata"]["resourceVersion"].as_str();
     version.is_none_or(|version| version.is_empty() || version == "0")
@@ -433,7 +433,7 @@ fn delete_body(options: &DeleteOptions) -> Bytes {
     Bytes::from(body.to_string())
 }
 
-/// Namespace and name as they stand in an object that is to be written.
+/// Namespace and name of an object to write.
 struct Named {
     namespace: Option<Arc<str>>,
     name: Option<Arc<str>>,

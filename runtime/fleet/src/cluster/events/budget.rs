@@ -1,7 +1,7 @@
-//! How much may be recorded, without I/O. Entry point: [`Budgets::spend`].
+//! How many events a tenant may record; without I/O. Entry point: [`Budgets::spend`].
 //!
-//! Keys are hashes, so that an entry costs the same whatever a guest calls things. Each tenant has budgets of its own: it can evict
-//! only its own entries, and what it gains by that is bounded by the budget of its controller, which names cannot multiply.
+//! Keys are hashes, so that an entry has a fixed size. Each tenant has its own budgets, so it can evict only its own entries. Evicting
+//! the budget of an object gains little, because the budget of its controller also applies, and names cannot multiply that.
 
 use crate::http::transport::{Bucket, RateLimit};
 use std::collections::HashMap;
@@ -12,23 +12,23 @@ const OF_AN_OBJECT: RateLimit = RateLimit {
     per_second: 1.0 / 300.0,
     burst: 25,
 };
-/// Events of one controller, whatever they are about: one for each object of a large cluster after a start, and then a stream that
-/// leaves an API server well below a hundred thousand events, which it keeps for an hour by default.
+/// Events of one controller: one for each object of a large cluster after a start, and then a rate that keeps an API server well below
+/// a hundred thousand events, because it keeps them for an hour by default.
 const OF_A_CALLER: RateLimit = RateLimit {
     per_second: 5.0,
     burst: 500,
 };
-/// Objects and controllers with a budget, for each tenant and cluster. An entry has fewer than a hundred bytes.
+/// Objects, and controllers, with a budget, for each tenant and cluster. An entry takes less than a hundred bytes.
 const MAX_BUDGETS: usize = 512;
 
-/// What a tenant may still record in a cluster.
+/// The budgets of a tenant in a cluster.
 pub(super) struct Budgets {
     objects: Recent<Bucket>,
     callers: Recent<Bucket>,
 }
 
 impl Budgets {
-    /// After this time without events budgets are full again.
+    /// After this time without events all budgets are full again.
     pub(super) const FULL_AFTER: Duration = Duration::from_secs(25 * 300);
 
     pub(super) fn new() -> Self {
@@ -54,7 +54,7 @@ impl Budgets {
     }
 }
 
-/// A bounded map that evicts the entry that was used the longest ago.
+/// A bounded map that evicts the least recently used entry.
 pub(super) struct Recent<V> {
     most: usize,
     uses: u64,
@@ -70,10 +70,10 @@ impl<V> Recent<V> {
         }
     }
 
-    /// An entry, which counts as used now; made where there is none.
+    /// An entry, which counts as used now; made if there is none.
     pub(super) fn entry(&mut self, key: u64, make: impl FnOnce() -> V) -> &mut V {
         if self.entries.len() >= self.most && !self.entries.contains_key(&key) {
-            // A pass over all is rare and short: what is recorded anew is bounded by budgets.
+            // A pass over all entries is short, and budgets bound how often it happens.
             let oldest = self.entries.iter().min_by_key(|(_, (used, _))| *used);
             let oldest = oldest.map(|(key, _)| *key);
             oldest.and_then(|key| self.entries.remove(&key));
@@ -116,13 +116,13 @@ mod tests {
         assert_eq!(recorded(&mut budgets, now), 25);
         assert_eq!(recorded(&mut budgets, now + Duration::from_secs(600)), 2);
         assert_eq!(recorded(&mut budgets, now + Budgets::FULL_AFTER * 2), 25);
-        // What the object's budget refused cost the controller nothing.
+        // An event that the object's budget refuses costs the controller nothing.
         let others = (100..10_000).filter(|object| budgets.spend(1, *object, now));
         assert!(others.count() >= 475);
     }
 
     #[test]
-    fn what_was_used_the_longest_ago_is_evicted() {
+    fn the_least_recently_used_entry_is_evicted() {
         let mut recent = Recent::new(2);
         for key in [1, 2, 1, 3] {
             recent.entry(key, || key);

@@ -1,4 +1,4 @@
-//! How an event is written. Entry point: [`body`].
+//! The parts of an Event object. Entry point: [`body`].
 
 use crate::api::{ApiError, Event, GetOptions, ReadMode};
 use crate::cluster::client::Client;
@@ -6,10 +6,10 @@ use crate::cluster::scope::Caller;
 use crate::json::Object;
 use serde_json::json;
 
-/// Bytes of an object's name that the names of its events take over: 253 are allowed in all.
+/// Bytes of an object's name in the names of its events, which may have 253 bytes in all.
 const MAX_NAME: usize = 200;
 
-/// The uid of the object that an event is about, without bringing up a cache for it; empty when it is absent.
+/// The uid of the object that an event is about; empty when it is absent. Starts no cache.
 pub(super) async fn uid(client: &Client, event: &Event) -> Result<String, ApiError> {
     if let Some(object) = client.held(&event.kind, &event.key) {
         return Ok(object.uid().into_owned());
@@ -25,7 +25,7 @@ pub(super) async fn uid(client: &Client, event: &Event) -> Result<String, ApiErr
         .unwrap_or_default())
 }
 
-/// The Event as the API server takes it.
+/// The Event object.
 pub(super) fn body(
     event: &Event,
     name: &str,
@@ -56,7 +56,7 @@ pub(super) fn body(
     })
 }
 
-/// A name that an Event may have, about an object whose own may have other characters: those of RBAC hold colons and capitals.
+/// A valid name for an Event. The object's own name may have other characters: those of RBAC contain colons and capitals.
 pub(super) fn name_of(object: &str, salt: u64) -> String {
     let lower = object.to_lowercase();
     let labels = cut(&lower, MAX_NAME).split('.').map(|label| {
