@@ -1,18 +1,18 @@
 //! The admin endpoints: probes, metrics and state. Entry points: [`bind`] and [`serve`].
 //!
-//! | path | answers |
+//! | path | answer |
 //! |---|---|
 //! | `/livez`, `/healthz` | 200 while the host's and the guests' threads make progress |
-//! | `/readyz`, `/readyz/NAME` | named conditions, 200 when all hold, else 503; `?verbose` lists them, `?exclude=NAME` leaves one out |
-//! | `/metrics` | OpenMetrics for who asks for it, else Prometheus text |
+//! | `/readyz`, `/readyz/NAME` | named conditions, 200 if all hold, else 503; `?verbose` lists them, `?exclude=NAME` leaves one out |
+//! | `/metrics` | OpenMetrics if the `Accept` header names it, else Prometheus text |
 //! | `/api/v1/explain?key=KEY` | why a key is not reconciled |
-//! | `/api/v1/configuration` | what is not in effect |
+//! | `/api/v1/configuration` | the documents that are not in effect |
 //! | `/api/v1/clusters`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
-//! | `/api/v1/election` | who leads |
+//! | `/api/v1/election` | the leader |
 //! | `POST /api/v1/requeue` | reconciles a key now |
-//! | `POST /api/v1/rollback` | has a reconciler serve a revision that is kept |
+//! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
 //!
-//! The probes are served at an address of their own as well, where the Manager names one.
+//! If the Manager names a second address, the probes are served there too.
 
 mod addresses;
 mod callers;
@@ -40,7 +40,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Answers until `stop`, at the addresses that are wanted: where one cannot be had, the host's problems say so, and it is tried again.
+/// Serves the endpoints at the wanted addresses until `stop`. If an address is taken, the app's problems name it, and it is retried.
 pub(crate) async fn serve(
     sockets: Sockets,
     app: Arc<App>,
@@ -69,7 +69,7 @@ pub(crate) async fn serve(
     tokio::join!(admin.close(), probes.close());
 }
 
-/// Whether what is asked for is a probe.
+/// Whether a path is a probe.
 fn is_probe(path: &str) -> bool {
     matches!(path, "/livez" | "/healthz" | "/readyz") || path.starts_with("/readyz/")
 }
@@ -86,7 +86,7 @@ fn only_probes(app: Arc<App>) -> Router {
     let router = probes().fallback(|| async {
         Refused(
             StatusCode::NOT_FOUND,
-            "no such path: there are only /livez and /readyz here, the rest is served at spec.admin.address"
+            "no such path: only /livez and /readyz are here, all other paths are at spec.admin.address"
                 .to_owned(),
         )
     });
@@ -129,14 +129,14 @@ fn all(app: Arc<App>) -> Router {
     checked(router, app)
 }
 
-/// Whatever is asked for, whoever asks is looked at first.
+/// Checks the caller before every handler.
 fn checked(router: Router<Arc<App>>, app: Arc<App>) -> Router {
     router
         .layer(middleware::from_fn_with_state(app.clone(), callers::check))
         .with_state(app)
 }
 
-/// An answer that is an error, as JSON.
+/// An error as a JSON answer.
 struct Refused(StatusCode, String);
 
 impl IntoResponse for Refused {
@@ -145,7 +145,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Whether the runtimes turn their wheels.
+/// Whether the runtimes make progress.
 async fn live(State(app): State<Arc<App>>) -> (StatusCode, String) {
     let mut text = String::new();
     for heart in &app.heartbeats {

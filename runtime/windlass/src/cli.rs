@@ -23,22 +23,22 @@ Begin with: windlass new my-guest --lang rust";
 #[derive(Debug, Parser)]
 #[command(name = "windlass", version, about, after_help = EXIT_CODES, styles = STYLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build and test]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// How results are printed
+    /// The format of results
     #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
     pub(crate) output: Format,
-    /// Where compiled guests are kept, readable by this user alone; `none` keeps none [default: $XDG_CACHE_HOME/windlass, else
+    /// The folder of compiled guests, readable only by this user; `none` keeps none [default: $XDG_CACHE_HOME/windlass, else
     /// ~/.cache/windlass]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
 }
 
-/// How results are printed.
+/// The format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
@@ -68,32 +68,32 @@ pub(crate) enum Command {
     New(NewArgs),
     /// Build a guest into a component
     ///
-    /// The language is that of the marker in DIR: Cargo.toml, package.json, pyproject.toml, go.mod or guest.c. Each command that is
-    /// run is said; the component is DIR/.windlass/guest.wasm.
+    /// A file in DIR decides the language: Cargo.toml, package.json, pyproject.toml, go.mod or guest.c. The build prints each command
+    /// that it runs; the component is DIR/.windlass/guest.wasm.
     Build(BuildArgs),
-    /// Run a guest's component against an in-memory fleet and compare what comes of it
+    /// Run a guest's component against an in-memory fleet and compare the result
     ///
     /// For each folder DIR/tests/NAME: fills in-memory clusters from its `seed`, as `dev` does, runs DIR/windlass.yaml or its own until
     /// nothing is left to do, and compares: each manifest in `expect` must be there with at least its fields (`null`: without that
     /// field), each in `absent` must not be there. Manifests in a folder of these are for the cluster of its name, others for all.
     Test(TestArgs),
-    /// Tell what a component needs and offers
+    /// Show what a component needs and offers
     Check(CheckArgs),
     /// Print the RBAC that the manager's own credentials need for a configuration
     ///
     /// Prints a ClusterRole for the clusters of providers, and Roles where rules name namespaces, to pipe into `kubectl apply -f -`:
-    /// what the rules of all reconcilers grant, under their tenants' ceilings, and what the manager needs for itself.
+    /// the grants of all reconcilers, within the limits of their tenants, and the manager's own needs.
     Rbac(RbacArgs),
-    /// Ask a running manager for its state
+    /// Show the state of a running manager
     Get(GetArgs),
-    /// Ask a running manager to reconcile a key now
+    /// Make a running manager reconcile a key now
     Requeue(RequeueArgs),
-    /// Have a reconciler serve the revision before, until its guest's file changes
+    /// Make a reconciler serve its previous revision, until its guest's file changes
     ///
-    /// The revision is kept compiled by the running manager, is asked again what it watches under today's rules, and serves at
-    /// once, also while the new one traps. A change of the file, `--undo` or a restart of the manager ends it.
+    /// The running manager keeps the revision compiled. It describes itself again under the current rules and serves at once,
+    /// even if the new revision traps. A change of the file, `--undo` or a restart of the manager ends the rollback.
     Rollback(RollbackArgs),
-    /// Compile the component on standard input, within limits: what the other commands start for each guest
+    /// Compile the component on standard input, within limits; the other commands start this for each guest
     #[command(hide = true)]
     CompileComponent(CompileArgs),
 }
@@ -101,9 +101,9 @@ pub(crate) enum Command {
 /// `compile-component`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct CompileArgs {
-    /// Bytes of address space
+    /// Limit of address space, in bytes
     pub(crate) memory: u64,
-    /// Seconds of computing
+    /// Limit of processor time, in seconds
     pub(crate) seconds: u64,
 }
 
@@ -144,10 +144,10 @@ pub(crate) struct DevArgs {
 /// For scripts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct IdleArgs {
-    /// End once every cluster is ready and nothing is left to reconcile; tell what was done
+    /// End once every cluster is ready and nothing is left to reconcile; print what was done
     #[arg(long)]
     pub(crate) exit_when_idle: bool,
-    /// How long to wait for that before the keys that still fail are listed
+    /// How long to wait for that; then the failing keys are listed
     #[arg(
         long,
         value_name = "DURATION",
@@ -160,15 +160,15 @@ pub(crate) struct IdleArgs {
 /// `new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// The folder to make; its last part is the guest's name
+    /// The new folder; its last part is the guest's name
     #[arg(value_name = "NAME")]
     pub(crate) folder: PathBuf,
-    /// The language to write it in
+    /// The language of the guest
     #[arg(long, short, value_enum)]
     pub(crate) lang: Lang,
 }
 
-/// A language that there is a template for.
+/// A language with a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Lang {
     /// Rust
@@ -207,7 +207,7 @@ pub(crate) struct TestArgs {
     /// Only this test; may be given several times
     #[arg(long = "case", value_name = "NAME")]
     pub(crate) cases: Vec<String>,
-    /// How long a test may take until nothing is left to do
+    /// How long a test may take
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) timeout: Interval,
 }
@@ -218,7 +218,7 @@ pub(crate) struct CheckArgs {
     /// A component (.wasm), or the folder of a guest that was built
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The config that it is asked with, for guests that need one
+    /// The config for its description, if the guest needs one
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(crate) config: String,
     /// Print only the rules for what it watches and owns, as YAML to paste into its Reconciler
@@ -232,10 +232,10 @@ pub(crate) struct RbacArgs {
     /// A file of documents, or a folder of .yaml and .yml files; may be given several times
     #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
-    /// For the local cluster, instead of those of providers
+    /// For the local cluster, instead of the clusters of providers
     #[arg(long)]
     pub(crate) local: bool,
-    /// What the roles are called [default: windlass, and windlass-local with --local]
+    /// The name of the roles [default: windlass, and windlass-local with --local]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
@@ -243,7 +243,7 @@ pub(crate) struct RbacArgs {
     pub(crate) bind: Option<crate::config::rbac::Subject>,
 }
 
-/// Which manager to ask.
+/// The manager to call.
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
     /// The manager's admin address
@@ -259,10 +259,10 @@ pub(crate) struct GetArgs {
     pub(crate) what: What,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
-    /// Go on and print what changes, until interrupted
+    /// Then print the changes, until interrupted
     #[arg(long, short)]
     pub(crate) watch: bool,
-    /// With keys: this one alone, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`
+    /// With keys: only this key, and why it is not reconciled; `cluster://CLUSTER/NAMESPACE/NAME`
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
     /// Only keys of this tenant
@@ -277,10 +277,10 @@ pub(crate) struct GetArgs {
     /// Only keys in this state: ready, held, running, delayed, backoff, throttled, terminal, or failing
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
-    /// At most so many keys
+    /// The largest number of keys
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Keys from there on, as an earlier answer said
+    /// Continue an earlier list, with the value that it printed
     #[arg(long = "continue", value_name = "TOKEN")]
     pub(crate) next: Option<String>,
 }
@@ -288,10 +288,10 @@ pub(crate) struct GetArgs {
 /// What `get` lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
-    /// Clusters: state, since when, objects
+    /// Clusters: state, age of the state, objects
     #[value(alias = "cluster")]
     Clusters,
-    /// Reconcilers: what they did and what waits
+    /// Reconcilers: their runs and waiting keys
     #[value(alias = "reconciler")]
     Reconcilers,
     /// Tenants: weight, limits, reconcilers
@@ -321,10 +321,10 @@ pub(crate) struct RollbackArgs {
     /// The reconciler
     #[arg(value_name = "RECONCILER")]
     pub(crate) reconciler: String,
-    /// The digest of the revision, or its beginning, as `get reconcilers` shows it [default: the one that served before]
+    /// The digest of the revision, or its beginning, as `get reconcilers` shows it [default: the previous one]
     #[arg(long, value_name = "DIGEST")]
     pub(crate) to: Option<String>,
-    /// Serve what the guest's file holds again
+    /// Serve the guest's file again
     #[arg(long, conflicts_with = "to")]
     pub(crate) undo: bool,
     #[command(flatten)]

@@ -19,10 +19,10 @@ use std::process::ExitCode;
 /// Done.
 pub(crate) const DONE: ExitCode = ExitCode::SUCCESS;
 
-/// Something failed that was told already.
+/// Something failed, and the error was printed.
 pub(crate) const FAILED: ExitCode = ExitCode::FAILURE;
 
-/// Prints how a run that was to end when idle went; one that a signal ended has nothing to tell.
+/// Prints the report of a run that ended when idle. A run that a signal ended has no report.
 ///
 /// # Errors
 /// When the report cannot be turned into JSON.

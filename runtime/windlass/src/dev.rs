@@ -1,4 +1,4 @@
-//! What authors of guests need: new projects, builds, an in-memory fleet and test cases. Entry points: [`scaffold`], [`guest_build`],
+//! The tools for authors of guests: new projects, builds, an in-memory fleet and test cases. Entry points: [`scaffold`], [`guest_build`],
 //! [`simulated`] and [`cases`].
 
 pub(crate) mod cases;

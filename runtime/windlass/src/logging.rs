@@ -8,10 +8,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt, registry};
 
-/// The environment variable that `--log` goes before.
+/// The environment variable of the filter; `--log` overrides it.
 pub(crate) const VARIABLE: &str = "WINDLASS_LOG";
 
-/// Begins to write log lines that pass `filter`. What guests log has the target `guest`.
+/// Starts the log with a filter. Lines of guests have the target `guest`.
 ///
 /// # Errors
 /// When the filter cannot be read.

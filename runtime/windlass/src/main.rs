@@ -22,12 +22,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Command::CompileComponent(limits) = cli.command {
-        // Before anything else is started: this process is for one component, and has little room.
+        // First of all, because this process compiles one component in little memory.
         return windlass_sandbox::compile(limits.memory, limits.seconds);
     }
     let serves = matches!(cli.command, Command::Run(_) | Command::Dev(_));
     if serves && let Err(error) = allocator::give_back() {
-        // Only memory would stay that is not needed.
+        // The error is harmless: only unneeded memory is kept.
         anstream::eprintln!(
             "memory may be kept after large answers: this program cannot start itself again: {error}"
         );
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match execute(cli) {
         Ok(code) => code,
         Err(error) => {
-            // It may tell of others' words: of a guest, a server, a file.
+            // The error may contain text of a guest, a server or a file.
             let told = output::printable_lines(&format!("{error:#}")).into_owned();
             anstream::eprintln!("{} {told}", output::Tone::Bad.paint("error:"));
             command::FAILED
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let variable = std::env::var(logging::VARIABLE).ok();
     let filter = cli.log.as_deref().or(variable.as_deref());
-    // The result of tests and builds is what they print.
+    // Tests and builds print their results themselves.
     let usual = if matches!(cli.command, Command::Test(_) | Command::Build(_)) {
         "warn"
     } else {
@@ -74,7 +74,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::CompileComponent(_) => Ok(command::DONE), // done by `main`
         }
     });
-    // What still runs has had its time in the drain.
+    // Tasks that still run had their time in the drain.
     runtime.shutdown_background();
     result
 }

@@ -1,23 +1,23 @@
-//! What the program prints for people: tables and words in colour. Entry point: [`Table`].
+//! The program's output for people: tables and coloured words. Entry point: [`Table`].
 //!
-//! Colours are written always; `anstream` takes them out where the output is no terminal or `NO_COLOR` is set.
+//! Colours are always written; `anstream` removes them if the output is not a terminal or `NO_COLOR` is set.
 
 use clap::builder::styling::{AnsiColor, Style};
 use std::borrow::Cow;
 use std::fmt;
 
-/// How a text is meant.
+/// The meaning of a text, shown by its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// As it is.
+    /// Plain.
     Plain,
-    /// All is well.
+    /// Good.
     Good,
-    /// Worth a look.
+    /// A warning.
     Warn,
     /// Wrong.
     Bad,
-    /// In the background.
+    /// Less important.
     Dim,
     /// A heading.
     Bold,
@@ -43,13 +43,13 @@ impl Tone {
     }
 }
 
-/// Text of somebody else's as one line that drives no terminal: control characters, separators of lines, and characters that turn the
-/// direction of what follows become U+FFFD.
+/// Foreign text as one line that cannot control a terminal: control characters, line separators, and characters that change the
+/// direction of text become U+FFFD.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     cleaned(text, |_| false)
 }
 
-/// The same of several lines.
+/// The same for several lines.
 pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
     cleaned(text, |character| matches!(character, '\n' | '\t'))
 }
@@ -70,7 +70,7 @@ fn cleaned(text: &str, kept: fn(char) -> bool) -> Cow<'_, str> {
 pub(crate) struct Cell {
     text: String,
     tone: Tone,
-    /// Numbers stand at the right edge of their column.
+    /// Numbers are aligned to the right.
     right: bool,
 }
 
@@ -117,7 +117,7 @@ impl Cell {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     headings: Vec<&'static str>,
-    /// Each row has as many cells as there are headings.
+    /// Each row has one cell for each heading.
     rows: Vec<Vec<Cell>>,
 }
 
@@ -130,7 +130,7 @@ impl Table {
         }
     }
 
-    /// How wide each column must be for what it holds, and not less than it was before.
+    /// The width that each column needs, and at least its previous width.
     pub(crate) fn widen(&self, widths: &mut Vec<usize>) {
         widths.resize(self.headings.len(), 0);
         for (column, width) in widths.iter_mut().enumerate() {
@@ -140,12 +140,12 @@ impl Table {
         }
     }
 
-    /// The rows, in columns of a width.
+    /// The rows, in columns of these widths.
     pub(crate) fn lines<'a>(&'a self, widths: &'a [usize]) -> impl Iterator<Item = String> + 'a {
         self.rows.iter().map(|row| line(row, widths))
     }
 
-    /// The headings, in columns of a width.
+    /// The headings, in columns of these widths.
     pub(crate) fn heading(&self, widths: &[usize]) -> String {
         let first = self.rows.first();
         let cells = self.headings.iter().enumerate();
@@ -157,7 +157,7 @@ impl Table {
         line(&cells.collect::<Vec<_>>(), widths)
     }
 
-    /// Adds a row; cells that are missing stay empty, those too many are left out.
+    /// Adds a row. Missing cells stay empty, extra cells are dropped.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut row: Vec<Cell> = cells.into_iter().take(self.headings.len()).collect();
         row.resize_with(self.headings.len(), || Cell::text(""));
@@ -180,7 +180,7 @@ impl fmt::Display for Table {
 /// One line, without white space at its end.
 fn line(row: &[Cell], widths: &[usize]) -> String {
     let mut line = String::new();
-    // Padding is written only once something follows it.
+    // Padding is written only if text follows it.
     let mut pending = 0;
     for (cell, width) in row.iter().zip(widths) {
         let padding = width.saturating_sub(cell.text.chars().count());
@@ -204,7 +204,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A span of seconds for people: `8s`, `3m`, `2h5m`, `4d`.
+/// A duration in seconds for people: `8s`, `3m`, `2h5m`, `4d`.
 pub(crate) fn age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -214,7 +214,7 @@ pub(crate) fn age(seconds: u64) -> String {
     }
 }
 
-/// Time of a processor for people: `80ms`, `1.5s`, `2m`, `3h0m`.
+/// Processor time for people: `80ms`, `1.5s`, `2m`, `3h0m`.
 pub(crate) fn spent(seconds: f64) -> String {
     match seconds {
         0.0 => "0".to_owned(),

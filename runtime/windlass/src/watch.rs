@@ -1,7 +1,7 @@
-//! Notices changes of files, once they are over. Entry point: [`Watch::start`].
+//! Reports changes of files after they are complete. Entry point: [`Watch::start`].
 //!
-//! A change is told when nothing has happened for a moment, so that a write in place and a rename over the old file are each
-//! told once and whole. What is told may be unchanged in content: whoever reads decides by that.
+//! A change is reported after a moment without events. So a write in place and a rename over the old file are each
+//! reported once, when they are complete. The content may still be the same: the reader compares it.
 
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
@@ -14,51 +14,51 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// A change is over when nothing has happened for so long …
+/// A change is complete after this time without events …
 const QUIET: Duration = Duration::from_millis(100);
-/// … or, if something keeps happening, after so long.
+/// … or after this time, if events do not stop.
 const LONGEST: Duration = Duration::from_secs(1);
-/// What builds leave beside sources.
+/// Folders that builds write beside sources.
 const BUILT: [&str; 3] = [CARGOS, "node_modules", "__pycache__"];
-/// Cargo's, and a word that may be a package's name.
+/// The folder of cargo's output, and a possible name of a Python package.
 const CARGOS: &str = "target";
-/// How often folders that could not be watched are tried again.
+/// The interval in which folders that could not be watched are retried.
 const RETRY: Duration = Duration::from_secs(2);
-/// Events that wait; what comes beyond counts as a change of everything.
+/// The capacity for events; when it is exceeded, every target counts as changed.
 const BACKLOG: usize = 1024;
 
-/// Something to watch.
+/// A file or folder to watch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     /// A file, which need not exist.
     File(PathBuf),
     /// The files directly in a folder.
     Folder(PathBuf),
-    /// Everything below a folder, but `target` without Python in it, `node_modules`, `__pycache__`, logs and what begins with a dot.
+    /// Everything below a folder except `target` without Python modules, `node_modules`, `__pycache__`, logs and hidden files.
     Tree(PathBuf),
 }
 
-/// A set of targets and what happens to them.
+/// Watches a set of targets.
 #[derive(Debug)]
 pub(crate) struct Watch {
     watcher: RecommendedWatcher,
     events: mpsc::Receiver<PathBuf>,
-    /// Set when an event found no room: every target may have changed.
+    /// Set after an event was dropped: every target may have changed.
     overflowed: Arc<AtomicBool>,
     targets: BTreeSet<Target>,
-    /// Targets that have changed, and that nobody was told of.
+    /// Changed targets that are not reported yet.
     noted: BTreeSet<Target>,
-    /// Folders that the watcher knows, with how deep.
+    /// The watched folders, each with or without its subfolders.
     watched: BTreeMap<PathBuf, RecursiveMode>,
-    /// When folders that are wanted and not in `watched` are tried again.
+    /// When wanted folders that are not in `watched` are retried.
     retry_at: Instant,
 }
 
 impl Watch {
-    /// Begins to watch nothing.
+    /// Starts without targets.
     ///
     /// # Errors
-    /// When the system has no more watchers to give.
+    /// When the system has no more file watchers.
     pub(crate) fn start() -> notify::Result<Self> {
         let (sender, events) = mpsc::channel(BACKLOG);
         let overflowed = Arc::new(AtomicBool::new(false));
@@ -91,7 +91,7 @@ impl Watch {
         self.update();
     }
 
-    /// Brings what the watcher knows in line with the targets. Returns whether a folder could be added.
+    /// Makes the watcher watch the folders of the targets. Returns whether a folder was added.
     fn update(&mut self) -> bool {
         let mut wanted = BTreeMap::new();
         for (folder, mode) in self.targets.iter().flat_map(Target::folders) {
@@ -121,7 +121,7 @@ impl Watch {
         added
     }
 
-    /// Waits until some targets have changed, and the change is over. Dropping the future loses nothing but the wait.
+    /// Waits until targets have changed and the change is complete. Dropping the future loses no change.
     pub(crate) async fn changed(&mut self) -> BTreeSet<Target> {
         loop {
             if self.nothing_noted() {
@@ -139,7 +139,7 @@ impl Watch {
             {
                 self.note(&path);
             }
-            // A folder may have come below one that is watched.
+            // There may be a new folder below a watched one.
             self.update();
             let noted = std::mem::take(&mut self.noted);
             return if self.overflowed.swap(false, Ordering::AcqRel) {
@@ -150,7 +150,7 @@ impl Watch {
         }
     }
 
-    /// The next event, or none when a folder could be watched only now and anything in it may have changed.
+    /// The next event, or none if a folder was added late, so that its files may have changed unnoticed.
     async fn first_event(&mut self) -> Option<PathBuf> {
         loop {
             tokio::select! {
@@ -176,7 +176,7 @@ impl Watch {
     }
 }
 
-/// Whether a source file below a folder was written after `when`: what a [`Target::Tree`] of it would have told.
+/// Whether a source file below a folder was written after `when`: a [`Target::Tree`] would have reported it.
 pub(crate) fn written_since(folder: &Path, when: SystemTime) -> bool {
     let tree = Target::Tree(folder.to_owned());
     let mut folders = vec![folder.to_owned()];
@@ -199,13 +199,13 @@ pub(crate) fn written_since(folder: &Path, when: SystemTime) -> bool {
 }
 
 impl Target {
-    /// The folders to watch, and whether with all below them.
+    /// The folders to watch, and whether with their subfolders.
     fn folders(&self) -> Vec<(PathBuf, RecursiveMode)> {
         match self {
             Self::File(file) => vec![(parent(file), RecursiveMode::NonRecursive)],
             Self::Folder(folder) => vec![(folder.clone(), RecursiveMode::NonRecursive)],
             Self::Tree(folder) => {
-                // Build output may be huge: it is left out here, not only when it changes.
+                // Build output may be huge, so it is not watched at all.
                 let below = std::fs::read_dir(folder)
                     .into_iter()
                     .flatten()
@@ -221,12 +221,12 @@ impl Target {
         }
     }
 
-    /// Whether a change of `path`, which events tell from the root on, is one of this.
+    /// Whether a change of `path`, an absolute path of an event, belongs to this target.
     fn covers(&self, path: &Path) -> bool {
         match self {
             Self::File(file) => {
                 let name = path.file_name().unwrap_or_default();
-                // Mounted ConfigMaps change by a link beside the file whose name begins with two dots.
+                // A mounted ConfigMap changes by a link beside the file. The link's name begins with two dots.
                 let linked = name.to_string_lossy().starts_with("..");
                 path.parent() == Some(&absolute(&parent(file)))
                     && (Some(name) == file.file_name() || linked)
@@ -243,21 +243,21 @@ impl Target {
     }
 }
 
-/// Whether a file or folder in a source folder is none of the source: hidden, or made by tools. A log that is written into the folder
-/// would otherwise have what it tells of done again for ever.
+/// Whether a file or folder in a source folder is not source: hidden, or made by tools. Otherwise a log that a build writes into the
+/// folder would start the build again for ever.
 pub(crate) fn is_left_by_tools(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let left = name.starts_with('.') || name.ends_with(".log") || BUILT.contains(&&*name);
     left && !(name == CARGOS && has_modules(path))
 }
 
-/// Whether a folder holds modules of Python, which may have any name.
+/// Whether a folder contains Python modules, whose folder may have any name.
 fn has_modules(folder: &Path) -> bool {
     let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.any(|entry| entry.path().extension() == Some(OsStr::new("py")))
 }
 
-/// The folder of a file; that of a bare name is the current one.
+/// The folder of a file; the current folder for a bare name.
 fn parent(file: &Path) -> PathBuf {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -265,7 +265,7 @@ fn parent(file: &Path) -> PathBuf {
     }
 }
 
-/// The path from the root on, as events tell it.
+/// The absolute path, as events have it.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Where the admin endpoints listen, which may change while the process runs. Entry points: [`bind`] and [`Served::follow`].
+//! The addresses of the admin endpoints, which may change while the process runs. Entry points: [`bind`] and [`Served::follow`].
 
 use super::listener::Listener;
 use anyhow::{Context, Result};
@@ -8,29 +8,29 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Pause before an address that was taken is tried again.
+/// Pause before a taken address is retried.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);
 
-/// Where the admin endpoints are to be served.
+/// The wanted addresses of the admin endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// All of them.
+    /// The address of all endpoints.
     pub(crate) admin: SocketAddr,
-    /// The probes alone, besides.
+    /// A second address with only the probes.
     pub(crate) probes: Option<SocketAddr>,
 }
 
-/// Both addresses, taken.
+/// The sockets of both addresses.
 pub(crate) struct Sockets {
     wanted: Addresses,
     admin: TcpListener,
     probes: Option<TcpListener>,
 }
 
-/// Takes both addresses. With `free_port`, a free port where the admin address is taken.
+/// Binds both addresses. With `free_port`, uses a free port if the admin address is taken.
 ///
 /// # Errors
-/// When one is taken or not of this machine, with what to change.
+/// When an address is taken or belongs to another machine; the error names the field to change.
 pub(crate) fn bind(wanted: Addresses, free_port: bool) -> Result<Sockets> {
     let admin = match listen(wanted.admin) {
         Err(_) if free_port => {
@@ -66,13 +66,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// An address that is served.
+/// A served address.
 struct Place {
     wanted: SocketAddr,
     listener: Listener,
 }
 
-/// What is served at one address at most.
+/// The endpoints at one address, or nothing.
 pub(super) struct Served {
     field: &'static str,
     router: Router,
@@ -80,7 +80,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Serves what was taken: all endpoints, and the probes alone.
+    /// Serves all endpoints at one socket, and only the probes at the other.
     pub(super) fn both(sockets: Sockets, all: Router, probes: Router) -> [Self; 2] {
         let Sockets {
             wanted,
@@ -115,7 +115,7 @@ impl Served {
         self.place = Some(Place { wanted, listener });
     }
 
-    /// Takes connections until the future is dropped.
+    /// Accepts connections until the future is dropped.
     pub(super) async fn take(&self) {
         match &self.place {
             Some(place) => place.listener.take().await,
@@ -123,8 +123,8 @@ impl Served {
         }
     }
 
-    /// Moves to another address, or to none; where that cannot be had, the one before is served on, and the reason returned.
-    /// Answers under way are finished wherever they are asked for.
+    /// Moves to another address, or to none. If the new address is taken, keeps the old one and returns the reason.
+    /// Answers that have begun are completed.
     pub(super) fn follow(&mut self, wanted: Option<SocketAddr>) -> Result<(), String> {
         let before = self.place.as_ref().map(|place| place.wanted);
         if before == wanted {
@@ -141,7 +141,7 @@ impl Served {
         let mut taken = listen(address);
         let overlaps = |before: SocketAddr| before.port() == address.port();
         if taken.is_err() && before.is_some_and(overlaps) {
-            // `127.0.0.1:8080` and `0.0.0.0:8080` cannot be had at once.
+            // `127.0.0.1:8080` and `0.0.0.0:8080` cannot be bound at the same time.
             self.place = None;
             taken = listen(address);
         }
@@ -161,7 +161,7 @@ impl Served {
         }
     }
 
-    /// Takes no more connections, and waits for the answers under way.
+    /// Accepts no more connections, and waits for the answers that have begun.
     pub(super) async fn close(self) {
         if let Some(place) = self.place {
             place.listener.close().await;

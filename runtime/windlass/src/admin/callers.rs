@@ -1,9 +1,9 @@
-//! Who may ask: what a web page has a browser send is refused. Entry point: [`check`].
+//! Rejects requests that a web page makes a browser send. Entry point: [`check`].
 //!
-//! Nobody who asks is authenticated, so a browser on a machine that reaches the address is a way in for every page that it shows. A page
-//! of another site can send a form or a script's request, which carries its `Origin`; or have its own name resolve to our address (DNS
-//! rebinding), and then `Host` is that name. An IP address as `Host` cannot be had by rebinding, and `localhost` is what the browser
-//! says it is: these are taken, and names that the configuration lists. Programs that send neither header are no browsers.
+//! Callers are not authenticated, so every page in a browser that reaches the address could send requests. A page
+//! of another site can send a form or a script's request, which has its `Origin`. Or the page's own name resolves to our address (DNS
+//! rebinding), and then `Host` is that name. Rebinding cannot set `Host` to an IP address or to `localhost`, so these are accepted,
+//! and so are the names that the configuration lists. Programs that send neither header are not browsers.
 
 use super::Refused;
 use crate::app::App;
@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Answers a request, or refuses it. A probe is answered whoever asks, but with no more than its status.
+/// Passes a request on, or rejects it. A probe is answered for every caller, but a rejected caller gets only its status.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let configuration = app.configuration.load_full();
     let manager = configuration.manager();
@@ -30,7 +30,7 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
     next.run(request).await.status().into_response()
 }
 
-/// Why a request is refused, if it is. `names` are hosts besides those that need no permission.
+/// The reason to reject a request. `names` are the additional hosts of the configuration.
 fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap, names: &[String]) -> Option<Refused> {
     let hosts = headers.get_all(header::HOST);
     let asked = hosts.iter().map(HeaderValue::as_bytes);
@@ -41,7 +41,7 @@ fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap, names: &[String]) ->
     if let Some(host) = asked.iter().find(|host| !is_known(host, names)) {
         let host = String::from_utf8_lossy(host);
         let message = format!(
-            "{host:?} is not known as a name of this process: ask by its IP address, or add the name to spec.admin.allowHosts of the Manager"
+            "{host:?} is not a known name of this process: use its IP address, or add the name to spec.admin.allowHosts of the Manager"
         );
         return Some(Refused(StatusCode::FORBIDDEN, message));
     }
@@ -57,11 +57,13 @@ fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap, names: &[String]) ->
         .iter()
         .find(|origin| !own(origin))
     {
-        let message = format!("a page of {origin:?} asks: pages of other sites may not");
+        let message = format!(
+            "the request comes from a page of {origin:?}: pages of other sites are rejected"
+        );
         return Some(Refused(StatusCode::FORBIDDEN, message));
     }
     if !method.is_safe() && !is_json(headers) {
-        let message = "what changes something is asked for with Content-Type: application/json";
+        let message = "a request that changes something needs Content-Type: application/json";
         return Some(Refused(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             message.to_owned(),
@@ -98,7 +100,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    /// The status that a request to the API is refused with.
+    /// The status with which a request to the API is rejected.
     fn refused(method: Method, uri: &str, headers: &[(&str, &str)]) -> Option<u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -151,7 +153,7 @@ mod tests {
         assert_eq!(refused(Method::GET, absolute, &[own]), Some(403));
     }
 
-    /// Requests that change something, and that read.
+    /// A request that changes something, and one that reads.
     const CHANGE: (Method, &str) = (Method::POST, "/api/v1/requeue");
     const READ: (Method, &str) = (Method::GET, "/api/v1/keys");
 

@@ -1,6 +1,6 @@
-//! What readiness depends on, by name. Entry points: [`conditions`] and [`Asked`].
+//! The named conditions of readiness. Entry points: [`conditions`] and [`Asked`].
 //!
-//! A cluster that is down is no condition: it costs the others nothing, and taking the process out would cost them much.
+//! An unreachable cluster is not a condition: the other clusters still work, and an unready process would stop their traffic.
 
 use super::election;
 use crate::app::App;
@@ -12,18 +12,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_fleet::cluster::{ClusterState, ClusterStatus};
 
-/// After so long, a cluster that is not brought in, or a guest that is not loaded, is its own trouble and not the start's.
+/// After this time a cluster that is not engaged, or a guest that is not loaded, no longer delays readiness.
 const START: Duration = Duration::from_secs(30);
 
 /// A named condition.
 pub(super) struct Condition {
     pub(super) name: &'static str,
     pub(super) holds: bool,
-    /// Why, for people.
+    /// The reason, for people.
     pub(super) detail: String,
 }
 
-/// How the conditions are asked for: `?verbose` lists them all, `?exclude=NAME` leaves one out and may be given several times.
+/// The query of a readiness request: `?verbose` lists all conditions, `?exclude=NAME` leaves one out and may be repeated.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) verbose: bool,
@@ -49,7 +49,7 @@ impl Asked {
     }
 }
 
-/// Whether all hold, and the text that says so.
+/// Whether all conditions hold, and the text of the answer.
 pub(super) fn answer(conditions: &[Condition], asked: &Asked) -> (bool, String) {
     let counted = |condition: &Condition| !asked.exclude.contains(condition.name);
     let ready = conditions
@@ -75,7 +75,7 @@ pub(super) fn answer(conditions: &[Condition], asked: &Asked) -> (bool, String) 
     (ready, text)
 }
 
-/// All conditions, in the order in which a start meets them.
+/// All conditions, in the order in which they become true at the start.
 pub(super) fn conditions(app: &App) -> Vec<Condition> {
     let clusters = app.manager.clusters();
     let pressure = app.pressure.load();
@@ -107,7 +107,7 @@ pub(super) fn conditions(app: &App) -> Vec<Condition> {
     conditions
 }
 
-/// There is always one: without any the process does not start, and what is bad later leaves the last good version in effect.
+/// There is always a configuration: without one the process does not start, and later errors keep the last good version in effect.
 fn configuration(app: &App) -> Condition {
     let documents = app.configuration.load().documents().len() as u64;
     let mut detail = format!("{} in effect", count(documents, "document"));
@@ -152,7 +152,7 @@ fn providers(app: &App) -> Condition {
     }
 }
 
-/// Whether the clusters of the start have been brought in: what comes later does not make the process unready.
+/// Whether the clusters of the start are engaged: clusters that join later do not make the process unready.
 fn caches(app: &App, clusters: &[ClusterStatus]) -> Condition {
     let now = SystemTime::now();
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -184,7 +184,7 @@ fn caches(app: &App, clusters: &[ClusterStatus]) -> Condition {
 }
 
 fn usable_clusters(clusters: &[ClusterStatus]) -> Condition {
-    // One reconciler's watch that is refused everywhere is no reason to take the whole process out.
+    // One reconciler's watch that is rejected everywhere must not make the whole process unready.
     let usable = clusters.iter().filter(|cluster| cluster.usable).count();
     Condition {
         name: "clusters",
@@ -193,7 +193,7 @@ fn usable_clusters(clusters: &[ClusterStatus]) -> Condition {
     }
 }
 
-/// Whether any serves, and the guests of the start have been loaded: what is loaded later does not make the process unready.
+/// Whether a reconciler serves, and the guests of the start are loaded: guests that are loaded later do not make the process unready.
 fn reconcilers(app: &App) -> Condition {
     let entries = app.statuses.all();
     let serving = entries

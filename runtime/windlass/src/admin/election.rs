@@ -1,32 +1,32 @@
-//! Who leads, as the admin endpoints show it. Entry points: [`view`] and [`verdict`].
+//! The leader election in the admin endpoints. Entry points: [`view`] and [`verdict`].
 
 use crate::app::App;
 use serde::Serialize;
 use windlass_fleet::election::ElectionStatus;
 
-/// The election that this process stands in, if there is one.
+/// The election of this process, if there is one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ElectionView {
-    /// Whether there is one. The rest is empty where there is none.
+    /// Whether there is an election. Without one the other fields are empty.
     enabled: bool,
-    /// Whether this process works.
+    /// Whether this process reconciles.
     leads: bool,
     /// The Lease's namespace.
     namespace: String,
     /// The Lease's name.
     name: String,
-    /// Who this process is.
+    /// The candidate name of this process.
     identity: String,
-    /// Who holds the Lease; empty: nobody, as far as this process knows.
+    /// The holder of the Lease; empty if this process knows of none.
     holder: String,
-    /// How often the Lease has changed hands.
+    /// The number of changes of the holder.
     transitions: i32,
-    /// Why the Lease cannot be had; empty when it can.
+    /// Why the Lease cannot be read or renewed; empty if it can.
     problem: String,
 }
 
-/// For `/api/v1/election`. Without an election every process works.
+/// For `/api/v1/election`. Without an election every process reconciles.
 pub(super) fn view(app: &App) -> ElectionView {
     let status = app.manager.election();
     let enabled = status.is_some();
@@ -43,11 +43,11 @@ pub(super) fn view(app: &App) -> ElectionView {
     }
 }
 
-/// Whether the election is as it should be, and how that is, for people. One who waits for another to end is as it should be.
+/// Whether the election works, and its state for people. A process that waits for another leader works correctly.
 pub(super) fn verdict(status: &ElectionStatus) -> (bool, String) {
     let detail = match (&status.problem, status.leads, status.holder.as_str()) {
         (Some(problem), _, _) => format!(
-            "the lease {}/{} cannot be had: {problem}",
+            "the lease {}/{} is not available: {problem}",
             status.namespace, status.name
         ),
         (None, true, _) => "this process leads".to_owned(),

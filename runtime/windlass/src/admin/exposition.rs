@@ -3,9 +3,9 @@
 use axum::http::{HeaderMap, header};
 use std::collections::BTreeSet;
 
-/// What Prometheus and most agents ask for today.
+/// The format that Prometheus and most agents request today.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// What everything understands.
+/// The format that every scraper understands.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The content type and text for a request with these headers, of the metrics as OpenMetrics text.
@@ -21,7 +21,7 @@ pub(super) fn answer(headers: &HeaderMap, open_metrics: String) -> (&'static str
     }
 }
 
-/// The older format: counters are described under the name of their series, and nothing marks the end.
+/// The older format: the description of a counter has the name of its series, and there is no end mark.
 fn plain(open_metrics: &str) -> String {
     let counters: BTreeSet<&str> = open_metrics
         .lines()
@@ -43,7 +43,7 @@ fn plain(open_metrics: &str) -> String {
     text
 }
 
-/// `# HELP name rest` and `# TYPE name rest`, in their parts.
+/// The parts of `# HELP name rest` and `# TYPE name rest`.
 fn described(line: &str) -> Option<(&str, &str, &str)> {
     let line = line.strip_prefix("# ")?;
     let (word, line) = line.split_once(' ')?;

@@ -1,12 +1,12 @@
-//! Takes connections to one admin address, and answers one request on each. Entry point: [`Listener`].
+//! Accepts connections to one admin address, and answers one request on each. Entry point: [`Listener`].
 //!
-//! Whoever reaches the port may hold connections open, so each has little time, and there are few. A request's head has [`HEAD`], the
-//! whole exchange [`EXCHANGE`], and a connection ends with its answer: there are no idle ones. Once there are [`CONNECTIONS`], a
-//! further one takes the place of the oldest that waits for its caller. Requests that are being worked on never lose their place, so
-//! where all are, further connections wait.
+//! A caller may hold connections open, so time and number are limited. A request's head has [`HEAD`], the
+//! whole exchange [`EXCHANGE`], and a connection ends after its answer: there are no idle connections. Once there are [`CONNECTIONS`], a
+//! new connection closes the oldest one that waits for its caller. A connection whose request is being answered is never closed, so
+//! if all are, new connections wait.
 //!
-//! An operator asks most when things are wrong. A few descriptors are kept in reserve: when none is left for a connection, one of
-//! these is given up for it, and taken back once the connection has ended.
+//! Operators need the endpoints most when the process is in trouble. So a few descriptors are reserved: if no descriptor is left for
+//! a connection, a reserved one is closed for it, and reopened after the connection has ended.
 
 use crate::status::process::is_exhausted;
 use axum::Router;
@@ -32,21 +32,21 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Descriptors in reserve.
+/// The number of reserved descriptors.
 const RESERVE: usize = 4;
-/// Connections at once: more than probes, scrapers and people need together.
+/// Most connections at the same time: more than probes, scrapers and people need together.
 const CONNECTIONS: usize = 64;
 /// Time for a request's head, which every caller sends at once.
 const HEAD: Duration = Duration::from_secs(5);
 /// Time for a whole exchange: a large answer over a slow network takes a few seconds, and the program's own client waits for 10.
 const EXCHANGE: Duration = Duration::from_secs(30);
-/// Time that answers under way have once the process ends.
+/// Time for unfinished answers when the process ends.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Pause after a connection could not be taken.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Largest body of a request, in bytes.
 const MAX_BODY: usize = 64 << 10;
-/// Largest head of a request, in bytes: a key in a query, percent-encoded, has a tenth of that.
+/// Largest head of a request, in bytes: ten times the longest percent-encoded key in a query.
 const MAX_HEAD: usize = 32 << 10;
 
 /// One admin address.
@@ -73,7 +73,7 @@ impl Listener {
         self.tcp.local_addr()
     }
 
-    /// Takes connections until the future is dropped. Those that were taken are answered whatever becomes of it.
+    /// Accepts connections until the future is dropped. Accepted connections are still answered after that.
     pub(super) async fn take(&self) {
         loop {
             match self.tcp.accept().await {
@@ -85,14 +85,14 @@ impl Listener {
                 }
                 Err(error) if is_exhausted(&error) && self.reserve.give_up_one() => {}
                 Err(error) => {
-                    tracing::debug!(%error, "a connection to the admin endpoints was not taken");
+                    tracing::debug!(%error, "a connection to the admin endpoints was not accepted");
                     sleep(PAUSE).await;
                 }
             }
         }
     }
 
-    /// Takes no more connections, and waits for the answers that are under way, but not for callers that have not asked yet.
+    /// Accepts no more connections, and waits for unfinished answers, but not for callers that have not sent a request yet.
     pub(super) async fn close(self) {
         drop(self.tcp);
         self.connections.end_unasked();
@@ -110,7 +110,7 @@ impl Listener {
         let (entry, ended) = Entry::new(&self.connections, &self.reserve);
         let router = TowerToHyperService::new(self.router.clone());
         tokio::spawn(async move {
-            // Dropped after the stream, whose descriptor is then there for the reserve.
+            // Dropped after the stream, so that the reserve can take its descriptor.
             let entry = Arc::new(entry);
             let serving = entry.clone();
             let service = service_fn(move |request| {
@@ -132,7 +132,7 @@ impl Listener {
     }
 }
 
-/// Reads a request to its end, and only then counts its connection as worked on.
+/// Reads a request to its end. Only then the connection counts as being answered.
 async fn respond(
     entry: &Entry,
     router: &TowerToHyperService<Router>,
@@ -141,7 +141,7 @@ async fn respond(
     let (head, body) = request.into_parts();
     let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
         let message =
-            format!("the request's body is broken off, or larger than {MAX_BODY} bytes\n");
+            format!("the request's body is incomplete, or larger than {MAX_BODY} bytes\n");
         return (StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
     };
     let request = Request::from_parts(head, Body::from(body.to_bytes()));
@@ -154,14 +154,14 @@ async fn respond(
     }
 }
 
-/// What a connection waits for.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Its caller has not asked to the end.
+    /// The request is incomplete.
     Asking,
-    /// We are to answer.
+    /// The request is being answered.
     Working,
-    /// Its caller reads.
+    /// The caller reads the answer.
     Answering,
 }
 
@@ -169,7 +169,7 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Connections {
     open: Mutex<Open>,
-    /// Told when one ends, or waits for its caller.
+    /// Notified when a connection ends, or waits for its caller.
     settled: Notify,
 }
 
@@ -185,7 +185,7 @@ impl Connections {
         self.open.lock().by_age.len()
     }
 
-    /// Ends the oldest connection that waits for its caller, where there are as many as there may be. False where all are worked on.
+    /// If there are [`CONNECTIONS`], ends the oldest one that waits for its caller. False if all are being answered.
     fn make_room(&self) -> bool {
         let mut open = self.open.lock();
         if open.by_age.len() < CONNECTIONS {
@@ -249,7 +249,7 @@ impl Drop for Entry {
     }
 }
 
-/// Descriptors that are there to be given up.
+/// The open reserved descriptors.
 #[derive(Default)]
 struct Reserve {
     /// At most [`RESERVE`].

@@ -13,10 +13,10 @@ use windlass_fleet::manager::{ControllerStatus, Explanation, KeyFilter, KeyStatu
 use windlass_fleet::{ClusterName, ControllerName, Request};
 use windlass_sandbox::GuestStatus;
 
-/// Most keys that one answer lists.
+/// Most keys in one answer.
 const MAX_KEYS: usize = 10_000;
 
-/// What `/api/v1/keys` may be asked for.
+/// The query of `/api/v1/keys`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeyQuery {
@@ -25,12 +25,12 @@ pub(super) struct KeyQuery {
     cluster: Option<String>,
     state: Option<String>,
     limit: Option<usize>,
-    /// Where an earlier answer said that the list goes on.
+    /// The position at which an earlier answer ended.
     #[serde(rename = "continue")]
     next: Option<u32>,
 }
 
-/// What `/api/v1/explain` is asked for.
+/// The query of `/api/v1/explain`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExplainQuery {
@@ -40,16 +40,16 @@ pub(super) struct ExplainQuery {
 
 /// Why a key was not requeued.
 pub(super) enum RequeueError {
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     Wrong(String),
     /// No reconciler has work in that cluster.
     Unknown(String),
 }
 
-/// State of what a provider cannot make a cluster of.
+/// The state of a provider's entry that cannot become a cluster.
 const UNUSABLE: &str = "Unusable";
 
-/// What is in effect of the documents, and what is not.
+/// The documents that are in effect, and those that are not.
 pub(super) fn configuration(app: &App) -> ConfigurationView {
     let documents = app.configuration.load_full();
     let documents = documents.documents().iter();
@@ -63,7 +63,7 @@ pub(super) fn configuration(app: &App) -> ConfigurationView {
     }
 }
 
-/// The engaged clusters, and what providers cannot use.
+/// The engaged clusters, and the entries that providers cannot use.
 pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
     let now = now();
     let views = app
@@ -93,7 +93,7 @@ pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
     Items::all(views.chain(unusable).collect())
 }
 
-/// The reconcilers that documents ask for, whether they run or not. What is shown of each is counted as it happens: no key is looked at.
+/// The reconcilers of the documents, including those that do not run. Their figures are running counts: no key is read.
 pub(super) fn reconcilers(app: &App) -> Items<ReconcilerView> {
     let mut running: BTreeMap<_, _> = app
         .manager
@@ -129,7 +129,7 @@ pub(super) fn reconcilers(app: &App) -> Items<ReconcilerView> {
     Items::all(views.collect())
 }
 
-/// What the manager knows of a reconciler.
+/// The manager's view of a reconciler.
 fn show_controller(view: &mut ReconcilerView, status: ControllerStatus) {
     view.serves = true;
     view.clusters = status.clusters as u64;
@@ -150,7 +150,7 @@ fn show_controller(view: &mut ReconcilerView, status: ControllerStatus) {
     view.last_error = status.last_error.unwrap_or_default();
 }
 
-/// What a guest tells of itself.
+/// The description of a guest.
 fn show_guest(view: &mut ReconcilerView, status: GuestStatus) {
     let hits = status.limit_hits.into_iter();
     view.usage = UsageView {
@@ -178,7 +178,7 @@ fn since_epoch(time: SystemTime) -> u64 {
     since.unwrap_or_default().as_secs()
 }
 
-/// The tenants that have a document or a reconciler.
+/// The tenants with a document or a reconciler.
 pub(super) fn tenants(app: &App) -> Items<TenantView> {
     let configuration = app.configuration.load();
     let documents = configuration.tenants();
@@ -201,7 +201,7 @@ pub(super) fn tenants(app: &App) -> Items<TenantView> {
     Items::all(views.into_values().collect())
 }
 
-/// A tenant, without what its reconcilers did.
+/// A tenant, without the figures of its reconcilers.
 fn tenant(app: &App, name: &str, spec: &TenantSpec) -> TenantView {
     let tenant = app.guest_registry.tenant(name);
     let limits = spec.guests();
@@ -222,7 +222,7 @@ fn tenant(app: &App, name: &str, spec: &TenantSpec) -> TenantView {
     }
 }
 
-/// Keys that the query takes.
+/// The keys that match the query.
 pub(super) fn keys(app: &App, query: &KeyQuery) -> Result<Items<KeyView>, String> {
     const STATES: [&str; 8] = [
         "ready",
@@ -308,7 +308,7 @@ fn explanation_view(request: &Request, explanation: Explanation) -> ExplanationV
     }
 }
 
-/// A key as it is shown.
+/// A key as JSON.
 pub(crate) fn key_view(status: KeyStatus) -> KeyView {
     KeyView {
         key: status.key,

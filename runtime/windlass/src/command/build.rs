@@ -12,11 +12,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use windlass_sandbox::{Options, Sandbox};
 
-/// Builds, checks that the result is a component of our world, and tells where it is; with `--watch` again after every save, until a
-/// signal.
+/// Builds, checks that the result is a component of our world, and prints its path. With `--watch`, repeats this after every save
+/// until a signal.
 ///
 /// # Errors
-/// When it does not build, is no guest, or is interrupted; when watching, only when that cannot begin.
+/// When the guest does not build, is not a guest, or the build is interrupted. With `--watch`, only when the watch cannot start.
 pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let stop = stop_on_signals()?;
     let sandbox = component::small_sandbox(engine)?;
@@ -35,7 +35,7 @@ pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) ->
     built.map(|()| super::DONE)
 }
 
-/// Builds now and after every save. What does not build is told, and mended by the next save.
+/// Builds now and after every save. Prints the errors of a build, and continues.
 async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<ExitCode> {
     let mut builds = Builds::start().context("watch the source")?;
     guest_build::recognise(folder)?;
@@ -56,7 +56,7 @@ async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<Exit
     }
 }
 
-/// Tells of a component, if it is one of our world.
+/// Prints the facts about a component, if it is one of our world.
 async fn tell(path: &Path, took: Duration, format: Format, sandbox: &Sandbox) -> Result<()> {
     let seconds = took.as_secs_f64();
     let component = component::load_into(sandbox, path).await?;
@@ -65,7 +65,7 @@ async fn tell(path: &Path, took: Duration, format: Format, sandbox: &Sandbox) ->
             let built = json!({
                 "path": path, "bytes": component.size(), "digest": format!("sha256:{}", component.digest()), "seconds": seconds,
             });
-            // One line for each build, to be read as it comes.
+            // One line for each build, so that a program can read them one by one.
             anstream::println!("{built}");
         }
         Format::Text | Format::Wide => {

@@ -1,4 +1,4 @@
-//! `windlass check`: what a component needs and offers. Entry point: [`execute`].
+//! `windlass check`: a component's imports, exports and rules. Entry point: [`execute`].
 
 use crate::cli::{CheckArgs, Format};
 use crate::dev::guest_build::built;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use windlass_sandbox::{CustomResource, Inspection, Options};
 
-/// Asks the component to describe itself and prints that with the rules that it needs.
+/// Calls the component's `describe` and prints the description with the rules that it needs.
 ///
 /// # Errors
-/// Why it is no guest, and what to do.
+/// When the file is not a guest; the error says why and what to do.
 pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let path = match args.file.is_dir() {
         true => built(&args.file).with_context(|| {
@@ -30,7 +30,7 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
     let customs = customs(&path);
     let told = component::inspect(&sandbox, &path, &args.config, &customs).await?;
     if args.rules {
-        // To be pasted or piped: nothing else is printed.
+        // The output is pasted or piped, so nothing else is printed.
         anstream::print!("{}", indented("", &told.rules_yaml));
         return Ok(super::DONE);
     }
@@ -43,8 +43,8 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
     Ok(super::DONE)
 }
 
-/// The custom resources whose definitions are in the `seed` of the component's project: beside it, or where it was built. One that cannot be
-/// read is told by `dev`; here it only leaves a guess.
+/// The custom resources whose definitions are in the `seed` of the component's project: beside the component, or in the folder
+/// that it was built in. `dev` reports definitions that cannot be read; here the plural of such a kind is guessed.
 fn customs(component: &Path) -> Vec<CustomResource> {
     let folder = component.parent().unwrap_or(Path::new(""));
     let project = if folder.ends_with(".windlass") {
@@ -127,7 +127,7 @@ fn as_text(path: &Path, told: &Inspection) -> String {
     text
 }
 
-/// The rules as the field of a Reconciler's `spec`.
+/// The rules as a field of a Reconciler's `spec`.
 fn indented(before: &str, rules: &str) -> String {
     let lines = rules.lines().map(|line| format!("{before}  {line}\n"));
     format!("{before}rules:\n{}", lines.collect::<String>())

@@ -1,4 +1,4 @@
-//! Asks a running manager's admin endpoints. Entry point: [`Client`].
+//! A client of a running manager's admin endpoints. Entry point: [`Client`].
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long an answer may take.
+/// Longest time for an answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Largest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
@@ -22,7 +22,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The endpoints at an address, `http://` before it or not.
+    /// The endpoints at an address, with or without `http://`.
     pub(crate) fn new(address: &str) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address);
         Self {
@@ -33,7 +33,7 @@ impl Client {
     /// Gets a document.
     ///
     /// # Errors
-    /// When nobody listens, or the answer is an error or not what was expected.
+    /// When no manager listens, or the answer is an error or cannot be read.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.call(Request::get(path), Bytes::new()).await
     }
@@ -104,7 +104,7 @@ impl Client {
         let answer = sender
             .send_request(request)
             .await
-            .context("the manager hung up")?;
+            .context("the manager closed the connection")?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
         driver.abort();

@@ -1,4 +1,4 @@
-//! `windlass dev`: guests against an in-memory fleet, rebuilt as they are saved. Entry point: [`execute`].
+//! `windlass dev`: runs guests against an in-memory fleet, and rebuilds them after every save. Entry point: [`execute`].
 
 use crate::cli::{DevArgs, Format};
 use crate::config::load::{Configuration, load, merge};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use windlass_sandbox::Options;
 
-/// Builds, starts and fills the clusters, and runs until a signal or until idle.
+/// Builds the guests, starts and fills the clusters, and runs until a signal or until idle.
 ///
 /// # Errors
 /// When nothing can start.
@@ -37,12 +37,12 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     let building = build_guests(&configuration);
     match stop.run_until_cancelled(building).await {
         None => return Ok(super::DONE),
-        // Nobody is there to mend it, and what an earlier build left is not what was to be tried.
+        // A script cannot correct the error, and must not test the component of an earlier build.
         Some(Err(error)) if args.idle.exit_when_idle => return Err(error.into()),
         Some(_) => {}
     }
     let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
-    // Results for programs are the only thing on standard output then.
+    // Then standard output has only results for programs.
     if format != Format::Json {
         introduce(&simulated, &configuration);
     }
@@ -58,7 +58,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
     super::finish(run::run(options).await?, format)
 }
 
-/// Builds every source folder, and tells what does not build. The first that does not is the error.
+/// Builds every source folder, and prints every error. Returns the first one.
 async fn build_guests(configuration: &Configuration) -> Result<(), BuildError> {
     let mut outcome = Ok(());
     for folder in run::source_folders(configuration) {
@@ -70,7 +70,7 @@ async fn build_guests(configuration: &Configuration) -> Result<(), BuildError> {
     outcome
 }
 
-/// Tells where the fleet is and what to try.
+/// Prints the addresses of the fleet and commands to try.
 fn introduce(simulated: &Simulated, configuration: &Configuration) {
     let names: Vec<String> = simulated.names().into_iter().collect();
     let instead: Vec<String> = configuration

@@ -1,4 +1,4 @@
-//! `windlass get`: what a running manager knows. Entry point: [`execute`].
+//! `windlass get`: the state of a running manager. Entry point: [`execute`].
 
 mod changes;
 
@@ -15,19 +15,17 @@ use serde_json::Value as Json;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How often what is watched is looked at.
+/// The interval of `--watch`.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Prints what was asked for, and with `--watch` what changes of it, until the process is interrupted.
+/// Prints the list, and with `--watch` its changes, until the process is interrupted.
 ///
 /// # Errors
 /// When no manager answers.
 pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<ExitCode> {
     let client = Client::new(&args.admin.admin);
     if args.key.is_some() && args.what != What::Keys {
-        anyhow::bail!(
-            "a name goes with keys alone: windlass get keys cluster://CLUSTER/NAMESPACE/NAME"
-        );
+        anyhow::bail!("only keys take a name: windlass get keys cluster://CLUSTER/NAMESPACE/NAME");
     }
     let wide = format == Format::Wide;
     let get = Get {
@@ -67,7 +65,7 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
     Ok(super::DONE)
 }
 
-/// How something is to be shown.
+/// The format of the output.
 struct Get<'a> {
     client: &'a Client,
     format: Format,
@@ -103,7 +101,7 @@ impl Get<'_> {
         Ok(())
     }
 
-    /// Prints everything, then what changes. Ends with an error alone.
+    /// Prints everything, then the changes. Returns only after an error.
     async fn follow<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -126,7 +124,7 @@ impl Get<'_> {
     }
 }
 
-/// Prints what has changed as rows under a heading that is printed once.
+/// Prints the changes as rows under a heading that is printed once.
 fn print<T: DeserializeOwned>(
     news: Vec<Change>,
     widths: &mut Vec<usize>,

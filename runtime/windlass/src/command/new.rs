@@ -7,10 +7,10 @@ use anyhow::Result;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Writes the project and says what to do next.
+/// Writes the project and prints the next steps.
 ///
 /// # Errors
-/// When the folder holds something, or the name is none of a guest.
+/// When the folder is not empty, or its name is not valid for a guest.
 pub(crate) fn execute(args: &NewArgs, format: Format) -> Result<ExitCode> {
     let name = scaffold::write(&args.folder, args.lang)?;
     let folder = args.folder.display();

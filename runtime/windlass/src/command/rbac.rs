@@ -13,11 +13,11 @@ use serde_json::json;
 use std::process::ExitCode;
 use windlass_sandbox::{Inspection, Options, Sandbox};
 
-/// Prints the roles. Guests are asked what they watch and call; one that cannot be asked is reckoned to do all that it might, and
-/// that is told.
+/// Prints the roles. Each guest is asked what it watches and calls. A guest that cannot be asked is assumed to use all of its rules,
+/// and a warning names it.
 ///
 /// # Errors
-/// When a document is not valid: roles for half a configuration would be taken for the whole.
+/// When a document is not valid: roles for a part of a configuration would look complete.
 pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let merged = merge(&Configuration::default(), &load(&args.files));
     let configuration = merged.configuration;
@@ -63,7 +63,7 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
     Ok(super::DONE)
 }
 
-/// The namespace of the local cluster in which the manager records Events of its own, as far as it can be told from elsewhere.
+/// The namespace of the local cluster in which the manager records its own Events, if another process can know it.
 fn home(configuration: &Configuration, bind: Option<&Subject>) -> Option<String> {
     let spec = configuration.manager_spec();
     if spec.leader_election.enabled {
@@ -76,7 +76,7 @@ fn home(configuration: &Configuration, bind: Option<&Subject>) -> Option<String>
     bind.and_then(Subject::namespace).map(str::to_owned)
 }
 
-/// What a guest says of itself, if it can be asked.
+/// The description of a guest, if it can be asked.
 async fn ask(
     sandbox: &Sandbox,
     document: &Document,
@@ -92,7 +92,7 @@ async fn ask(
         Ok(inspection) => Some(told(inspection)),
         Err(problem) => {
             anstream::eprintln!(
-                "{} {}: its guest cannot be asked, and is reckoned to do all that its rules allow: {problem}",
+                "{} {}: its guest cannot be asked, and is assumed to do all that its rules allow: {problem}",
                 Tone::Warn.paint("note:"),
                 document.identity
             );

@@ -7,7 +7,7 @@ use crate::status::view::{RequeueReply, RequeueRequest};
 use std::process::ExitCode;
 use windlass_fleet::Request;
 
-/// Asks the manager and tells how many reconcilers took the key.
+/// Calls the manager and prints how many reconcilers took the key.
 ///
 /// # Errors
 /// When the key cannot be read, no manager answers, or no reconciler knows the key.

@@ -1,14 +1,14 @@
-//! `windlass rollback`: has a reconciler serve the revision before. Entry point: [`execute`].
+//! `windlass rollback`: makes a reconciler serve its previous revision. Entry point: [`execute`].
 
 use crate::cli::{Format, RollbackArgs};
 use crate::command::client::Client;
 use crate::status::view::{RollbackReply, RollbackRequest};
 use std::process::ExitCode;
 
-/// Asks the manager and tells what serves.
+/// Calls the manager and prints the revision that serves.
 ///
 /// # Errors
-/// When no manager answers, or it cannot be: what served goes on.
+/// When no manager answers, or the rollback fails: then the current revision keeps serving.
 pub(crate) async fn execute(args: RollbackArgs, format: Format) -> anyhow::Result<ExitCode> {
     let request = RollbackRequest {
         reconciler: args.reconciler,
@@ -29,7 +29,7 @@ fn as_text(reply: &RollbackReply) -> String {
     let short = |digest: &str| digest.chars().take(12).collect::<String>();
     let (name, revision) = (&reply.reconciler, short(&reply.revision));
     if !reply.rolled_back {
-        return format!("{name} serves {revision}, as its file has it");
+        return format!("{name} serves {revision}, the revision of its file");
     }
     format!(
         "{name} serves {revision} instead of {}, until its file changes or windlass rollback {name} --undo",

@@ -1,4 +1,4 @@
-//! `windlass test`: a guest's component against an in-memory fleet, and what should come of it. Entry point: [`execute`].
+//! `windlass test`: runs a guest's component against an in-memory fleet, and compares the result. Entry point: [`execute`].
 
 use crate::cli::{Format, IdleArgs, TestArgs};
 use crate::config::load::{Configuration, load, merge};
@@ -19,7 +19,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_sandbox::Options;
 
-/// How one case ended.
+/// The result of one case.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Outcome {
@@ -27,11 +27,11 @@ struct Outcome {
     passed: bool,
     seconds: f64,
     differences: Vec<Difference>,
-    /// What else is wrong: keys that fail, documents that are not in effect, work that does not end.
+    /// Other problems: keys that fail, documents that are not in effect, work that does not end.
     problems: Vec<String>,
 }
 
-/// All of them.
+/// The results of all cases.
 #[derive(Debug, Serialize)]
 struct Report {
     passed: usize,
@@ -39,7 +39,7 @@ struct Report {
     cases: Vec<Outcome>,
 }
 
-/// Builds what the cases need and runs one after the other.
+/// Builds the guests of the cases, and runs one case after the other.
 ///
 /// # Errors
 /// When there is no case, one cannot be read, or a guest does not build.
@@ -88,7 +88,7 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
     })
 }
 
-/// The documents of a file, all of them good.
+/// The documents of a file; all must be valid.
 fn configuration(file: &Path) -> Result<Configuration> {
     if !file.is_file() {
         bail!(
@@ -118,7 +118,7 @@ async fn run(
     stop: CancellationToken,
 ) -> Result<Outcome> {
     let start = Instant::now();
-    // Not where `dev` has its kubeconfig: it may be running.
+    // Not the folder with the kubeconfig of `dev`, which may be running.
     let state = state_folder(project).context("make the folder .windlass")?;
     let state = state.join("tests").join(&case.name);
     std::fs::create_dir_all(&state).with_context(|| format!("make {}", state.display()))?;
@@ -173,5 +173,5 @@ fn print_sum(report: &Report) {
         return;
     }
     anstream::println!("{} {} of {tests}", Tone::Bad.paint("failed"), report.failed);
-    anstream::println!("what the guest logs is shown with --log info");
+    anstream::println!("--log info shows the log lines of the guest");
 }

@@ -1,4 +1,4 @@
-//! What a configuration needs of the API servers' own RBAC, for the credentials that the manager has. Entry point: [`needed`].
+//! The RBAC permissions that a configuration needs for the manager's credentials. Entry point: [`needed`].
 
 mod manifest;
 mod permission;
@@ -11,38 +11,38 @@ use crate::config::kinds::{Impersonate, ManagerSpec, ReconcilerSpec, RuleSpec, T
 use permission::{Permission, Permissions};
 use windlass_fleet::source::WatchClusters;
 
-/// Which clusters roles are for.
+/// The clusters of a set of roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Those of providers.
+    /// The clusters of providers.
     Members,
     /// The local (hub) cluster.
     Local,
 }
 
-/// What a guest said when it was asked.
+/// The parts of a guest's description that matter here.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Told {
-    /// Which clusters its watches engage.
+    /// The clusters that its watches engage.
     pub(crate) scopes: Vec<WatchClusters>,
     /// Whether its code maps events to requests, of other clusters too.
     pub(crate) maps: bool,
-    /// The functions of a cluster that it calls.
+    /// The functions of `cluster` that it calls.
     pub(crate) functions: Vec<String>,
 }
 
-/// A reconciler, and what is known of its guest.
+/// A reconciler and the description of its guest.
 pub(crate) struct Work<'a> {
     /// Its document.
     pub(crate) spec: &'a ReconcilerSpec,
     /// Its tenant's document.
     pub(crate) tenant: Option<&'a TenantSpec>,
-    /// What its guest said; none when it could not be asked, and then all that it might do is reckoned with.
+    /// The guest's description. `None` if it could not be asked: then it is assumed to use all of its rules.
     pub(crate) told: Option<Told>,
 }
 
-/// All that the manager's credentials need in clusters of a place, with nothing twice. `home`: the namespace of the local cluster
-/// in which the manager records Events of its own, if it does.
+/// The permissions that the manager's credentials need in the clusters of a place, without duplicates. `home` is the namespace of the
+/// local cluster in which the manager records its own Events, if it does.
 pub(crate) fn needed(
     place: Place,
     work: &[Work<'_>],
@@ -51,7 +51,7 @@ pub(crate) fn needed(
     home: Option<&str>,
 ) -> Permissions {
     let mut all = Permissions::default();
-    // Tells clusters from others under the same address.
+    // Distinguishes a cluster from another one at the same address.
     all.add(Permission::new("", "namespaces", "get").named("kube-system"));
     for work in work {
         all.extend(work.needs(place, has_provider));
@@ -74,7 +74,7 @@ impl Work<'_> {
     fn needs(&self, place: Place, has_provider: bool) -> Permissions {
         let mut granted = self.granted(place, has_provider);
         let mut own = Permissions::default();
-        // Nothing is called in these clusters, so nothing is needed.
+        // The reconciler makes no call in these clusters.
         if granted.is_empty() {
             return granted;
         }
@@ -82,7 +82,7 @@ impl Work<'_> {
             own.add(Permission::new("", "namespaces", "list"));
         }
         match self.tenant.and_then(|tenant| tenant.impersonate.as_ref()) {
-            // Whatever else it calls is up to whom it is called in the name of.
+            // Its other calls need permissions of the impersonated user.
             Some(whom) => {
                 granted.keep_caches();
                 own.extend(impersonation(whom));
@@ -98,7 +98,7 @@ impl Work<'_> {
         granted
     }
 
-    /// What its rules grant in clusters of a place, and its tenant's rules allow.
+    /// The grants of its rules in the clusters of a place, within the rules of its tenant.
     fn granted(&self, place: Place, has_provider: bool) -> Permissions {
         let own = self.has_requests_in(place, has_provider);
         let applies = |rule: &&RuleSpec| match &rule.clusters {
@@ -120,7 +120,7 @@ impl Work<'_> {
         granted
     }
 
-    /// Whether some cluster of a place may be the own one of a request.
+    /// Whether a cluster of a place may be the cluster of a request.
     fn has_requests_in(&self, place: Place, has_provider: bool) -> bool {
         let clusters = &self.spec.clusters;
         let configured = match place {
@@ -146,7 +146,7 @@ impl Work<'_> {
     }
 }
 
-/// What it takes to record Events in a namespace; none: in all.
+/// The permissions to record Events in a namespace, or in all if it is `None`.
 fn recording(namespace: Option<&str>) -> Permissions {
     let mut needed = Permissions::default();
     for verb in ["create", "patch"] {
@@ -155,7 +155,7 @@ fn recording(namespace: Option<&str>) -> Permissions {
     needed
 }
 
-/// Whether a rule opens some cluster of a place by name.
+/// Whether a rule names a cluster of a place.
 fn opens(rule: &RuleSpec, place: Place) -> bool {
     rule.clusters.as_ref().is_some_and(|clusters| match place {
         Place::Local => clusters.local,
@@ -163,7 +163,7 @@ fn opens(rule: &RuleSpec, place: Place) -> bool {
     })
 }
 
-/// What it takes to make calls in somebody's name. A service account is not a user to RBAC.
+/// The permissions to impersonate a user. For RBAC a service account is not a user.
 fn impersonation(whom: &Impersonate) -> Permissions {
     let mut needed = Permissions::default();
     let account = whom.user.strip_prefix("system:serviceaccount:");

@@ -1,4 +1,4 @@
-//! The cases of `windlass test`: what a fleet holds at first, and what it should hold in the end. Entry point: [`Case::all`].
+//! The cases of `windlass test`: the first objects of a fleet, and the expected ones. Entry point: [`Case::all`].
 
 mod compare;
 
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 /// One folder of `tests/`.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// That of its folder.
+    /// The name of its folder.
     pub(crate) name: String,
     /// `tests/NAME`.
     pub(crate) folder: PathBuf,
-    /// What there should be, with at least these fields.
+    /// The objects that must exist, with at least these fields.
     expect: Layout,
-    /// What there should not be.
+    /// The objects that must not exist.
     absent: Layout,
 }
 
@@ -28,7 +28,7 @@ impl Case {
     /// The cases of a project, sorted: the folders of `tests` with `expect` or `absent` in them. With `names`, only these.
     ///
     /// # Errors
-    /// When there is none, or one that is named is not there, or a manifest cannot be read.
+    /// When there is no case, or no case of a given name, or a manifest cannot be read.
     pub(crate) fn all(project: &Path, names: &[String]) -> Result<Vec<Self>> {
         let tests = project.join("tests");
         let mut found = BTreeSet::new();
@@ -40,7 +40,7 @@ impl Case {
         }
         if found.is_empty() {
             bail!(
-                "{}: there is no test: make tests/NAME/seed with manifests, and tests/NAME/expect with what they should lead to",
+                "{}: there is no test: make tests/NAME/seed with manifests, and tests/NAME/expect with the expected objects",
                 project.display()
             );
         }
@@ -77,7 +77,7 @@ impl Case {
         })
     }
 
-    /// The documents that are in effect: its own, else the project's.
+    /// The configuration file: the case's own, else the project's.
     pub(crate) fn configuration(&self, project: &Path) -> PathBuf {
         let own = self.folder.join("windlass.yaml");
         if own.is_file() {
@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// What the fleet holds at first; there is a local cluster too if something is expected of it, or `local` says so.
+    /// The first objects of the fleet. There is a local cluster if the case expects objects in it, or if `local` is true.
     pub(crate) fn seed(&self, local: bool) -> Result<Seed> {
         let local = local || self.expect.local.is_some() || self.absent.local.is_some();
         let seed = Seed::with_local(&self.folder.join("seed"), local)
@@ -110,10 +110,10 @@ impl Case {
         Ok(seed)
     }
 
-    /// How the fleet differs from what is expected.
+    /// The differences between the fleet and the expected objects.
     ///
     /// # Errors
-    /// When something is expected of a kind that a cluster does not serve.
+    /// When a cluster does not serve the kind of an expected object.
     pub(crate) fn differences(&self, fleet: &Simulated) -> Result<Vec<Difference>> {
         let mut differences = Vec::new();
         for (cluster, object) in each(&self.expect, fleet) {
@@ -138,7 +138,7 @@ fn objects(layout: &Layout) -> impl Iterator<Item = &Json> {
         .chain(layout.local.iter().flatten())
 }
 
-/// Every object with the cluster that it is about.
+/// Every object with its cluster.
 fn each(layout: &Layout, fleet: &Simulated) -> Vec<(String, Json)> {
     let mut all = Vec::new();
     for name in fleet.names() {
@@ -151,7 +151,7 @@ fn each(layout: &Layout, fleet: &Simulated) -> Vec<(String, Json)> {
     all
 }
 
-/// The object of that kind and name as the cluster has it. One that names no namespace is of `default` if its kind has any.
+/// The cluster's object of that kind and name. Without a namespace, the object of a namespaced kind is in `default`.
 fn find(fleet: &Simulated, cluster: &str, object: &Json) -> Result<Option<Json>> {
     let server = fleet
         .cluster(cluster)

@@ -1,10 +1,10 @@
-//! The files that the program carries: the contract with guests, the SDKs, the templates of new projects. Entry points: [`below`]
+//! The files that the program contains: the contract with guests, the SDKs, the templates of new projects. Entry points: [`below`]
 //! and [`file()`].
 
-/// Paths as in the repository, but for `templates`, which stands for `runtime/windlass/templates`; and contents.
+/// The paths and contents of the files. Paths are as in the repository, except `templates` for `runtime/windlass/templates`.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The files below a folder, with their paths in it.
+/// The files below a folder, with their paths relative to it.
 pub(crate) fn below(folder: &str) -> impl Iterator<Item = (&'static str, &'static [u8])> {
     FILES.iter().filter_map(move |(path, bytes)| {
         let rest = path.strip_prefix(folder)?.strip_prefix('/')?;

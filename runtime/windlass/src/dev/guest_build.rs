@@ -1,5 +1,5 @@
-//! Builds guests from source, whatever their language. Entry points: [`build`], [`Builds`] to build after every save, and [`built`] for
-//! what was built before.
+//! Builds guests of every language from source. Entry points: [`build`], [`Builds`] to build after every save, and [`built`] for
+//! the component of an earlier build.
 
 mod c;
 mod cargo;
@@ -23,25 +23,25 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a built guest is kept in its source folder.
+/// The path of a built guest in its source folder.
 const BUILT: &str = ".windlass/guest.wasm";
 
-/// What a folder of source has of this program's.
+/// The folder for this program's files in a source folder.
 const STATE: &str = ".windlass";
 
-/// Where tools are kept on a machine without a home.
+/// The folder of tools on a machine without a home folder.
 const TOOLS: &str = ".windlass/tools";
 
-/// Where builds leave what is on the way to it.
+/// The folder of intermediate files.
 const WORK: &str = ".windlass/build";
 
-/// How often a build looks whether another one has ended.
+/// The interval in which a build checks whether another one has ended.
 const LOCKED: Duration = Duration::from_millis(50);
 
 /// Why a guest does not build.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
-    /// The folder is none.
+    /// The folder does not exist.
     #[error("{0}: no such folder: check the path")]
     NoFolder(PathBuf),
     /// No language is recognised.
@@ -50,7 +50,7 @@ pub(crate) enum BuildError {
         markers = Language::markers()
     )]
     NoGuest(PathBuf),
-    /// Several languages are recognised.
+    /// The folder has the files of several languages.
     #[error(
         "{folder}: the guest could be in several languages, it has {found}: write language = \"…\" (rust, javascript, python, go or c) into {folder}/windlass.toml"
     )]
@@ -60,7 +60,7 @@ pub(crate) enum BuildError {
         /// Which.
         found: String,
     },
-    /// What the project says of its build cannot be used.
+    /// The project's settings for its build are invalid.
     #[error("{path}: {why}")]
     Settings {
         /// The file.
@@ -78,8 +78,10 @@ pub(crate) enum BuildError {
         /// How to get it.
         remedy: String,
     },
-    /// A tool refused; it has said why on standard error.
-    #[error("{folder}: the guest does not build ({tool}: {status}): mend what {tool} says above")]
+    /// A tool failed; it has printed the reason on standard error.
+    #[error(
+        "{folder}: the guest does not build ({tool}: {status}): correct the errors of {tool} above"
+    )]
     Tool {
         /// The tool.
         tool: String,
@@ -88,7 +90,7 @@ pub(crate) enum BuildError {
         /// How it ended.
         status: std::process::ExitStatus,
     },
-    /// The build brought no component, or several.
+    /// The build made no component, or several.
     #[error(
         "{folder}: expected one component, cargo built {found}: give the package [lib] crate-type = [\"cdylib\"]"
     )]
@@ -98,17 +100,17 @@ pub(crate) enum BuildError {
         /// How many.
         found: usize,
     },
-    /// The module does not fit the contract.
+    /// The module does not match the contract.
     #[error("{module}: no component of world {world} can be made of it: {why}")]
     Component {
-        /// What was compiled.
+        /// The compiled module.
         module: PathBuf,
-        /// What it should be.
+        /// The world of the component.
         world: World,
-        /// What is missing or wrong.
+        /// The reason.
         why: String,
     },
-    /// A link lies where builds write.
+    /// A link has the path of a file that builds write.
     #[error("{0}: builds write here, and this is a link to somewhere else: remove it")]
     Link(PathBuf),
     /// A file could not be read or written.
@@ -130,14 +132,14 @@ fn io_error(path: &Path) -> impl Fn(std::io::Error) -> BuildError + use<> {
     }
 }
 
-/// Builds the guest in `folder` and returns the path of its component. Each command that is run is said on standard error, and so is
-/// what it says. One build of a folder waits for another. Dropping the future stops the build.
+/// Builds the guest in `folder` and returns the path of its component. Prints each command and its output on standard error.
+/// One build of a folder waits for another. Dropping the future stops the build.
 ///
 /// # Errors
-/// [`BuildError`] says what is missing or refused.
+/// [`BuildError`] names the missing tool, the wrong setting or the failed command.
 pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     let language = Language::of(folder)?;
-    // Tools run in the folder: what they are given must mean the same there.
+    // Tools run in the folder, so their paths must not depend on the current folder.
     let source = std::path::absolute(folder).map_err(io_error(folder))?;
     refuse_links(&source.join(STATE))?;
     state_folder(&source).map_err(io_error(&source))?;
@@ -154,8 +156,8 @@ pub(crate) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     keep(folder, &artifact)
 }
 
-/// Refuses what lies in the folder of builds' output under the name of something elsewhere: a repository may bring such a link, and what
-/// is written into it would be written there.
+/// Rejects links in the output folder: a repository may contain such a link, and a build would write to
+/// its target.
 fn refuse_links(path: &Path) -> Result<(), BuildError> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());
@@ -163,7 +165,7 @@ fn refuse_links(path: &Path) -> Result<(), BuildError> {
     if metadata.is_symlink() {
         return Err(BuildError::Link(path.to_owned()));
     }
-    // The tools of a machine without a home are full of links of their own.
+    // Tools that are kept here contain links of their own.
     if !metadata.is_dir() || path.ends_with(TOOLS) {
         return Ok(());
     }
@@ -173,12 +175,12 @@ fn refuse_links(path: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Waits until nobody else has the lock, and holds it until the file is dropped.
+/// Waits for the lock, and holds it until the file is dropped.
 async fn lock(path: &Path) -> Result<File, BuildError> {
     if std::fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink()) {
         return Err(BuildError::Link(path.to_owned()));
     }
-    // A file that is no lock keeps what it holds.
+    // A file that is not a lock keeps its content.
     let file = File::options()
         .create(true)
         .truncate(false)
@@ -194,25 +196,25 @@ async fn lock(path: &Path) -> Result<File, BuildError> {
     }
 }
 
-/// Whether there is a guest to build.
+/// Checks that there is a guest to build.
 ///
 /// # Errors
-/// Why not.
+/// When there is none.
 pub(crate) fn recognise(folder: &Path) -> Result<(), BuildError> {
     Language::of(folder).map(|_| ())
 }
 
-/// Where a build of `folder` leaves its component.
+/// The path of the component after a build of `folder`.
 pub(crate) fn built_path(folder: &Path) -> PathBuf {
     folder.join(BUILT)
 }
 
-/// The component that an earlier build left in `folder`.
+/// The component of an earlier build of `folder`.
 pub(crate) fn built(folder: &Path) -> Option<PathBuf> {
     Some(built_path(folder)).filter(|path| path.is_file())
 }
 
-/// Puts the component where everybody finds it, in one step, so that a watcher never sees half of it.
+/// Moves the component to its final path in one step, so that a watcher never reads an incomplete file.
 fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
     let path = built_path(folder);
     let bytes = std::fs::read(artifact).map_err(io_error(artifact))?;
@@ -226,7 +228,7 @@ fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
     Ok(path)
 }
 
-/// Makes the folder `.windlass` in `folder`, which version control ignores.
+/// Makes the folder `.windlass` in `folder`. Version control ignores it.
 pub(crate) fn state_folder(folder: &Path) -> std::io::Result<PathBuf> {
     let state = folder.join(STATE);
     std::fs::create_dir_all(&state)?;

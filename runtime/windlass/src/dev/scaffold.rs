@@ -1,4 +1,4 @@
-//! Writes new guest projects: a template, and the SDK that it is built with. Entry point: [`write()`].
+//! Writes new guest projects: a template and its SDK. Entry point: [`write()`].
 
 mod rust;
 
@@ -8,18 +8,18 @@ use anyhow::{Context, Result, bail};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Where the SDK is in a project.
+/// The folder of the SDK in a project.
 const SDK: &str = "sdk";
 
 /// The part of a template that is the same in every language: its documents, seeds and tests of the component.
 const EVERY: &str = "templates/every-language";
 
-/// What of an SDK is for those who work on it: folders, ends of names, files.
+/// The parts of an SDK that a project does not need: folders, endings, files.
 const OWN_FOLDERS: [&str; 2] = ["test/", "tests/"];
 const OWN_ENDS: [&str; 1] = ["_test.go"];
 const OWN_FILES: [&str; 3] = [".clang-format", "Makefile", "bindings"];
 
-/// The longest name of a Reconciler, which is called as its project.
+/// The longest name of a Reconciler, which has the name of its project.
 const LONGEST_NAME: usize = 63;
 
 impl Lang {
@@ -46,7 +46,7 @@ impl Lang {
         }
     }
 
-    /// What runs the unit tests of a project.
+    /// The command that runs the unit tests of a project.
     pub(crate) fn unit_tests(self) -> &'static str {
         match self {
             Self::Rust => "cargo test",
@@ -58,10 +58,10 @@ impl Lang {
     }
 }
 
-/// Writes a project into `folder`, which must be empty or not be there, and returns its name: that of the folder.
+/// Writes a project into `folder`, which must be empty or absent, and returns its name: the name of the folder.
 ///
 /// # Errors
-/// When the name is no name of a Reconciler, the folder holds something, or it cannot be written.
+/// When the name is not valid for a Reconciler, the folder is not empty, or a file cannot be written.
 pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
     let name = name(folder)?;
     if holds_something(folder) {
@@ -90,7 +90,7 @@ pub(crate) fn write(folder: &Path, lang: Lang) -> Result<String> {
     Ok(name)
 }
 
-/// Whether there is anything but a repository that was just begun.
+/// Whether the folder contains anything except a new repository.
 fn holds_something(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     folder.is_file() || entries.into_iter().any(|entry| entry.file_name() != ".git")
@@ -123,7 +123,7 @@ fn is_for_projects(path: &str) -> bool {
 
 /// The name of a project: the last part of its path.
 fn name(folder: &Path) -> Result<String> {
-    let folder = std::path::absolute(folder).unwrap_or_default(); // `.` has the name of the folder that it is
+    let folder = std::path::absolute(folder).unwrap_or_default(); // resolves `.`, which has no name
     let last = folder.file_name().unwrap_or_default().to_string_lossy();
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = last.starts_with(|c: char| c.is_ascii_lowercase())

@@ -1,4 +1,4 @@
-//! What the in-memory fleet of `dev` and `test` holds at first. Entry points: [`Seed::with_local`] and [`Layout::read`].
+//! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::with_local`] and [`Layout::read`].
 
 use crate::config::document::{Problem, split};
 use serde_json::Value as Json;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The folder of the local cluster's manifests.
 pub(crate) const LOCAL: &str = "local";
 
-/// The clusters of a fleet that names none.
+/// The clusters of a fleet without folders.
 const DEFAULT_CLUSTERS: [&str; 3] = ["alpha", "beta", "gamma"];
 
 /// Clusters and their first objects.
@@ -27,7 +27,7 @@ impl Seed {
     /// then Namespaces, then the rest in the order of files.
     ///
     /// # Errors
-    /// Every manifest that cannot be read.
+    /// Lists every manifest that cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
         let Layout {
             everywhere,
@@ -49,7 +49,7 @@ impl Seed {
     /// As [`Seed::read`], with an empty local cluster if there is none and it is wanted.
     ///
     /// # Errors
-    /// Every manifest that cannot be read, in one message.
+    /// Lists every manifest that cannot be read, in one message.
     pub(crate) fn with_local(folder: &Path, wanted: bool) -> anyhow::Result<Self> {
         let mut seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
         if wanted {
@@ -74,7 +74,7 @@ impl Layout {
     /// Reads a folder, which may be absent.
     ///
     /// # Errors
-    /// Every manifest that cannot be read.
+    /// Lists every manifest that cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let (files, folders) = entries(folder, &mut problems);

@@ -14,17 +14,17 @@ use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
 
-/// Clusters in this process, filled.
+/// In-memory clusters with their first objects.
 pub(crate) struct Simulated {
     /// Serves the clusters until it is dropped.
     server: Server,
     /// The kubeconfig file, a context for each cluster.
     pub(crate) kubeconfig: PathBuf,
-    /// The fleet's clusters, with how many changes each had seen when it was filled.
+    /// The fleet's clusters, each with the number of changes that filled it.
     clusters: BTreeMap<String, u64>,
-    /// Stands in for the Manager's local cluster.
+    /// Replaces the Manager's local cluster.
     pub(crate) local: Option<ClusterSpec>,
-    /// Stands in for the Providers.
+    /// Replaces the Providers.
     pub(crate) provider: Arc<dyn Provider>,
 }
 
@@ -32,7 +32,7 @@ impl Simulated {
     /// Starts the clusters of a seed on 127.0.0.1, fills them, and writes the kubeconfig into `folder/.windlass`.
     ///
     /// # Errors
-    /// When the port is taken, an object of the seed is refused, or the kubeconfig cannot be written.
+    /// When the port is taken, an object of the seed is rejected, or the kubeconfig cannot be written.
     pub(crate) async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
         let local = seed.local.iter().map(|objects| (LOCAL, objects));
         let contents: Vec<(&str, &Vec<Json>)> = seed
@@ -81,24 +81,24 @@ impl Simulated {
         })
     }
 
-    /// The names of the fleet's clusters; the local one has none.
+    /// The names of the fleet's clusters, without the local one.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.clusters.keys().cloned().collect()
     }
 
-    /// A cluster as its server has it; `local` is the local one.
+    /// The server's side of a cluster; `local` is the local one.
     pub(crate) fn cluster(&self, name: &str) -> Option<windlass_apiserver::Cluster> {
         self.server.cluster(name)
     }
 
-    /// How many changes a cluster has stored since it was filled.
+    /// The number of changes in a cluster since it was filled.
     pub(crate) fn changes(&self, name: &str) -> Option<u64> {
         let filled = self.clusters.get(name)?;
         Some(self.server.cluster(name)?.version().saturating_sub(*filled))
     }
 }
 
-/// Creates a cluster's first objects and returns how many changes that made.
+/// Creates a cluster's first objects and returns the number of changes.
 fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
     let Some(cluster) = server.cluster(name) else {
         bail!("cluster {name} is not served");

@@ -1,4 +1,4 @@
-//! A log line as one flat JSON object: what the line says, and what the spans around it say of whom it is about. Entry point:
+//! A log line as one flat JSON object: the fields of the line and of the spans around it. Entry point:
 //! [`Flat`].
 
 use serde_json::{Map, Value as Json};
@@ -13,11 +13,11 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Writes lines. A field of an inner span goes before the same of an outer one, the line's own before both.
+/// Writes lines. A field of an inner span overrides the same field of an outer one, and the line's own fields override both.
 #[derive(Debug, Default)]
 pub(super) struct Flat;
 
-/// Keeps the fields of spans for [`Flat`].
+/// Stores the fields of spans for [`Flat`].
 #[derive(Debug, Default)]
 pub(super) struct Keep;
 
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Lines of libraries that log in another way come with their origin in fields of their own.
+/// Lines of libraries that use the crate `log` have their origin in extra fields.
 fn without_detour(mut line: Map<String, Json>) -> Map<String, Json> {
     if let Some(target) = line.remove("log.target") {
         line.insert("target".to_owned(), target);

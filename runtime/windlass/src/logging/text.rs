@@ -1,4 +1,4 @@
-//! Fields of a log line for people, of which none can look like another. Entry point: [`Quoted`].
+//! The fields of a log line for people. No value can look like another field. Entry point: [`Quoted`].
 
 use std::fmt;
 use tracing::field::{Field, Visit};
@@ -6,9 +6,9 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
-/// Writes `name=value`, the value in quotation marks where it would look like more than one word, and the message as it is.
+/// Writes `name=value`, with the value in quotation marks if it would look like more than one word, and the message as it is.
 ///
-/// Values may be a guest's or an API server's words. A message that could be taken for fields is in quotation marks too.
+/// Values may come from a guest or an API server. A message that looks like fields is in quotation marks too.
 #[derive(Debug, Default)]
 pub(super) struct Quoted;
 
@@ -57,7 +57,7 @@ impl Words<'_> {
 
 impl Visit for Words<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        // The origin of lines of libraries that log in another way.
+        // The origin of lines of libraries that use the crate `log`.
         if !field.name().starts_with("log.") && self.written.is_ok() {
             self.written = self.write(field.name(), value);
         }

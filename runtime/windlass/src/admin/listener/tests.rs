@@ -1,4 +1,4 @@
-//! A listener, and callers that take their time.
+//! A listener with slow callers.
 
 use super::*;
 use axum::routing::get;
@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests.
 const LONG: Duration = Duration::from_secs(20);
 
 /// What the caller of `/slow` waits for.
@@ -33,10 +33,10 @@ async fn begin(address: SocketAddr, text: &str) -> TcpStream {
     stream
 }
 
-/// All that is answered until the connection ends.
+/// All bytes of the answer until the connection ends.
 async fn rest(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
-    // A connection that is cut off may end in an error.
+    // A closed connection may end in an error.
     let read = timeout(LONG, stream.read_to_end(&mut answer)).await;
     let _ = read.expect("the connection ends");
     String::from_utf8(answer).unwrap()

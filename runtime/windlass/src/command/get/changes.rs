@@ -1,19 +1,19 @@
-//! What is new between two answers of a manager. Entry point: [`Changes::between`].
+//! The changes between two answers of a manager. Entry point: [`Changes::between`].
 
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
 /// Fields that name an item, in the order in which they are printed.
 const NAMES: [&str; 4] = ["key", "tenant", "reconciler", "name"];
-/// Fields that tell how long something lasts change all the time, and are no news.
+/// Fields with durations change all the time, and do not count as changes.
 const TIMES: &str = "Seconds";
 
-/// Something that is new.
+/// A change of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Change {
-    /// An item that has come, or is another than before.
+    /// An item that is new or has changed.
     Now(Json),
-    /// An item that has left, as it was last.
+    /// An item that is gone, in its last state.
     Gone(Json),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// What another answer says that the last one did not.
+    /// The changes since the last answer.
     pub(super) fn between(&mut self, items: Vec<Json>) -> Vec<Change> {
         let mut before = std::mem::take(&mut self.last);
         let mut news = Vec::new();
@@ -55,13 +55,13 @@ impl Changes {
     }
 }
 
-/// What an item is called.
+/// The name of an item.
 pub(super) fn name(item: &Json) -> String {
     let parts = NAMES.iter().filter_map(|field| item[*field].as_str());
     parts.collect::<Vec<_>>().join(" ")
 }
 
-/// An item without what changes by itself.
+/// An item without the fields that change by themselves.
 fn lasting(item: &Json) -> Json {
     let Json::Object(fields) = item else {
         return item.clone();

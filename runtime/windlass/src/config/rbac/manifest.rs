@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Whom roles are bound to.
+/// The subject of a role binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A user, or a group if that is set.
@@ -54,7 +54,7 @@ impl FromStr for Subject {
 }
 
 impl Subject {
-    /// The namespace of a service account, which is that of the pods that run as it.
+    /// The namespace of a service account, which is also the namespace of its pods.
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
             Self::ServiceAccount { namespace, .. } => Some(namespace),
@@ -72,8 +72,8 @@ impl Subject {
     }
 }
 
-/// A ClusterRole for what is needed everywhere, a Role in each namespace for what is needed there alone, and their bindings if
-/// they are to be bound.
+/// A ClusterRole for permissions in all namespaces, a Role for the permissions in each single namespace, and their bindings if
+/// there is a subject.
 pub(crate) fn manifests(
     permissions: &Permissions,
     name: &str,
@@ -147,7 +147,7 @@ fn document(manifest: &Json) -> String {
 
 /// A value on one line.
 fn flow(value: &Json) -> String {
-    /// Words first that say what the rest is about.
+    /// The fields that are printed first, because they identify the object.
     const ORDER: [&str; 8] = [
         "apiGroup",
         "apiGroups",
@@ -177,7 +177,7 @@ fn flow(value: &Json) -> String {
     }
 }
 
-/// Whether a text can be read as nothing else.
+/// Whether YAML reads a text without quotes as the same text.
 fn is_plain(text: &str) -> bool {
     let begins = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/');

@@ -1,4 +1,4 @@
-//! One thing that may be done, and sets of such. Entry point: [`Permissions`].
+//! A permission, and sets of permissions. Entry point: [`Permissions`].
 
 use crate::config::kinds::RuleSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ const VERBS: [&str; 9] = [
     "impersonate",
 ];
 
-/// The one of them that `*` does not stand for: no reconciler impersonates.
+/// The only verb that `*` does not contain: no reconciler impersonates.
 const IMPERSONATE: usize = VERBS.len() - 1;
 
 /// A verb on a resource.
@@ -30,12 +30,12 @@ pub(super) struct Permission {
     resource: String,
     /// None: every object.
     name: Option<String>,
-    /// Where it stands in [`VERBS`].
+    /// The index in [`VERBS`].
     verb: usize,
 }
 
 impl Permission {
-    /// On all objects, everywhere. A verb that is none of [`VERBS`] is taken for the last.
+    /// A permission on all objects in all namespaces. A verb that is not in [`VERBS`] counts as the last one.
     pub(super) fn new(group: &str, resource: &str, verb: &str) -> Self {
         Self {
             namespace: None,
@@ -67,7 +67,7 @@ impl Permission {
         }
     }
 
-    /// Whether it allows all that another does.
+    /// Whether it contains another permission.
     fn covers(&self, other: &Self) -> bool {
         let all = |own: &Option<String>, its: &Option<String>| own.is_none() || own == its;
         self.verb == other.verb
@@ -78,7 +78,7 @@ impl Permission {
     }
 }
 
-/// A rule of a role, as RBAC writes it.
+/// A rule of a role in the format of RBAC.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PolicyRule {
     pub(super) groups: BTreeSet<String>,
@@ -87,7 +87,7 @@ pub(super) struct PolicyRule {
     pub(super) verbs: Vec<&'static str>,
 }
 
-/// Permissions, each once.
+/// A set of permissions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Permissions {
     all: BTreeSet<Permission>,
@@ -106,7 +106,7 @@ impl Permissions {
         self.all.extend(other.all);
     }
 
-    /// Adds what a rule grants, as far as a bound allows it.
+    /// Adds the grants of a rule, within a bound.
     pub(super) fn grant(&mut self, rule: &RuleSpec, bound: Option<&RuleSpec>) {
         let of = |list: fn(&RuleSpec) -> &Vec<String>| match bound {
             Some(bound) => meet(list(rule), list(bound)),
@@ -134,7 +134,7 @@ impl Permissions {
         }
     }
 
-    /// Keeps what caches are filled with: where both list and watch are granted.
+    /// Keeps the permissions for caches: list and watch, if both are granted.
     pub(super) fn keep_caches(&mut self) {
         let [list, watch] = ["list", "watch"].map(|verb| Permission::new("", "", verb).verb);
         let before = self.all.clone();
@@ -149,20 +149,20 @@ impl Permissions {
         self.namespaces(verb).contains(&None)
     }
 
-    /// The namespaces in which a verb is granted on anything; none stands for all.
+    /// The namespaces in which a verb is granted on any resource; `None` stands for all.
     pub(super) fn namespaces(&self, verb: &str) -> BTreeSet<Option<String>> {
         let of_verb = self.all.iter().filter(|one| VERBS[one.verb] == verb);
         of_verb.map(|one| one.namespace.clone()).collect()
     }
 
-    /// Drops what something else covers.
+    /// Removes permissions that another one contains.
     pub(super) fn reduce(&mut self) {
         let all = self.all.clone();
         self.all
             .retain(|one| !all.iter().any(|other| other != one && other.covers(one)));
     }
 
-    /// Rules by namespace, none for those of all namespaces; as few as keep the permissions apart.
+    /// The smallest number of rules with exactly these permissions, by namespace; `None` stands for all namespaces.
     pub(super) fn rules(&self) -> BTreeMap<Option<String>, Vec<PolicyRule>> {
         let mut verbs: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
         for one in &self.all {
@@ -201,14 +201,14 @@ impl Permissions {
     }
 }
 
-/// What two lists of a rule have in common.
+/// The intersection of two lists of a rule.
 fn meet(one: &[String], other: &[String]) -> BTreeSet<String> {
     pairs(one, other)
         .filter_map(|(one, other)| both(one, other))
         .collect()
 }
 
-/// What two entries have in common: `*` is anything, and `*/status` any resource's.
+/// The intersection of two entries: `*` matches all, and `*/status` the status of every resource.
 fn both(one: &String, other: &String) -> Option<String> {
     let narrower = |wide: &str, narrow: &String| {
         wide == "*"
@@ -228,7 +228,7 @@ fn both(one: &String, other: &String) -> Option<String> {
     }
 }
 
-/// The names of objects that a rule is about, as far as a bound allows them: `[None]` for all. `None`: there is none in common.
+/// The object names of a rule within a bound: `[None]` for all. `None` if the two have no name in common.
 fn names(rule: &RuleSpec, bound: Option<&RuleSpec>) -> Option<Vec<Option<String>>> {
     let bound = bound
         .map(|bound| &bound.resource_names[..])

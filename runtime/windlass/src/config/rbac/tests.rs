@@ -1,4 +1,4 @@
-//! What roles hold, from documents to manifests.
+//! The rules of roles, from documents to manifests.
 
 use super::*;
 use crate::config::document::split;
@@ -21,7 +21,7 @@ fn tenant(yaml: &str) -> TenantSpec {
     read(yaml)
 }
 
-/// A guest that watches where it is configured to and calls these functions.
+/// A guest that watches the configured clusters and calls these functions.
 fn told(functions: &[&str]) -> Option<Told> {
     Some(Told {
         scopes: vec![WatchClusters::AsConfigured],
@@ -176,7 +176,7 @@ fn rules_count_where_a_guest_works_or_asks_for() {
     );
     assert_eq!(has(Place::Local, &[Local], false), [true, false, true]);
     assert_eq!(has(Place::Members, &[Local], false), [false, true, false]);
-    // What maps may ask for any cluster that a rule opens, which then is the request's own.
+    // A mapper may return requests for any cluster that a rule names. That cluster is then the request's own.
     assert_eq!(has(Place::Members, &[Local], true), [false, true, true]);
     assert_eq!(has(Place::Local, &[Provider], true), [true, false, true]);
     let unknown = [Work {

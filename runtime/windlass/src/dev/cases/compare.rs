@@ -1,4 +1,4 @@
-//! Compares objects with what is expected of them. Entry points: [`present`] and [`unwanted`].
+//! Compares objects with expected ones. Entry points: [`present`] and [`unwanted`].
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -7,23 +7,23 @@ use std::fmt;
 /// The longest value that is shown, in characters.
 const LONGEST: usize = 400;
 
-/// One place where an object is not as expected.
+/// A difference between an object and the expected one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Difference {
     /// The cluster; `local` is the local one.
     pub(crate) cluster: String,
-    /// As `v1/ConfigMap default/name`.
+    /// The object, for example `v1/ConfigMap default/name`.
     pub(crate) object: String,
-    /// Where in it; empty: the whole object.
+    /// The path in the object; empty: the whole object.
     pub(crate) path: String,
-    /// What should be there; none: nothing.
+    /// The expected value, if any.
     pub(crate) expected: Option<Json>,
-    /// What is there; none: nothing.
+    /// The actual value, if any.
     pub(crate) found: Option<Json>,
 }
 
-/// Tells every field of `expected` that `found` does not have so. Fields that are not expected may hold anything; `null` expects that
-/// there is none; lists must be as long.
+/// Returns every field of `expected` that differs in `found`. Fields that are not expected may have any value. `null` expects that
+/// the field is absent. Lists must have the same length.
 pub(super) fn present(
     cluster: &str,
     expected: &Json,
@@ -48,7 +48,7 @@ pub(super) fn present(
     );
 }
 
-/// An object that should not be there.
+/// An object that must not exist.
 pub(super) fn unwanted(cluster: &str, object: &Json) -> Difference {
     Difference {
         cluster: cluster.to_owned(),
@@ -80,7 +80,7 @@ fn differ(expected: &Json, found: Option<&Json>, path: String, places: &mut Vec<
     }
 }
 
-/// The path of a field: with a dot, or in brackets if its name has what a path has too.
+/// The path of a field: after a dot, or in brackets if its name contains characters of a path.
 fn below(path: &str, key: &str) -> String {
     let plain = key
         .chars()

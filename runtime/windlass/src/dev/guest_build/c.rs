@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 /// Zig's package on the Python package index.
 pub(super) const ZIG: (&str, &str) = ("ziglang", "0.17.0");
 
-/// Folders whose C files are part of the guest, and where headers are looked for.
+/// Folders with the C files and headers of the guest.
 const FOLDERS: [&str; 4] = [".", "src", "sdk/src", "sdk/include"];
 
-/// Where the entry of other languages has no place.
+/// The error text for the setting `entry`, which C does not have.
 const EVERY_FILE: &str = "every C file of the folder and of src/ is part of the guest";
 
 const CLANG: &str = "apt-get install clang lld wasi-libc";
 
-/// Small; with debug information, which the component is made without, because zig leaves no names otherwise. Zig's own stack would be
-/// 16 MiB of every instance's memory.
+/// Optimised for size, with debug information: without it zig removes function names. The component is made without it. The stack
+/// size is set, because zig's default takes 16 MiB of every instance's memory.
 const FLAGS: [&str; 5] = [
     "-mexec-model=reactor",
     "-std=c17",
@@ -27,7 +27,7 @@ const FLAGS: [&str; 5] = [
     "-Wl,-z,stack-size=262144",
 ];
 
-/// What is compiled to see whether a compiler has a C library for this target.
+/// A program that compiles only if a compiler has a C library for this target.
 const PROBE: &str = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
 
 /// Builds the guest in `folder` and returns the component in `work`.
@@ -49,7 +49,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     componentize(folder, &core, settings.world).await
 }
 
-/// The C files of the guest and its SDK, but for tests.
+/// The C files of the guest and its SDK, without tests.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
     let mut sources = Vec::new();
     for name in FOLDERS {
@@ -62,7 +62,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
             let text = file.to_string_lossy();
             if text.ends_with(".c") && !text.ends_with("_test.c") {
                 let path = Path::new(name).join(&file);
-                // A name that a compiler would read as a flag, or as a file of flags, keeps its `./`.
+                // Keeps `./` before a name that a compiler would read as a flag, or as a file of flags.
                 let flag = text.starts_with(['-', '@']);
                 let bare = path.strip_prefix(".").ok().filter(|_| !flag);
                 sources.push(bare.unwrap_or(&path).to_owned());
@@ -73,7 +73,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
     Ok(sources)
 }
 
-/// A compiler for WASI: clang where it has a C library for it, else zig.
+/// A compiler for WASI: clang if it has a C library for WASI, else zig.
 async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
     if let Some(clang) = clang() {
         let with_target = || Tool::new(&clang, folder, CLANG).arg("--target=wasm32-wasi");
@@ -100,7 +100,7 @@ async fn compiler(folder: &Path, work: &Path) -> Result<Tool, BuildError> {
     Ok(zig.args(["cc", "-target", "wasm32-wasi"]))
 }
 
-/// That of a WASI SDK if the environment names one, else the one on the PATH.
+/// The clang of the WASI SDK that the environment names, else the clang on the PATH.
 fn clang() -> Option<PathBuf> {
     match std::env::var_os("WASI_SDK_PATH") {
         Some(sdk) => Some(Path::new(&sdk).join("bin/clang")),

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Makes cargo emit a component; every rustup toolchain has it.
+/// The linker that makes cargo emit a component; every rustup toolchain has it.
 const LINKER: &str = "wasm-component-ld";
 
-/// Flags meant for a build around this process must not reach the guest's.
+/// Variables with flags for a build around this process, which must not change the guest's build.
 const HOST_FLAGS: [&str; 5] = [
     "RUSTFLAGS",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -20,7 +20,7 @@ const HOST_FLAGS: [&str; 5] = [
     "RUSTC_WORKSPACE_WRAPPER",
 ];
 
-/// Where a project says how it is built.
+/// The error text for settings that a Rust project does not have.
 const ELSEWHERE: &str = "cargo is told by Cargo.toml, and the world is what the code uses";
 
 const RUST: &str = "install Rust from https://rustup.rs";
@@ -53,7 +53,7 @@ pub(super) async fn build(folder: &Path) -> Result<PathBuf, BuildError> {
     }
 }
 
-/// A tool of the Rust toolchain, without flags that are meant for others.
+/// A tool of the Rust toolchain, without the flags of other builds.
 fn tool(name: &str, folder: &Path, remedy: &str) -> Tool {
     HOST_FLAGS
         .into_iter()
@@ -107,7 +107,7 @@ impl Toolchain {
     }
 }
 
-/// One of cargo's messages, as far as we read it.
+/// The parts of cargo's messages that matter here.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -125,7 +125,7 @@ struct Target {
     crate_types: Vec<String>,
 }
 
-/// The components among cargo's messages that are of the package in `folder`.
+/// The components in cargo's messages that belong to the package in `folder`.
 fn components(messages: &str, folder: &Path) -> Vec<PathBuf> {
     let manifest = folder
         .join("Cargo.toml")

@@ -1,4 +1,4 @@
-//! Makes a component of a core module that knows neither the contract nor WASI 0.2, as compilers of Go and C leave it. Entry
+//! Makes a component from a core module without the contract and without WASI 0.2, the output of compilers for Go and C. Entry
 //! point: [`componentize`].
 
 use super::settings::World;
@@ -10,10 +10,10 @@ use wasi_preview1_component_adapter_provider::{
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// Writes the component of `core` beside it and returns its path. Function names stay.
+/// Writes the component of `core` beside it and returns its path. Keeps function names.
 ///
 /// # Errors
-/// When the module does not fit the world: the reason names the function.
+/// When the module does not match the world: the reason names the function.
 pub(super) async fn componentize(
     guest: &Path,
     core: &Path,
@@ -44,7 +44,7 @@ pub(super) async fn componentize(
     }
 }
 
-/// The reason, with what to do where the module calls what its world has not, or lacks what its world has.
+/// The reason, with advice if the module calls a function that its world lacks, or lacks a function of its world.
 fn explained(why: String) -> String {
     let remedy = if why.contains("windlass:runtime/fleet@") {
         "a guest that reaches other clusters has world = \"fleet-reconcile\" (or mapped-fleet-reconcile) in windlass.toml"
@@ -72,9 +72,9 @@ fn encode(module: Vec<u8>, wit: &Path, world: World) -> anyhow::Result<Vec<u8>> 
         .encode()
 }
 
-/// The module without sections of DWARF, of which nobody makes use; function names stay. `None` for what is no module.
+/// The module without DWARF sections, which nothing uses; function names stay. `None` if the bytes are not a module.
 ///
-/// Compilers that leave names only with debug information have it taken out here: it is the larger part by far.
+/// Some compilers write function names only together with debug information, which is by far the larger part of the module.
 fn without_debug_information(module: &[u8]) -> Option<Vec<u8>> {
     const HEADER: usize = 8;
     const CUSTOM: u8 = 0;
@@ -97,7 +97,7 @@ fn without_debug_information(module: &[u8]) -> Option<Vec<u8>> {
     Some(kept)
 }
 
-/// A number of the binary format (unsigned LEB128, at most 32 bits), and where it ends.
+/// A number of the binary format (unsigned LEB128, at most 32 bits), and the offset of its end.
 fn number(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut value = 0;
     for shift in (0..35).step_by(7) {

@@ -1,11 +1,11 @@
-//! Where a build finds the contract's WIT. Entry point: [`folder`].
+//! The contract's WIT for a build. Entry point: [`folder`].
 
 use super::{BuildError, io_error, state_folder};
 use crate::dev::embedded;
 use std::path::{Path, PathBuf};
 
-/// The WIT that a guest is built against: that of the SDK in its project, whose bindings fit it, else this program's, written into
-/// its `.windlass`.
+/// The folder of the WIT that a guest is built against. It is the WIT of the SDK in its project, which matches the SDK's bindings, or
+/// else this program's WIT, written into its `.windlass`.
 pub(super) fn folder(guest: &Path) -> Result<PathBuf, BuildError> {
     let own = guest.join("sdk/wit");
     if own.is_dir() {

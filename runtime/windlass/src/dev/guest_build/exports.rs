@@ -1,4 +1,4 @@
-//! Reads what a core module exports. Entry point: [`exports`].
+//! Reads the exports of a core module. Entry point: [`exports`].
 
 /// The section of exports among a module's sections.
 const EXPORTS: u8 = 7;
@@ -6,7 +6,7 @@ const EXPORTS: u8 = 7;
 /// Magic number and version, before the first section.
 const HEADER: usize = 8;
 
-/// The names of a module's exports. Ends where the bytes are no module.
+/// The names of a module's exports. Ends at bytes that are not a module.
 pub(super) fn exports(module: &[u8]) -> impl Iterator<Item = &str> {
     let mut rest = section(module, EXPORTS).unwrap_or_default();
     let count = number(&mut rest).unwrap_or_default();

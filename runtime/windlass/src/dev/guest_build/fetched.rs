@@ -1,22 +1,22 @@
-//! Tools that the program gets by itself, once for a user, from the Python package index. Entry point: [`venv`].
+//! Tools that the program downloads from the Python package index, once for each user. Entry point: [`venv`].
 
 use super::tool::Tool;
 use super::{BuildError, io_error, lock};
 use crate::guests::engine::usual_cache;
 use std::path::{Path, PathBuf};
 
-/// Where tools are kept, if not in the user's cache.
+/// The variable that names the folder of tools, if it is not the user's cache.
 const VARIABLE: &str = "WINDLASS_TOOLS";
 
-/// Where the wheels of a package may come from: what they are, whoever serves them.
+/// The accepted wheels of a package by their digests, from any server.
 struct Wheels {
     name: &'static str,
     version: &'static str,
-    /// Of every wheel of this version.
+    /// The digests of all wheels of this version.
     sha256: &'static [&'static str],
 }
 
-/// The packages that the program gets.
+/// The packages that the program downloads.
 const PACKAGES: [Wheels; 2] = [
     Wheels {
         name: "componentize-py",
@@ -47,10 +47,10 @@ const PACKAGES: [Wheels; 2] = [
 
 const PYTHON: &str = "install Python 3.10 or later with venv: apt-get install python3-venv";
 
-/// The folder of programs of a virtual environment that has this package in this version. It is made when it is not there.
+/// The folder of programs of a virtual environment with this version of the package. Creates the environment if it does not exist.
 ///
 /// # Errors
-/// When Python is missing or the package cannot be had.
+/// When Python is missing or the package cannot be installed.
 pub(super) async fn venv(
     guest: &Path,
     package: &str,
@@ -60,7 +60,7 @@ pub(super) async fn venv(
     std::fs::create_dir_all(&tools).map_err(io_error(&tools))?;
     let venv = tools.join(format!("{package}-{version}"));
     let (programs, complete) = (venv.join("bin"), venv.join("complete"));
-    // The Python that it was made with may be gone since: a link that leads nowhere is no file.
+    // The Python that made it may be gone: then the link has no target and is not a file.
     let usable = || complete.is_file() && programs.join("python").is_file();
     if usable() {
         return Ok(programs);
@@ -97,7 +97,7 @@ pub(super) async fn venv(
     Ok(programs)
 }
 
-/// The line of a file of requirements: the version, and what its wheels are.
+/// The line of a requirements file: the version, and the digests of its wheels.
 fn requirement(package: &str, version: &str) -> String {
     let mut line = format!("{package}=={version}");
     let known = |wheels: &&Wheels| wheels.name == package && wheels.version == version;
@@ -108,7 +108,7 @@ fn requirement(package: &str, version: &str) -> String {
     line
 }
 
-/// A machine without a home has them in the project.
+/// Without a home folder the tools are in the project.
 fn tools(guest: &Path) -> PathBuf {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let usual = || usual_cache().map(|cache| cache.join("tools"));

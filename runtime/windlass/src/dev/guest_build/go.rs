@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 /// Major and minor version of the oldest Go that can build the SDK.
 const OLDEST: (u32, u32) = (1, 24);
 
-/// The Go that a missing one is replaced by.
+/// The version of Go to install if it is missing.
 const NEWEST: &str = "1.26.8";
 
-/// Without debug information, with names.
+/// Linker flags that remove debug information and keep names.
 const LINKER_FLAGS: &str = "-ldflags=-w";
 
-/// What package `mapper` of the SDK makes a guest export.
+/// The export of a guest that imports package `mapper` of the SDK.
 const MAPPER: &str = "windlass:runtime/mapper@0.1.0#map-objects";
 
 /// Builds the module in `folder` and returns the component in `work`.
@@ -51,7 +51,7 @@ fn go(folder: &Path) -> Tool {
     Tool::new("go", folder, remedy())
 }
 
-/// Refuses a Go that would only tell of syntax that it does not know.
+/// Rejects an old Go, which would only report syntax errors.
 async fn check_version(folder: &Path) -> Result<(), BuildError> {
     let found = go(folder).args(["env", "GOVERSION"]).ask().await?;
     match found.as_deref().and_then(version) {
@@ -60,12 +60,12 @@ async fn check_version(folder: &Path) -> Result<(), BuildError> {
             folder: folder.to_owned(),
             remedy: remedy(),
         }),
-        // What cannot be told, for example a go.mod that is wrong, the build tells better.
+        // If the version is unknown, for example because of a wrong go.mod, the build reports a better error.
         _ => Ok(()),
     }
 }
 
-/// Major and minor version of what `go env GOVERSION` says: `go1.26.8`, `go1.27rc1`; `None` for a Go of somebody's own.
+/// The major and minor version in the output of `go env GOVERSION`: `go1.26.8`, `go1.27rc1`; `None` for a custom build of Go.
 fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.trim().strip_prefix("go")?.split('.');
     let major = numbers.next()?.parse().ok()?;
@@ -75,7 +75,7 @@ fn version(said: &str) -> Option<(u32, u32)> {
     Some((major, minor.parse().ok()?))
 }
 
-/// What gets Go on this machine.
+/// The command that installs Go on this machine.
 fn remedy() -> String {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -91,7 +91,7 @@ fn remedy() -> String {
     }
 }
 
-/// The world of a module. It needs no more than this: what a module does not import, its component does not import either.
+/// The world of a module. It always has the fleet: a component imports only the functions that its module imports.
 fn fitting(core: &[u8]) -> World {
     match exports(core).any(|name| name == MAPPER) {
         true => World::MappedFleetReconcile,

@@ -1,5 +1,5 @@
-//! Knows whether a step of a build would make again what it made before: for tools that take long, or make something else of the
-//! same each time, for which the host would compile the guest anew. Entry point: [`Inputs::new`].
+//! Decides whether a step of a build can be skipped because its inputs are unchanged. It is for slow tools, and for tools whose
+//! output differs in each run: the host would compile the guest again. Entry point: [`Inputs::new`].
 
 use super::{BuildError, io_error};
 use sha2::{Digest, Sha256};
@@ -9,23 +9,23 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How much of a file is read at a time.
+/// The number of bytes that are read at once.
 const PIECE: usize = 64 * 1024;
 
-/// What is in a folder of packages that Python was told to keep apart, whatever the folder is called.
+/// The file that marks a Python virtual environment, whose folder may have any name.
 const ENVIRONMENT: &str = "pyvenv.cfg";
 
-/// What a step makes its output of.
+/// The inputs of a step.
 #[derive(Default)]
 pub(super) struct Inputs {
-    /// Of each with its length before it, so that no two lists of inputs are the same bytes.
+    /// The hash of the inputs. Each has its length before it, so that different lists never have the same bytes.
     digest: Sha256,
-    /// Folders that were looked through: links may lead to one of them again.
+    /// Folders that were read: a link may lead to one of them again.
     seen: BTreeSet<PathBuf>,
 }
 
 impl Inputs {
-    /// These words: names and versions of tools, settings.
+    /// Starts with these words: names and versions of tools, settings.
     pub(super) fn new(words: &[&str]) -> Self {
         let mut inputs = Self::default();
         for word in words {
@@ -39,7 +39,7 @@ impl Inputs {
         self.digest.update(bytes);
     }
 
-    /// And a file, or every file below a folder but what tools leave there.
+    /// Adds a file, or every file below a folder except files that tools write there.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -48,7 +48,7 @@ impl Inputs {
         self.entry(path)
     }
 
-    /// The same of an entry of a folder, which may be a link that leads nowhere.
+    /// Adds an entry of a folder, which may be a link without a target.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -67,7 +67,7 @@ impl Inputs {
         if metadata.is_file() {
             return self.content(path);
         }
-        // Neither what waits for a writer, nor what was looked through by another name.
+        // Skips pipes, because a read would block, and folders that were read under another name.
         if !metadata.is_dir() || path.join(ENVIRONMENT).is_file() {
             return Ok(());
         }
@@ -101,24 +101,24 @@ impl Inputs {
         Ok(())
     }
 
-    /// Whether `output` is what was made of the same inputs, here.
+    /// Whether `output` was made from the same inputs on this machine.
     pub(super) fn made(&self, output: &Path) -> bool {
         let noted = self.noted(output);
         noted.is_some_and(|noted| std::fs::read(stamp(output)).is_ok_and(|known| known == noted))
     }
 
-    /// Notes that `output` was made of them.
+    /// Records that `output` was made from these inputs.
     ///
     /// # Errors
-    /// When that cannot be written.
+    /// When the record cannot be written.
     pub(super) fn note(&self, output: &Path) -> Result<(), BuildError> {
         let stamp = stamp(output);
         let noted = self.noted(output).unwrap_or_default();
         std::fs::write(&stamp, noted).map_err(io_error(&stamp))
     }
 
-    /// What is noted: the inputs, and which file the output is. Nobody can put an output into a repository with a note that holds where
-    /// it is checked out: the file has another number there, and was changed at another time.
+    /// The record: the inputs, and the inode and time of the output. A repository cannot contain an output with a valid record: in a
+    /// checkout the file has another inode and another time.
     fn noted(&self, output: &Path) -> Option<Vec<u8>> {
         let file = std::fs::metadata(output).ok().filter(|it| it.is_file())?;
         let mut text = String::new();

@@ -23,7 +23,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// All of them, in the order in which people are told.
+    /// All languages, in the order of messages.
     const ALL: [Self; 5] = [
         Self::Rust,
         Self::JavaScript,
@@ -32,7 +32,7 @@ impl Language {
         Self::C,
     ];
 
-    /// The file that says that a folder's guest is in this language.
+    /// The file by which a guest in this language is recognised.
     pub(crate) fn marker(self) -> &'static str {
         match self {
             Self::Rust => "Cargo.toml",
@@ -43,10 +43,10 @@ impl Language {
         }
     }
 
-    /// The language of the guest in `folder`: the one whose marker is there, or of several the one that `windlass.toml` says.
+    /// The language of the guest in `folder`: the language whose marker exists. If several exist, `windlass.toml` decides.
     ///
     /// # Errors
-    /// When there is none or several, with what each language's marker is.
+    /// When there is no language, or several; the error lists the markers.
     pub(super) fn of(folder: &Path) -> Result<Self, BuildError> {
         let listing = std::fs::read_dir(folder).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {

@@ -1,4 +1,4 @@
-//! Builds guests in JavaScript and TypeScript with npm's packages: esbuild makes one module of them, componentize-qjs a component
+//! Builds guests in JavaScript and TypeScript with packages of npm: esbuild makes one module, and componentize-qjs makes a component
 //! that runs on QuickJS. Entry point: [`build`].
 
 use super::inputs::Inputs;
@@ -9,15 +9,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What makes one module of a guest, its packages and the SDK.
+/// The tool that bundles a guest, its packages and the SDK into one module.
 const BUNDLER: (&str, &str) = ("esbuild", "0.28.2");
-/// What makes the component.
+/// The tool that makes the component.
 const COMPONENTIZER: (&str, &str) = ("componentize-qjs", "0.4.5");
 
-/// Where code begins when package.json does not say.
+/// The entry files to try if package.json names none.
 const ENTRIES: [&str; 4] = ["src/guest.ts", "src/guest.js", "guest.ts", "guest.js"];
 
-/// Other package managers, by the lock file that they leave: what they installed is theirs.
+/// Other package managers by their lock files. The build does not change packages that they installed.
 const OTHERS: [(&str, &str); 4] = [
     ("pnpm-lock.yaml", "pnpm"),
     ("yarn.lock", "yarn"),
@@ -30,7 +30,7 @@ const OWN: &str = "package-lock.json";
 
 const NODE: &str = "install Node.js 20 or later: https://nodejs.org";
 
-/// The host's interface that only some worlds have.
+/// The interface of the host that only some worlds have.
 const FLEET: &str = "windlass:runtime/fleet@";
 
 /// The parts of package.json that matter here.
@@ -45,19 +45,19 @@ struct Manifest {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Settings {
-    /// `None`: as the guest's imports and exports have it.
+    /// `None`: the world that matches the guest's imports and exports.
     world: Option<World>,
-    /// Where its code begins, if not where the language's guests usually do.
+    /// The file where its code begins, if it is not a usual one.
     entry: Option<String>,
 }
 
-/// What esbuild says of what it made.
+/// The output description of esbuild.
 #[derive(Deserialize)]
 struct Made {
     outputs: BTreeMap<String, Bundle>,
 }
 
-/// One module, which a guest is: its names, and what it has from elsewhere.
+/// The bundled module: its exports and imports.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Bundle {
@@ -86,7 +86,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     let module = bundle(folder, work, &bundler, &entry).await?;
     let (component, wit) = (work.join("guest.wasm"), contract::folder(folder)?);
     let world = world(&module, &work.join("guest.json"), manifest.windlass.world)?.name();
-    // The tool makes other bytes of the same each time, which the host would compile anew.
+    // The tool's output differs in each run, and the host would compile it again.
     let inputs = Inputs::new(&[world, &componentizer.to_string_lossy()])
         .path(&folder.join("package.json"))?
         .path(&module)?
@@ -94,7 +94,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     if inputs.made(&component) {
         return Ok(component);
     }
-    // Not minified: what a stack trace says is worth more than the one percent.
+    // Not minified: readable stack traces are worth one percent of size.
     Tool::new(&componentizer, folder, NODE)
         .arg("--wit")
         .arg(wit)
@@ -123,8 +123,8 @@ fn entry(folder: &Path, manifest: &Manifest) -> Result<String, BuildError> {
     })
 }
 
-/// Has npm bring what package.json names, unless it is there: in this folder or, as node finds packages, above it. Where another
-/// manager is used, it must be there.
+/// Runs npm to install the packages of package.json, unless node finds them in this folder or above it. With another
+/// manager, they must be installed already.
 async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
     let wanted = || [read("package.json"), read(OWN)].concat();
@@ -151,7 +151,7 @@ async fn install(folder: &Path, work: &Path) -> Result<(), BuildError> {
     std::fs::write(&stamp, wanted()).map_err(io_error(&stamp))
 }
 
-/// The manager that is not npm and has this package in its hands: alone, or as a part of a workspace around it.
+/// The other manager that installs this package, alone or as a part of a workspace around it.
 fn other_manager(folder: &Path) -> Option<&'static str> {
     for above in folder.ancestors() {
         let has = |name: &str| above.join(name).exists();
@@ -166,7 +166,7 @@ fn other_manager(folder: &Path) -> Option<&'static str> {
     None
 }
 
-/// Whether packages below this folder may be parts of it.
+/// Whether this folder is a workspace, which may contain packages.
 fn is_workspace(folder: &Path) -> bool {
     let manifest = || read_json::<serde_json::Value>(&folder.join("package.json")).ok();
     folder.join("pnpm-workspace.yaml").is_file()
@@ -181,7 +181,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// One module of the guest and all that it imports but the host.
+/// Bundles the guest and its imports, except the host's, into one module.
 async fn bundle(
     folder: &Path,
     work: &Path,
@@ -208,7 +208,7 @@ async fn bundle(
     Ok(module)
 }
 
-/// The world that the guest is built for: the one that was chosen, if the guest fits it, else the one it fits.
+/// The guest's world: the chosen one if the guest matches it, or without a choice the one that it matches.
 fn world(module: &Path, made: &Path, chosen: Option<World>) -> Result<World, BuildError> {
     let made: Made = read_json(made)?;
     let bundle = made.outputs.into_values().next().unwrap_or_default();

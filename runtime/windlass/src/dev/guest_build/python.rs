@@ -8,24 +8,24 @@ use crate::watch::is_left_by_tools;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// What makes the component.
+/// The tool that makes the component.
 pub(super) const PACKAGE: (&str, &str) = (COMPONENTIZER, VERSION);
 const COMPONENTIZER: &str = "componentize-py";
 const VERSION: &str = "0.25.1";
 
-/// The module of the reconciler when pyproject.toml does not say.
+/// The module of the reconciler if pyproject.toml names none.
 const ENTRY: &str = "guest";
 
-/// Where a project's settings are.
+/// The error text for settings in the wrong file.
 const ELSEWHERE: &str = "pyproject.toml has it, in [tool.windlass]";
 
 /// The module that the build writes: componentize-py looks in it for classes that are called as the contract's exports.
 const EXPORTS: &str = "windlass_exports";
 
-/// What of a project is no part of its component.
+/// Files of a project that are not part of its component.
 const OUTSIDE: [&str; 4] = ["README.md", "seed", "tests", "windlass.yaml"];
 
-/// Folders of a project where modules are, if they are there.
+/// Folders of a project that may contain modules.
 const MODULES: [&str; 2] = ["src", "sdk"];
 
 /// The parts of pyproject.toml that matter here.
@@ -56,7 +56,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
         return Err(refused(why.to_owned()));
     }
     let entry = settings.entry.as_deref().unwrap_or(ENTRY);
-    // Installed packages are not looked through.
+    // Installed packages are not searched.
     let own = Some(folder.join(".venv")).filter(|venv| venv.is_dir());
     if own.is_none() && !has_module(folder, entry) {
         return Err(refused(format!(
@@ -79,7 +79,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     };
     let componentizer = componentizer(folder).await?;
     let mut tool = Tool::new(&componentizer, folder, remedy())
-        // What a guest's modules raise is told, and not from where in the tool.
+        // Prints the exceptions of the guest's modules, without the stack of the tool.
         .without_env("RUST_BACKTRACE")
         .args(["--quiet", "--wit-path"])
         .arg(wit)
@@ -92,7 +92,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
             tool = tool.arg("--python-path").arg(folder);
         }
     }
-    // As if it were active.
+    // As in an activated environment.
     tool.env("VIRTUAL_ENV", packages)
         .arg(EXPORTS)
         .arg("--output")
@@ -105,7 +105,7 @@ pub(super) async fn build(folder: &Path, work: &Path) -> Result<PathBuf, BuildEr
     Ok(component)
 }
 
-/// An environment that has no packages: without one, the tool takes those of the machine.
+/// An environment without packages: without one, the tool uses the packages of the machine.
 fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
     let packages = work.join("no-packages");
     let folder = packages.join("lib/site-packages");
@@ -113,7 +113,7 @@ fn no_packages(work: &Path) -> Result<PathBuf, BuildError> {
     Ok(packages)
 }
 
-/// All that the component is made of: the project, whose modules may read any file of it while they are imported.
+/// All inputs of the component: the whole project, because its modules may read any file while they are imported.
 fn inputs(folder: &Path, exports: &Path, wit: &Path) -> Result<Inputs, BuildError> {
     let mut inputs = Inputs::new(&[VERSION]).path(exports)?.path(wit)?;
     for name in file_names(folder)? {
@@ -135,7 +135,7 @@ fn has_module(folder: &Path, entry: &str) -> bool {
     })
 }
 
-/// What is in a folder, sorted.
+/// The entries of a folder, sorted.
 fn file_names(folder: &Path) -> Result<Vec<String>, BuildError> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io_error(folder))? {
@@ -146,7 +146,7 @@ fn file_names(folder: &Path) -> Result<Vec<String>, BuildError> {
     Ok(names)
 }
 
-/// Writes the module of the exports, which the SDK fills with the guest that the project names.
+/// Writes the module of the exports. The SDK connects it with the guest that the project names.
 fn write_exports(guest: &Path, into: &Path, settings: &Settings) -> Result<(), BuildError> {
     let entry = settings.entry.as_deref().unwrap_or(ENTRY);
     let legal = |c: char| c.is_alphanumeric() || "_.:".contains(c);
@@ -170,7 +170,7 @@ fn write_exports(guest: &Path, into: &Path, settings: &Settings) -> Result<(), B
     std::fs::write(&path, text).map_err(io_error(&path))
 }
 
-/// The one on the PATH if it is of the right version, else one of our own.
+/// The tool on the PATH if it has the right version, else our own.
 async fn componentizer(folder: &Path) -> Result<PathBuf, BuildError> {
     if let Some(found) = on_path(COMPONENTIZER) {
         let told = Tool::new(&found, folder, remedy())

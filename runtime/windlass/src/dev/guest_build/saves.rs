@@ -1,4 +1,4 @@
-//! Builds guests again as their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
+//! Builds guests again after their sources are saved. Entry points: [`Builds::start`] and [`Builds::next`].
 
 use super::{BuildError, build};
 use crate::watch::{Target, Watch};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Source folders, built one at a time after each save.
 pub(crate) struct Builds {
     watch: Watch,
-    /// Folders to build, and whether a build of the folder was stopped for that.
+    /// Folders to build, and whether that replaces a stopped build of the folder.
     asked: BTreeMap<PathBuf, bool>,
     running: Option<Running>,
 }
@@ -19,27 +19,27 @@ pub(crate) struct Builds {
 /// A build.
 struct Running {
     folder: PathBuf,
-    /// It stands for one that was stopped, and is not stopped itself: tools that write into the source would never come to an end.
+    /// The build replaces a stopped one, and is not stopped itself: otherwise a tool that writes into the source would never finish.
     must_end: bool,
     began: Instant,
     build: BoxFuture<'static, Result<PathBuf, BuildError>>,
 }
 
-/// A build that has ended.
+/// A finished build.
 pub(crate) struct Built {
-    /// What was built.
+    /// The source folder.
     pub(crate) folder: PathBuf,
-    /// How long that took.
+    /// The duration.
     pub(crate) took: Duration,
     /// The component.
     pub(crate) result: Result<PathBuf, BuildError>,
 }
 
 impl Builds {
-    /// Begins to follow no folder.
+    /// Starts without folders.
     ///
     /// # Errors
-    /// When the system has no more watchers to give.
+    /// When the system has no more file watchers.
     pub(crate) fn start() -> notify::Result<Self> {
         Ok(Self {
             watch: Watch::start()?,
@@ -48,7 +48,7 @@ impl Builds {
         })
     }
 
-    /// Follows exactly these folders from now on.
+    /// Watches exactly these folders from now on.
     pub(crate) fn follow(&mut self, folders: BTreeSet<PathBuf>) {
         self.asked.retain(|folder, _| folders.contains(folder));
         self.running
@@ -57,8 +57,8 @@ impl Builds {
             .set(folders.into_iter().map(Target::Tree).collect());
     }
 
-    /// Has a folder built as if it had been saved: a build of it that runs is stopped, for it is of sources that are older, unless one
-    /// was stopped just before.
+    /// Builds a folder as if it had been saved. Stops a running build of the folder, because its sources are older, unless that build
+    /// already replaced a stopped one.
     pub(crate) fn ask(&mut self, folder: PathBuf) {
         let stopped = self
             .running
@@ -66,7 +66,7 @@ impl Builds {
         *self.asked.entry(folder).or_default() |= stopped.is_some();
     }
 
-    /// Waits for the end of a build. Dropping the future loses nothing: a build goes on with the next call.
+    /// Waits for the end of a build. Dropping the future loses nothing: the next call continues the build.
     pub(crate) async fn next(&mut self) -> Built {
         loop {
             if self.running.is_none()

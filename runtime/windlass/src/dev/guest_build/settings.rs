@@ -1,7 +1,7 @@
-//! What a guest's project says of how it is built. Entry point: [`Settings`].
+//! The settings of a guest's build. Entry point: [`Settings`].
 //!
-//! Python has it as `[tool.windlass]` in pyproject.toml, Go and C as `windlass.toml`. In Rust and JavaScript the code says all of
-//! it; a package.json may say other than that.
+//! They are in `[tool.windlass]` of pyproject.toml for Python, and in `windlass.toml` for Go and C. In Rust and JavaScript the code
+//! decides; a package.json may override it.
 
 use super::language::Language;
 use super::{BuildError, io_error};
@@ -10,31 +10,31 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::path::Path;
 
-/// The settings of Go and C, and where a language is chosen among several.
+/// The settings of Go and C. In every project this file may choose one of several languages.
 pub(super) const FILE: &str = "windlass.toml";
 
-/// How a guest is built.
+/// The settings of a guest's build.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The language, where the folder has markers of several.
+    /// The language, if the folder has markers of several.
     pub(super) language: Option<Language>,
-    /// What the guest is given and what it offers.
+    /// The world of the guest.
     pub(super) world: World,
-    /// Where its code begins, if not where the language's guests usually do.
+    /// The file or module where its code begins, if it is not the usual one.
     pub(super) entry: Option<String>,
 }
 
-/// A world of the contract: what a guest is given and what it offers.
+/// A world of the contract: the imports and exports of a guest.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum World {
-    /// It reconciles, each request in its own cluster.
+    /// Reconciles, each request in its own cluster.
     #[default]
     Reconcile,
-    /// It reaches other clusters too.
+    /// Calls other clusters too.
     FleetReconcile,
-    /// It maps events to requests with code.
+    /// Maps events to requests with code.
     MappedReconcile,
     /// Both.
     MappedFleetReconcile,
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// Whether its guests reach other clusters.
+    /// Whether its guests may call other clusters.
     pub(super) fn has_fleet(self) -> bool {
         matches!(self, Self::FleetReconcile | Self::MappedFleetReconcile)
     }
@@ -69,10 +69,11 @@ impl fmt::Display for World {
 }
 
 impl Settings {
-    /// Those of the folder's windlass.toml for a guest in this language, which takes these; where the others have their place is told.
+    /// The settings of the folder's windlass.toml for a guest in a language that takes only the settings in `taken`. For another
+    /// setting the error contains `instead`.
     ///
     /// # Errors
-    /// When it cannot be read, or says what would do nothing.
+    /// When the file cannot be read, or has a setting without effect.
     pub(super) fn of(
         folder: &Path,
         language: &str,
@@ -94,7 +95,7 @@ impl Settings {
         }
     }
 
-    /// Those of the folder's windlass.toml, which may be absent.
+    /// The settings of the folder's windlass.toml, which may be absent.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -106,10 +107,10 @@ impl Settings {
     }
 }
 
-/// Refuses an entry that a tool would read as a flag.
+/// Rejects an entry that a tool would read as a flag.
 ///
 /// # Errors
-/// When it is one, with the file that has it.
+/// When it would be a flag; the error names the file.
 pub(super) fn check_entry(entry: &str, file: &Path) -> Result<(), BuildError> {
     if !entry.starts_with(['-', '@']) && !entry.is_empty() {
         return Ok(());

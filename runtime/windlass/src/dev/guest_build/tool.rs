@@ -1,4 +1,4 @@
-//! Runs other people's tools. Entry point: [`Tool::new`].
+//! Runs external tools. Entry point: [`Tool::new`].
 
 use super::BuildError;
 use crate::output::Tone;
@@ -10,19 +10,19 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-/// A command line in a guest's folder. What the tool says goes to standard error at once; dropping the run ends the tool, and what it
-/// started.
+/// A command line in a guest's folder. The tool's output goes to standard error at once. Dropping the run ends the tool and its
+/// child processes.
 pub(super) struct Tool {
-    /// As people know it.
+    /// The name for people.
     name: String,
-    /// What gets it: one command, or where to go.
+    /// How to install it: a command or an address.
     remedy: String,
     folder: PathBuf,
     command: Command,
 }
 
 impl Tool {
-    /// A tool that is found on the PATH, or at a path; `remedy` is what gets it.
+    /// A tool on the PATH, or at a path; `remedy` says how to install it.
     pub(super) fn new(
         program: impl AsRef<OsStr>,
         folder: &Path,
@@ -44,13 +44,13 @@ impl Tool {
         }
     }
 
-    /// Names it in messages, if not by its file.
+    /// Sets the name in messages, if it is not the name of the file.
     pub(super) fn called(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Adds an argument. A path in the guest's folder is given as it is seen from there, which reads better.
+    /// Adds an argument. A path in the guest's folder is made relative to it, which reads better.
     pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         let path = Path::new(argument.as_ref());
         let inside = path.strip_prefix(&self.folder);
@@ -73,13 +73,13 @@ impl Tool {
         self
     }
 
-    /// Keeps a variable of ours from it.
+    /// Removes a variable from its environment.
     pub(super) fn without_env(mut self, name: &str) -> Self {
         self.command.env_remove(name);
         self
     }
 
-    /// Says what is run, and runs it.
+    /// Prints the command, and runs it.
     ///
     /// # Errors
     /// When the tool is missing or fails.
@@ -89,7 +89,7 @@ impl Tool {
         self.finish().await.map(|_| ())
     }
 
-    /// Says what is run, runs it, and returns what it writes to standard output.
+    /// Prints the command, runs it, and returns its standard output.
     ///
     /// # Errors
     /// When the tool is missing or fails.
@@ -99,7 +99,7 @@ impl Tool {
         self.finish().await
     }
 
-    /// As [`Tool::output`] for questions that nobody needs to be told of: in silence, and a failure is `None`.
+    /// As [`Tool::output`], but prints nothing, and returns `None` after a failure.
     ///
     /// # Errors
     /// When the tool is missing.
@@ -131,7 +131,7 @@ impl Tool {
         variables.chain(words).collect::<Vec<_>>().join(" ")
     }
 
-    /// What it wrote to standard output, if that is ours.
+    /// Its standard output, if it is captured.
     async fn finish(&mut self) -> Result<String, BuildError> {
         let child = self.command.spawn().map_err(|error| self.no_start(error))?;
         let mut running = Running(child);
@@ -175,16 +175,16 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // No id: it has ended and was waited for, and its number may be another's by now.
+        // Without an id it has ended, and another process may have its number now.
         let id = self.0.id().and_then(|id| i32::try_from(id).ok());
         if let Some(group) = id.and_then(Pid::from_raw) {
-            // Fails where all have ended meanwhile.
+            // Fails if all have ended meanwhile.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// The word in quotes if a shell would not take it as one.
+/// The word, in quotes if a shell would split or change it.
 fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -193,7 +193,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where a tool on the PATH is.
+/// The path of a tool on the PATH.
 pub(super) fn on_path(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(tool));

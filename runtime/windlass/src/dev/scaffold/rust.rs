@@ -1,4 +1,4 @@
-//! The manifest of the Rust SDK as it stands outside of this workspace. Entry point: [`manifest`].
+//! The manifest of the Rust SDK outside of this workspace. Entry point: [`manifest`].
 
 use crate::dev::embedded;
 use anyhow::{Context, Result};
@@ -9,10 +9,10 @@ const HEAD: &str = "# The Windlass SDK for guests in Rust, as `windlass new` wro
 /// Tables of a manifest that name other packages.
 const DEPENDENCIES: [&str; 2] = ["dependencies", "build-dependencies"];
 
-/// The SDK's own manifest with what it has from the workspace's put in, and without what only its own tests need.
+/// The SDK's own manifest with the values that it inherits from the workspace, and without the dependencies of its tests.
 ///
 /// # Errors
-/// When it has from the workspace what is not there.
+/// When it inherits a value that the workspace does not have.
 pub(super) fn manifest(sdk: &[u8]) -> Result<String> {
     let workspace = embedded::file("Cargo.toml").context("the workspace's manifest is missing")?;
     resolve(
@@ -56,7 +56,7 @@ fn is_inherited(value: &Value) -> bool {
     value.get("workspace").and_then(Value::as_bool) == Some(true)
 }
 
-/// What the workspace says of a dependency, and what the package adds to it.
+/// The workspace's entry of a dependency, with the additions of the package.
 fn merged(shared: Value, own: &Value) -> Value {
     let mut table = match shared {
         Value::Table(table) => table,
