@@ -13,7 +13,7 @@ windlass_sdk::guest!(Leak);
 impl Reconciler for Leak {
     fn describe() -> Result<Description> {
         let watch = Watch::of(GroupVersionKind::new("v1", "ConfigMap"));
-        Ok(Description::new("lets go of nothing").primary_watch(watch))
+        Ok(Description::new("never closes a cluster").primary_watch(watch))
     }
 
     fn reconcile(_: &Request, cluster: &Cluster) -> Result<Action> {

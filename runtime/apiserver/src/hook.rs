@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::call::Call;
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, Default)]
 pub enum RequestVerdict {
     /// It is answered as usual.
@@ -36,7 +36,7 @@ pub enum RequestVerdict {
     Silence,
 }
 
-/// What becomes of an answer, other than a watch's.
+/// The fate of an answer that is not a watch.
 #[derive(Debug, Clone, Default)]
 pub enum AnswerVerdict {
     /// It is sent.
@@ -77,7 +77,7 @@ pub enum ReplyBody {
     Endless(Bytes),
 }
 
-/// What becomes of one frame of a watch.
+/// The fate of one frame of a watch.
 #[derive(Debug, Clone, Default)]
 pub enum FrameVerdict {
     /// It is sent.

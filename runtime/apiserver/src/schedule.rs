@@ -1,4 +1,4 @@
-//! Faults in random order that can be had again: [`Schedule`], which follows from its seed alone.
+//! Random faults that can be repeated: [`Schedule`] depends only on its seed.
 //!
 //! ```
 //! use std::time::Duration;

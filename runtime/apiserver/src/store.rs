@@ -316,7 +316,7 @@ impl Store {
             .collect())
     }
 
-    /// A receiver that is told of each change of the collection.
+    /// A receiver of each change of the collection.
     pub(crate) fn bell(&mut self, id: &CollectionId) -> watch::Receiver<u64> {
         let floor = self.compacted;
         self.collections

@@ -33,7 +33,7 @@ pub(crate) struct Discovery {
 
 struct Refresh {
     began: Instant,
-    /// Why it failed, for who asks again before the next.
+    /// Why it failed, for callers before the next attempt.
     failed: Option<ApiError>,
 }
 

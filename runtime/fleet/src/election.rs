@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Which lease, and who asks for it.
+/// The lease, and the candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionOptions {
     /// The namespace of the Lease, in the local cluster. It must exist.
@@ -106,7 +106,7 @@ pub struct ElectionStatus {
     pub problem: Option<String>,
 }
 
-/// What becomes of a process in an election.
+/// The role of a process in an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It does not lead.
@@ -158,7 +158,7 @@ impl Election {
         &self.fence
     }
 
-    /// What becomes of this process. Ends as `Ended` or `Lost`.
+    /// The role of this process. The last one is `Ended` or `Lost`.
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
@@ -272,7 +272,7 @@ impl Election {
             tracing::warn!(
                 lease = self.options.name,
                 problem,
-                "the lease cannot be had"
+                "the lease is not available"
             );
         }
         status.problem = problem;

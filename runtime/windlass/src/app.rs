@@ -46,7 +46,7 @@ pub(crate) struct App {
     pub(crate) heartbeats: Vec<Heartbeat>,
     /// Where roll backs are asked for.
     pub(crate) rollbacks: Rollbacks,
-    /// Addresses of the admin endpoints that cannot be had.
+    /// The errors of the admin addresses that cannot be served.
     admin_problems: ArcSwap<Vec<String>>,
     problem_count: Gauge,
     /// By what of the process's is nearly used up.
@@ -97,7 +97,7 @@ impl App {
         })
     }
 
-    /// Takes note of what is wrong with documents now, and logs what was not wrong before.
+    /// Stores the current problems of documents, and logs the new ones.
     pub(crate) fn report_problems(&self, problems: &[Problem]) {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let told = self.problems.swap(Arc::new(problems.clone()));
@@ -109,7 +109,7 @@ impl App {
         }
     }
 
-    /// Takes note of which addresses of the admin endpoints cannot be had, and logs what was not so before.
+    /// Stores the current problems of the admin addresses, and logs the new ones.
     pub(crate) fn report_admin_problems(&self, problems: Vec<String>) {
         let problems = Arc::new(problems);
         let known = self.admin_problems.swap(problems.clone());

@@ -218,7 +218,7 @@ fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
 }
 
 impl RunOptions {
-    /// Whether somebody sits before it and will mend what does not start.
+    /// Whether a person watches the run and will correct errors of the start.
     fn waits_for_a_save(&self) -> bool {
         self.built.is_some() && !self.idle.exit_when_idle
     }

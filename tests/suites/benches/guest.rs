@@ -242,7 +242,7 @@ fn timer(timed: Arc<Timed>) -> Result<Controller> {
         .build(Arc::new(reconcile))?)
 }
 
-/// Updates objects and sees what comes of it.
+/// Updates objects and waits for the result.
 struct Driver {
     manager: Running,
     seen: Arc<Seen>,

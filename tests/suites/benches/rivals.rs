@@ -164,7 +164,7 @@ async fn measure(
     let first = Subject::start(kind, environment).await?;
     let cold = driver.all_echoed(first.started()).await?;
     first.settled().await?;
-    // A second start finds everything as it should be.
+    // After a second start there is nothing to do.
     let mut subject = Subject::start(kind, environment).await?;
     let restart = subject.settled_after().await?;
     let mut rows = [Row::default(); RATES.len()];

@@ -1,4 +1,4 @@
-//! A stored object, [`Object`], and a change of one, [`Event`], both serialised once for everybody who reads them.
+//! A stored object, [`Object`], and a change of one, [`Event`], both serialised once for all readers.
 
 use std::sync::{Arc, OnceLock};
 

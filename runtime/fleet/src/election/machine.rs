@@ -68,7 +68,7 @@ pub(super) enum Answer {
 #[derive(Debug)]
 struct Sight {
     lease: Lease,
-    /// When an answer told of this record first.
+    /// When an answer first had this record.
     since: Instant,
 }
 

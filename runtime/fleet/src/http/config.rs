@@ -70,7 +70,7 @@ pub enum ConfigError {
         /// What is wrong, without values.
         reason: String,
     },
-    /// A file that it refers to could not be read for want of descriptors: nobody knows whether it has changed.
+    /// A file that it refers to could not be read for lack of descriptors: it may have changed or not.
     #[error("{path:?}, which it refers to, cannot be read: {source}")]
     File {
         /// The file.

@@ -295,7 +295,7 @@ where
     }
 }
 
-/// Whether something failed for want of descriptors.
+/// Whether an error is a lack of descriptors.
 fn is_for_want_of_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
     let causes = std::iter::successors(Some(error), |cause| cause.source());
     causes

@@ -1,4 +1,4 @@
-//! Bytes that no server should send: whatever comes, the scanners answer with a value or an error, and never panic.
+//! Bytes that no server should send: the scanners always return a value or an error, and never panic.
 
 use super::*;
 use crate::kind::GroupVersionKind;

@@ -23,7 +23,7 @@ pub struct Storm {
     pub request: Request,
 }
 
-/// The storms that begin from now on. However long one lasts, it is told of once.
+/// The storms that begin from now on. Each is reported once, however long it lasts.
 #[derive(Debug)]
 pub struct Storms {
     begun: broadcast::Receiver<Storm>,
@@ -32,7 +32,7 @@ pub struct Storms {
 }
 
 impl Storms {
-    /// The next one; `None` once the manager drains, even if there is one. One who asks too seldom misses the oldest: each is in the log and the
+    /// The next one; `None` once the manager drains, even if there is one. A slow reader misses the oldest: each is in the log and the
     /// metrics all the same. Nothing is lost by dropping the future.
     pub async fn next(&mut self) -> Option<Storm> {
         loop {

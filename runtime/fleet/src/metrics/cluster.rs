@@ -1,4 +1,4 @@
-//! What is counted of one cluster: calls to its server, and what becomes of its watches. Entry point: [`ClusterMetrics`].
+//! The metrics of one cluster: calls to its server, and the ends of its watches. Entry point: [`ClusterMetrics`].
 
 use super::OTHER;
 use parking_lot::Mutex;
@@ -92,7 +92,7 @@ impl ClusterMetrics {
         self.left.load(Ordering::SeqCst)
     }
 
-    /// Counts a call that is made now. It counts as one without an answer unless it is told of one.
+    /// Counts a call that is made now. It counts as one without an answer until an answer is reported.
     pub(crate) fn request(self: &Arc<Self>, method: &http::Method) -> Requested {
         Requested {
             cluster: self.clone(),
@@ -106,7 +106,7 @@ impl ClusterMetrics {
         self.relists.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A cache was found to differ from its server, which never told of it.
+    /// A cache differed from its server, although the server sent no event.
     pub(crate) fn repaired(&self) {
         self.repairs.fetch_add(1, Ordering::Relaxed);
     }

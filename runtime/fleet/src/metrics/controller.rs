@@ -120,7 +120,7 @@ pub(crate) struct ControllerMetrics {
     failures: Mutex<BTreeMap<(Blame, &'static str), u64>>,
     /// By the cluster's id. Holds none of a cluster that has left.
     clusters: Mutex<HashMap<u64, Arc<Attempts>>>,
-    /// Ends of objects that its mapper was not told of.
+    /// Deletions of objects that were not passed to its mapper.
     pub(super) deletions_lost: AtomicU64,
     /// In clusters without series of their own.
     other: Arc<Attempts>,
@@ -180,7 +180,7 @@ impl ControllerMetrics {
         self.room.give_back(dropped);
     }
 
-    /// The mapper is not told of an object's end: too much waits for it.
+    /// The deletion of an object is not passed to the mapper: too much waits for it.
     pub(crate) fn deletion_lost(&self) {
         self.deletions_lost.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What becomes of keys: results, merging, limits, removal, status.
+//! The states of keys: results, merging, limits, removal, status.
 
 use super::*;
 use crate::backoff::Backoff;

@@ -165,7 +165,7 @@ impl MappedEvents {
         waiting.events.is_empty() && waiting.mapping.is_none()
     }
 
-    /// Everything that has not been mapped, for who goes on with it.
+    /// All events that were not mapped, for the successor.
     pub(super) fn left(&self) -> Vec<Change> {
         let waiting = self.waiting.lock();
         let mapping = waiting.mapping.iter().map(|(_, event)| event);

@@ -30,7 +30,7 @@ pub(crate) trait Offer: Send + Sync {
     /// Whom the controller's calls are made for.
     fn caller(&self) -> Caller;
 
-    /// Counts the end of an object that its mapper is not told of.
+    /// Counts the deletion of an object that is not passed to its mapper.
     fn lost(&self);
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct SourceSink {
     pub(crate) origin: Origin,
     /// Where mapped events wait for their code.
     pub(crate) mapped: Option<MappedEvents>,
-    /// What of the store is owed: requests were refused for want of room, or somebody asked for everything.
+    /// The part of the store to enqueue again: requests were rejected for lack of room, or a caller asked for all objects.
     pub(crate) rescan: Rescan,
-    /// Requests refused for want of room that no rescan would bring: those of what is gone.
+    /// Requests that were rejected for lack of room and that no rescan finds: their objects are gone.
     pub(crate) missed: Mutex<Missed>,
     /// Told when nothing is missed any more.
     pub(crate) settled: Notify,

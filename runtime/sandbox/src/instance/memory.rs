@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(usage.memory_peak(), 90);
         let mut second = meter(&tenant);
         assert!(second.memory_growing(0, 95, None).unwrap());
-        assert!(tenant.try_reserve(906, false).is_none(), "95 are had");
+        assert!(tenant.try_reserve(906, false).is_none(), "95 are reserved");
         drop(second);
         assert!(tenant.try_reserve(1000, false).is_some());
     }

@@ -9,7 +9,7 @@ pub(crate) enum Standing {
     Guest,
     /// A compiler's, which computes for seconds, for one guest.
     Compiler,
-    /// Of what only those wait for who made it necessary: it has a processor while nobody else wants it.
+    /// For work that only its own tenant waits for: it gets a processor while nothing else needs one.
     Last,
 }
 

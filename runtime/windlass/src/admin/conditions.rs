@@ -139,11 +139,11 @@ fn providers(app: &App) -> Condition {
         .collect();
     let detail = if waiting.is_empty() {
         format!(
-            "{} told of its clusters, or why it cannot",
+            "{} has reported its clusters, or an error",
             count(providers.len() as u64, "provider")
         )
     } else {
-        format!("not told of their clusters yet: {}", waiting.join(", "))
+        format!("clusters not reported yet: {}", waiting.join(", "))
     };
     Condition {
         name: "providers",

@@ -32,7 +32,7 @@ enum News {
 }
 
 impl Notices {
-    /// Takes note of the documents of which an earlier version is in effect now.
+    /// Stores the documents of which an earlier version is in effect now.
     pub(super) fn keep(&mut self, kept: BTreeMap<Identity, Problem>) {
         self.kept = kept;
     }
@@ -122,7 +122,7 @@ mod tests {
         let told = refused(&[
             ("same", "x"),
             ("other", "x"),
-            ("mended", "x"),
+            ("corrected", "x"),
             ("gone", "x"),
         ]);
         let now = refused(&[("same", "x"), ("other", "y"), ("new", "z")]);
@@ -132,7 +132,7 @@ mod tests {
             [
                 (identity("new"), why("z")),
                 (identity("other"), why("y")),
-                (identity("mended"), News::InEffect),
+                (identity("corrected"), News::InEffect),
             ]
         );
         assert_eq!(news(&now, &now, |_| true), []);

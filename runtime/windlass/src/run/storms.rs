@@ -1,6 +1,6 @@
 //! Events in the local cluster about keys that ask to run without end. Entry point: [`follow`].
 //!
-//! They are about the Reconciler, which is what has to be mended, and not about the object: the manager's credentials may record
+//! They are about the Reconciler, which has to be corrected, and not about the object: the manager's credentials may record
 //! Events of their own in one namespace of the local cluster, and nowhere in a cluster that a tenant has the say in.
 
 use super::own_events::{self, Said};

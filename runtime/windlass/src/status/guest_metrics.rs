@@ -147,7 +147,8 @@ fn documents(
         ];
         Some((labels, 1.0))
     });
-    let help = "The SHA-256 of the revision that serves, and of the one that can be gone back to.";
+    let help =
+        "The SHA-256 of the revision that serves, and of the one that a rollback would serve.";
     let name = "windlass_guest_info";
     write(encoder, name, help, MetricType::Gauge, serve)
 }

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A part that has not beaten for so long is stuck: every thread of it is held by something that does not yield.
 const STUCK: Duration = Duration::from_secs(60);
-/// How long somebody who asks waits for the next beat: after a stop of the whole process all are late.
+/// How long a probe waits for the next beat: after a pause of the whole process all are late.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// The beats of one part.

@@ -35,13 +35,13 @@ pub(crate) struct Share {
 /// What is used, of what is limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Open files and sockets. `None` where it cannot be told.
+    /// Open files and sockets. `None` if it is unknown.
     pub(crate) descriptors: Option<Share>,
     /// Connections to API servers, of those that leave room for files. `None` where there is no limit.
     pub(crate) sockets: Option<Share>,
     /// Those of them that watches may have for themselves.
     pub(crate) watches: Option<Share>,
-    /// Bytes of memory that cannot be had back by dropping caches. `None` where there is no limit.
+    /// Bytes of memory that dropping caches cannot free. `None` without a limit.
     pub(crate) memory: Option<Share>,
 }
 
@@ -152,7 +152,7 @@ const V2: GroupFiles = GroupFiles {
 };
 
 impl GroupFiles {
-    /// What a group uses of its limit, but for what can be had back by dropping caches; `None` if it has no limit.
+    /// The memory that a group uses, without the caches that can be dropped; `None` if it has no limit.
     fn read(&self, group: &Path) -> Option<Share> {
         let read = |name: &str| fs::read_to_string(group.join(name)).ok();
         let number = |name: &str| read(name)?.trim().parse::<u64>().ok();

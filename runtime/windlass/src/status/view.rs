@@ -69,7 +69,7 @@ pub(crate) struct ReconcilerView {
     pub(crate) serves: bool,
     /// The digest of the revision that serves; empty when none does.
     pub(crate) revision: String,
-    /// The digest of the revision that served before it and can be gone back to; empty when there is none.
+    /// The digest of the previous revision, which a rollback would serve; empty if there is none.
     #[serde(default)]
     pub(crate) previous: String,
     /// Whether the revision serves because somebody rolled back to it: until the guest's file changes, or that is undone.

@@ -131,7 +131,7 @@ impl Bench {
         let told = self.server.order(&Order::Tell).await?;
         let requests = (told.disturbed_requests - before) as f64;
         let requests = requests / began.elapsed().as_secs_f64() / self.dead.len() as f64;
-        let mended = Instant::now();
+        let repaired = Instant::now();
         self.disturb(Trouble::None).await?;
         self.watching().await?;
         self.manager.ready(self.clusters).await?;
@@ -140,7 +140,7 @@ impl Bench {
             well,
             ill,
             requests,
-            back: mended.elapsed().as_secs_f64(),
+            back: repaired.elapsed().as_secs_f64(),
         })
     }
 

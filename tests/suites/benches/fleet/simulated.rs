@@ -83,7 +83,7 @@ pub(crate) struct Told {
     pub(crate) versions: Vec<u64>,
     /// Lists of all ConfigMaps of a cluster, however many pages they took.
     pub(crate) lists: u64,
-    /// Bytes of the objects that those lists told of.
+    /// Bytes of the objects in those lists.
     pub(crate) listed_bytes: u64,
     /// Watches of ConfigMaps that were opened.
     pub(crate) watches: u64,

@@ -129,7 +129,7 @@ impl Driver {
         for (server, api) in objects.iter().enumerate() {
             let (api, told) = (api.clone(), told.clone());
             watches.spawn(async move {
-                // A watch that ends, or is not to be had, begins anew with a list.
+                // After a watch that ends or fails, the next one begins with a list.
                 loop {
                     if let Err(error) = told.follow(server, &api).await {
                         eprintln!("the driver's watch broke: {error}");

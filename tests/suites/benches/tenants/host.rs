@@ -204,7 +204,7 @@ impl Scene {
         Ok(())
     }
 
-    /// How long it takes until an object that is made is in the program's cache, as the program tells who asks again and again.
+    /// The time until a new object is in the program's cache, measured by repeated requests to the program.
     async fn change(&mut self) -> Result<Duration> {
         let cached = async || {
             let beta = self.running.item("clusters", "beta").await?;

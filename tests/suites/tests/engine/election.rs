@@ -355,7 +355,7 @@ async fn a_leader_that_cannot_renew_cancels_what_runs_and_ends_and_another_takes
     )?;
     second.warm().await?;
 
-    // From now on the hub answers nobody who tries to change the lease; the second still reads it.
+    // From now on the hub answers no write of the lease; the second candidate still reads it.
     stage.faults.set(|cluster, call| {
         (cluster == "hub" && call.resource == "leases" && call.verb == Verb::Update)
             .then_some(RequestVerdict::Cut)

@@ -36,7 +36,7 @@ fn named(rule: Rule, names: &[&str]) -> Rule {
     }
 }
 
-/// Alpha with ConfigMaps in the namespaces `mine` and `other`, all of them cached for somebody who may see everything.
+/// Alpha with ConfigMaps in the namespaces `mine` and `other`, all of them cached for a caller that may see everything.
 async fn shared() -> Result<(Fleet, Arc<Cluster>)> {
     let log = Arc::new(Log::default());
     let builder = Controller::builder(ControllerName::new("everywhere")?)
@@ -329,7 +329,7 @@ async fn an_index_finds_nothing_outside_the_grant() -> Result<()> {
     assert_eq!(
         log.count(&elsewhere),
         0,
-        "it was told of what it may not see"
+        "it got an event on an object that it may not see"
     );
     Ok(())
 }

@@ -183,7 +183,7 @@ async fn a_provider_that_crashes_is_reported_and_started_again() -> Result<()> {
     .await?;
     assert_eq!(problems[0].subject, "crashing");
     assert!(problems[0].message.contains("panicked"), "{problems:?}");
-    // What it had engaged stays while it is away, and leaves once the next run has told of all it knows.
+    // Its clusters stay while it does not run, and leave after the next run has reported all clusters that it knows.
     assert_eq!(names(&fleet), ["alpha"]);
     engaged(&fleet, &["beta"]).await?;
     assert_eq!(fleet.handle.provider_problems(), []);

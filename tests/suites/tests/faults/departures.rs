@@ -111,7 +111,7 @@ async fn a_cluster_serves_until_the_one_that_replaces_it_is_in_step() -> Result<
     assert!(!Arc::ptr_eq(&before, &after));
     assert!(rig.status("alpha")?.replacement.is_none());
     assert_eq!(before.state().as_str(), "Gone");
-    // What the new server has is what counts, also for who looks at the old one.
+    // Only the new server's objects count, also for a reader that still has the old server.
     wait("nobody to watch the old server", || {
         Seen::of(rig.cluster("alpha").watchers(), |n| *n == 0)
     })

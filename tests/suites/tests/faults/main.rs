@@ -2,7 +2,7 @@
 //!
 //! A test starts a [`rig::Rig`]: simulated clusters with a manager over all of them, whose reconciler keeps a child of each
 //! object equal to it. It disturbs one or some of the clusters, ends the disturbance and asks the [`oracle`], which proves that everything
-//! is as it should be, stays so, and that nothing is left behind.
+//! is correct, stays so, and that nothing is left behind.
 
 #![allow(
     clippy::expect_used,

@@ -149,7 +149,7 @@ async fn an_event_that_is_never_sent_is_made_good_within_the_time_between_compar
     .await?;
     faults.remove(dropped);
     let began = Instant::now();
-    wait("the child of what nobody told of", || {
+    wait("the child of an object without an event", || {
         Seen::of(rig.stored("alpha", "made-out"), Option::is_some)
     })
     .await?;

@@ -1,5 +1,5 @@
 //! One reconciler in every language: each does what the same reconciler does that is native. Entry points: the tests below; the
-//! reconciler is told of in `guests/conformance/README.md`.
+//! reconciler is described in `guests/conformance/README.md`.
 
 #![allow(
     clippy::expect_used,

@@ -225,7 +225,7 @@ async fn it_stays_up_repairs_what_is_deleted_and_an_edited_guest_takes_over_afte
     project.write_config(&[reconciler("hello", "./guest".as_ref())])?;
     project.write("seed/a.yaml", SEED)?;
 
-    // Where somebody is there to mend it, a guest that does not build yet is no reason to end.
+    // If a person can correct it, a guest that does not build is no reason to end.
     let mut program = Program::start(project.path(), ["dev", ".", "--admin", "127.0.0.1:0"])?;
     program.line_with("does not build", BUILD).await?;
     let line = program.line_with("kubectl --kubeconfig", BUILD).await?;

@@ -252,7 +252,7 @@ async fn a_hub_is_kept_in_its_spokes_by_the_role_that_is_printed_for_it() -> Res
         .await?;
     east.expect("settings", Some(&[("colour", "green")]))
         .await?;
-    // Drift is mended.
+    // Drift is repaired.
     east.merge(
         "settings",
         json!({"data": {"colour": "red", "more": "of it"}}),

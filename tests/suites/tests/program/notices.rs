@@ -249,7 +249,7 @@ async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() 
             let created = alpha.create(object);
             created.map_err(|error| anyhow::anyhow!("{error:?}"))?;
         }
-        eventually(SOON, "all of them to be told of", || async {
+        eventually(SOON, "an event about each of them", || async {
             let told = hot_keys(&scene.program.written(Output::Stderr));
             Ok(Seen::of(told, |told| told.len() == at + names.len()))
         })

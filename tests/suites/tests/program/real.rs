@@ -124,7 +124,7 @@ async fn real_clusters_are_reconciled_and_come_break_heal_and_go_while_it_runs()
     alpha.ask("beside", "venus").await?;
     expect_greeting_of(&alpha, "beside", "hello, venus, from ").await?;
 
-    // It is mended.
+    // It is repaired.
     fs::write(file("beta"), &good)?;
     expect_clusters(&project, &address, &["alpha", "beta"]).await?;
     beta.ask("after", "pluto").await?;

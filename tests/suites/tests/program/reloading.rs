@@ -401,7 +401,7 @@ async fn each_field_of_a_reconciler_is_in_effect_soon_after_it_changes() -> Resu
     change(&hello().replace("greeting: hello", "greeting: salut"))?;
     scene.greets("a", "salut, world, from ").await?;
 
-    // clusters: what is left out is left alone, and made good when it is back.
+    // clusters: clusters that are left out are not changed, and are repaired when they are back.
     let beta = client_of(&scene.project, "beta").await?;
     let narrow = hello().replace("  config:", "  clusters: {names: [\"*beta\"]}\n  config:");
     change(&narrow)?;

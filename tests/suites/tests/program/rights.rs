@@ -1,4 +1,4 @@
-//! Rights that are taken away from a guest that runs are gone at once, whatever becomes of its reload, and are back with the document.
+//! Rights that are removed from a running guest are gone at once, whether its reload succeeds or not, and return with the document.
 
 use crate::objects::ConfigMaps;
 use crate::project::{HELLO_RULES, Project, reconciler};

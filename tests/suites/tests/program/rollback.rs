@@ -1,4 +1,4 @@
-//! A reconciler goes back to the revision before, and stays there until its guest's file changes.
+//! A reconciler is rolled back to its previous revision, and keeps it until its guest's file changes.
 
 use crate::project::{Project, reconciler};
 use crate::running::{SOON, ask, client_of, fleet, start};
@@ -102,7 +102,7 @@ async fn a_trapping_guest_is_rolled_back_until_its_file_changes() -> Result<()> 
     let error = refused(&project, &address, &["rollback", "hello"]).await?;
     assert!(error.contains("--undo"), "{error}");
 
-    // Another configuration is in effect for the revision that was gone back to; the same file, written again, changes nothing.
+    // Another configuration takes effect for the revision after a rollback; the same file, written again, changes nothing.
     let other = document.replace("greeting: hello", "greeting: welcome");
     project.write_config(std::slice::from_ref(&other))?;
     maps.expect_greeting(

@@ -159,7 +159,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_shown_beside_the_clusters() -> Resu
     let http = Http { address };
     let series = http.series("windlass_provider_problems{").await?;
     assert_eq!(series, [("provider=\"fleet\"}".to_owned(), 1.0)]);
-    // Once the file is as it should be there is nothing left to report.
+    // Once the file is correct there is nothing left to report.
     project.write("clusters/broken.kubeconfig", "contexts: []")?;
     eventually(SOON, "no problem to be counted", || async {
         let series = http.series("windlass_provider_problems{").await?;
@@ -259,7 +259,7 @@ async fn documents_and_guests_are_reloaded_as_they_change() -> Result<()> {
         "the last good revision serves and the status says why"
     );
 
-    // A mended guest, renamed into place, and a mended document.
+    // A corrected guest, renamed into place, and a corrected document.
     fs::copy(guest("hello"), project.path().join("fresh.wasm"))?;
     fs::rename(project.path().join("fresh.wasm"), &component)?;
     project.write_config(&[

@@ -190,7 +190,10 @@ async fn code_that_somebody_changed_is_compiled_anew() -> Result<()> {
     assert!(refused.is_err(), "changed code was run");
     let sandbox = sandbox(compiler()?, Some(folder.path()))?;
     works(&sandbox, &hello(&sandbox).await?).await?;
-    assert!(std::fs::read(&entry)? == good, "and is mended in the cache");
+    assert!(
+        std::fs::read(&entry)? == good,
+        "and is repaired in the cache"
+    );
     Ok(())
 }
 

@@ -345,7 +345,7 @@ impl Cast<'_> {
         Ok(actor)
     }
 
-    /// Keeps what comes of a guest's runs, once its controller is registered.
+    /// Keeps the results of a guest's runs, once its controller is registered.
     pub(crate) fn act(&self, guest: Arc<Guest>, options: GuestOptions) -> Actor {
         let outcomes = Arc::new(Outcomes {
             guest: guest.clone(),
@@ -510,7 +510,7 @@ impl Actor {
     }
 }
 
-/// The guest's reconciler, which keeps what comes of each run.
+/// The guest's reconciler, which keeps the result of each run.
 struct Outcomes {
     guest: Arc<Guest>,
     seen: Mutex<Vec<(Request, Result<Action, Failure>)>>,

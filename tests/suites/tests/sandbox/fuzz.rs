@@ -1,4 +1,4 @@
-//! Guests and components made at random: whatever comes, the host answers in words, in time, and stays within what is granted. Entry
+//! Random guests and components: the host always answers with a message, in time, and within the grants. Entry
 //! points: the tests in the modules below.
 //!
 //! `./test --fuzz SECONDS --seed N` runs them for longer and from other seeds. What a guest does follows from the seed; how the

@@ -1,4 +1,4 @@
-//! Handles that a guest made up, gave back or never lets go of.
+//! Handles that a guest forges, uses after their drop, or never drops.
 
 use crate::fixture::{Stage, config_map, rule};
 use crate::neighbour::beside_a_neighbour;

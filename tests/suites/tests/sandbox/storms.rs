@@ -144,7 +144,7 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
     )?;
 
     let told = || crate::logs::lines(name, "storm: a key asks to run without end");
-    wait("the storm to be told of", || {
+    wait("the storm to be reported", || {
         Seen::of((told(), actor.runs()), |(lines, _)| !lines.is_empty())
     })
     .await?;

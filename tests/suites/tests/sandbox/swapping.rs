@@ -18,15 +18,15 @@ async fn a_new_revision_serves_from_the_next_call_on() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let actor = stage
         .guest("test-panic")
-        .name("mended")
+        .name("corrected")
         .config(json!({"after": 60_000}))
         .run()
         .await?;
     stage.put("alpha", config_map("a", json!({})))?;
     assert_eq!(actor.failure("alpha", "a").await?.reason, "trap");
-    let mended = revision("test-requeue").await?;
-    actor.guest.swap(mended.clone()).await?;
-    assert_eq!(actor.guest.revision().digest(), mended.digest());
+    let corrected = revision("test-requeue").await?;
+    actor.guest.swap(corrected.clone()).await?;
+    assert_eq!(actor.guest.revision().digest(), corrected.digest());
     stage.put("alpha", config_map("b", json!({})))?;
     assert_eq!(
         actor.outcome("alpha", "b").await?.expect("it succeeds"),

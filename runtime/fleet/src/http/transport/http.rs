@@ -69,7 +69,7 @@ impl Session {
         self.refused.load(Ordering::Relaxed) || (self.made.elapsed() >= FRESH && ended())
     }
 
-    /// Whether it may still be used if nothing newer can be had.
+    /// Whether it may still be used if nothing newer is available.
     fn is_valid(&self, now: SystemTime) -> bool {
         self.valid_until.is_none_or(|end| now < end)
     }

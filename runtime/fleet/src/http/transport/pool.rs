@@ -2,7 +2,7 @@
 //!
 //! HTTP/2 connections are filled one after another: a further one is made once the others carry 80 % of the streams that their
 //! peer allows, and watches never take the rest. Over HTTP/1.1 each request has a connection of its own while it lasts. Connections
-//! that are made are driven by tasks on the host's runtime; they outlive nobody who uses them by more than [`IDLE`].
+//! that are made are driven by tasks on the host's runtime; they are closed after [`IDLE`] without a request.
 
 mod lease;
 
@@ -71,7 +71,7 @@ pub(super) struct Pool {
     state: Mutex<State>,
     /// Told whenever a stream or a connection has become free.
     freed: Notify,
-    /// The one dial that everybody waits for who cannot go on without it.
+    /// The one dial, which all callers without a connection wait for.
     dialing: Single<Result<(), TransportError>>,
     /// Cancelled when the credentials are no longer used: nothing is leased any more, and watches end.
     over: CancellationToken,
@@ -308,7 +308,7 @@ impl Pool {
         self.freed.notify_waiters();
     }
 
-    /// Lets go of all connections; they end by themselves once what they carry has ended.
+    /// Drops all connections; each closes after its last request has ended.
     fn empty(&self) {
         let mut state = self.state.lock();
         let dropped = (
@@ -350,7 +350,7 @@ impl Pool {
         });
     }
 
-    /// Lets go of what has been unused for [`IDLE`]; the connections then end by themselves.
+    /// Drops the connections that were unused for [`IDLE`]; they then close.
     fn close_unused(&self, http2: Option<&Weak<Http2>>) {
         let now = Instant::now();
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! One run of some work for everybody who wants its outcome. Entry point: [`Single::join`].
+//! One run of some work for all callers that need its result. Entry point: [`Single::join`].
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};

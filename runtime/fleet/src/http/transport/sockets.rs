@@ -59,7 +59,7 @@ impl Unused {
     }
 }
 
-/// Somebody who waits for a socket.
+/// A caller that waits for a socket.
 struct Waits<'a>(&'a Unused);
 
 impl<'a> Waits<'a> {

@@ -27,7 +27,7 @@ pub(super) fn events(
     )?;
     writer.counters(
         "windlass_deletions_lost",
-        "Deleted objects that the reconciler's mapper was not told of, because too much waited for it already.",
+        "Deleted objects that were not passed to the reconciler's mapper, because too much waited for it already.",
         controllers.iter().map(|c| (of(c), get(&c.deletions_lost))),
     )
 }

@@ -15,10 +15,10 @@ struct Recorder {
     refused: Mutex<BTreeSet<String>>,
 }
 
-/// What the provider is given for one run: writes down, and as a manager does lets go of what only an earlier run has told of.
+/// The provider's handle for one run. It records the clusters and, as a manager does, drops those that only an earlier run reported.
 struct Run {
     recorder: Arc<Recorder>,
-    /// What this run has told of, until it has told of everything.
+    /// The clusters that this run has reported, until it has reported all.
     told: Mutex<Option<BTreeSet<String>>>,
 }
 

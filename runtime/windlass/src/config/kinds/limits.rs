@@ -1,4 +1,4 @@
-//! What guests may use, as documents say it, and what comes of it under a tenant's ceiling. Entry points: [`ReconcilerLimits`]
+//! The limits of guests in documents, and their effective values under a tenant's ceiling. Entry points: [`ReconcilerLimits`]
 //! and [`TenantLimits`].
 
 use crate::config::kinds::{Bytes, Interval, Processors, Refusal, at_least_one, within};
@@ -78,7 +78,7 @@ pub(crate) struct Effective {
 }
 
 impl ReconcilerLimits {
-    /// What comes of these under a tenant's ceiling, the defaults filled in.
+    /// The effective limits under a tenant's ceiling, with the defaults filled in.
     pub(crate) fn under(&self, Ceiling(ceiling): &Ceiling) -> Effective {
         let default = Limits::default();
         let size = |own: Option<Bytes>, ceiling: Option<Bytes>, otherwise: usize| {

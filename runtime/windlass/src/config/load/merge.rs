@@ -89,7 +89,7 @@ fn settle_orphans(
         let is_bad = is_bad(now, tenant);
         let remedy = match nearest(tenant, tenants.iter().map(String::as_str)) {
             _ if is_bad => {
-                "mend it first, its rules are the ceiling of this reconciler's".to_owned()
+                "correct it first, its rules are the ceiling of this reconciler's".to_owned()
             }
             Some(known) => format!("did you mean {known:?}?"),
             None => "add a Tenant document of this name, or leave tenant out".to_owned(),
