@@ -26,7 +26,7 @@ impl Backoff {
     }
 
     /// The delay before the next attempt; the one after it is up to twice as long.
-    pub fn next(&mut self, rng: &mut Rng) -> Duration {
+    pub(crate) fn next(&mut self, rng: &mut Rng) -> Duration {
         let delay = self.delay(self.attempt, rng);
         self.attempt = self.attempt.saturating_add(1);
         delay
@@ -34,18 +34,18 @@ impl Backoff {
 
     /// Failed attempts since the last reset.
     #[must_use]
-    pub fn attempt(&self) -> u32 {
+    pub(crate) fn attempt(&self) -> u32 {
         self.attempt
     }
 
     /// Starts over with the shortest delay.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.attempt = 0;
     }
 
     /// A delay after `attempt` earlier failures: between half and all of `base`·2^`attempt`, and never over `cap`.
     #[must_use]
-    pub fn delay(&self, attempt: u32, rng: &mut Rng) -> Duration {
+    pub(crate) fn delay(&self, attempt: u32, rng: &mut Rng) -> Duration {
         let step = 2u32
             .checked_pow(attempt)
             .and_then(|factor| self.base.checked_mul(factor))

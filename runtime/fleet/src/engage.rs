@@ -45,7 +45,7 @@ impl ClusterSpec {
 
     /// Whether engaging this in place of `other` would change nothing.
     #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
+    pub(crate) fn same(&self, other: &Self) -> bool {
         self.name == other.name
             && self.config.same(&other.config)
             && self.labels == other.labels
@@ -54,7 +54,7 @@ impl ClusterSpec {
 
     /// Whether this is `other` with other credentials at most: the same address, labels and properties.
     #[must_use]
-    pub fn same_but_credentials(&self, other: &Self) -> bool {
+    pub(crate) fn same_but_credentials(&self, other: &Self) -> bool {
         self.name == other.name
             && self.config.same_server(&other.config)
             && self.labels == other.labels

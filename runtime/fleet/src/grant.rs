@@ -206,7 +206,7 @@ impl Grant {
 
     /// Whom calls that reach a server are made in the name of; `None`: whoever the cluster's credentials are of.
     #[must_use]
-    pub fn identity(&self) -> Option<&Identity> {
+    pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 

@@ -17,32 +17,32 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Frame, FrameType};
-pub use head::{Head, Span};
+pub(crate) use frame::{Frame, FrameType};
+pub(crate) use head::{Head, Span};
 pub(crate) use identity::Identity;
-pub use list::List;
-pub use object::{Labels, Object, OwnerReference, strip_managed_fields};
+pub(crate) use list::List;
+pub(crate) use object::{Labels, Object};
 pub(crate) use scan::{Raw, Scanner};
 
 /// Deepest nesting of objects and arrays.
-pub const MAX_DEPTH: u32 = 128;
+pub(crate) const MAX_DEPTH: u32 = 128;
 
 /// Largest text, in bytes: positions are kept in 32 bits.
-pub const MAX_LENGTH: usize = u32::MAX as usize;
+pub(crate) const MAX_LENGTH: usize = u32::MAX as usize;
 
 /// Why a text is not the JSON that was expected. Bounded, and never quotes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at byte {at}")]
-pub struct JsonError {
+pub(crate) struct JsonError {
     /// What is wrong.
-    pub problem: JsonProblem,
+    pub(crate) problem: JsonProblem,
     /// Where, in bytes from the start of the text that was scanned.
-    pub at: usize,
+    pub(crate) at: usize,
 }
 
 /// What is wrong with a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum JsonProblem {
+pub(crate) enum JsonProblem {
     /// The text is over [`MAX_LENGTH`].
     #[error("the JSON text is too long")]
     TooLong,
@@ -92,10 +92,8 @@ impl JsonError {
 }
 
 /// Checks that a text is one JSON value and nothing else.
-///
-/// # Errors
-/// [`JsonError`] with the first position that is wrong.
-pub fn check(text: &[u8]) -> Result<(), JsonError> {
+#[cfg(test)]
+fn check(text: &[u8]) -> Result<(), JsonError> {
     let mut scanner = Scanner::new(text)?;
     scanner.space();
     scanner.skip()?;

@@ -47,7 +47,7 @@ impl GroupVersionKind {
 
     /// The kind without its version.
     #[must_use]
-    pub fn group_kind(&self) -> GroupKind {
+    pub(crate) fn group_kind(&self) -> GroupKind {
         GroupKind {
             group: self.group.clone(),
             kind: self.kind.clone(),
@@ -109,20 +109,20 @@ impl FromStr for GroupKind {
 
 /// What discovery tells of a kind: the resource that serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// The kind served.
-    pub kind: GroupVersionKind,
+    pub(crate) kind: GroupVersionKind,
     /// The plural in URLs, for example `configmaps`.
-    pub plural: Arc<str>,
+    pub(crate) plural: Arc<str>,
     /// Whether objects live in namespaces.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
 }
 
 impl Resource {
     /// The path of this resource's collection below the server's root: `/api/v1/namespaces/x/configmaps`. Every segment is
     /// percent-encoded, so that a name can never reach another path.
     #[must_use]
-    pub fn collection_path(&self, namespace: Option<&str>) -> String {
+    pub(crate) fn collection_path(&self, namespace: Option<&str>) -> String {
         let mut path = if self.kind.group.is_empty() {
             format!("/api/{}", encode_segment(&self.kind.version))
         } else {
@@ -143,7 +143,7 @@ impl Resource {
 
     /// The path of one object, or of a subresource of it.
     #[must_use]
-    pub fn object_path(
+    pub(crate) fn object_path(
         &self,
         namespace: Option<&str>,
         name: &str,

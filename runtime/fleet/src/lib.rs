@@ -58,7 +58,7 @@ pub mod request;
 pub mod outcome;
 pub mod api;
 mod typed;
-pub mod json;
+mod json;
 pub mod selector;
 pub mod path;
 pub mod grant;

@@ -38,7 +38,7 @@ impl FieldPath {
     pub const MAX: usize = 1024;
 
     /// Most segments.
-    pub const MAX_SEGMENTS: usize = 64;
+    pub(crate) const MAX_SEGMENTS: usize = 64;
 
     /// Reads a path.
     ///
@@ -55,7 +55,7 @@ impl FieldPath {
 
     /// Calls `leaf` with each string, number (as it is spelled) and boolean that the path leads to, in the object's order. Objects,
     /// arrays, null and absent fields give nothing; neither does a path that meets a value of another type.
-    pub fn values<'a>(&self, object: &'a Object, mut leaf: impl FnMut(Cow<'a, str>)) {
+    pub(crate) fn values<'a>(&self, object: &'a Object, mut leaf: impl FnMut(Cow<'a, str>)) {
         // The scan that made the object has checked the text.
         let text = std::str::from_utf8(object.json()).unwrap_or_default();
         let mut scanner = Scanner::of(text);

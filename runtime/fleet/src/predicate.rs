@@ -61,7 +61,7 @@ impl Predicate {
 
     /// Whether a change counts.
     #[must_use]
-    pub fn admits(&self, change: &Change<'_>) -> bool {
+    pub(crate) fn admits(&self, change: &Change<'_>) -> bool {
         match self {
             Self::Generation => change.is(|old, new| match (old.generation(), new.generation()) {
                 (None, None) => !old.same_content(new),
@@ -89,7 +89,7 @@ impl Predicate {
 
 /// What happened to an object.
 #[derive(Debug, Clone, Copy)]
-pub enum Change<'a> {
+pub(crate) enum Change<'a> {
     /// It is there now; whether it was before is not known where a cache has just begun.
     Created(&'a Object),
     /// It is another than before, or is offered again.
@@ -104,12 +104,6 @@ pub enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// A change of an object that was there and still is.
-    #[must_use]
-    pub fn update(old: &'a Object, new: &'a Object) -> Self {
-        Self::Updated { old, new }
-    }
-
     /// The object in its last state.
     fn object(&self) -> &'a Object {
         match self {
@@ -152,6 +146,10 @@ mod tests {
         Object::parse(Bytes::from(value.to_string())).unwrap()
     }
 
+    fn updated<'a>(old: &'a Object, new: &'a Object) -> Change<'a> {
+        Change::Updated { old, new }
+    }
+
     fn base() -> Value {
         json!({"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "1", "labels": {"app": "x"}}, "spec": {"n": 1}, "status": {"s": 1}})
     }
@@ -189,7 +187,7 @@ mod tests {
                 json!({"other": "2"})
             };
             let new = with(pointer, value);
-            let update = Change::update(&old, &new);
+            let update = updated(&old, &new);
             assert_eq!(
                 changes().map(|predicate| predicate.admits(&update)),
                 seen,
@@ -206,8 +204,7 @@ mod tests {
             value["spec"]["n"] = json!(spec);
             object(value)
         };
-        let admits =
-            |old: &Object, new: &Object| Predicate::Generation.admits(&Change::update(old, new));
+        let admits = |old: &Object, new: &Object| Predicate::Generation.admits(&updated(old, new));
         assert!(
             !admits(&generation(1, 1), &generation(1, 2))
                 && admits(&generation(1, 1), &generation(2, 1))
@@ -224,8 +221,8 @@ mod tests {
                 predicate.admits(&Change::Created(&old))
                     && predicate.admits(&Change::Deleted(&old))
             );
-            assert!(predicate.admits(&Change::update(&old, &going)));
-            assert!(!predicate.admits(&Change::update(&going, &going)));
+            assert!(predicate.admits(&updated(&old, &going)));
+            assert!(!predicate.admits(&updated(&going, &going)));
         }
     }
 
@@ -234,8 +231,8 @@ mod tests {
         let old = object(base());
         let other = with("/metadata/uid", json!("other"));
         for predicate in changes().into_iter().chain([Predicate::ResourceVersion]) {
-            assert!(predicate.admits(&Change::update(&old, &other)));
-            assert!(!predicate.admits(&Change::update(&other, &other)));
+            assert!(predicate.admits(&updated(&old, &other)));
+            assert!(!predicate.admits(&updated(&other, &other)));
         }
     }
 
@@ -252,11 +249,11 @@ mod tests {
         let selector = Predicate::Selector(LabelSelector::parse("app=x").unwrap());
         let without = with("/metadata/labels", json!({}));
         assert!(
-            selector.admits(&Change::update(&old, &without)),
+            selector.admits(&updated(&old, &without)),
             "it has left the selection"
         );
         assert!(
-            !selector.admits(&Change::update(&without, &without))
+            !selector.admits(&updated(&without, &without))
                 && !selector.admits(&Change::Deleted(&without))
         );
     }
@@ -265,7 +262,7 @@ mod tests {
     fn predicates_combine() {
         let old = object(base());
         let new = with("/status", json!({"s": 2}));
-        let update = Change::update(&old, &new);
+        let update = updated(&old, &new);
         let [generation, .., status] = changes();
         assert!(
             Predicate::always().admits(&update)

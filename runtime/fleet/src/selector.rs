@@ -5,7 +5,7 @@ mod label;
 mod parse;
 
 pub use field::{FieldRequirement, FieldSelector};
-pub use label::{LabelSelector, LabelSet, MatchExpression};
+pub use label::{LabelSelector, LabelSet};
 
 /// Why a text is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -98,7 +98,7 @@ impl Client {
 
     /// The same client for cached reads only. Writes are `denied`, and so are reads that no cache can answer for certain.
     #[must_use]
-    pub fn cached_only(self) -> Self {
+    pub(crate) fn cached_only(self) -> Self {
         Self {
             cached_only: true,
             ..self

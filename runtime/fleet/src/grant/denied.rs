@@ -46,12 +46,6 @@ impl Denied {
         }
     }
 
-    /// Whether a tenant's ceiling is what denies it: the reconciler's own rules would allow it.
-    #[must_use]
-    pub fn by_ceiling(&self) -> bool {
-        self.ceiling
-    }
-
     /// The rule that is missing, as an item of a YAML list to paste below `rules:`. It is about every object of
     /// the namespace: a reconciler that needs one needs the next.
     #[must_use]

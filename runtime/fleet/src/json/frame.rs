@@ -4,7 +4,7 @@ use super::{JsonError, JsonProblem, Scanner, Span};
 
 /// What a watch event tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FrameType {
+pub(crate) enum FrameType {
     /// The object exists now.
     Added,
     /// The object changed.
@@ -32,11 +32,11 @@ impl FrameType {
 
 /// One event of a watch: `{"type": …, "object": …}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// What it tells.
-    pub frame_type: FrameType,
+    pub(crate) frame_type: FrameType,
     /// Where the object stands in the line.
-    pub object: Span,
+    pub(crate) object: Span,
 }
 
 impl Frame {
@@ -44,7 +44,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`JsonError`] when the line is not one JSON object with a known `type` and an `object` that is an object.
-    pub fn scan(line: &[u8]) -> Result<Self, JsonError> {
+    pub(crate) fn scan(line: &[u8]) -> Result<Self, JsonError> {
         let mut scanner = Scanner::new(line)?;
         let mut frame_type = None;
         let mut object = Span::default();

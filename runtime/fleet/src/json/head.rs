@@ -6,7 +6,7 @@ type Result<T> = std::result::Result<T, JsonError>;
 
 /// A range of bytes in a JSON text; of a string, its quotes included. The empty range means that the field is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
+pub(crate) struct Span {
     start: u32,
     end: u32,
 }
@@ -23,13 +23,13 @@ impl Span {
 
     /// Whether the field is absent.
     #[must_use]
-    pub fn is_absent(self) -> bool {
+    pub(crate) fn is_absent(self) -> bool {
         self.start == self.end
     }
 
     /// The range as indexes.
     #[must_use]
-    pub fn range(self) -> std::ops::Range<usize> {
+    pub(crate) fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
 
@@ -53,35 +53,35 @@ impl Span {
 
 /// The fields of an object that caches and predicates look at, as positions in its text: 112 bytes and no allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Head {
+pub(crate) struct Head {
     /// `apiVersion`.
-    pub api_version: Span,
+    pub(crate) api_version: Span,
     /// `kind`.
-    pub kind: Span,
+    pub(crate) kind: Span,
     /// `metadata`, all of it.
-    pub metadata: Span,
+    pub(crate) metadata: Span,
     /// `metadata.namespace`.
-    pub namespace: Span,
+    pub(crate) namespace: Span,
     /// `metadata.name`.
-    pub name: Span,
+    pub(crate) name: Span,
     /// `metadata.uid`.
-    pub uid: Span,
+    pub(crate) uid: Span,
     /// `metadata.resourceVersion`.
-    pub resource_version: Span,
+    pub(crate) resource_version: Span,
     /// `metadata.labels`.
-    pub labels: Span,
+    pub(crate) labels: Span,
     /// `metadata.annotations`.
-    pub annotations: Span,
+    pub(crate) annotations: Span,
     /// `metadata.ownerReferences`.
-    pub owners: Span,
+    pub(crate) owners: Span,
     /// `metadata.finalizers`.
-    pub finalizers: Span,
+    pub(crate) finalizers: Span,
     /// `status`.
-    pub status: Span,
+    pub(crate) status: Span,
     /// `metadata.generation`; 0, which no server sets, when it is absent.
-    pub generation: i64,
+    pub(crate) generation: i64,
     /// Whether `metadata.deletionTimestamp` is set.
-    pub deleting: bool,
+    pub(crate) deleting: bool,
 }
 
 impl Head {
@@ -90,7 +90,7 @@ impl Head {
     ///
     /// # Errors
     /// [`JsonError`] when the text is not JSON or a field of the head has the wrong type.
-    pub fn scan(text: &[u8]) -> Result<Self> {
+    pub(crate) fn scan(text: &[u8]) -> Result<Self> {
         Ok(Self::scan_with_cuts(text)?.0)
     }
 
@@ -261,7 +261,7 @@ pub(super) fn array(scanner: &mut Scanner<'_>, field: &'static str) -> Result<Sp
     typed(scanner, b'[', field, "an array")
 }
 
-pub(super) fn integer(scanner: &mut Scanner<'_>, field: &'static str) -> Result<i64> {
+fn integer(scanner: &mut Scanner<'_>, field: &'static str) -> Result<i64> {
     let at = scanner.position();
     match scanner.peek()? {
         b'n' => scanner.literal("null").map(|()| 0),

@@ -1,23 +1,17 @@
 //! The answer to a list call, split into its items. Entry point: [`List::split`].
 
-use super::head::{array, integer, string};
+use super::head::{array, string};
 use super::{JsonError, JsonProblem, Scanner, Span};
 use bytes::Bytes;
 
 /// A page of a list: its metadata, and where its items stand.
 #[derive(Debug, Clone)]
-pub struct List {
+pub(crate) struct List {
     body: Bytes,
-    /// `apiVersion` of the list, which items of built-in kinds lack; empty when absent.
-    pub api_version: String,
-    /// `kind` of the list, for example `PodList`; empty when absent.
-    pub kind: String,
     /// `metadata.resourceVersion`; empty when absent.
-    pub resource_version: String,
+    pub(crate) resource_version: String,
     /// `metadata.continue`; `None` on the last page.
-    pub continue_token: Option<String>,
-    /// `metadata.remainingItemCount`, which servers give without selectors only.
-    pub remaining: Option<u64>,
+    pub(crate) continue_token: Option<String>,
     items: Vec<Span>,
 }
 
@@ -26,7 +20,7 @@ impl List {
     ///
     /// # Errors
     /// [`JsonError`] when the body is not one JSON object with an array `items` (or null, as Go writes an empty one).
-    pub fn split(body: Bytes) -> Result<Self, JsonError> {
+    pub(crate) fn split(body: Bytes) -> Result<Self, JsonError> {
         let mut found = Found::default();
         let mut scanner = Scanner::new(&body)?;
         scanner.space();
@@ -34,8 +28,6 @@ impl List {
             return Err(JsonError::syntax("an object", scanner.position()));
         }
         scanner.object(|scanner, key| match &*key.value() {
-            "apiVersion" => string(scanner, "apiVersion").map(|span| found.api_version = span),
-            "kind" => string(scanner, "kind").map(|span| found.kind = span),
             "metadata" => found.scan_metadata(scanner),
             "items" => found.scan_items(scanner),
             _ => scanner.skip(),
@@ -52,45 +44,29 @@ impl List {
                 .unwrap_or_default()
         };
         Ok(Self {
-            api_version: read(found.api_version),
-            kind: read(found.kind),
             resource_version: read(found.resource_version),
             continue_token: Some(read(found.continue_token)).filter(|token| !token.is_empty()),
-            remaining: u64::try_from(found.remaining)
-                .ok()
-                .filter(|remaining| *remaining > 0),
             items,
             body,
         })
     }
 
     /// The items as they stand in the body; [`super::Object::ingest`] makes objects of them.
-    pub fn items(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+    pub(crate) fn items(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.items.iter().map(|span| &self.body[span.range()])
-    }
-
-    /// The kind of the items where the list's own kind tells it: `Pod` of a `PodList`.
-    #[must_use]
-    pub fn item_kind(&self) -> Option<&str> {
-        self.kind
-            .strip_suffix("List")
-            .filter(|kind| !kind.is_empty())
     }
 }
 
 #[derive(Default)]
 struct Found {
-    api_version: Span,
-    kind: Span,
     resource_version: Span,
     continue_token: Span,
-    remaining: i64,
     items: Option<Vec<Span>>,
 }
 
 impl Found {
     fn scan_metadata(&mut self, scanner: &mut Scanner<'_>) -> Result<(), JsonError> {
-        (self.resource_version, self.continue_token, self.remaining) = Default::default();
+        (self.resource_version, self.continue_token) = Default::default();
         if scanner.peek()? == b'n' {
             return scanner.literal("null");
         }
@@ -100,9 +76,6 @@ impl Found {
             }
             "continue" => {
                 string(scanner, "metadata.continue").map(|span| self.continue_token = span)
-            }
-            "remainingItemCount" => {
-                integer(scanner, "metadata.remainingItemCount").map(|count| self.remaining = count)
             }
             _ => scanner.skip(),
         })

@@ -5,12 +5,11 @@ use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
 use bytes::Bytes;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A named Kubernetes object as JSON text that has been checked from end to end. Cheap to clone: the text is shared.
 #[derive(Debug, Clone)]
-pub struct Object(Arc<Inner>);
+pub(crate) struct Object(Arc<Inner>);
 
 /// In one place for all who hold the object: caches, requests that changed it, readers.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ impl Object {
     ///
     /// # Errors
     /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
-    pub fn parse(json: Bytes) -> Result<Self, JsonError> {
+    pub(crate) fn parse(json: Bytes) -> Result<Self, JsonError> {
         let head = Head::scan(&json)?.named()?;
         Ok(Self::new(json, head))
     }
@@ -39,7 +38,7 @@ impl Object {
     ///
     /// # Errors
     /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
-    pub fn ingest(text: &[u8], kind: &GroupVersionKind) -> Result<Self, JsonError> {
+    pub(crate) fn ingest(text: &[u8], kind: &GroupVersionKind) -> Result<Self, JsonError> {
         let (head, cuts) = Head::scan_with_cuts(text)?;
         let head = head.named()?;
         // An object with a name has a member, so that the text put in may end in a comma.
@@ -69,13 +68,13 @@ impl Object {
 
     /// The whole text.
     #[must_use]
-    pub fn json(&self) -> &Bytes {
+    pub(crate) fn json(&self) -> &Bytes {
         &self.0.json
     }
 
     /// Where the fields of the head stand in [`Object::json`].
-    #[must_use]
-    pub fn head(&self) -> &Head {
+    #[cfg(test)]
+    pub(super) fn head(&self) -> &Head {
         &self.0.head
     }
 
@@ -97,34 +96,28 @@ impl Object {
         Scanner::of(text).string().ok().map(|raw| raw.value())
     }
 
-    /// `apiVersion`; empty when absent.
-    #[must_use]
-    pub fn api_version(&self) -> Cow<'_, str> {
-        self.string(self.0.head.api_version).unwrap_or_default()
-    }
-
     /// `kind`; empty when absent.
     #[must_use]
-    pub fn kind(&self) -> Cow<'_, str> {
+    pub(crate) fn kind(&self) -> Cow<'_, str> {
         self.string(self.0.head.kind).unwrap_or_default()
     }
 
     /// `metadata.name`; never empty.
     #[must_use]
-    pub fn name(&self) -> Cow<'_, str> {
+    pub(crate) fn name(&self) -> Cow<'_, str> {
         self.string(self.0.head.name).unwrap_or_default()
     }
 
     /// `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
-    pub fn namespace(&self) -> Option<Cow<'_, str>> {
+    pub(crate) fn namespace(&self) -> Option<Cow<'_, str>> {
         self.string(self.0.head.namespace)
             .filter(|namespace| !namespace.is_empty())
     }
 
     /// Namespace and name, newly allocated.
     #[must_use]
-    pub fn key(&self) -> ObjectKey {
+    pub(crate) fn key(&self) -> ObjectKey {
         ObjectKey {
             namespace: self.namespace().map(|namespace| namespace.as_ref().into()),
             name: self.name().as_ref().into(),
@@ -133,38 +126,38 @@ impl Object {
 
     /// `metadata.uid`; empty when absent.
     #[must_use]
-    pub fn uid(&self) -> Cow<'_, str> {
+    pub(crate) fn uid(&self) -> Cow<'_, str> {
         self.string(self.0.head.uid).unwrap_or_default()
     }
 
     /// `metadata.resourceVersion`; empty when absent.
     #[must_use]
-    pub fn resource_version(&self) -> Cow<'_, str> {
+    pub(crate) fn resource_version(&self) -> Cow<'_, str> {
         self.string(self.0.head.resource_version)
             .unwrap_or_default()
     }
 
     /// `metadata.generation`, which not every kind has.
     #[must_use]
-    pub fn generation(&self) -> Option<i64> {
+    pub(crate) fn generation(&self) -> Option<i64> {
         (self.0.head.generation != 0).then_some(self.0.head.generation)
     }
 
     /// Whether `metadata.deletionTimestamp` is set.
     #[must_use]
-    pub fn is_deleting(&self) -> bool {
+    pub(crate) fn is_deleting(&self) -> bool {
         self.0.head.deleting
     }
 
     /// `metadata.labels`.
     #[must_use]
-    pub fn labels(&self) -> Labels<'_> {
+    pub(crate) fn labels(&self) -> Labels<'_> {
         Labels(std::str::from_utf8(self.raw(self.0.head.labels)).unwrap_or_default())
     }
 
     /// `metadata.ownerReferences`; one without kind, name or uid is left out, no API server lets it in.
     #[must_use]
-    pub fn owners(&self) -> Vec<OwnerReference<'_>> {
+    pub(crate) fn owners(&self) -> Vec<OwnerReference<'_>> {
         let mut owners = Vec::new();
         if self.0.head.owners.is_absent() {
             return owners;
@@ -181,7 +174,7 @@ impl Object {
 
     /// `apiVersion`, `kind` and `metadata` alone, in memory of their own.
     #[must_use]
-    pub fn metadata_only(&self) -> Self {
+    pub(crate) fn metadata_only(&self) -> Self {
         let mut json = Vec::with_capacity(self.0.head.metadata.range().len() + 64);
         json.push(b'{');
         for (key, span) in [
@@ -210,7 +203,7 @@ impl Object {
 
     /// The metadata alone, under a kind that is given: servers send it as a PartialObjectMetadata.
     #[must_use]
-    pub fn metadata_of(&self, kind: &GroupVersionKind) -> Self {
+    pub(crate) fn metadata_of(&self, kind: &GroupVersionKind) -> Self {
         let words = serde_json::json!({"apiVersion": kind.api_version(), "kind": &*kind.kind});
         let mut json = words.to_string().into_bytes();
         json.pop();
@@ -225,7 +218,7 @@ impl Object {
     /// Whether everything but `metadata` and `status` is the same. Texts are compared byte by byte: the same content in another
     /// spelling or order counts as different, which costs a reconcile and never loses one.
     #[must_use]
-    pub fn same_content(&self, other: &Self) -> bool {
+    pub(crate) fn same_content(&self, other: &Self) -> bool {
         self.content() == other.content()
     }
 
@@ -247,19 +240,19 @@ impl Object {
 
     /// Whether `metadata.labels` are the same, byte by byte as in [`Object::same_content`].
     #[must_use]
-    pub fn same_labels(&self, other: &Self) -> bool {
+    pub(crate) fn same_labels(&self, other: &Self) -> bool {
         self.part(self.0.head.labels) == other.part(other.0.head.labels)
     }
 
     /// Whether `metadata.annotations` are the same, byte by byte as in [`Object::same_content`].
     #[must_use]
-    pub fn same_annotations(&self, other: &Self) -> bool {
+    pub(crate) fn same_annotations(&self, other: &Self) -> bool {
         self.part(self.0.head.annotations) == other.part(other.0.head.annotations)
     }
 
     /// Whether `status` is the same, byte by byte as in [`Object::same_content`].
     #[must_use]
-    pub fn same_status(&self, other: &Self) -> bool {
+    pub(crate) fn same_status(&self, other: &Self) -> bool {
         self.part(self.0.head.status) == other.part(other.0.head.status)
     }
 
@@ -287,28 +280,15 @@ fn edited(text: &[u8], cuts: &[Span], at: usize, prefix: &str) -> Bytes {
     Bytes::from(json)
 }
 
-/// Cuts `metadata.managedFields` out; all else is verbatim. Shares the text when there is nothing to cut.
-///
-/// # Errors
-/// [`JsonError`] when the text is not one JSON object.
-pub fn strip_managed_fields(json: Bytes) -> Result<Bytes, JsonError> {
-    let (_, cuts) = Head::scan_with_cuts(&json)?;
-    Ok(if cuts.is_empty() {
-        json
-    } else {
-        edited(&json, &cuts, 0, "")
-    })
-}
-
 /// The labels of an object. Looks at the text anew each time, which for the few labels that objects have is faster than keeping
 /// them apart, and costs no memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Labels<'a>(&'a str);
+pub(crate) struct Labels<'a>(&'a str);
 
 impl<'a> Labels<'a> {
     /// The value of a label.
     #[must_use]
-    pub fn get(self, key: &str) -> Option<Cow<'a, str>> {
+    pub(crate) fn get(self, key: &str) -> Option<Cow<'a, str>> {
         let mut found = None;
         self.each(|label, value| {
             if label.is(key) {
@@ -319,9 +299,9 @@ impl<'a> Labels<'a> {
     }
 
     /// All labels.
-    #[must_use]
-    pub fn to_map(self) -> BTreeMap<String, String> {
-        let mut map = BTreeMap::new();
+    #[cfg(test)]
+    pub(super) fn to_map(self) -> std::collections::BTreeMap<String, String> {
+        let mut map = std::collections::BTreeMap::new();
         self.each(|label, value| {
             map.insert(label.value().into_owned(), value.value().into_owned());
         });
@@ -345,17 +325,17 @@ impl<'a> Labels<'a> {
 
 /// One of an object's `metadata.ownerReferences`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnerReference<'a> {
+pub(crate) struct OwnerReference<'a> {
     /// `apiVersion` of the owner.
-    pub api_version: Cow<'a, str>,
+    pub(crate) api_version: Cow<'a, str>,
     /// `kind` of the owner.
-    pub kind: Cow<'a, str>,
+    pub(crate) kind: Cow<'a, str>,
     /// Name of the owner; its namespace is the object's, or none.
-    pub name: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
     /// Uid of the owner.
-    pub uid: Cow<'a, str>,
+    pub(crate) uid: Cow<'a, str>,
     /// Whether it is the managing controller.
-    pub controller: bool,
+    pub(crate) controller: bool,
 }
 
 impl<'a> OwnerReference<'a> {

@@ -25,12 +25,6 @@ pub struct FieldRequirement {
 }
 
 impl FieldSelector {
-    /// The selector that matches everything.
-    #[must_use]
-    pub fn everything() -> Self {
-        Self::default()
-    }
-
     /// Reads kubectl's `--field-selector`: `field=value`, `field==value` and `field!=value`, separated by commas. In values `\,`,
     /// `\=` and `\\` stand for the second character. The empty text matches everything.
     ///
@@ -66,12 +60,6 @@ impl FieldSelector {
         }
     }
 
-    /// Whether it matches everything.
-    #[must_use]
-    pub fn is_everything(&self) -> bool {
-        self.requirements.is_empty()
-    }
-
     /// What must hold, sorted.
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {
@@ -88,7 +76,7 @@ impl FieldSelector {
     }
 
     /// Whether every requirement holds, `value` telling the value of a field.
-    pub fn matches<V: AsRef<str>>(&self, mut value: impl FnMut(&str) -> V) -> bool {
+    pub(crate) fn matches<V: AsRef<str>>(&self, mut value: impl FnMut(&str) -> V) -> bool {
         self.requirements.iter().all(|requirement| {
             (value(&requirement.field).as_ref() == &*requirement.value) == requirement.equal
         })

@@ -1,6 +1,6 @@
 //! Label selectors: what they are, how they print and match. Entry point: [`LabelSelector`].
 
-use super::parse::{parse, validate_key, validate_value};
+use super::parse::parse;
 use super::{MAX, SelectorError};
 use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,33 +61,7 @@ impl Requirement {
     }
 }
 
-/// One of a selector's `matchExpressions`.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MatchExpression {
-    /// The label's key.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    pub operator: String,
-    /// Some for `In` and `NotIn`, none otherwise.
-    #[serde(default)]
-    pub values: Vec<String>,
-}
-
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-struct Parts {
-    match_labels: BTreeMap<String, String>,
-    match_expressions: Vec<MatchExpression>,
-}
-
 impl LabelSelector {
-    /// The selector that matches everything.
-    #[must_use]
-    pub fn everything() -> Self {
-        Self::default()
-    }
-
     /// Reads kubectl's `-l`: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, separated by commas. The empty text
     /// matches everything.
     ///
@@ -101,52 +75,6 @@ impl LabelSelector {
         parse(selector).map(Self::new).map_err(error)
     }
 
-    /// Makes a selector from the `matchLabels` and `matchExpressions` of a Kubernetes object.
-    ///
-    /// # Errors
-    /// [`SelectorError`] when an operator is unknown, has the wrong number of values, or a key or value is not one that labels can
-    /// have.
-    pub fn from_parts(
-        labels: &BTreeMap<String, String>,
-        expressions: &[MatchExpression],
-    ) -> Result<Self, SelectorError> {
-        let mut requirements = Vec::new();
-        for (key, value) in labels {
-            requirements.push((key, Test::In([value.as_str().into()].into())));
-        }
-        for expression in expressions {
-            requirements.push((&expression.key, test_of(expression)?));
-        }
-        let checked = requirements.into_iter().map(|(key, test)| {
-            let check = || {
-                validate_key(key)?;
-                match &test {
-                    Test::In(values) | Test::NotIn(values) => {
-                        values.iter().try_for_each(|value| validate_value(value))
-                    }
-                    Test::Exists | Test::Absent => Ok(()),
-                }
-            };
-            check().map_err(|problem| SelectorError::new("label", key, problem))?;
-            Ok(Requirement {
-                key: key.as_str().into(),
-                test,
-            })
-        });
-        Ok(Self::new(checked.collect::<Result<_, _>>()?))
-    }
-
-    /// Reads the JSON form: an object with `matchLabels` and `matchExpressions`, both optional.
-    ///
-    /// # Errors
-    /// [`SelectorError`] as for [`LabelSelector::from_parts`], or when the JSON has another shape.
-    pub fn from_json(json: &[u8]) -> Result<Self, SelectorError> {
-        let parts: Parts = serde_json::from_slice(json).map_err(|error| {
-            SelectorError::new("label", &String::from_utf8_lossy(json), error.to_string())
-        })?;
-        Self::from_parts(&parts.match_labels, &parts.match_expressions)
-    }
-
     fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort();
         requirements.dedup();
@@ -155,53 +83,12 @@ impl LabelSelector {
         }
     }
 
-    /// Whether it matches everything.
-    #[must_use]
-    pub fn is_everything(&self) -> bool {
-        self.requirements.is_empty()
-    }
-
     /// Whether every requirement holds. A label that is absent satisfies `!=` and `notin`, as in Kubernetes.
     #[must_use]
     pub fn matches(&self, labels: &impl LabelSet) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.holds(labels))
-    }
-
-    /// The selector that asks for both.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
-        Self::new(
-            self.requirements
-                .iter()
-                .chain(&*other.requirements)
-                .cloned()
-                .collect(),
-        )
-    }
-}
-
-fn test_of(expression: &MatchExpression) -> Result<Test, SelectorError> {
-    let error = |problem: String| SelectorError::new("label", &expression.key, problem);
-    let values: BTreeSet<Box<str>> = expression
-        .values
-        .iter()
-        .map(|value| value.as_str().into())
-        .collect();
-    match (&*expression.operator, values.is_empty()) {
-        ("In", false) => Ok(Test::In(values)),
-        ("NotIn", false) => Ok(Test::NotIn(values)),
-        ("Exists", true) => Ok(Test::Exists),
-        ("DoesNotExist", true) => Ok(Test::Absent),
-        ("In" | "NotIn", true) => Err(error(format!("{} needs values", expression.operator))),
-        ("Exists" | "DoesNotExist", false) => {
-            Err(error(format!("{} takes no values", expression.operator)))
-        }
-        _ => Err(error(format!(
-            "the operator {:?} is unknown: use In, NotIn, Exists or DoesNotExist",
-            expression.operator
-        ))),
     }
 }
 
@@ -340,33 +227,5 @@ mod tests {
             .is_ok()
         );
         assert!(LabelSelector::parse(&"a,".repeat(5000)).is_err());
-    }
-
-    #[test]
-    fn the_json_form_is_the_same_selector() {
-        let json = br#"{"matchLabels":{"b":"2"},"matchExpressions":[{"key":"a","operator":"In","values":["y","x"]},
-            {"key":"c","operator":"DoesNotExist"},{"key":"d","operator":"NotIn","values":["1"]},{"key":"e","operator":"Exists","values":[]}]}"#;
-        let selector = LabelSelector::from_json(json).unwrap();
-        assert_eq!(selector.to_string(), "a in (x,y),b=2,!c,d!=1,e");
-        assert_eq!(
-            LabelSelector::parse("e,d!=1,!c,b=2,a in (x,y)").unwrap(),
-            selector
-        );
-        assert!(LabelSelector::from_json(b"{}").unwrap().is_everything());
-        for bad in [
-            r#"{"matchLabel":{}}"#,
-            r#"{"matchLabels":{"-":"x"}}"#,
-            r#"{"matchExpressions":[{"key":"a","operator":"in","values":["x"]}]}"#,
-            r#"{"matchExpressions":[{"key":"a","operator":"In"}]}"#,
-            r#"{"matchExpressions":[{"key":"a","operator":"Exists","values":["x"]}]}"#,
-        ] {
-            assert!(LabelSelector::from_json(bad.as_bytes()).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn two_selectors_combine() {
-        let [a, b] = ["x=1", "y,x=1"].map(|selector| LabelSelector::parse(selector).unwrap());
-        assert_eq!(a.and(&b).to_string(), "x=1,y");
     }
 }

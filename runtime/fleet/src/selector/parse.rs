@@ -185,7 +185,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// Fails unless a text can be the key of a label: a name of at most 63 bytes, behind an optional DNS prefix and a slash.
-pub(super) fn validate_key(key: &str) -> Result<()> {
+fn validate_key(key: &str) -> Result<()> {
     let (prefix, name) = key
         .split_once('/')
         .map_or((None, key), |(prefix, name)| (Some(prefix), name));
@@ -199,7 +199,7 @@ pub(super) fn validate_key(key: &str) -> Result<()> {
 }
 
 /// Fails unless a text can be the value of a label: empty, or a name of at most 63 bytes.
-pub(super) fn validate_value(value: &str) -> Result<()> {
+fn validate_value(value: &str) -> Result<()> {
     if value.is_empty() || value.len() <= 63 && is_name(value) {
         return Ok(());
     }
