@@ -1,23 +1,22 @@
-//! Memory that is given back to the system. Entry point: [`give_back`].
+//! Returns freed memory to the system. Entry point: [`give_back`].
 //!
-//! glibc raises its threshold for mapped memory with every large block that is freed. After some answers of megabytes it keeps all
-//! later ones in its heaps: 200 MB stayed after one burst of large lists. A threshold that is set stays as it is, but glibc
-//! reads the setting only as a process begins.
+//! glibc raises its mmap threshold with every large block that is freed, and then keeps large blocks in its heaps: 200 MB stayed after
+//! one burst of large lists. A threshold that is set does not rise, but glibc reads the setting only when a process starts.
 
 use std::env;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Free memory at a heap's end beyond which glibc gives it back; see mallopt(3). An operator's own setting counts.
+/// glibc returns free memory at the end of a heap beyond this many bytes; see mallopt(3). An operator's setting wins.
 const VARIABLE: &str = "MALLOC_TRIM_THRESHOLD_";
 const BYTES: &str = "1048576";
 
-/// Begins this process anew with the setting, under the same number and with the same arguments, unless it has it. Other C libraries
-/// ignore the setting.
+/// Restarts this process with the setting, under the same process id and with the same arguments. Does nothing if the setting is there.
+/// Other C libraries ignore it.
 ///
 /// # Errors
-/// When the program cannot be started again; it can go on as it is.
+/// When the program cannot be restarted. It can run without the setting.
 pub(crate) fn give_back() -> io::Result<()> {
     if env::var_os(VARIABLE).is_some() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a running program is asked through: the manager, its metrics, what became of documents. Entry point: [`App`].
+//! The state of the running program: its manager, documents, statuses and metrics. Entry point: [`App`].
 
 pub(crate) mod rollback;
 
@@ -20,42 +20,42 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use windlass_fleet::manager::ManagerHandle;
 
-/// The running program as the admin endpoints see it.
+/// The running program, as `run` changes it and the admin endpoints show it.
 pub(crate) struct App {
     /// The manager.
     pub(crate) manager: ManagerHandle,
-    /// What became of each reconciler.
+    /// The status of each reconciler.
     pub(crate) statuses: Arc<Statuses>,
     /// The guests that serve, and their tenants.
     pub(crate) guest_registry: Arc<GuestRegistry>,
     /// The documents in effect.
     pub(crate) configuration: ArcSwap<Configuration>,
-    /// What is wrong with documents as they are now.
+    /// The problems of the current documents.
     pub(crate) problems: ArcSwap<Vec<String>>,
-    /// Fields of the Manager that have changed since the start and are read there alone.
+    /// Changed fields of the Manager that need a restart.
     pub(crate) needs_restart: ArcSwap<Vec<&'static str>>,
-    /// What the process has nearly used up.
+    /// The limits of the process that are nearly used up.
     pub(crate) pressure: ArcSwap<Pressure>,
-    /// Set once the clusters of the start have been brought in, and never again unset.
+    /// Set once the clusters of the start are synced. It stays set.
     pub(crate) synced: AtomicBool,
-    /// Set once the guests of the start have been loaded or refused, and never again unset.
+    /// Set once the guests of the start are loaded or refused. It stays set.
     pub(crate) loaded: AtomicBool,
-    /// When it began to serve.
+    /// When the program started to serve.
     pub(crate) started: Instant,
-    /// Of each runtime.
+    /// A heartbeat for each runtime.
     pub(crate) heartbeats: Vec<Heartbeat>,
-    /// Where roll backs are asked for.
+    /// Sends rollbacks to the reconcilers.
     pub(crate) rollbacks: Rollbacks,
-    /// The errors of the admin addresses that cannot be served.
+    /// Addresses where the admin endpoints cannot be served.
     admin_problems: ArcSwap<Vec<String>>,
     problem_count: Gauge,
-    /// By what of the process's is nearly used up.
-    short: Family<[(&'static str, &'static str); 1], Gauge>,
+    /// By limit of the process.
+    short_of: Family<[(&'static str, &'static str); 1], Gauge>,
     registry: Registry,
 }
 
 impl App {
-    /// Puts the parts together.
+    /// Registers its metrics.
     pub(crate) fn new(
         manager: ManagerHandle,
         statuses: Arc<Statuses>,
@@ -71,11 +71,11 @@ impl App {
             "Documents, and what they name, that are not in effect as they are now",
             problem_count.clone(),
         );
-        let short = Family::default();
+        let short_of = Family::default();
         registry.register(
             "windlass_process_short_of",
             "Whether the process has nearly used up what the label names: as the readiness condition of that name",
-            short.clone(),
+            short_of.clone(),
         );
         Arc::new(Self {
             manager,
@@ -92,24 +92,24 @@ impl App {
             rollbacks,
             admin_problems: ArcSwap::default(),
             problem_count,
-            short,
+            short_of,
             registry,
         })
     }
 
-    /// Stores the current problems of documents, and logs the new ones.
+    /// Sets the problems of the documents, and logs the new ones.
     pub(crate) fn report_problems(&self, problems: &[Problem]) {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let told = self.problems.swap(Arc::new(problems.clone()));
-        for problem in problems.iter().filter(|problem| !told.contains(problem)) {
+        let known = self.problems.swap(Arc::new(problems.clone()));
+        for problem in problems.iter().filter(|problem| !known.contains(problem)) {
             tracing::error!(
                 problem,
-                "the document is not in effect, its last good version is if there was one"
+                "the document is not in effect, its last good version stays in effect"
             );
         }
     }
 
-    /// Stores the current problems of the admin addresses, and logs the new ones.
+    /// Sets the problems of the admin addresses, and logs the new ones.
     pub(crate) fn report_admin_problems(&self, problems: Vec<String>) {
         let problems = Arc::new(problems);
         let known = self.admin_problems.swap(problems.clone());
@@ -118,13 +118,13 @@ impl App {
         }
     }
 
-    /// Has as much run at once as a Manager asks for, or less of it while memory is short.
+    /// Applies the concurrency of a Manager. While memory is short, fewer reconciles run at once.
     pub(crate) fn apply_concurrency(&self, spec: &ManagerSpec) {
         let bound = self.pressure.load().bound(spec.concurrency());
         self.manager.set_concurrency(&bound);
     }
 
-    /// Everything that is not as the documents ask.
+    /// Why the documents are not fully in effect.
     pub(crate) fn all_problems(&self) -> Vec<String> {
         let reconcilers = self
             .statuses
@@ -144,7 +144,7 @@ impl App {
     /// The metrics as OpenMetrics text.
     ///
     /// # Errors
-    /// When a metric cannot be printed.
+    /// When a metric cannot be encoded.
     pub(crate) fn metrics(&self) -> Result<String, fmt::Error> {
         let problems = self.all_problems().len();
         self.problem_count
@@ -154,7 +154,7 @@ impl App {
             ("descriptors", pressure.descriptors),
             ("memory", pressure.memory),
         ] {
-            let series = self.short.get_or_create(&[("resource", resource)]);
+            let series = self.short_of.get_or_create(&[("resource", resource)]);
             series.set(i64::from(short));
         }
         let mut text = String::new();

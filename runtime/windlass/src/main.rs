@@ -29,15 +29,15 @@ fn main() -> ExitCode {
     if serves && let Err(error) = allocator::give_back() {
         // The error is harmless: only unneeded memory is kept.
         anstream::eprintln!(
-            "memory may be kept after large answers: this program cannot start itself again: {error}"
+            "unused memory may not be returned to the system: the program cannot restart itself: {error}"
         );
     }
     match execute(cli) {
         Ok(code) => code,
         Err(error) => {
             // The error may contain text of a guest, a server or a file.
-            let told = output::printable_lines(&format!("{error:#}")).into_owned();
-            anstream::eprintln!("{} {told}", output::Tone::Bad.paint("error:"));
+            let message = output::printable_lines(&format!("{error:#}")).into_owned();
+            anstream::eprintln!("{} {message}", output::Tone::Bad.paint("error:"));
             command::FAILED
         }
     }

@@ -1,6 +1,7 @@
-//! A configuration at work, from its first reading to the end of its drain. Entry point: [`run`].
+//! Runs a configuration, from its first reading to the end of the drain. Entry point: [`run`].
 
 mod changes;
+mod hot_keys;
 pub(crate) mod idle;
 mod notices;
 mod own_events;
@@ -8,7 +9,6 @@ mod providers;
 mod reload;
 mod pressure;
 pub(crate) mod signals;
-mod storms;
 
 use crate::admin::{self, Addresses, Sockets};
 use crate::app::App;
@@ -45,31 +45,31 @@ use windlass_fleet::metrics::Metrics;
 use windlass_fleet::queue::TenantOptions;
 use windlass_sandbox::Options;
 
-/// How long a start waits for guests that take longer than others.
+/// How long a start waits for slow guests once one guest serves.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// What to run and how.
+/// What to run, and how.
 pub(crate) struct RunOptions {
     /// Files and folders of documents.
     pub(crate) files: Vec<PathBuf>,
-    /// Clusters that stand in for those of the documents; a free admin port is taken when the usual one is not.
+    /// In-memory clusters in place of those of the documents. If the default admin port is taken, another one is used.
     pub(crate) simulated: Option<Arc<Simulated>>,
-    /// Since when source folders are as they were built; none: they are not built when they change.
+    /// When the source folders were built. They are built again when they change; none: they are not.
     pub(crate) built: Option<SystemTime>,
-    /// Where the admin endpoints are served, if not where the documents say.
+    /// The address of the admin endpoints, in place of the one in the documents.
     pub(crate) admin: Option<SocketAddr>,
-    /// Whether and when to end by itself.
+    /// Whether and when to end once idle.
     pub(crate) idle: IdleArgs,
-    /// Where guests are compiled.
+    /// The options of the sandbox.
     pub(crate) engine: Options,
-    /// Ends it.
+    /// Ends the run.
     pub(crate) stop: CancellationToken,
 }
 
-/// Runs until stopped, or until idle if that is asked for, and drains. Returns how it went when it ended by itself.
+/// Runs until stopped, or until idle if the options ask for that, and drains. Returns a report if it ended because it was idle.
 ///
 /// # Errors
-/// When nothing can start: every reason is in the message.
+/// When nothing can start. The message has every reason.
 pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     let stop = options.stop.child_token();
     raise_descriptor_limit();
@@ -81,7 +81,7 @@ pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     startup.serve(options, (wanted, sockets), stop).await
 }
 
-/// All that a run is made of, checked and not yet started.
+/// The parts of a run, loaded and checked but not started.
 struct Startup {
     manager: Builder,
     registry: Registry,
@@ -93,7 +93,7 @@ struct Startup {
 }
 
 impl Startup {
-    /// Reads the documents and makes everything that they ask for. What is bad is told and left out.
+    /// Reads the documents and loads the guests. Bad documents are logged and left out.
     async fn new(options: &RunOptions) -> Result<Self> {
         let merged = merge(&Configuration::default(), &load(&options.files));
         if !merged.configuration.has(Kind::Reconciler) {
@@ -113,14 +113,14 @@ impl Startup {
         let reloads = Reloads::default();
         reloads.register(&mut registry);
         let guests = Guests::new(&options.engine, guest_registry.clone())?;
-        let scheduled = guests.heartbeat();
+        let guests_heartbeat = guests.heartbeat();
         let mut reconcilers = Reconcilers::new(guests, statuses.clone(), reloads);
         for change in begin(&mut reconcilers, &merged.configuration).await {
             if let Change::Put(controller) = change {
                 manager = manager.controller(*controller);
             }
         }
-        if reconcilers.running() == 0 && !options.waits_for_a_save() {
+        if reconcilers.running() == 0 && !options.waits_for_an_edit() {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
         }
@@ -132,7 +132,7 @@ impl Startup {
             guest_registry,
             reconcilers,
             merged,
-            heartbeats: vec![Heartbeat::start("host", || true), scheduled],
+            heartbeats: vec![Heartbeat::start("host", || true), guests_heartbeat],
         })
     }
 
@@ -150,7 +150,7 @@ impl Startup {
             let configuration = &self.merged.configuration;
             problems.extend(providers.apply(&bound.handle(), configuration));
         }
-        let (rollbacks, asked) = rollback::channel();
+        let (rollbacks, calls) = rollback::channel();
         let app = App::new(
             bound.handle(),
             self.statuses,
@@ -161,9 +161,9 @@ impl Startup {
             rollbacks,
         );
         app.report_problems(&problems);
-        // Served until the drain is over, so that it can be watched.
+        // The admin endpoints are served until the end of the drain, so that it can be observed.
         let served = CancellationToken::new();
-        let (moves, wanted) = watch::channel(wanted);
+        let (addresses, wanted) = watch::channel(wanted);
         let admin = admin::serve(sockets, app.clone(), wanted, served.clone());
         let admin = tokio::spawn(admin);
         let reload = Reload::start(
@@ -171,30 +171,30 @@ impl Startup {
             app.clone(),
             self.reconcilers,
             providers,
-            (asked, moves),
+            (calls, addresses),
         )
         .context("watch the configuration")?;
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let pressure = tokio::spawn(pressure::follow(app.clone()));
-        let storms = tokio::spawn(storms::follow(app.manager.storms(), app.clone()));
-        // In-memory clusters are served to the end of the drain.
+        let hot_keys = tokio::spawn(hot_keys::follow(app.manager.storms(), app.clone()));
+        // In-memory clusters are served until the end of the drain.
         let simulated = options.simulated.clone();
-        let watched = tokio::spawn(end_when_idle(options, app, stop.clone()));
+        let idle = tokio::spawn(end_when_idle(options, app, stop.clone()));
 
         bound.run(stop.clone()).await?;
         stop.cancel();
         drop(simulated);
         reload.await.context("the reload ended early")?;
-        let report = watched.await.context("the wait to be idle ended early")?;
+        let report = idle.await.context("the wait to be idle ended early")?;
         pressure.abort();
-        storms.abort();
+        hot_keys.abort();
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
         Ok(report)
     }
 }
 
-/// Begins to load all guests, and waits until all are or, once one is, for a moment: what takes longer comes later.
+/// Starts to load all guests. Waits until all are loaded, or until [`MOMENT`] has passed and one serves.
 async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> Vec<Change> {
     let mut changes = reconcilers.follow(configuration);
     let moment = tokio::time::sleep(MOMENT);
@@ -208,7 +208,7 @@ async fn begin(reconcilers: &mut Reconcilers, configuration: &Configuration) -> 
     changes
 }
 
-/// Why nothing runs, below a headline.
+/// The reasons why nothing runs, one a line.
 fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
     let documents = merged.problems.iter().map(ToString::to_string);
     documents
@@ -218,13 +218,13 @@ fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
 }
 
 impl RunOptions {
-    /// Whether a person watches the run and will correct errors of the start.
-    fn waits_for_a_save(&self) -> bool {
+    /// Whether a developer is expected to edit a guest that does not start.
+    fn waits_for_an_edit(&self) -> bool {
         self.built.is_some() && !self.idle.exit_when_idle
     }
 }
 
-/// Ends the run once there is nothing left to do, and returns how that went.
+/// Ends the run once the manager is idle, and returns a report.
 async fn end_when_idle(
     options: RunOptions,
     app: Arc<App>,
@@ -243,7 +243,7 @@ async fn end_when_idle(
     Some(report)
 }
 
-/// A manager with the clusters and tenants of the documents, or those that stand in for them.
+/// A manager with the tenants and clusters of the documents, or with in-memory clusters.
 fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<Builder> {
     let spec = configuration.manager_spec();
     let manager_options = ManagerOptions {
@@ -268,7 +268,7 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
             builder = builder.local(local.clone());
         }
         if spec.leader_election.enabled {
-            tracing::info!("leader election is left out: nobody else has this in-memory fleet");
+            tracing::info!("leader election is off: no other process can use this in-memory fleet");
         }
         return Ok(builder.provider(simulated.provider.clone()));
     }
@@ -285,14 +285,14 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
 
 /// The name of this machine, or of this pod, for people.
 fn machine() -> String {
-    let told = std::env::var("HOSTNAME").ok();
-    let told = told.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
-    let told = told.map(|name| name.trim().to_owned());
-    told.filter(|name| !name.is_empty())
+    let name = std::env::var("HOSTNAME").ok();
+    let name = name.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    let name = name.map(|name| name.trim().to_owned());
+    name.filter(|name| !name.is_empty())
         .unwrap_or_else(|| "windlass".to_owned())
 }
 
-/// A tenant's share in the engine's words.
+/// A tenant's options for the queue.
 fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     TenantOptions {
         weight: spec.weight(),
@@ -300,8 +300,8 @@ fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     }
 }
 
-/// Where the admin endpoints are to be served: at the flag's address, the document's, or the usual one. The probes, besides, where the
-/// document says, unless the fleet is in memory: nobody probes that.
+/// The addresses of the admin endpoints: the flag's, the document's, or the default. The probes have an address of their own if the
+/// document names one and the fleet is not in memory.
 fn addresses(flag: Option<SocketAddr>, has_fleet: bool, spec: &ManagerSpec) -> Addresses {
     Addresses {
         admin: flag.unwrap_or(spec.admin.address()),

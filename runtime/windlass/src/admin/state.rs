@@ -133,7 +133,7 @@ pub(super) fn reconcilers(app: &App) -> Items<ReconcilerView> {
 fn show_controller(view: &mut ReconcilerView, status: ControllerStatus) {
     view.serves = true;
     view.clusters = status.clusters as u64;
-    view.waiting = status.ready as u64;
+    view.ready = status.ready as u64;
     view.running = status.running as u64;
     view.delayed = status.delayed as u64;
     view.backoff = status.backoff as u64;

@@ -1,5 +1,6 @@
-//! Has the manager do what became of the reconcilers, each change after the one before of the same reconciler and none after
-//! another's. Entry point: [`Changes::apply`].
+//! Applies changes of reconcilers to the manager. Entry point: [`Changes::apply`].
+//!
+//! Changes of one reconciler are applied in order. Changes of different reconcilers do not wait for each other.
 
 use crate::reconcilers::Change;
 use futures::FutureExt;
@@ -9,32 +10,32 @@ use windlass_fleet::ControllerName;
 use windlass_fleet::controller::Controller;
 use windlass_fleet::manager::ManagerHandle;
 
-/// Changes on their way to the manager.
+/// Applies changes, and knows the reconcilers that are moving.
 pub(super) struct Changes {
     manager: ManagerHandle,
-    /// Reconcilers that leave a tenant.
+    /// Reconcilers that move to another tenant.
     moving: BTreeMap<ControllerName, Moving>,
-    left: JoinSet<()>,
+    removals: JoinSet<()>,
 }
 
-/// A reconciler that leaves a tenant.
+/// A reconciler that moves: its old controller is being removed.
 struct Moving {
     task: Id,
-    /// What is put when it has left.
+    /// The controller to add after that.
     next: Option<Box<Controller>>,
 }
 
 impl Changes {
-    /// None yet.
+    /// Without any change.
     pub(super) fn new(manager: ManagerHandle) -> Self {
         Self {
             manager,
             moving: BTreeMap::new(),
-            left: JoinSet::new(),
+            removals: JoinSet::new(),
         }
     }
 
-    /// Does it, or has it follow the move that is under way. Call it on a tokio runtime.
+    /// Applies a change, or keeps it until a move of the reconciler has ended. Call it on a tokio runtime.
     pub(super) fn apply(&mut self, change: Change) {
         match change {
             Change::Put(controller) => {
@@ -45,19 +46,19 @@ impl Changes {
             }
             Change::Move(tenant, name) => {
                 if let Some(moving) = self.moving.get_mut(&name) {
-                    // It was not put yet where it leaves from.
+                    // The controller to move was not added yet.
                     moving.next = None;
                     return;
                 }
-                let (manager, left) = (self.manager.clone(), name.clone());
+                let (manager, moving) = (self.manager.clone(), name.clone());
                 let mut removal = Box::pin(async move {
                     manager.remove_controller(&tenant, &name).await;
                     tracing::info!(%tenant, reconciler = %name, "reconciler moved to another tenant");
                 });
-                // Out it is at once, but what runs of it may take as long as a drain to end.
+                // The first poll removes the controller. Its runs may take as long as a drain to end.
                 if removal.as_mut().now_or_never().is_none() {
-                    let task = self.left.spawn(removal).id();
-                    self.moving.insert(left, Moving { task, next: None });
+                    let task = self.removals.spawn(removal).id();
+                    self.moving.insert(moving, Moving { task, next: None });
                 }
             }
             Change::Remove(tenant, name) => {
@@ -73,12 +74,12 @@ impl Changes {
         }
     }
 
-    /// Waits until a reconciler has left its tenant, and does what has to follow.
+    /// Waits until a controller that moves is removed, and adds the next one.
     ///
     /// # Cancellation
     /// Dropping the future loses nothing.
     pub(super) async fn moved(&mut self) {
-        let task = match self.left.join_next_with_id().await {
+        let task = match self.removals.join_next_with_id().await {
             Some(Ok((task, ()))) => task,
             Some(Err(error)) => error.id(),
             None => std::future::pending().await,
@@ -92,8 +93,7 @@ impl Changes {
         }
     }
 
-    /// Puts a controller in the place of the one before it, or has it follow the move that is under way. Returns whether it is, or
-    /// will be, there.
+    /// Adds or replaces a controller, or keeps it until a move of the reconciler has ended. Returns false if the manager has drained.
     pub(super) fn put(&mut self, controller: Box<Controller>) -> bool {
         let (tenant, name) = (controller.tenant().clone(), controller.name().clone());
         if let Some(moving) = self.moving.get_mut(&name) {
@@ -101,17 +101,17 @@ impl Changes {
             return true;
         }
         if let Err(error) = self.manager.put_controller(*controller) {
-            tracing::warn!(reconciler = %name, %error, "the change came too late");
+            tracing::warn!(reconciler = %name, %error, "the change is too late: the manager drains");
             return false;
         }
-        // Other code, configuration or rights may mean something else for every object.
+        // Other code, configuration or rights may give another result for every object.
         self.manager.resync(&tenant, &name);
         true
     }
 }
 
-/// Takes a controller out: what runs may take as long as a drain to end, and other changes do not wait for that. The controller is
-/// out when this returns: put again meanwhile, it is not taken out once more, and goes on with what runs.
+/// Removes a controller. It is removed when this returns, but its runs may take as long as a drain to end. A controller of the same
+/// name that is added meanwhile is kept, and takes over the runs.
 fn in_background(removal: impl Future<Output = ()> + Send + 'static) {
     let mut removal = Box::pin(removal);
     if removal.as_mut().now_or_never().is_none() {

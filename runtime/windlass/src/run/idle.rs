@@ -1,4 +1,4 @@
-//! Ends a run when nothing is left to do, and tells what was done. Entry point: [`wait`].
+//! Waits until nothing is left to do, and reports what was done. Entry point: [`wait`].
 
 use crate::admin::state;
 use crate::app::App;
@@ -15,24 +15,24 @@ use tokio::time::{Instant, sleep};
 /// How often the manager is asked.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Times in a row that the manager must be idle, so that what a write sets off is not missed.
+/// How many times in a row the manager must be idle. A write may cause an event a moment later.
 const STEADY: u32 = 3;
 
-/// How it ended.
+/// How a run ended.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
-    /// Whether everything was done: idle in time, no key failed for good, and every document is in effect.
+    /// Whether the manager was idle in time, no key has failed, and every document is in effect.
     pub(crate) done: bool,
-    /// How long it took.
+    /// How long the run took.
     pub(crate) seconds: f64,
     /// What was done, by cluster.
     pub(crate) clusters: Vec<ClusterReport>,
     /// Keys whose last run failed.
     pub(crate) failing: Vec<KeyView>,
-    /// What else was left to do when time was up.
+    /// What was left to do when the time was up.
     pub(crate) busy: Vec<String>,
-    /// What is not as the documents ask.
+    /// Why the documents are not fully in effect.
     pub(crate) problems: Vec<String>,
 }
 
@@ -46,40 +46,44 @@ pub(crate) struct ClusterReport {
     pub(crate) state: String,
     /// Reconciles that ended.
     pub(crate) attempts: u64,
-    /// Of them, those that ended well.
+    /// Reconciles that succeeded.
     pub(crate) succeeded: u64,
-    /// Of them, those that failed.
+    /// Reconciles that failed.
     pub(crate) failed: u64,
-    /// Changes that it stored, whoever made them; known of in-memory clusters.
+    /// Changes that the cluster stored; known only of in-memory clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) changes: Option<u64>,
-    /// Objects in its caches.
+    /// Objects in the caches.
     pub(crate) objects: u64,
 }
 
-/// Waits until the manager is idle, with all in-memory clusters engaged if there are such, or `timeout` has passed.
+/// Waits until the manager is idle and all in-memory clusters are engaged, or until `timeout` has passed.
 pub(crate) async fn wait(app: &App, simulated: Option<&Simulated>, timeout: Duration) -> Report {
     let start = Instant::now();
     let expected = simulated.map(Simulated::names).unwrap_or_default();
     let mut steady = 0;
     loop {
-        let look = look(app, &expected).await;
-        steady = if look.busy.is_empty() { steady + 1 } else { 0 };
+        let snapshot = snapshot(app, &expected).await;
+        steady = if snapshot.busy.is_empty() {
+            steady + 1
+        } else {
+            0
+        };
         if steady >= STEADY || start.elapsed() >= timeout {
-            return report(app, simulated, start.elapsed(), look);
+            return report(app, simulated, start.elapsed(), snapshot);
         }
         sleep(INTERVAL).await;
     }
 }
 
-/// What one look at the manager saw.
-struct Look {
-    /// Why it is not idle, for people.
+/// The manager at one moment.
+struct Snapshot {
+    /// Why the manager is not idle, for people.
     busy: Vec<String>,
     failing: Vec<KeyView>,
 }
 
-async fn look(app: &App, expected: &BTreeSet<String>) -> Look {
+async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
     let idle = app.manager.idle().await;
     let engaged: BTreeSet<String> = app
         .manager
@@ -107,10 +111,15 @@ async fn look(app: &App, expected: &BTreeSet<String>) -> Look {
         .chain(idle.terminal)
         .map(state::key_view)
         .collect();
-    Look { busy, failing }
+    Snapshot { busy, failing }
 }
 
-fn report(app: &App, simulated: Option<&Simulated>, elapsed: Duration, look: Look) -> Report {
+fn report(
+    app: &App,
+    simulated: Option<&Simulated>,
+    elapsed: Duration,
+    snapshot: Snapshot,
+) -> Report {
     let attempts = app.manager.attempts_by_cluster();
     let clusters = state::clusters(app).items.into_iter().map(|cluster| {
         let counts = attempts.get(cluster.name.as_str()).copied();
@@ -126,7 +135,7 @@ fn report(app: &App, simulated: Option<&Simulated>, elapsed: Duration, look: Loo
         }
     });
     let clusters = clusters.collect();
-    let Look { busy, failing } = look;
+    let Snapshot { busy, failing } = snapshot;
     let problems = app.all_problems();
     let done = busy.is_empty() && failing.is_empty() && problems.is_empty();
     Report {

@@ -1,51 +1,52 @@
-//! Events about changes that are refused, and about those that are in effect after that. Entry point: [`Notices::tell`].
+//! Records Events about refused changes, and about their end. Entry point: [`Notices::update`].
 //!
-//! They are recorded by every process, whether it leads or not: each reads its own files, loads by itself, and may be the only one
-//! that refuses.
+//! Every process records them, whether it leads or not: each reads its own files and loads its own guests, and may be the only one that
+//! refuses.
 
-use super::own_events::{self, Said};
+use super::own_events::{self, OwnEvent};
 use crate::app::App;
 use crate::config::document::Problem;
 use crate::config::kinds::{Identity, Kind};
 use std::collections::BTreeMap;
 use windlass_fleet::api::EventType;
 
-/// Documents that are not in effect as they are now while something before them is, and why.
+/// Documents whose last good version is in effect in place of the current one, and why.
 type Refused = BTreeMap<Identity, String>;
 
-/// What was told.
+/// The refusals that were recorded.
 #[derive(Default)]
 pub(super) struct Notices {
-    /// What is refused, as it was told last.
-    told: Refused,
-    /// Documents of which an earlier version is in effect.
+    /// The refusals at the last update.
+    recorded: Refused,
+    /// Documents that cannot be read, with an earlier version in effect.
     kept: BTreeMap<Identity, Problem>,
 }
 
-/// What became of a document.
+/// What has changed about a document.
 #[derive(Debug, PartialEq, Eq)]
 enum News {
-    /// It is not in effect, or for another reason than before.
+    /// The current version is refused, or refused for a new reason.
     Refused(String),
-    /// It is in effect after it was not.
+    /// The current version is in effect again.
     InEffect,
 }
 
 impl Notices {
-    /// Stores the documents of which an earlier version is in effect now.
-    pub(super) fn keep(&mut self, kept: BTreeMap<Identity, Problem>) {
+    /// Sets the documents that cannot be read, with an earlier version in effect.
+    pub(super) fn set_kept(&mut self, kept: BTreeMap<Identity, Problem>) {
         self.kept = kept;
     }
 
-    /// Records what has become refused, or in effect again, since the last time. Never waits: what the local cluster does not take
-    /// is in the log and the status all the same.
-    pub(super) fn tell(&mut self, app: &App) {
+    /// Records what has changed since the last update. Never waits. The log and the status have the same messages.
+    pub(super) fn update(&mut self, app: &App) {
         let refused = self.refused(app);
         let configuration = app.configuration.load();
-        let news = news(&self.told, &refused, |of| configuration.get(of).is_some());
-        self.told = refused;
+        let news = news(&self.recorded, &refused, |of| {
+            configuration.get(of).is_some()
+        });
+        self.recorded = refused;
         for (identity, news) in news {
-            own_events::record(app, &identity, said(news));
+            own_events::record(app, &identity, event(news));
         }
     }
 
@@ -62,37 +63,37 @@ impl Notices {
     }
 }
 
-/// What differs. A document that is gone is no news.
+/// The difference between two updates, without documents that were removed.
 fn news(
-    told: &Refused,
+    recorded: &Refused,
     now: &Refused,
     exists: impl Fn(&Identity) -> bool,
 ) -> Vec<(Identity, News)> {
     let refused = now
         .iter()
-        .filter(|(identity, reason)| told.get(*identity) != Some(reason))
+        .filter(|(identity, reason)| recorded.get(*identity) != Some(reason))
         .map(|(identity, reason)| (identity.clone(), News::Refused(reason.clone())));
-    let in_effect = told
+    let in_effect = recorded
         .keys()
         .filter(|identity| !now.contains_key(identity) && exists(identity))
         .map(|identity| (identity.clone(), News::InEffect));
     refused.chain(in_effect).collect()
 }
 
-fn said(news: News) -> Said {
+fn event(news: News) -> OwnEvent {
     let (event_type, reason, note) = match news {
         News::Refused(why) => (
             EventType::Warning,
             "ReloadRefused",
-            format!("the change is not in effect, what ran before goes on: {why}"),
+            format!("the change is not in effect, the last good version is: {why}"),
         ),
         News::InEffect => (
             EventType::Normal,
             "ReloadSucceeded",
-            "what was refused is in effect, or taken back".to_owned(),
+            "the refused change is in effect or was reverted".to_owned(),
         ),
     };
-    Said {
+    OwnEvent {
         event_type,
         reason,
         action: "Reload",
@@ -118,21 +119,21 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_is_told_once_and_so_is_its_end_unless_the_document_is_gone() {
-        let told = refused(&[
+    fn each_refusal_is_recorded_once_and_so_is_its_end_unless_the_document_is_gone() {
+        let recorded = refused(&[
             ("same", "x"),
             ("other", "x"),
-            ("corrected", "x"),
+            ("repaired", "x"),
             ("gone", "x"),
         ]);
         let now = refused(&[("same", "x"), ("other", "y"), ("new", "z")]);
         let why = |why: &str| News::Refused(why.to_owned());
         assert_eq!(
-            news(&told, &now, |of| of.name != "gone"),
+            news(&recorded, &now, |of| of.name != "gone"),
             [
                 (identity("new"), why("z")),
                 (identity("other"), why("y")),
-                (identity("corrected"), News::InEffect),
+                (identity("repaired"), News::InEffect),
             ]
         );
         assert_eq!(news(&now, &now, |_| true), []);

@@ -1,4 +1,4 @@
-//! Follows what the process may use, and has it do less while that is nearly used up. Entry point: [`follow`].
+//! Checks the limits of the process, and runs fewer reconciles while memory is nearly used up. Entry point: [`follow`].
 
 use crate::app::App;
 use crate::status::pressure::Pressure;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often it is looked at.
+/// How often the limits are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks every second, for ever.
+/// Checks the limits every second, forever.
 pub(super) async fn follow(app: Arc<App>) {
     loop {
         let before = **app.pressure.load();
-        // Reading may block where memory is short.
+        // Reading may block while memory is short.
         let usage = tokio::task::spawn_blocking(Usage::read).await;
         let share = |used: usize, limit: usize| Share {
             used: used as u64,
@@ -31,12 +31,12 @@ pub(super) async fn follow(app: Arc<App>) {
         if now.memory != before.memory {
             app.apply_concurrency(&app.configuration.load().manager_spec());
         }
-        tell(&before, &now);
+        log_change(&before, &now);
         sleep(INTERVAL).await;
     }
 }
 
-fn tell(before: &Pressure, now: &Pressure) {
+fn log_change(before: &Pressure, now: &Pressure) {
     let descriptors = (before.descriptors, now.descriptors);
     let memory = (before.memory, now.memory);
     for (limit, change, detail) in [
@@ -45,7 +45,7 @@ fn tell(before: &Pressure, now: &Pressure) {
     ] {
         match change {
             (false, true) => tracing::warn!(limit, detail, "a limit is nearly used up"),
-            (true, false) => tracing::info!(limit, detail, "there is room again"),
+            (true, false) => tracing::info!(limit, detail, "the limit has room again"),
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Providers as their documents ask for them, at the start and when the documents change. Entry point: [`Providers::apply`].
+//! Starts, replaces and removes providers as their documents ask. Entry point: [`Providers::apply`].
 
 use crate::config::clusters;
 use crate::config::document::Problem;
@@ -18,29 +18,29 @@ use windlass_fleet::provider::{self, Provider, ProviderError};
 /// The providers of the documents, by name.
 #[derive(Default)]
 pub(super) struct Providers {
-    slots: BTreeMap<String, Slot>,
+    by_name: BTreeMap<String, Applied>,
 }
 
-/// A provider that a document asks for.
-struct Slot {
-    /// What was tried last.
-    recipe: Recipe,
-    /// Whether anything runs that finds clusters.
+/// A document that was applied.
+struct Applied {
+    /// The inputs of the last attempt.
+    inputs: Inputs,
+    /// Whether a provider runs, of this attempt or of an earlier one.
     runs: bool,
-    /// Why what was tried last does not run; what ran before it goes on.
+    /// Why the last attempt failed.
     problem: Option<Problem>,
 }
 
-/// What a provider is made of: when this changes, it is made anew.
+/// Everything that a provider is made from. It is replaced when this changes.
 #[derive(PartialEq)]
-struct Recipe {
+struct Inputs {
     document: Document,
-    /// The kubeconfig of a `single`, which is read once. Those of `kubeconfigFiles` are watched by the provider itself.
+    /// The kubeconfig of a `single`, which reads it once. `kubeconfigFiles` watches its files itself.
     kubeconfig: Option<Vec<u8>>,
 }
 
 impl Providers {
-    /// Starts, replaces and removes providers until they are as the documents ask. Returns what is not.
+    /// Starts, replaces and removes providers as the documents ask. Returns the problems.
     pub(super) fn apply(
         &mut self,
         manager: &ManagerHandle,
@@ -50,7 +50,7 @@ impl Providers {
             .providers()
             .map(|(document, _)| document.identity.name.as_str())
             .collect();
-        self.slots.retain(|name, _| {
+        self.by_name.retain(|name, _| {
             let stays = wanted.contains(name.as_str());
             if !stays {
                 manager.remove_provider(name);
@@ -61,25 +61,27 @@ impl Providers {
         for (document, spec) in configuration.providers() {
             self.put(manager, document, spec);
         }
-        let problems = self.slots.values();
-        problems.filter_map(|slot| slot.problem.clone()).collect()
+        let problems = self.by_name.values();
+        problems
+            .filter_map(|applied| applied.problem.clone())
+            .collect()
     }
 
     fn put(&mut self, manager: &ManagerHandle, document: &Document, spec: &ProviderSpec) {
         let name = &document.identity.name;
-        let recipe = Recipe {
+        let inputs = Inputs {
             document: document.clone(),
             kubeconfig: kubeconfig(document, spec).and_then(|path| file::read(&path, LARGEST).ok()),
         };
-        let before = self.slots.get(name);
-        if before.is_some_and(|slot| slot.recipe == recipe) {
+        let before = self.by_name.get(name);
+        if before.is_some_and(|applied| applied.inputs == inputs) {
             return;
         }
-        let ran = before.is_some_and(|slot| slot.runs);
+        let ran = before.is_some_and(|applied| applied.runs);
         let (provider, problem) = match clusters::provider(document, spec) {
             Ok(provider) => (Some(provider), None),
-            // Something must stand for it: without any provider reconcilers would turn to the local cluster.
-            Err(problem) if !ran => (Some(Unusable::instead(name, &problem)), Some(problem)),
+            // Without any provider, reconcilers would engage the local cluster. So one without clusters takes the place.
+            Err(problem) if !ran => (Some(Unusable::in_place_of(name, &problem)), Some(problem)),
             Err(problem) => (None, Some(problem)),
         };
         let runs = ran || problem.is_none();
@@ -93,15 +95,15 @@ impl Providers {
                 "provider started"
             );
         }
-        let slot = Slot {
-            recipe,
+        let applied = Applied {
+            inputs,
             runs,
             problem,
         };
-        self.slots.insert(name.clone(), slot);
+        self.by_name.insert(name.clone(), applied);
     }
 
-    /// Files that providers are made of, and that they do not watch themselves.
+    /// Files of providers that the providers do not watch themselves.
     pub(super) fn files(configuration: &Configuration) -> BTreeSet<PathBuf> {
         let providers = configuration.providers();
         providers
@@ -118,14 +120,14 @@ fn kubeconfig(document: &Document, spec: &ProviderSpec) -> Option<PathBuf> {
     }
 }
 
-/// Stands for a provider that cannot be made: knows no cluster, and says why.
+/// Takes the place of a provider that cannot start: it has no clusters and reports why.
 struct Unusable {
     name: String,
     problem: provider::Problem,
 }
 
 impl Unusable {
-    fn instead(name: &str, problem: &Problem) -> Arc<dyn Provider> {
+    fn in_place_of(name: &str, problem: &Problem) -> Arc<dyn Provider> {
         Arc::new(Self {
             name: name.to_owned(),
             problem: provider::Problem {

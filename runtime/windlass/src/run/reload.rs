@@ -1,4 +1,4 @@
-//! Follows changes of documents, guests and their sources while the manager runs. Entry point: [`Reload::start`].
+//! Reloads documents, guests and their sources when they change. Entry point: [`Reload::start`].
 
 use super::changes::Changes;
 use super::notices::Notices;
@@ -22,42 +22,42 @@ use tokio::time::Instant;
 use windlass_fleet::TenantName;
 use windlass_fleet::queue::TenantOptions;
 
-/// What follows changes, and what it needs for that.
+/// Watches files and applies their changes.
 pub(super) struct Reload {
     files: Vec<PathBuf>,
-    /// Since when source folders are as they were built.
+    /// When the source folders were built.
     built: Option<SystemTime>,
-    /// Builds them as they are saved; none: nobody does.
+    /// Builds source folders when they change; none: they are not built.
     builds: Option<Builds>,
-    /// Whether documents of clusters are in effect.
+    /// Whether Providers are in effect, and not in-memory clusters.
     has_fleet: bool,
     app: Arc<App>,
     reconcilers: Reconcilers,
     changes: Changes,
     providers: Providers,
     notices: Notices,
-    /// The Manager that the process was started with.
+    /// The Manager at the start of the process.
     started: ManagerSpec,
     watch: Watch,
-    /// Roll backs that somebody waits for.
-    asked: mpsc::Receiver<RollbackCall>,
-    /// Where the flag has the admin endpoints served, whatever the documents say.
+    /// Rollbacks from the admin endpoints.
+    rollbacks: mpsc::Receiver<RollbackCall>,
+    /// The admin address of the command line, which wins over the documents.
     admin: Option<SocketAddr>,
-    /// Where the admin endpoints are to be served.
+    /// Tells the admin endpoints where to serve.
     addresses: watch::Sender<Addresses>,
 }
 
 impl Reload {
-    /// Begins to notice changes.
+    /// Starts the watcher.
     ///
     /// # Errors
-    /// When the system has no more watchers to give.
+    /// When the system has no more watchers.
     pub(super) fn start(
         options: &RunOptions,
         app: Arc<App>,
         reconcilers: Reconcilers,
         providers: Providers,
-        (asked, addresses): (mpsc::Receiver<RollbackCall>, watch::Sender<Addresses>),
+        (rollbacks, addresses): (mpsc::Receiver<RollbackCall>, watch::Sender<Addresses>),
     ) -> notify::Result<Self> {
         Ok(Self {
             files: options.files.clone(),
@@ -71,15 +71,15 @@ impl Reload {
             providers,
             notices: Notices::default(),
             watch: Watch::start()?,
-            asked,
+            rollbacks,
             admin: options.admin,
             addresses,
         })
     }
 
-    /// Follows changes until it is dropped.
+    /// Applies changes until it is dropped.
     pub(super) async fn run(mut self) {
-        // What changed since the first reading is noticed by reading again once everything is watched.
+        // A file may have changed since it was read. So everything is watched first and then read again.
         self.watch_all(&load(&self.files).listing);
         if let (Some(builds), Some(when)) = (&mut self.builds, self.built) {
             let folders = source_folders(&self.app.configuration.load_full()).into_iter();
@@ -93,8 +93,8 @@ impl Reload {
         }
     }
 
-    /// Waits until something has changed, was built, or is to be tried again. Meanwhile each reconciler that was changed is taken as it
-    /// becomes ready, and what is asked for is rolled back.
+    /// Waits until a file has changed, a build has ended, or a failure is due for another attempt. Meanwhile applies each reconciler that
+    /// is loaded, and rollbacks.
     async fn changed(&mut self) {
         loop {
             let due = self.reconcilers.due().map(Instant::from_std);
@@ -114,17 +114,17 @@ impl Reload {
                 _ = self.watch.changed() => return,
                 () = again => return,
                 built = built => {
-                    tell(&built);
+                    log_build(&built);
                     return;
                 }
-                changes = self.reconcilers.next() => self.change(changes),
+                changes = self.reconcilers.next() => self.apply_changes(changes),
                 () = self.changes.moved() => {}
-                Some(asked) = self.asked.recv() => self.reconcilers.roll_back(asked),
+                Some(call) = self.rollbacks.recv() => self.reconcilers.roll_back(call),
             }
         }
     }
 
-    /// Begins to bring everything in line with the documents and guests as they are now: whatever takes time goes on aside.
+    /// Starts to apply the current documents and guests. Guests are loaded in the background.
     fn apply(&mut self) {
         let outcome = load(&self.files);
         let last = self.app.configuration.load_full();
@@ -140,23 +140,23 @@ impl Reload {
         self.app
             .configuration
             .store(Arc::new(merged.configuration.clone()));
-        // First of all what is taken away: it does not wait for what is loaded.
+        // Rights are revoked first: a revocation does not wait for a load.
         for controller in self.reconcilers.revoke(&merged.configuration) {
             self.changes.put(Box::new(controller));
         }
         let changes = self.reconcilers.follow(&merged.configuration);
-        self.notices.keep(merged.kept);
-        self.change(changes);
+        self.notices.set_kept(merged.kept);
+        self.apply_changes(changes);
         self.watch_all(&outcome.listing);
     }
 
-    /// Has the manager do what became due, and tells of it.
-    fn change(&mut self, changes: Vec<Change>) {
+    /// Applies changes to the manager, and reports them.
+    fn apply_changes(&mut self, changes: Vec<Change>) {
         changes
             .into_iter()
             .for_each(|change| self.changes.apply(change));
         self.reconcilers.report();
-        self.notices.tell(&self.app);
+        self.notices.update(&self.app);
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
@@ -170,12 +170,13 @@ impl Reload {
         self.app.manager.set_caches(now.caches.options());
         let wanted = addresses(self.admin, self.has_fleet, &now);
         self.addresses.send_replace(wanted);
-        let waiting = Arc::new(self.started.fixed_at_start(&now));
-        self.app.needs_restart.store(waiting.clone()); // told before it is logged: who reads the line asks
-        if waiting.is_empty() {
+        let needs_restart = Arc::new(self.started.fixed_at_start(&now));
+        // Stored before it is logged: a reader of the log may ask for it at once.
+        self.app.needs_restart.store(needs_restart.clone());
+        if needs_restart.is_empty() {
             tracing::info!("the changed Manager is in effect");
         } else {
-            let fields = waiting.join(", ");
+            let fields = needs_restart.join(", ");
             tracing::warn!(
                 fields,
                 "the Manager changed: restart for these fields to be in effect"
@@ -204,7 +205,7 @@ impl Reload {
         }
     }
 
-    /// Watches what the documents name now.
+    /// Watches the files that the documents name.
     fn watch_all(&mut self, listing: &Listing) {
         let configuration = self.app.configuration.load_full();
         let mut targets: BTreeSet<Target> = listing
@@ -237,14 +238,14 @@ pub(crate) fn source_folders(configuration: &Configuration) -> BTreeSet<PathBuf>
     paths.filter(|path| path.is_dir()).collect()
 }
 
-/// Tells of a build after a save. Where it went wrong, what ran before goes on.
-fn tell(built: &Built) {
+/// Logs a build. After a failure the last good guest keeps serving.
+fn log_build(built: &Built) {
     let guest = built.folder.display();
     let seconds = built.took.as_secs_f64();
     match &built.result {
         Ok(_) => tracing::info!(%guest, seconds, "built"),
         Err(error) => {
-            tracing::error!(%guest, %error, "build failed, the guest before it goes on")
+            tracing::error!(%guest, %error, "build failed, the last good guest keeps serving")
         }
     }
 }

@@ -4,13 +4,13 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How the process ends after a second signal.
-const AT_ONCE: i32 = 1;
+/// The exit code after a second signal.
+const KILLED: i32 = 1;
 
-/// What is cancelled at the first signal, in the background.
+/// A token that the first signal cancels.
 ///
 /// # Errors
-/// When signals cannot be listened to.
+/// When the signal handlers cannot be installed.
 pub(crate) fn stop_on_signals() -> io::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let token = stop.clone();
@@ -27,8 +27,8 @@ pub(crate) fn stop_on_signals() -> io::Result<CancellationToken> {
         tracing::info!(signal, "stopping; a second signal ends at once");
         stop.cancel();
         let signal = next().await;
-        tracing::warn!(signal, "ended at once; what was running is cut off");
-        std::process::exit(AT_ONCE);
+        tracing::warn!(signal, "ended at once: running calls are cut off");
+        std::process::exit(KILLED);
     });
     Ok(token)
 }

@@ -1,11 +1,11 @@
-//! The guests that serve and their tenants, as they are now. Entry point: [`GuestRegistry`].
+//! The guests that serve, and their tenants. Entry point: [`GuestRegistry`].
 
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use windlass_sandbox::{Guest, Tenant};
 
-/// Guests by reconciler, and tenants, by name. Shared between who changes them and who shows them.
+/// Guests by reconciler, and tenants by name. Shared by `guests`, which changes them, and the admin endpoints, which show them.
 #[derive(Default)]
 pub(crate) struct GuestRegistry {
     guests: RwLock<BTreeMap<String, Arc<Guest>>>,
@@ -28,7 +28,7 @@ impl GuestRegistry {
         self.guests.write().insert(reconciler.to_owned(), guest);
     }
 
-    /// Forgets a guest, and with it all that is counted of it.
+    /// Removes a guest, and with it its counts.
     pub(crate) fn remove(&self, reconciler: &str) {
         self.guests.write().remove(reconciler);
     }
@@ -49,7 +49,7 @@ impl GuestRegistry {
         self.tenants.write().insert(name, tenant);
     }
 
-    /// Forgets tenants that are none of these.
+    /// Removes tenants that are not listed.
     pub(crate) fn keep_tenants(&self, names: &BTreeSet<&str>) {
         let mut tenants = self.tenants.write();
         tenants.retain(|name, _| names.contains(name.as_str()));

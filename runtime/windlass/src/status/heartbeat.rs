@@ -1,29 +1,29 @@
-//! Whether a part of the program still makes progress. Entry point: [`Heartbeat::start`].
+//! Detects a runtime that makes no progress. Entry point: [`Heartbeat::start`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// How often it beats.
+/// The time between beats.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A part that has not beaten for so long is stuck: every thread of it is held by something that does not yield.
+/// A runtime without a beat for this long is stuck: code that does not yield holds all of its threads.
 const STUCK: Duration = Duration::from_secs(60);
-/// How long a probe waits for the next beat: after a pause of the whole process all are late.
+/// How long a check waits for another beat: after the whole process was stopped, all beats are late.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// The beats of one part.
+/// The beats of one runtime.
 #[derive(Debug, Clone)]
 pub(crate) struct Heartbeat {
-    /// Which part it is.
+    /// The name of the runtime.
     pub(crate) name: &'static str,
     start: Instant,
-    /// Of the last beat, in milliseconds since the start.
+    /// The last beat, in milliseconds since the start.
     last: Arc<AtomicU64>,
 }
 
 impl Heartbeat {
-    /// Begins to beat, on the runtime that calls it, each second in which `makes_progress` answers so.
+    /// Starts to beat on the current runtime: every second in which `makes_progress` returns true.
     pub(crate) fn start(
         name: &'static str,
         mut makes_progress: impl FnMut() -> bool + Send + 'static,
@@ -51,7 +51,10 @@ impl Heartbeat {
         self.start.elapsed().saturating_sub(last)
     }
 
-    /// Whether it lives; for how long it has been silent if it does not.
+    /// Checks for a recent beat.
+    ///
+    /// # Errors
+    /// The time since the last beat, if the runtime is stuck.
     pub(crate) async fn check(&self) -> Result<(), Duration> {
         self.check_within(STUCK, WAIT).await
     }

@@ -1,33 +1,33 @@
-//! Whether what the process may use is nearly used up, and what is done about it. Entry point: [`Pressure::after`].
+//! Detects that limits of the process are nearly used up, and bounds concurrency then. Entry point: [`Pressure::after`].
 
 use crate::output::size;
 use crate::status::process::{Share, Usage};
 use windlass_fleet::manager::Concurrency;
 
-/// From this part of a limit on there is pressure, in percent.
+/// Pressure begins at this part of a limit, in percent.
 const HIGH: u64 = 95;
-/// Below this part there is none any more.
+/// Pressure ends below this part. It is lower, so that pressure does not flap.
 const LOW: u64 = 90;
-/// With fewer descriptors left there is pressure: a look at a folder of kubeconfigs, a compiler's pipes and a probe take so many at once.
+/// Pressure begins with fewer free descriptors: a listing of kubeconfigs, a compiler's pipes and a probe may need this many at once.
 const FEW: u64 = 16;
-/// With so many left there is none any more.
+/// Pressure ends with this many free descriptors.
 const ENOUGH: u64 = 24;
-/// While memory is short, this part of the configured reconciles run at once.
-const SHED: usize = 4;
+/// While memory is short, the configured concurrency is divided by this.
+const MEMORY_DIVISOR: usize = 4;
 
-/// Whether limits are nearly used up, and the figures behind it.
+/// The limits that are nearly used up, and their usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Pressure {
-    /// The last look.
+    /// The last usage.
     pub(crate) usage: Usage,
-    /// Open files and sockets are, or the connections that leave room for files.
+    /// Whether open files and sockets are nearly used up, or the connections that leave room for files.
     pub(crate) descriptors: bool,
-    /// Memory is.
+    /// Whether memory is nearly used up.
     pub(crate) memory: bool,
 }
 
 impl Pressure {
-    /// What another look makes of it: pressure begins at one mark and ends at a lower one, so that it does not flutter.
+    /// The pressure after this usage.
     #[must_use]
     pub(crate) fn after(self, usage: Usage) -> Self {
         let over = |share: Option<Share>, before: bool| {
@@ -50,7 +50,7 @@ impl Pressure {
         }
     }
 
-    /// How many descriptors are open, for people.
+    /// The usage of descriptors, for people.
     pub(crate) fn describe_descriptors(&self) -> String {
         let Some(Share { used, limit }) = self.usage.descriptors else {
             return "not known on this system".to_owned();
@@ -70,7 +70,7 @@ impl Pressure {
         format!("{used} of {limit} open files are used{sockets}{watches}{remedy}")
     }
 
-    /// How much memory is in use, for people.
+    /// The usage of memory, for people.
     pub(crate) fn describe_memory(&self) -> String {
         match self.usage.memory {
             None => "there is no limit".to_owned(),
@@ -83,13 +83,13 @@ impl Pressure {
         }
     }
 
-    /// What is asked for, or less of it while memory is short.
+    /// The configured concurrency, or less while memory is short.
     pub(crate) fn bound(&self, asked: Concurrency) -> Concurrency {
         if !self.memory {
             return asked;
         }
         Concurrency {
-            global: (asked.global / SHED).max(1),
+            global: (asked.global / MEMORY_DIVISOR).max(1),
             ..asked
         }
     }

@@ -1,7 +1,6 @@
-//! What the operating system gives this process, and how much of it is used. Entry points: [`Usage::read`] and
-//! [`ProcessMetrics`].
+//! The limits that the operating system sets for this process, and their usage. Entry points: [`Usage::read`] and [`ProcessMetrics`].
 //!
-//! Read from `/proc` and from the control group, where there are such; elsewhere there is nothing to tell.
+//! Read from `/proc` and from the control group. On systems without these, nothing is known.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -15,15 +14,15 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) use windlass_fleet::file::is_exhausted;
 
-/// Where control groups are seen.
+/// The folder of control groups.
 const CONTROL_GROUPS: &str = "sys/fs/cgroup";
-/// Version 1 writes a limit that nobody has set as the largest number, rounded down to pages: of 64 KiB at most.
+/// Version 1 shows an unset limit as the largest number, rounded down to a page of at most 64 KiB.
 const UNLIMITED: u64 = i64::MAX as u64 >> 16 << 16;
 
-/// Fewest descriptors that are kept free of connections.
+/// At least this many descriptors are kept free of connections.
 const LEAST_RESERVE: usize = 32;
 
-/// Something that there is so much of.
+/// The usage of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     /// In use.
@@ -32,21 +31,21 @@ pub(crate) struct Share {
     pub(crate) limit: u64,
 }
 
-/// What is used, of what is limited.
+/// The usage of each limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Open files and sockets. `None` if it is unknown.
+    /// Open files and sockets. `None` where it is not known.
     pub(crate) descriptors: Option<Share>,
-    /// Connections to API servers, of those that leave room for files. `None` where there is no limit.
+    /// Connections to API servers. Their limit leaves room for files. `None` without a limit.
     pub(crate) sockets: Option<Share>,
-    /// Those of them that watches may have for themselves.
+    /// The connections among them that watches hold.
     pub(crate) watches: Option<Share>,
-    /// Bytes of memory that dropping caches cannot free. `None` without a limit.
+    /// Bytes of memory without reclaimable caches. `None` without a limit.
     pub(crate) memory: Option<Share>,
 }
 
 impl Usage {
-    /// As it is now, but for the sockets, which the manager counts. Blocks for a moment.
+    /// Reads the usage, without the connections, which the manager counts. Blocks for a moment.
     pub(crate) fn read() -> Self {
         Self {
             descriptors: descriptors(),
@@ -57,7 +56,7 @@ impl Usage {
     }
 }
 
-/// Takes as many descriptors as the system lets this process have: the soft limit is there for programs that do not know better.
+/// Raises the soft limit of descriptors to the hard limit. The soft limit is low only for programs that use `select`.
 pub(crate) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -66,13 +65,12 @@ pub(crate) fn raise_descriptor_limit() {
             ..limit
         };
         if let Err(error) = setrlimit(Resource::Nofile, raised) {
-            tracing::debug!(%error, "the limit of open files stays as it is");
+            tracing::debug!(%error, "the limit of open files cannot be raised");
         }
     }
 }
 
-/// How many descriptors connections to API servers may take, so that there are always some for files, probes and compilers. `None`
-/// where there is no limit.
+/// The number of connections to API servers that leaves descriptors for files, probes and compilers. `None` without a limit.
 pub(crate) fn socket_budget() -> Option<usize> {
     let limit = usize::try_from(getrlimit(Resource::Nofile).current?).ok()?;
     Some(budget_of(limit))
@@ -80,23 +78,23 @@ pub(crate) fn socket_budget() -> Option<usize> {
 
 fn budget_of(limit: usize) -> usize {
     let reserve = (limit / 8).max(LEAST_RESERVE);
-    // With next to nothing, half of it: without any connection the process is of no use.
+    // Of a tiny limit connections get half: without any, the process is useless.
     limit.saturating_sub(reserve).max(limit / 2)
 }
 
 fn descriptors() -> Option<Share> {
     let limit = getrlimit(Resource::Nofile).current?;
     let used = match fs::read_dir("/proc/self/fd") {
-        // One is that of the folder itself.
+        // One of them is the open folder itself.
         Ok(open) => (open.count() as u64).saturating_sub(1),
-        // Too many open files, in the process or on the machine: none is left to look with.
+        // Too many open files, in the process or on the machine: not even the folder can be opened.
         Err(error) if is_exhausted(&error) => limit,
         Err(_) => return None,
     };
     Some(Share { used, limit })
 }
 
-/// The tightest limit of the process's own control group and of those around it, of either version. `root` is that of the file system.
+/// The tightest limit among the process's control group and its parents, of either version. `root` is the root of the file system.
 fn memory(root: &Path) -> Option<Share> {
     let groups = root.join(CONTROL_GROUPS);
     let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
@@ -106,7 +104,7 @@ fn memory(root: &Path) -> Option<Share> {
     ];
     all.iter()
         .flat_map(|(files, mount, own)| {
-            // A container may see its own group as the root, whatever its path says.
+            // A container may see its own group as the root, although its path names another folder.
             own.ancestors()
                 .map(move |group| files.read(&mount.join(group)))
         })
@@ -126,13 +124,13 @@ fn own_group(cgroups: &str, controller: Option<&str>) -> PathBuf {
         fits.then_some(path)
     });
     let path = Path::new(path.unwrap_or_default());
-    // Above the root of what is seen there is nothing to read.
+    // Parents above the visible root cannot be read.
     path.components()
         .filter(|part| matches!(part, Component::Normal(_)))
         .collect()
 }
 
-/// What a version of control groups calls its files, and the line of the statistics.
+/// The file names of a version of control groups, and its line in the statistics.
 struct GroupFiles {
     limit: &'static str,
     used: &'static str,
@@ -152,7 +150,7 @@ const V2: GroupFiles = GroupFiles {
 };
 
 impl GroupFiles {
-    /// The memory that a group uses, without the caches that can be dropped; `None` if it has no limit.
+    /// A group's usage without reclaimable caches; `None` without a limit.
     fn read(&self, group: &Path) -> Option<Share> {
         let read = |name: &str| fs::read_to_string(group.join(name)).ok();
         let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
@@ -169,14 +167,14 @@ impl GroupFiles {
     }
 }
 
-/// `process_…`, as Prometheus' own clients tell them.
+/// The metrics `process_…`, named as in Prometheus' own clients.
 #[derive(Debug)]
 pub(crate) struct ProcessMetrics {
     started: SystemTime,
 }
 
 impl ProcessMetrics {
-    /// Of a process that starts now.
+    /// Metrics of a process that starts now.
     pub(crate) fn starting() -> Self {
         Self {
             started: SystemTime::now(),
@@ -220,7 +218,7 @@ impl Collector for ProcessMetrics {
     }
 }
 
-/// The number behind a word of `/proc/self/status`.
+/// A number in `/proc/self/status`, by its word.
 fn field(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
@@ -229,7 +227,7 @@ fn field(status: &str, name: &str) -> Option<f64> {
 /// User and system time.
 fn processor_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The command's name, in parentheses, may hold anything.
+    // The command's name, in parentheses, may contain anything.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / rustix::param::clock_ticks_per_second() as f64)

@@ -1,58 +1,58 @@
-//! What became of each reconciler's document, for the admin endpoints. Entry point: [`Statuses`].
+//! The status of each reconciler, for the admin endpoints. Entry point: [`Statuses`].
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// What became of a document.
+/// The status of a reconciler.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ReconcilerStatus {
-    /// The tenant that it serves; where it does not, the one that the document names.
+    /// Its tenant: of the revision that serves, else of its document.
     pub(crate) tenant: String,
-    /// Where the component is read.
+    /// The path of its guest.
     pub(crate) guest: PathBuf,
     /// The digest of the revision that serves, in hexadecimal; none when none does.
     pub(crate) revision: Option<String>,
     /// The digest of the revision that served before it; none when this process has loaded no other.
     pub(crate) previous: Option<String>,
-    /// Whether it serves because somebody rolled back to it, and not because the guest's file holds it.
+    /// Whether a rollback is in effect.
     pub(crate) rolled_back: bool,
-    /// Why what the document asks for now is not in effect; none when it is.
+    /// Why the document is not in effect; none when it is.
     pub(crate) problem: Option<String>,
-    /// Whether a change of it is being prepared.
+    /// Whether a change is being loaded.
     pub(crate) loading: bool,
-    /// The last change of it; none when what was started is what is asked for. It is in effect when there is no problem.
+    /// The last change since the start; none: nothing has changed. It is in effect if there is no problem.
     pub(crate) changed: Option<LastChange>,
 }
 
-/// A change of a document or of its guest: taken, refused, or taken back.
+/// A change of a document or of its guest: taken, refused, or reverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LastChange {
-    /// When that was decided, by the wall clock, for people.
+    /// When it was taken or refused, by the wall clock, for people.
     pub(crate) at: SystemTime,
-    /// How long it took to read, compile, link and describe what is new.
+    /// How long it took to read, compile, link and describe the guest.
     pub(crate) took: Duration,
 }
 
-/// The reconcilers by name. Shared between who changes them and who shows them.
+/// The statuses by reconciler. Shared by the reconcilers, which set them, and the admin endpoints, which show them.
 #[derive(Debug, Default)]
 pub(crate) struct Statuses {
     by_name: Mutex<BTreeMap<String, ReconcilerStatus>>,
 }
 
 impl Statuses {
-    /// Notes a reconciler.
-    pub(crate) fn set(&self, name: &str, entry: ReconcilerStatus) {
-        self.by_name.lock().insert(name.to_owned(), entry);
+    /// Sets the status of a reconciler.
+    pub(crate) fn set(&self, name: &str, status: ReconcilerStatus) {
+        self.by_name.lock().insert(name.to_owned(), status);
     }
 
-    /// Forgets a reconciler.
+    /// Removes the status of a reconciler.
     pub(crate) fn remove(&self, name: &str) {
         self.by_name.lock().remove(name);
     }
 
-    /// All of them, by name.
+    /// All statuses, by reconciler.
     pub(crate) fn all(&self) -> BTreeMap<String, ReconcilerStatus> {
         self.by_name.lock().clone()
     }

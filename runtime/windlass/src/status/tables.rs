@@ -42,22 +42,22 @@ pub(crate) fn clusters(views: &[ClusterView]) -> Table {
     table
 }
 
-/// Why a cluster is in its state, and when what failed is tried again.
+/// Why a cluster is in its state, and when the next attempt is.
 fn reason_of(view: &ClusterView) -> String {
-    let mut text = standing_of(view);
+    let mut text = cluster_reason(view);
     if let Some(seconds) = view.next_attempt_seconds {
         text.push_str(&format!("; next attempt in {seconds} s"));
     }
     text
 }
 
-/// Why a cluster is in its state. A server that does not take over comes first: objects go on being written to the one before.
-fn standing_of(view: &ClusterView) -> String {
+/// Why a cluster is in its state. A server that cannot take over comes first, because objects are still written to the former one.
+fn cluster_reason(view: &ClusterView) -> String {
     let Some(next) = &view.replacement else {
         return view.reason.clone();
     };
     let mut text = format!(
-        "this server is still worked on: the kubeconfig names {} now, which is {}",
+        "this server is still used: the kubeconfig names {} now, which is {}",
         next.server, next.state
     );
     for (separator, reason) in [(": ", &next.reason), ("; ", &view.reason)] {
@@ -69,7 +69,7 @@ fn standing_of(view: &ClusterView) -> String {
     text
 }
 
-/// Reconcilers: what they did, what waits, what is wrong.
+/// Reconcilers: attempts, keys by state, problems.
 pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
     let mut table = Table::new(&[
         "TENANT",
@@ -80,7 +80,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
         "ATTEMPTS",
         "FAILED",
         "RUNNING",
-        "WAITING",
+        "READY",
         "BACKOFF",
         "TERMINAL",
         "CPU",
@@ -97,7 +97,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
             Cell::number(view.attempts),
             Cell::bad_number(view.failed),
             Cell::number(view.running),
-            Cell::number(view.waiting),
+            Cell::number(view.ready),
             Cell::bad_number(view.backoff),
             Cell::bad_number(view.terminal),
             Cell::number(spent(view.usage.cpu_seconds)),
@@ -108,7 +108,7 @@ pub(crate) fn reconcilers(views: &[ReconcilerView]) -> Table {
     table
 }
 
-/// Reconcilers: what they cost and hit, what they were denied, how their last reload went.
+/// Reconcilers, wide: usage, limits that were hit, denials, and the last reload too.
 pub(crate) fn reconcilers_wide(views: &[ReconcilerView]) -> Table {
     let mut table = Table::new(&[
         "TENANT",
@@ -123,7 +123,7 @@ pub(crate) fn reconcilers_wide(views: &[ReconcilerView]) -> Table {
         "HOST",
         "API",
         "RUNNING",
-        "WAITING",
+        "READY",
         "BACKOFF",
         "TERMINAL",
         "CPU",
@@ -151,7 +151,7 @@ pub(crate) fn reconcilers_wide(views: &[ReconcilerView]) -> Table {
             Cell::bad_number(usage.failed_by.host),
             Cell::bad_number(usage.failed_by.api),
             Cell::number(view.running),
-            Cell::number(view.waiting),
+            Cell::number(view.ready),
             Cell::bad_number(view.backoff),
             Cell::bad_number(view.terminal),
             Cell::number(spent(usage.cpu_seconds)),

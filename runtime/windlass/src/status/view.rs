@@ -87,7 +87,7 @@ pub(crate) struct ReconcilerView {
     /// Watches that do not run, and why.
     pub(crate) watch_problems: Vec<String>,
     /// Keys that could run now.
-    pub(crate) waiting: u64,
+    pub(crate) ready: u64,
     /// Keys that run.
     pub(crate) running: u64,
     /// Keys that asked to run later.

@@ -262,7 +262,7 @@ async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() 
     scene.serves("b", "from").await?;
     let storms = eventually(SOON, "as many as there may be", || async {
         let all = events(&scene.hub)?.into_iter();
-        let storms = all.filter(|event| event["reason"] == "StormHeldBack");
+        let storms = all.filter(|event| event["reason"] == "HotKeyThrottled");
         let dropped = scene
             .http
             .series("windlass_events_dropped_total{cluster=\"\"}");
@@ -290,7 +290,7 @@ async fn a_key_that_asks_to_run_without_end_is_an_event_that_uses_up_no_other() 
         let message = event["message"].as_str().unwrap_or_default();
         let (key, said) = message.split_once(' ').context("a key")?;
         assert!(
-            said.starts_with("asks to run without end and is held back"),
+            said.starts_with("is enqueued without end and is throttled"),
             "{message}"
         );
         keys.insert(key.to_owned());

@@ -39,7 +39,7 @@ fn reconciler() -> ReconcilerView {
         revision: "0123456789abcdef".to_owned(),
         previous: "fedcba9876543210".to_owned(),
         clusters: 3,
-        waiting: 21,
+        ready: 21,
         running: 22,
         backoff: 23,
         terminal: 24,
@@ -61,7 +61,7 @@ fn reconcilers_tell_what_they_did_and_what_it_cost() {
     assert_eq!(
         lines(&reconcilers(&[reconciler()])),
         [
-            "TENANT RECONCILER STATE REVISION CLUSTERS ATTEMPTS FAILED RUNNING WAITING BACKOFF TERMINAL CPU LIMITS HIT PROBLEM",
+            "TENANT RECONCILER STATE REVISION CLUSTERS ATTEMPTS FAILED RUNNING READY BACKOFF TERMINAL CPU LIMITS HIT PROBLEM",
             "team-a hello Serves 0123456789ab 3 136 36 22 21 23 24 1.5s memory 9, timeout 7, 1 more -",
         ]
     );
@@ -72,7 +72,7 @@ fn the_wide_table_of_reconcilers_tells_whose_fault_it_was_and_how_the_last_chang
     assert_eq!(
         lines(&reconcilers_wide(&[reconciler()])),
         [
-            "TENANT RECONCILER STATE REVISION PREVIOUS RELOAD CLUSTERS ATTEMPTS FAILED BY GUEST HOST API RUNNING WAITING BACKOFF TERMINAL CPU CPU WAITED MEMORY PEAK IDLE LIMITS HIT DENIED MISSING RULE PROBLEM",
+            "TENANT RECONCILER STATE REVISION PREVIOUS RELOAD CLUSTERS ATTEMPTS FAILED BY GUEST HOST API RUNNING READY BACKOFF TERMINAL CPU CPU WAITED MEMORY PEAK IDLE LIMITS HIT DENIED MISSING RULE PROBLEM",
             "team-a hello Serves 0123456789ab fedcba987654 3m ago 3 136 11 12 13 22 21 23 24 1.5s 13ms 3.0 MiB 2 memory 9, timeout 7, 1 more 5 - {verbs: [get]} -",
         ]
     );
