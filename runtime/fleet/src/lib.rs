@@ -84,6 +84,7 @@ pub use api::{ApiCode, ApiError};
 pub use cluster::{Client, Cluster, TypedClient};
 pub use controller::{Context, Controller, Reconciler};
 pub use grant::{Grant, Rule};
+#[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
 pub use kind::{GroupKind, GroupVersionKind};
 pub use manager::Manager;

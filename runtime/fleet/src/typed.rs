@@ -1,8 +1,10 @@
 //! Objects as Rust types. Entry point: [`Typed`].
 
+#[cfg(feature = "k8s-openapi")]
+mod k8s;
+
 use crate::api::{ApiCode, ApiError, Json};
 use crate::kind::GroupVersionKind;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,21 +24,6 @@ impl Kind {
     #[must_use]
     pub const fn new(api_version: &'static str, kind: &'static str) -> Self {
         Self { api_version, kind }
-    }
-
-    /// The owner reference that makes an object of this kind the controller of another object: the other object is deleted
-    /// after its owner, and [`owns`](crate::controller::Builder::owns) turns its events into requests for the owner.
-    /// `owner` is metadata that was read from a server, because only a server sets `uid`.
-    #[must_use]
-    pub fn controller_reference(self, owner: &ObjectMeta) -> OwnerReference {
-        OwnerReference {
-            api_version: self.api_version.to_owned(),
-            kind: self.kind.to_owned(),
-            name: owner.name.clone().unwrap_or_default(),
-            uid: owner.uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }
     }
 }
 
@@ -74,10 +61,6 @@ impl From<Kind> for GroupVersionKind {
 pub trait Typed: Serialize + DeserializeOwned {
     /// The kind.
     const KIND: Kind;
-}
-
-impl<T: k8s_openapi::Resource + Serialize + DeserializeOwned> Typed for T {
-    const KIND: Kind = Kind::new(T::API_VERSION, <T as k8s_openapi::Resource>::KIND);
 }
 
 /// The object as the API wants it: with `apiVersion` and `kind`.
@@ -121,11 +104,12 @@ fn type_name<T>() -> &'static str {
     std::any::type_name::<T>()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "k8s-openapi"))]
 mod tests {
     use super::*;
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use serde::Deserialize;
     use serde_json::json;
 

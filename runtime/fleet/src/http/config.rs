@@ -1,18 +1,19 @@
 //! How to reach one API server and as whom. Entry point: [`ClusterConfig`].
 
 mod files;
+mod in_cluster;
+mod kubeconfig;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use files::MAX_REFERENCED;
+pub(crate) use files::{MAX_REFERENCED, certificates};
+pub(crate) use kubeconfig::{Exec, InteractiveMode, Secret, User};
 
 use crate::file::FileError;
-use files::{Files, digest_files, inline_authority, resolve_cluster, resolve_user};
+use files::{authority, digest_files, resolve_cluster, resolve_user};
 use http::Uri;
-use kube_client::Config;
-use kube_client::config::{
-    AuthInfo, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
-};
+use kubeconfig::{Kubeconfig, KubeconfigCluster, NamedContext};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt;
@@ -93,11 +94,41 @@ pub struct ClusterConfig {
 }
 
 struct Inner {
-    config: Config,
+    access: Access,
     digest: [u8; 32],
     referenced_files: Vec<PathBuf>,
     /// Of what these files held.
     files_digest: [u8; 32],
+}
+
+/// What one context of a kubeconfig comes to.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) url: Uri,
+    pub(crate) namespace: String,
+    /// Certificates in DER of the authorities to trust; `None`: those of the system.
+    pub(crate) authorities: Option<Vec<Vec<u8>>>,
+    /// Where the authorities are read anew, as they are in a pod.
+    pub(crate) authorities_file: Option<PathBuf>,
+    pub(crate) accept_invalid_certs: bool,
+    pub(crate) tls_server_name: Option<String>,
+    pub(crate) proxy_url: Option<String>,
+    pub(crate) user: User,
+}
+
+impl Access {
+    pub(crate) fn of_url(url: Uri) -> Self {
+        Self {
+            url,
+            namespace: "default".to_owned(),
+            authorities: None,
+            authorities_file: None,
+            accept_invalid_certs: false,
+            tls_server_name: None,
+            proxy_url: None,
+            user: User::default(),
+        }
+    }
 }
 
 impl ClusterConfig {
@@ -111,89 +142,19 @@ impl ClusterConfig {
         base_dir: Option<&Path>,
         provenance: Provenance,
     ) -> Result<Self, ConfigError> {
-        let kubeconfig =
-            Kubeconfig::from_yaml(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))?;
-        Self::from_kubeconfig(kubeconfig, context, base_dir, provenance)
-    }
-
-    fn from_kubeconfig(
-        mut kubeconfig: Kubeconfig,
-        context: Option<&str>,
-        base_dir: Option<&Path>,
-        provenance: Provenance,
-    ) -> Result<Self, ConfigError> {
-        let context = match context.or(kubeconfig.current_context.as_deref()) {
-            Some(context) => context.to_owned(),
-            None => {
-                return Err(ConfigError::NoContext {
-                    context: "(current)".into(),
-                    present: present(&kubeconfig),
-                });
-            }
+        let kubeconfig = parse(yaml)?;
+        let absent = |context: &str| ConfigError::NoContext {
+            context: context.to_owned(),
+            present: present(&kubeconfig),
         };
-        let named = kubeconfig
-            .contexts
-            .iter()
-            .find(|c| c.name == context)
-            .and_then(|c| c.context.clone());
-        let Some(named) = named else {
-            let present = present(&kubeconfig);
-            return Err(ConfigError::NoContext { context, present });
-        };
-        let mut files = Vec::new();
-        for cluster in kubeconfig
-            .clusters
-            .iter_mut()
-            .filter(|c| c.name == named.cluster)
-        {
-            resolve_cluster(cluster, base_dir, &mut files);
-        }
-        let user = named.user.clone().unwrap_or_default();
-        for auth in kubeconfig.auth_infos.iter_mut().filter(|a| a.name == user) {
-            resolve_user(auth, base_dir, &mut files);
-        }
-        let proxy = kubeconfig
-            .clusters
-            .iter()
-            .find(|c| c.name == named.cluster)
-            .and_then(|c| c.cluster.as_ref()?.proxy_url.clone());
-        if provenance == Provenance::Secret {
-            refuse_foreign(&kubeconfig, &context, &user, &files)?;
-        }
-        for cluster in kubeconfig
-            .clusters
-            .iter_mut()
-            .filter(|c| c.name == named.cluster)
-        {
-            inline_authority(cluster, &context)?;
-        }
-        let options = KubeConfigOptions {
-            context: Some(context.clone()),
-            ..KubeConfigOptions::default()
-        };
-        // The function is async in kube but awaits nothing.
-        let config =
-            futures::FutureExt::now_or_never(Config::from_custom_kubeconfig(kubeconfig, &options));
-        let mut config = match config {
-            Some(Ok(config)) => config,
-            Some(Err(error)) => {
-                return Err(ConfigError::Unusable {
-                    context,
-                    reason: chain(&error),
-                });
-            }
-            None => {
-                return Err(ConfigError::Unusable {
-                    context,
-                    reason: "its credentials are not ready".into(),
-                });
-            }
-        };
-        // kube takes one from the environment where the kubeconfig names none; only the program reads that.
-        if proxy.is_none_or(|proxy| proxy.is_empty()) {
-            config.proxy_url = None;
-        }
-        Self::new(config, files.into_iter().map(|(_, path)| path).collect())
+        let context = context
+            .or(kubeconfig.current_context.as_deref())
+            .ok_or_else(|| absent("(current)"))?;
+        let mut contexts = kubeconfig.contexts.iter();
+        let named = contexts
+            .find(|named| named.name == context)
+            .ok_or_else(|| absent(context))?;
+        Parts::of(&kubeconfig).config(named, base_dir, provenance)
     }
 
     /// A server without TLS or credentials of its own, such as one on loopback.
@@ -202,29 +163,27 @@ impl ClusterConfig {
     /// [`ConfigError::Url`].
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
         let uri: Uri = url.parse().map_err(|_| ConfigError::Url(url.to_owned()))?;
-        Self::new(Config::new(uri), Vec::new())
+        Self::new(Access::of_url(uri), Vec::new())
     }
 
-    /// The service account of the pod that this process runs in.
+    /// The service account of the pod that this process runs in; `host` and `port` are the variables `KUBERNETES_SERVICE_HOST` and
+    /// `KUBERNETES_SERVICE_PORT` of its environment.
     ///
     /// # Errors
     /// [`ConfigError::InCluster`] when there is none.
-    pub fn in_cluster() -> Result<Self, ConfigError> {
-        let config = Config::incluster().map_err(|error| ConfigError::InCluster(chain(&error)))?;
-        Self::new(config, Vec::new())
+    pub fn in_cluster(host: &str, port: &str) -> Result<Self, ConfigError> {
+        Self::new(in_cluster::access(host, port)?, Vec::new())
     }
 
-    fn new(config: Config, referenced_files: Vec<PathBuf>) -> Result<Self, ConfigError> {
-        let absolute =
-            config.cluster_url.scheme().is_some() && config.cluster_url.authority().is_some();
-        if !absolute {
-            return Err(ConfigError::Url(config.cluster_url.to_string()));
+    fn new(access: Access, referenced_files: Vec<PathBuf>) -> Result<Self, ConfigError> {
+        if access.url.scheme().is_none() || access.url.authority().is_none() {
+            return Err(ConfigError::Url(access.url.to_string()));
         }
         let files_digest = digest_files(&referenced_files)?;
-        let digest = digest_all(&config, &files_digest);
+        let digest = digest_all(&access, &files_digest);
         Ok(Self {
             inner: Arc::new(Inner {
-                config,
+                access,
                 digest,
                 referenced_files,
                 files_digest,
@@ -235,18 +194,18 @@ impl ClusterConfig {
     /// The server's URL, for people.
     #[must_use]
     pub fn server(&self) -> String {
-        self.inner.config.cluster_url.to_string()
+        self.inner.access.url.to_string()
     }
 
     /// The namespace that a kubeconfig's context names, or that of the service account; else `default`.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        &self.inner.config.default_namespace
+        &self.inner.access.namespace
     }
 
     /// The server's authority: host and port.
     pub(crate) fn host(&self) -> String {
-        let authority = self.inner.config.cluster_url.authority();
+        let authority = self.inner.access.url.authority();
         authority.map(ToString::to_string).unwrap_or_default()
     }
 
@@ -265,34 +224,29 @@ impl ClusterConfig {
     /// Whether both reach the same address, be it with other credentials or another certificate authority.
     #[must_use]
     pub fn same_server(&self, other: &Self) -> bool {
-        self.inner.config.cluster_url == other.inner.config.cluster_url
+        self.inner.access.url == other.inner.access.url
     }
 
     /// Whether both trust the same certificate authorities.
     pub(crate) fn same_authority(&self, other: &Self) -> bool {
-        let (this, other) = (&self.inner.config, &other.inner.config);
-        this.root_cert == other.root_cert && this.accept_invalid_certs == other.accept_invalid_certs
+        let (this, other) = (&self.inner.access, &other.inner.access);
+        this.authorities == other.authorities
+            && this.accept_invalid_certs == other.accept_invalid_certs
     }
 
-    pub(crate) fn kube(&self) -> &Config {
-        &self.inner.config
+    pub(crate) fn access(&self) -> &Access {
+        &self.inner.access
     }
 
     /// What connections are shared by: everything but the path of the server's URL.
     pub(crate) fn connection_digest(&self) -> [u8; 32] {
-        let config = &self.inner.config;
+        let access = &self.inner.access;
         let mut hash = Sha256::new();
-        hash.update(config.cluster_url.scheme_str().unwrap_or_default());
+        hash.update(access.url.scheme_str().unwrap_or_default());
         hash.update([0]);
-        hash.update(
-            config
-                .cluster_url
-                .authority()
-                .map(|a| a.as_str())
-                .unwrap_or_default(),
-        );
+        hash.update(access.url.authority().map_or("", |a| a.as_str()));
         hash.update([0]);
-        hash_transport(config, &mut hash, &self.inner.files_digest);
+        hash_transport(access, &mut hash, &self.inner.files_digest);
         hash.finalize().into()
     }
 }
@@ -305,14 +259,14 @@ impl fmt::Debug for ClusterConfig {
     }
 }
 
+fn parse(yaml: &str) -> Result<Kubeconfig, ConfigError> {
+    Kubeconfig::parse(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))
+}
+
 /// Contexts of a kubeconfig, for an error.
 fn present(kubeconfig: &Kubeconfig) -> String {
-    let names: Vec<&str> = kubeconfig
-        .contexts
-        .iter()
-        .take(10)
-        .map(|c| c.name.as_str())
-        .collect();
+    let names = kubeconfig.contexts.iter().take(10);
+    let names: Vec<&str> = names.map(|context| context.name.as_str()).collect();
     if names.is_empty() {
         "none".to_owned()
     } else {
@@ -325,9 +279,8 @@ fn present(kubeconfig: &Kubeconfig) -> String {
 /// # Errors
 /// [`ConfigError::Parse`].
 pub fn contexts(yaml: &str) -> Result<Vec<String>, ConfigError> {
-    let kubeconfig =
-        Kubeconfig::from_yaml(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))?;
-    Ok(kubeconfig.contexts.into_iter().map(|c| c.name).collect())
+    let contexts = parse(yaml)?.contexts.into_iter();
+    Ok(contexts.map(|context| context.name).collect())
 }
 
 /// Every context of a kubeconfig by itself, in file order: one that cannot be used takes no other with it.
@@ -343,95 +296,147 @@ pub fn every_context(
     base_dir: Option<&Path>,
     provenance: Provenance,
 ) -> Result<Vec<(String, Result<ClusterConfig, ConfigError>)>, ConfigError> {
-    let all =
-        Kubeconfig::from_yaml(yaml).map_err(|error| ConfigError::Parse(first_line(&error)))?;
-    // Each context goes with its own cluster and user alone: a file of a thousand contexts is not copied a thousand times.
-    let clusters: HashMap<&str, &NamedCluster> =
-        all.clusters.iter().rev().map(|c| (&*c.name, c)).collect();
-    let users: HashMap<&str, &NamedAuthInfo> =
-        all.auth_infos.iter().rev().map(|u| (&*u.name, u)).collect();
+    let kubeconfig = parse(yaml)?;
+    let parts = Parts::of(&kubeconfig);
     let read = |named: &NamedContext| {
-        let context = named.context.as_ref();
-        let cluster = context.and_then(|context| clusters.get(&*context.cluster));
-        let user = context.and_then(|context| users.get(context.user.as_deref()?));
-        let one = Kubeconfig {
-            contexts: vec![named.clone()],
-            clusters: cluster.into_iter().copied().cloned().collect(),
-            auth_infos: user.into_iter().copied().cloned().collect(),
-            ..Kubeconfig::default()
-        };
-        let config = ClusterConfig::from_kubeconfig(one, Some(&named.name), base_dir, provenance);
+        let config = parts.config(named, base_dir, provenance);
         (named.name.clone(), config)
     };
-    Ok(all.contexts.iter().map(read).collect())
+    Ok(kubeconfig.contexts.iter().map(read).collect())
 }
 
-fn refuse_foreign(
-    kubeconfig: &Kubeconfig,
-    context: &str,
-    user: &str,
-    files: &Files,
-) -> Result<(), ConfigError> {
-    let auth = kubeconfig
-        .auth_infos
-        .iter()
-        .find(|a| a.name == user)
-        .and_then(|a| a.auth_info.as_ref());
-    if auth.is_some_and(|a| a.exec.is_some() || a.auth_provider.is_some()) {
-        return Err(ConfigError::Exec(context.to_owned()));
+/// Clusters and users of a kubeconfig by name. The first of a name counts.
+struct Parts<'a> {
+    clusters: HashMap<&'a str, &'a KubeconfigCluster>,
+    users: HashMap<&'a str, &'a User>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(kubeconfig: &'a Kubeconfig) -> Self {
+        let clusters = kubeconfig.clusters.iter().rev();
+        let users = kubeconfig.users.iter().rev();
+        Self {
+            clusters: clusters
+                .filter_map(|named| Some((named.name.as_str(), named.cluster.as_ref()?)))
+                .collect(),
+            users: users
+                .filter_map(|named| Some((named.name.as_str(), named.user.as_ref()?)))
+                .collect(),
+        }
     }
-    match files.first() {
-        Some((field, _)) => Err(ConfigError::FileReference {
-            context: context.to_owned(),
-            field,
-        }),
+
+    fn config(
+        &self,
+        named: &NamedContext,
+        base_dir: Option<&Path>,
+        provenance: Provenance,
+    ) -> Result<ClusterConfig, ConfigError> {
+        let unusable = |reason: String| ConfigError::Unusable {
+            context: named.name.clone(),
+            reason,
+        };
+        let context = named.context.as_ref();
+        let context = context.ok_or_else(|| unusable("it is empty".to_owned()))?;
+        let cluster = self.clusters.get(context.cluster.as_str());
+        let absent = || unusable(format!("cluster {:?} is not defined", context.cluster));
+        let mut cluster = (*cluster.ok_or_else(absent)?).clone();
+        // A missing user is none, as in client-go.
+        let user = context
+            .user
+            .as_deref()
+            .and_then(|name| self.users.get(name));
+        let mut user = user.map(|user| (*user).clone()).unwrap_or_default();
+        let mut files = Vec::new();
+        resolve_cluster(&mut cluster, base_dir, &mut files);
+        resolve_user(&mut user, base_dir, &mut files);
+        if provenance == Provenance::Secret {
+            refuse_foreign(&named.name, &user, files.first().map(|(field, _)| *field))?;
+        }
+        let authority = authority(&cluster).map_err(unusable)?;
+        if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
+            exec.cluster = Some(cluster_info(&cluster, authority.as_deref()));
+        }
+        let server = cluster.server.as_deref();
+        let server = server.ok_or_else(|| unusable("its cluster has no server".to_owned()))?;
+        let access = Access {
+            url: server
+                .parse()
+                .map_err(|_| ConfigError::Url(server.to_owned()))?,
+            namespace: context
+                .namespace
+                .clone()
+                .unwrap_or_else(|| "default".into()),
+            authorities: match &authority {
+                Some(pem) => Some(certificates(pem).map_err(unusable)?),
+                None => None,
+            },
+            authorities_file: None,
+            accept_invalid_certs: cluster.insecure_skip_tls_verify.unwrap_or(false),
+            tls_server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
+            proxy_url: cluster.proxy_url.filter(|url| !url.is_empty()),
+            user,
+        };
+        ClusterConfig::new(access, files.into_iter().map(|(_, path)| path).collect())
+    }
+}
+
+/// What client-go passes to a plugin that asks for its cluster: `Cluster` of `client.authentication.k8s.io`.
+fn cluster_info(cluster: &KubeconfigCluster, authority: Option<&[u8]>) -> serde_json::Value {
+    use base64::Engine as _;
+    let authority = authority.map(|pem| base64::engine::general_purpose::STANDARD.encode(pem));
+    let extension = cluster.extensions.iter();
+    let mut extension = extension.filter(|e| e.name == "client.authentication.k8s.io/exec");
+    let mut info = json!({
+        "server": cluster.server, "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": authority, "proxy-url": cluster.proxy_url,
+        "disable-compression": cluster.disable_compression, "tls-server-name": cluster.tls_server_name,
+        "config": extension.next().map(|e| e.extension.clone()),
+    });
+    if let Some(fields) = info.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    info
+}
+
+/// Refuses what a kubeconfig from a Secret may not bring; `file` is the first field that names a file.
+fn refuse_foreign(
+    context: &str,
+    user: &User,
+    file: Option<&'static str>,
+) -> Result<(), ConfigError> {
+    let context = context.to_owned();
+    if user.exec.is_some() || user.auth_provider.is_some() {
+        return Err(ConfigError::Exec(context));
+    }
+    match file {
+        Some(field) => Err(ConfigError::FileReference { context, field }),
         None => Ok(()),
     }
 }
 
-fn digest_server(config: &Config) -> [u8; 32] {
+fn digest_all(access: &Access, files: &[u8; 32]) -> [u8; 32] {
     let mut hash = Sha256::new();
-    hash.update(config.cluster_url.to_string());
-    for cert in config.root_cert.iter().flatten() {
-        hash.update([1]);
-        hash.update(cert);
-    }
-    hash.finalize().into()
-}
-
-fn digest_all(config: &Config, files: &[u8; 32]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update(digest_server(config));
-    hash_transport(config, &mut hash, files);
+    hash.update(access.url.to_string());
+    hash_transport(access, &mut hash, files);
     hash.finalize().into()
 }
 
 /// Everything that makes a connection what it is, but the address.
-fn hash_transport(config: &Config, hash: &mut Sha256, files: &[u8; 32]) {
-    for cert in config.root_cert.iter().flatten() {
+fn hash_transport(access: &Access, hash: &mut Sha256, files: &[u8; 32]) {
+    for certificate in access.authorities.iter().flatten() {
         hash.update([1]);
-        hash.update(cert);
+        hash.update(certificate);
     }
-    hash.update([u8::from(config.accept_invalid_certs)]);
-    hash.update(config.tls_server_name.as_deref().unwrap_or_default());
-    hash.update(
-        config
-            .proxy_url
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-    );
-    hash_auth(&config.auth_info, hash);
+    hash.update([u8::from(access.accept_invalid_certs)]);
+    hash.update(access.tls_server_name.as_deref().unwrap_or_default());
+    hash.update(access.proxy_url.as_deref().unwrap_or_default());
+    hash.update([3]);
+    // Every field, secrets included: only the digest is kept. `Value` sorts the keys of maps.
+    if let Ok(user) = serde_json::to_value(&access.user) {
+        hash.update(user.to_string());
+    }
     hash.update([2]);
     hash.update(files);
-}
-
-/// Every field, secrets included; only the digest is kept. `Value` sorts the keys of maps.
-fn hash_auth(auth: &AuthInfo, hash: &mut Sha256) {
-    hash.update([3]);
-    if let Ok(value) = serde_json::to_value(auth) {
-        hash.update(value.to_string());
-    }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -1,6 +1,6 @@
 //! HTTP to API servers: shared connections, deadlines, caps. Entry point: [`Connection::send`].
 //!
-//! kube's configuration and TLS on connections of our own: HTTP/2 where the server negotiates it, shared by clusters of the same
+//! Connections of our own: HTTP/2 where the server negotiates it, shared by clusters of the same
 //! server, TLS and credentials, dead peers found by PING. From the outside in: a [`Connection`] is one cluster's, with its limits; an
 //! `Http` is one identity's on one server, and renews its credentials; a `Pool` holds the connections that were made with one
 //! client certificate. Every call runs on the host's runtime, so that a socket never belongs to the guests' threads.
@@ -22,6 +22,7 @@ mod slots;
 mod sockets;
 mod tally;
 mod throttle;
+mod tls;
 
 pub use answers::{AnswerAccount, AnswerUse};
 pub use sockets::SocketUse;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::ClusterName;
-use windlass_fleet::cluster::{ClusterConfig, Provenance};
+use windlass_fleet::cluster::{ClusterConfig, ConfigError, Provenance};
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::file;
 use windlass_fleet::provider::kubeconfig_files::{
@@ -31,16 +31,25 @@ pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>
     let config = match named {
         Some((document, local)) => match &local.kubeconfig {
             Some(kubeconfig) => read_kubeconfig(document, kubeconfig, local.context.as_deref())?,
-            None => ClusterConfig::in_cluster()
+            None => in_cluster()
                 .map_err(|error| document.problem(format!("spec.local.inCluster: {error}")))?,
         },
         // Where there is no service account there is no local cluster.
-        None => match ClusterConfig::in_cluster() {
+        None => match in_cluster() {
             Ok(config) => config,
             Err(_) => return Ok(None),
         },
     };
     Ok(Some(ClusterSpec::new(ClusterName::local(), config)))
+}
+
+/// The service account of this pod. Without the variables it is no pod.
+fn in_cluster() -> Result<ClusterConfig, ConfigError> {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    ClusterConfig::in_cluster(
+        &variable("KUBERNETES_SERVICE_HOST"),
+        &variable("KUBERNETES_SERVICE_PORT"),
+    )
 }
 
 /// The provider that a document asks for.

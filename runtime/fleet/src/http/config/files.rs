@@ -1,10 +1,12 @@
 //! The files that a kubeconfig names: where they are, and what they hold. Entry points: [`resolve_cluster`] and [`resolve_user`].
 
 use super::ConfigError;
+use super::kubeconfig::{KubeconfigCluster, User};
 use crate::file::{self, FileError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kube_client::config::{NamedAuthInfo, NamedCluster};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -14,30 +16,22 @@ pub(crate) const MAX_REFERENCED: u64 = 4 << 20;
 /// Fields and the files that they name.
 pub(super) type Files = Vec<(&'static str, PathBuf)>;
 
-pub(super) fn resolve_cluster(cluster: &mut NamedCluster, base: Option<&Path>, files: &mut Files) {
-    if let Some(cluster) = &mut cluster.cluster {
-        resolve(
-            &mut cluster.certificate_authority,
-            "certificate-authority",
-            base,
-            files,
-        );
-    }
+pub(super) fn resolve_cluster(
+    cluster: &mut KubeconfigCluster,
+    base: Option<&Path>,
+    files: &mut Files,
+) {
+    let path = &mut cluster.certificate_authority;
+    resolve(path, "certificate-authority", base, files);
 }
 
-pub(super) fn resolve_user(user: &mut NamedAuthInfo, base: Option<&Path>, files: &mut Files) {
-    if let Some(auth) = &mut user.auth_info {
-        resolve(&mut auth.token_file, "tokenFile", base, files);
-        resolve(
-            &mut auth.client_certificate,
-            "client-certificate",
-            base,
-            files,
-        );
-        resolve(&mut auth.client_key, "client-key", base, files);
-        if let Some(command) = auth.exec.as_mut().and_then(|exec| exec.command.as_mut()) {
-            resolve_command(command, base);
-        }
+pub(super) fn resolve_user(user: &mut User, base: Option<&Path>, files: &mut Files) {
+    resolve(&mut user.token_file, "tokenFile", base, files);
+    let certificate = &mut user.client_certificate;
+    resolve(certificate, "client-certificate", base, files);
+    resolve(&mut user.client_key, "client-key", base, files);
+    if let Some(command) = user.exec.as_mut().and_then(|exec| exec.command.as_mut()) {
+        resolve_command(command, base);
     }
 }
 
@@ -65,27 +59,35 @@ fn resolve(
     files.push((field, path));
 }
 
-/// Puts what the authority's file holds in place of the file: kube would read it whatever it is.
-pub(super) fn inline_authority(
-    cluster: &mut NamedCluster,
-    context: &str,
-) -> Result<(), ConfigError> {
-    let Some(cluster) = &mut cluster.cluster else {
-        return Ok(());
+/// The certificate authorities of a cluster in PEM; `None`: it names none.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(super) fn authority(cluster: &KubeconfigCluster) -> Result<Option<Vec<u8>>, String> {
+    let data = cluster.certificate_authority_data.as_deref();
+    if let Some(data) = data.filter(|data| !data.is_empty()) {
+        let decoded = STANDARD.decode(data);
+        let decoded = decoded.map_err(|_| "certificate-authority-data is not base64".to_owned());
+        return decoded.map(Some);
+    }
+    let path = cluster.certificate_authority.as_deref();
+    let Some(path) = path.filter(|path| !path.is_empty()) else {
+        return Ok(None);
     };
-    if cluster.certificate_authority_data.is_some() {
-        return Ok(());
-    }
-    let path = cluster.certificate_authority.take();
-    if let Some(path) = path.filter(|path| !path.is_empty()) {
-        let held = file::read(Path::new(&path), MAX_REFERENCED);
-        let held = held.map_err(|error| ConfigError::Unusable {
-            context: context.to_owned(),
-            reason: format!("certificate-authority {path:?} cannot be read: {error}"),
-        })?;
-        cluster.certificate_authority_data = Some(STANDARD.encode(held));
-    }
-    Ok(())
+    file::read(Path::new(path), MAX_REFERENCED)
+        .map(Some)
+        .map_err(|error| format!("certificate-authority {path:?} cannot be read: {error}"))
+}
+
+/// The certificates of a PEM text, in DER. Other sections are skipped.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    CertificateDer::pem_slice_iter(pem)
+        .map(|certificate| certificate.map(|der| der.to_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(|_| "certificate-authority holds no PEM".to_owned())
 }
 
 /// What files hold now. Which of them cannot be used is said where they are.

@@ -25,7 +25,7 @@ fn a_plugins_path_begins_at_the_kubeconfigs_folder_and_a_bare_name_is_left_to_pa
         let text = kubeconfig(&user);
         let config =
             ClusterConfig::from_kubeconfig_text(&text, None, folder, Provenance::File).unwrap();
-        let exec = config.kube().auth_info.exec.clone().unwrap();
+        let exec = config.access().user.exec.clone().unwrap();
         assert_eq!(exec.command.as_deref(), Some(expected));
     }
 }

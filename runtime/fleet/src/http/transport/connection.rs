@@ -100,12 +100,7 @@ impl Connection {
         Self {
             inner: Arc::new(Inner {
                 way: ArcSwap::new(Way::new(http)),
-                prefix: config
-                    .kube()
-                    .cluster_url
-                    .path()
-                    .trim_end_matches('/')
-                    .to_owned(),
+                prefix: config.access().url.path().trim_end_matches('/').to_owned(),
                 server: config.server(),
                 vital,
                 host: host.clone(),

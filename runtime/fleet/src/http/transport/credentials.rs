@@ -1,24 +1,20 @@
 //! From a configuration to what a connection needs: TLS, headers, and until when they hold. Entry point: [`prepare`].
 
 use super::exec;
+use super::tls::{self, ClientCertificate, Trust};
 use crate::file::{self, FileError, is_exhausted};
-use crate::http::config::MAX_REFERENCED;
+use crate::http::config::{Access, MAX_REFERENCED, Secret, User, certificates};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, Request};
-use kube_client::Config;
-use kube_client::client::ConfigExt;
-use kube_client::config::AuthInfo;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_native_certs::{CertificateResult, ErrorKind, load_native_certs};
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::convert::Infallible;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
-use tower::{Layer, ServiceExt};
 
 /// How long a token that was read from a file is believed, as client-go does.
 const TOKEN_FILE_LIFE: Duration = Duration::from_secs(60);
@@ -62,8 +58,8 @@ impl Unprepared {
 }
 
 /// Whether preparing again may give something else: credentials from a plugin or from files.
-pub(super) fn is_renewable(auth: &AuthInfo) -> bool {
-    auth.exec.is_some() || auth.token_file.is_some() || auth.client_certificate.is_some()
+pub(super) fn is_renewable(user: &User) -> bool {
+    user.exec.is_some() || user.token_file.is_some() || user.client_certificate.is_some()
 }
 
 /// Reads files and runs the credential plugin, if there are such.
@@ -71,43 +67,35 @@ pub(super) fn is_renewable(auth: &AuthInfo) -> bool {
 /// # Errors
 /// [`Unprepared`].
 pub(super) async fn prepare(
-    config: &Config,
+    access: &Access,
     plugin_deadline: Duration,
     plugins: &Semaphore,
 ) -> Result<Prepared, Unprepared> {
-    let mut config = config.clone();
-    if config.auth_info.auth_provider.is_some() {
+    let mut access = access.clone();
+    if access.user.auth_provider.is_some() {
         let reason = "auth-provider is not supported, as in Kubernetes: use exec";
         return Err(Unprepared::Unusable(reason.to_owned()));
     }
     let mut ends = Ends::default();
-    if let Some(plugin) = config.auth_info.exec.take() {
+    if let Some(plugin) = access.user.exec.take() {
         let issued = exec::run(&plugin, plugin_deadline, plugins).await?;
         ends = Ends::of_issued(&issued, SystemTime::now());
-        apply(issued, &mut config.auth_info)?;
+        apply(issued, &mut access.user);
     }
-    let authorization = match authorization(&config.auth_info).await? {
-        Some((value, from_file)) => {
-            if from_file {
-                ends.renew_at = Some(SystemTime::now() + TOKEN_FILE_LIFE);
-            }
-            Some(value)
+    let mut headers = impersonation(&access.user)?;
+    if let Some((value, from_file)) = authorization(&access.user).await? {
+        headers.insert(AUTHORIZATION, value);
+        if from_file {
+            ends.renew_at = Some(SystemTime::now() + TOKEN_FILE_LIFE);
         }
-        None => None,
-    };
+    }
     // Reads files, the system's certificates among them.
     let with_files = tokio::task::spawn_blocking(move || {
-        inline_certificate(&mut config.auth_info)?;
-        inline_authorities(&mut config)?;
-        let identity = identity(&config.auth_info);
-        let tls = config.rustls_client_config().map_err(|e| e.to_string())?;
-        Ok::<_, Unprepared>((tls, identity, config))
+        inline_certificate(&mut access.user)?;
+        let identity = identity(&access.user);
+        Ok::<_, Unprepared>((tls_config(&access)?, identity))
     });
-    let (tls, identity, config) = with_files.await.map_err(|e| e.to_string())??;
-    let mut headers = extra_headers(&config).await?;
-    if let Some(value) = authorization {
-        headers.insert(AUTHORIZATION, value);
-    }
+    let (tls, identity) = with_files.await.map_err(|e| e.to_string())??;
     Ok(Prepared {
         tls,
         headers,
@@ -139,42 +127,35 @@ impl Ends {
 }
 
 /// Puts what a plugin gave in place of the plugin.
-fn apply(issued: exec::Issued, auth: &mut AuthInfo) -> Result<(), String> {
-    let mut given = json!({});
+fn apply(issued: exec::Issued, user: &mut User) {
     if let Some(token) = issued.token {
-        given["token"] = token.into();
-        auth.token_file = None;
+        user.token = Some(Secret(token));
+        user.token_file = None;
     }
     if let (Some(certificate), Some(key)) = (issued.client_certificate_data, issued.client_key_data)
     {
-        given["client-certificate-data"] = STANDARD.encode(certificate).into();
-        given["client-key-data"] = STANDARD.encode(key).into();
+        user.client_certificate_data = Some(STANDARD.encode(certificate));
+        user.client_key_data = Some(Secret(STANDARD.encode(key)));
+        (user.client_certificate, user.client_key) = (None, None);
     }
-    let given: AuthInfo = serde_json::from_value(given)
-        .map_err(|_| "the credential plugin gave what is no credential".to_owned())?;
-    auth.token = given.token.or(auth.token.take());
-    if given.client_certificate_data.is_some() {
-        auth.client_certificate_data = given.client_certificate_data;
-        auth.client_key_data = given.client_key_data;
-        (auth.client_certificate, auth.client_key) = (None, None);
-    }
-    Ok(())
 }
 
 /// The header, and whether it comes from a file. A token file wins over a token, as in client-go.
-async fn authorization(auth: &AuthInfo) -> Result<Option<(HeaderValue, bool)>, Unprepared> {
-    if let Some(path) = auth.token_file.as_ref().filter(|path| !path.is_empty()) {
+async fn authorization(user: &User) -> Result<Option<(HeaderValue, bool)>, Unprepared> {
+    if let Some(path) = user.token_file.as_ref().filter(|path| !path.is_empty()) {
         let text = read_token(path.clone()).await?;
         return Ok(Some((sensitive(format!("Bearer {}", text.trim()))?, true)));
     }
-    // The values are kept by a type that shows them to serializers only.
-    let fields = serde_json::to_value(auth).map_err(|_| "credentials cannot be read".to_owned())?;
-    let field = |name: &str| fields[name].as_str().filter(|value| !value.is_empty());
-    if let Some(token) = field("token") {
+    let given = |secret: &Option<Secret>| {
+        let text = secret.as_ref().map(|secret| secret.0.clone());
+        text.filter(|text| !text.is_empty())
+    };
+    if let Some(token) = given(&user.token) {
         return Ok(Some((sensitive(format!("Bearer {token}"))?, false)));
     }
-    if let (Some(user), Some(password)) = (field("username"), field("password")) {
-        let pair = STANDARD.encode(format!("{user}:{password}"));
+    let name = user.username.as_ref().filter(|name| !name.is_empty());
+    if let (Some(name), Some(password)) = (name, given(&user.password)) {
+        let pair = STANDARD.encode(format!("{name}:{password}"));
         return Ok(Some((sensitive(format!("Basic {pair}"))?, false)));
     }
     Ok(None)
@@ -191,46 +172,62 @@ async fn read_token(path: String) -> Result<String, Unprepared> {
     read.await.map_err(|error| error.to_string())?
 }
 
-/// Puts what the files of a client certificate and its key hold in place of the files: kube would read them whatever they are.
-fn inline_certificate(auth: &mut AuthInfo) -> Result<(), Unprepared> {
+/// Puts what the files of a client certificate and its key hold in place of the files.
+fn inline_certificate(user: &mut User) -> Result<(), Unprepared> {
     let read = |name: &str, path: Option<String>| match path.filter(|path| !path.is_empty()) {
         Some(path) => file::read(Path::new(&path), MAX_REFERENCED)
             .map(|held| Some(STANDARD.encode(held)))
             .map_err(|error| Unprepared::of_file(&format!("{name} {path:?}"), error)),
         None => Ok(None),
     };
-    let certificate = auth.client_certificate.take();
-    if auth.client_certificate_data.is_none() {
-        auth.client_certificate_data = read("client-certificate", certificate)?;
+    let certificate = user.client_certificate.take();
+    if user.client_certificate_data.is_none() {
+        user.client_certificate_data = read("client-certificate", certificate)?;
     }
-    let key = auth.client_key.take();
-    if auth.client_key_data.is_none()
-        && let Some(key) = read("client-key", key)?
-    {
-        // The type of the field cannot be named here.
-        let given: AuthInfo = serde_json::from_value(json!({"client-key-data": key}))
-            .map_err(|_| "the client key cannot be used".to_owned())?;
-        auth.client_key_data = given.client_key_data;
+    let key = user.client_key.take();
+    if user.client_key_data.is_none() {
+        user.client_key_data = read("client-key", key)?.map(Secret);
     }
     Ok(())
 }
 
-/// Names the authorities that are trusted where the kubeconfig names none: those of the system, as in client-go.
-fn inline_authorities(config: &mut Config) -> Result<(), Unprepared> {
-    if config.root_cert.is_some() {
-        return Ok(());
+/// Of a user whose files have been read.
+fn tls_config(access: &Access) -> Result<ClientConfig, Unprepared> {
+    let trusted = authorities(access)?;
+    let trust = match access.accept_invalid_certs {
+        true => Trust::Anyone,
+        false => Trust::Authorities(&trusted),
+    };
+    let user = &access.user;
+    let client = match (&user.client_certificate_data, &user.client_key_data) {
+        (Some(chain), Some(Secret(key))) => Some(ClientCertificate { chain, key }),
+        (None, None) => None,
+        _ => {
+            let reason = "one of client certificate and client key is given without the other";
+            return Err(Unprepared::Unusable(reason.to_owned()));
+        }
+    };
+    Ok(tls::client_config(&trust, client.as_ref())?)
+}
+
+/// The authorities to trust: those of the kubeconfig or of the pod, else those of the system, as in client-go.
+fn authorities(access: &Access) -> Result<Vec<Vec<u8>>, Unprepared> {
+    if access.accept_invalid_certs || access.url.scheme_str() == Some("http") {
+        return Ok(Vec::new());
     }
-    let asks_nobody =
-        config.accept_invalid_certs || config.cluster_url.scheme_str() == Some("http");
-    config.root_cert = Some(match asks_nobody {
-        true => Vec::new(),
-        false => authorities(load_native_certs())?,
-    });
-    Ok(())
+    if let Some(path) = &access.authorities_file {
+        let held = file::read(path, MAX_REFERENCED);
+        let held = held.map_err(|error| Unprepared::of_file(&format!("{path:?}"), error))?;
+        return Ok(certificates(&held)?);
+    }
+    match &access.authorities {
+        Some(named) => Ok(named.clone()),
+        None => of_system(load_native_certs()),
+    }
 }
 
 /// The system's certificates that can be used.
-fn authorities(loaded: CertificateResult) -> Result<Vec<Vec<u8>>, Unprepared> {
+fn of_system(loaded: CertificateResult) -> Result<Vec<Vec<u8>>, Unprepared> {
     for error in &loaded.errors {
         match &error.kind {
             // Others were read perhaps, but not those of this server.
@@ -261,25 +258,43 @@ fn sensitive(value: String) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-/// Impersonation and configured headers, as kube-client writes them.
-async fn extra_headers(config: &Config) -> Result<HeaderMap, String> {
-    let layer = config.extra_headers_layer().map_err(|e| e.to_string())?;
-    let echo = tower::service_fn(|request: Request<()>| async move {
-        Ok::<_, Infallible>(request.headers().clone())
-    });
-    match layer.layer(echo).oneshot(Request::new(())).await {
-        Ok(headers) => Ok(headers),
-        Err(never) => match never {},
+/// Impersonation, as kubectl writes it.
+fn impersonation(user: &User) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let mut add = |name: HeaderName, value: &str| {
+        let value = HeaderValue::try_from(value);
+        let value = value.map_err(|_| format!("{name} has bytes that a header cannot hold"))?;
+        headers.append(name, value);
+        Ok::<_, String>(())
+    };
+    if let Some(name) = &user.impersonate {
+        add(HeaderName::from_static("impersonate-user"), name)?;
     }
+    if let Some(uid) = &user.impersonate_uid {
+        add(HeaderName::from_static("impersonate-uid"), uid)?;
+    }
+    for group in user.impersonate_groups.iter().flatten() {
+        add(HeaderName::from_static("impersonate-group"), group)?;
+    }
+    for (key, values) in user.impersonate_extra.iter().flatten() {
+        // The API server decodes what is percent-encoded, as the characters of a header's name are few.
+        let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
+        let name = HeaderName::try_from(format!("impersonate-extra-{key}"));
+        let name = name.map_err(|_| "as-user-extra has a key that no header can hold")?;
+        for value in values {
+            add(name.clone(), value)?;
+        }
+    }
+    Ok(headers)
 }
 
 /// Of a client certificate whose files have been read.
-fn identity(auth: &AuthInfo) -> [u8; 32] {
+fn identity(user: &User) -> [u8; 32] {
     let mut hash = Sha256::new();
-    let fields = serde_json::to_value(auth).unwrap_or(Value::Null);
-    for name in ["client-certificate-data", "client-key-data"] {
+    let key = user.client_key_data.as_ref().map(|key| key.0.as_str());
+    for part in [user.client_certificate_data.as_deref(), key] {
         hash.update([2]);
-        hash.update(fields[name].as_str().unwrap_or_default());
+        hash.update(part.unwrap_or_default());
     }
     hash.finalize().into()
 }
@@ -287,11 +302,12 @@ fn identity(auth: &AuthInfo) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     async fn prepared(auth: Value) -> Result<Prepared, Unprepared> {
-        let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
-        config.auth_info = serde_json::from_value(auth).unwrap();
-        prepare(&config, Duration::from_secs(10), &Semaphore::new(1)).await
+        let mut access = Access::of_url("https://127.0.0.1:1".parse().unwrap());
+        access.user = serde_json::from_value(auth).unwrap();
+        prepare(&access, Duration::from_secs(10), &Semaphore::new(1)).await
     }
 
     fn bearer(prepared: &Prepared) -> &str {
@@ -311,8 +327,7 @@ mod tests {
 
     #[tokio::test]
     async fn headers_carry_basic_credentials_and_impersonation() {
-        let auth =
-            json!({"username": "u", "password": "p", "as": "robot", "as-groups": ["a", "b"]});
+        let auth = json!({"username": "u", "password": "p", "as": "robot", "as-groups": ["a", "b"], "as-user-extra": {"a/b": ["c"]}});
         let prepared = prepared(auth).await.ok().unwrap();
         assert_eq!(bearer(&prepared), "Basic dTpw");
         assert_eq!(prepared.headers["impersonate-user"], "robot");
@@ -320,6 +335,7 @@ mod tests {
             prepared.headers.get_all("impersonate-group").iter().count(),
             2
         );
+        assert_eq!(prepared.headers["impersonate-extra-a%2fb"], "c");
         assert!(prepared.renew_at.is_none());
     }
 
@@ -339,7 +355,7 @@ mod tests {
     async fn an_identity_is_another_when_its_files_are() {
         let folder = tempfile::tempdir().unwrap();
         let (cert, key) = (folder.path().join("c"), folder.path().join("k"));
-        let auth: AuthInfo =
+        let auth: User =
             serde_json::from_value(json!({"client-certificate": cert, "client-key": key})).unwrap();
         let identity = || {
             let mut auth = auth.clone();
@@ -381,7 +397,7 @@ mod tests {
                         path: "/etc/ssl/certs".into(),
                     },
                 }));
-            authorities(loaded)
+            of_system(loaded)
         };
         assert_eq!(
             loaded(Some(rustix::io::Errno::MFILE)),

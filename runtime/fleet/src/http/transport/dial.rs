@@ -4,13 +4,13 @@ use super::content::Content;
 use super::pool::Use;
 use super::sockets::Sockets;
 use super::{OnHost, TransportError, TransportOptions, is_for_want_of_descriptors, root_cause};
+use crate::http::config::Access;
 use futures::FutureExt as _;
 use http::Uri;
 use hyper::client::conn::{http1, http2};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use kube_client::Config;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Dialer {
     /// # Errors
     /// What in the configuration cannot be used, for people.
     pub(super) fn new(
-        config: &Config,
+        access: &Access,
         tls: ClientConfig,
         host: &Handle,
         options: &TransportOptions,
@@ -88,11 +88,11 @@ impl Dialer {
         vital: Arc<AtomicBool>,
     ) -> Result<Self, String> {
         // Not passed over in silence: what is meant to go through a proxy may not be meant to go any other way.
-        if config.proxy_url.is_some() {
+        if access.proxy_url.is_some() {
             return Err("proxy-url is not supported: give the server's own address".to_owned());
         }
-        let connector = over_tls(config, tls, tcp(options))?;
-        let url = &config.cluster_url;
+        let connector = over_tls(access, tls, tcp(options))?;
+        let url = &access.url;
         let authority = url.authority().map_or("", |a| a.as_str());
         let target = format!("{}://{authority}", url.scheme_str().unwrap_or("https"));
         Ok(Self {
@@ -201,11 +201,11 @@ fn tcp(options: &TransportOptions) -> HttpConnector {
     tcp
 }
 
-fn over_tls(config: &Config, tls: ClientConfig, tcp: HttpConnector) -> Result<Connector, String> {
+fn over_tls(access: &Access, tls: ClientConfig, tcp: HttpConnector) -> Result<Connector, String> {
     let mut https = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_or_http();
-    if let Some(name) = config.tls_server_name.clone() {
+    if let Some(name) = access.tls_server_name.clone() {
         let name =
             ServerName::try_from(name).map_err(|_| "tls-server-name is no name".to_owned())?;
         https = https.with_server_name_resolver(FixedServerNameResolver::new(name));

@@ -4,7 +4,7 @@
 //! its arguments reach an error or a log.
 
 use crate::file::FileError;
-use kube_client::config::{ExecConfig, ExecInteractiveMode};
+use crate::http::config::{Exec, InteractiveMode};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::json;
@@ -47,7 +47,7 @@ struct Credential {
 /// # Errors
 /// What went wrong, for people: never what the plugin printed.
 pub(super) async fn run(
-    config: &ExecConfig,
+    config: &Exec,
     deadline: Duration,
     running: &Semaphore,
 ) -> Result<Issued, String> {
@@ -68,7 +68,7 @@ pub(super) async fn run(
     }
 }
 
-async fn read(config: &ExecConfig) -> Result<Vec<u8>, String> {
+async fn read(config: &Exec) -> Result<Vec<u8>, String> {
     let mut plugin = start(config)?;
     let stdout = plugin.child.stdout.take();
     let mut output = Vec::new();
@@ -92,11 +92,11 @@ async fn read(config: &ExecConfig) -> Result<Vec<u8>, String> {
     }
 }
 
-fn start(config: &ExecConfig) -> Result<Plugin, String> {
+fn start(config: &Exec) -> Result<Plugin, String> {
     let Some(program) = config.command.as_ref().filter(|c| !c.is_empty()) else {
         return Err("the credential plugin has no command".to_owned());
     };
-    if config.interactive_mode == Some(ExecInteractiveMode::Always) {
+    if config.interactive_mode == Some(InteractiveMode::Always) {
         return Err(
             "the credential plugin wants a terminal (interactiveMode: Always): there is none"
                 .to_owned(),
@@ -105,9 +105,7 @@ fn start(config: &ExecConfig) -> Result<Plugin, String> {
     let mut command = Command::new(program);
     command.args(config.args.iter().flatten());
     for variable in config.env.iter().flatten() {
-        if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
-            command.env(name, value);
-        }
+        command.env(&variable.name, &variable.value);
     }
     let info = json!({
         "apiVersion": config.api_version.as_deref().unwrap_or("client.authentication.k8s.io/v1"),
@@ -176,7 +174,7 @@ fn understand(output: &[u8]) -> Result<Issued, String> {
 mod tests {
     use super::*;
 
-    fn plugin(script: &str) -> ExecConfig {
+    fn plugin(script: &str) -> Exec {
         serde_json::from_value(json!({
             "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
             "interactiveMode": "Never",

@@ -229,7 +229,7 @@ impl Http {
         let (config, plugins) = (self.config.clone(), self.plugins.clone());
         let deadline = self.options.plugin_timeout;
         let outcome = self.preparing.join(&self.host, || async move {
-            let prepared = prepare(config.kube(), deadline, &plugins).await;
+            let prepared = prepare(config.access(), deadline, &plugins).await;
             let Some(http) = this.upgrade() else {
                 return Ok(());
             };
@@ -255,10 +255,10 @@ impl Http {
         let pool = match kept {
             Some(old) => old.pool.clone(),
             None => {
-                let config = self.config.kube();
+                let access = self.config.access();
                 let sockets = self.sockets.clone();
                 let dialer = Dialer::new(
-                    config,
+                    access,
                     prepared.tls,
                     &self.host,
                     &self.options,
@@ -286,7 +286,7 @@ impl Http {
 
     /// Newer credentials than those that a server has just refused, if there are such.
     async fn renewed(self: &Arc<Self>, refused: &Arc<Session>) -> Option<Arc<Session>> {
-        if !is_renewable(&self.config.kube().auth_info) {
+        if !is_renewable(&self.config.access().user) {
             return None;
         }
         let is_current = |session: &Arc<Session>| Arc::ptr_eq(session, refused);
@@ -303,7 +303,7 @@ impl Http {
 
     /// A server that cannot be connected to may have refused a certificate: its file is read again for the next request.
     fn suspect_certificate(&self, session: &Session) {
-        let from_file = self.config.kube().auth_info.client_certificate.is_some();
+        let from_file = self.config.access().user.client_certificate.is_some();
         if from_file && session.made.elapsed() >= FRESH {
             session.refused.store(true, Ordering::Relaxed);
         }
