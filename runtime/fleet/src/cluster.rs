@@ -9,17 +9,17 @@
 //! * `events`: records events; `lease`: calls for elections.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
-mod crd_arrival;
 mod backend;
-mod sync_check;
+mod call_policy;
 mod client;
+mod crd_arrival;
 mod events;
 mod fleet;
+mod handover;
 pub(crate) mod lease;
 mod lifecycle;
 pub(crate) mod scope;
-mod handover;
-mod call_policy;
+mod sync_check;
 
 pub use crate::cache::watch::CacheOptions;
 pub use crate::http::config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};

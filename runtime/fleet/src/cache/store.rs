@@ -14,6 +14,7 @@
 //!
 //! Not guaranteed:
 //! * Without integer resource versions ([`Store::is_monotonic`]) the last state that arrives counts, even if it is an older one.
+//! * A tombstone counts for a minute at most. If the watch is later than that, a deleted object may appear until its delete event.
 //! * The store is as new as its watch. [`drift`](super::drift) finds events that the server never sent.
 //!
 //! Rooms: `rules` decides which changes count, `writer` publishes them, `reader` and `page` answer, `index` finds objects by a field,

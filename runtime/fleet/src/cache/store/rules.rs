@@ -5,7 +5,8 @@
 //! * An event or an answer counts if its version is newer than the cached one.
 //! * A list counts if it is not older than the watch. It removes what it lacks, except objects that are newer than the list.
 //! * An own delete leaves a tombstone by uid, so that no late event, list or answer restores the object. An eviction leaves one up to
-//!   the version that moved the object out of the selection. Tombstones are bounded in number and time.
+//!   the version that moved the object out of the selection. A tombstone ends with the delete event, or
+//!   after [`TOMBSTONE_LIFE`].
 //! * After [`State::await_list`] only the next list counts, whatever the versions say: it is of another history.
 //!
 //! Where versions are not integers, they are 0 here, and the last state that arrives counts.
@@ -15,13 +16,14 @@ use super::sorted::Sorted;
 use super::{Change, StaleList, number};
 use crate::json::Object;
 use crate::request::ObjectKey;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most tombstones of a store. While all of them are fresh, further deletes add none.
 const MAX_TOMBSTONES: usize = 10_000;
-/// A tombstone counts no longer than this: by then the watch has passed the delete.
+/// A tombstone counts no longer than this, in case the watch never shows the delete.
 const TOMBSTONE_LIFE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -46,6 +48,19 @@ pub(super) struct Entry {
     pub(super) object: Object,
     /// 0 where versions are not integers.
     pub(super) version: u64,
+}
+
+impl Entry {
+    /// Whether another state replaces this one. `list`: the version of the list that contains the other state.
+    fn yields_to(&self, other: &Object, version: u64, list: Option<u64>) -> bool {
+        match version.cmp(&self.version) {
+            Ordering::Greater => true,
+            // A version belongs to one object. If a list has it with another uid, the cached object was damaged on its way.
+            Ordering::Equal => list.is_some() && self.object.uid() != other.uid(),
+            // A newer list can only contain an older state if the server was restored from a backup.
+            Ordering::Less => list.is_some_and(|list| self.version <= list),
+        }
+    }
 }
 
 pub(super) struct Tombstone {
@@ -79,34 +94,18 @@ impl State {
         self.apply(object, false, None)
     }
 
-    /// Records a state if it is newer than the cached one. `list` is the version of the list that contains it.
+    /// Records a state unless the cached one is newer. `list`: the version of the list that contains the state.
     fn apply(&mut self, object: Object, initial: bool, list: Option<u64>) -> Option<Change> {
         let version = number(&object.resource_version()).unwrap_or(0);
         if self.is_tombstoned(&object, version) {
             return None;
         }
         let key = self.interned(object.key());
-        let old = match self.objects.get(&key) {
-            // A version belongs to one object. If a list has it with another uid, the cached object was damaged on its way.
-            Some(held)
-                if held.version == version
-                    && version != 0
-                    && (list.is_none() || held.object.uid() == object.uid()) =>
-            {
-                return None;
-            }
-            // If a list that is newer than the cached state contains an older state, the server was restored from a backup: the list
-            // counts.
-            Some(held)
-                if held.version > version
-                    && version != 0
-                    && list.is_none_or(|list| held.version > list) =>
-            {
-                return None;
-            }
-            Some(held) => Some(held.object.clone()),
-            None => None,
-        };
+        let held = self.objects.get(&key);
+        if version != 0 && held.is_some_and(|held| !held.yields_to(&object, version, list)) {
+            return None;
+        }
+        let old = held.map(|held| held.object.clone());
         self.put(key, object.clone(), version);
         Some(Change {
             old,

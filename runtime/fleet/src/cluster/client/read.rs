@@ -37,14 +37,9 @@ impl Client {
         let target = self.target(kind).await?;
         check_key(&target.resource, key)?;
         check_subresource(options.subresource.as_deref())?;
-        self.check(
-            &target.resource,
-            options.subresource.as_deref(),
-            Verb::Get,
-            key.namespace.as_deref(),
-            Some(&key.name),
-        )?;
-        if options.mode == ReadMode::Live || options.subresource.is_some() {
+        let subresource = options.subresource.as_deref();
+        self.check_object(&target.resource, subresource, Verb::Get, key)?;
+        if options.mode == ReadMode::Live || subresource.is_some() {
             return self.get_live(&target, key, options).await;
         }
         self.get_cached(&target, key, options).await

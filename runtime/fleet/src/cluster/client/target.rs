@@ -110,6 +110,18 @@ impl Client {
             .map_err(|missing| self.denied(&missing))
     }
 
+    /// Checks one call on one object.
+    pub(super) fn check_object(
+        &self,
+        resource: &Resource,
+        subresource: Option<&str>,
+        verb: Verb,
+        key: &ObjectKey,
+    ) -> Result<(), ApiError> {
+        let namespace = key.namespace.as_deref();
+        self.check(resource, subresource, verb, namespace, Some(&key.name))
+    }
+
     /// The error for a denial, which is reported to the policy, or else to the log.
     fn denied(&self, missing: &Denied) -> ApiError {
         match &self.policy {

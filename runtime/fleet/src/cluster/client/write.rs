@@ -41,33 +41,22 @@ impl Client {
         check_subresource(options.subresource.as_deref())?;
         let named = Named::read(&object)?;
         let namespace = named.namespace(&target.resource)?;
-        let path = match &options.subresource {
-            Some(subresource) => {
+        let subresource = options.subresource.as_deref();
+        let path = match subresource {
+            Some(_) => {
                 let key = named.key(&target.resource)?;
-                self.check(
-                    &target.resource,
-                    Some(subresource),
-                    Verb::Create,
-                    namespace,
-                    Some(&key.name),
-                )?;
-                target
-                    .resource
-                    .object_path(namespace, &key.name, Some(subresource))
+                self.check_object(&target.resource, subresource, Verb::Create, &key)?;
+                object_path(&target.resource, &key, subresource)
             }
             None => {
                 self.check(&target.resource, None, Verb::Create, namespace, None)?;
                 target.resource.collection_path(namespace)
             }
         };
-        let effect = CacheEffect::of_write(options.subresource.as_deref(), options.dry_run);
         let path = self.with_manager(path, options.dry_run);
-        self.write(
-            &target,
-            Call::write(Method::POST, path, JSON, object),
-            effect,
-        )
-        .await
+        let call = Call::write(Method::POST, path, JSON, object);
+        let effect = CacheEffect::of_write(subresource, options.dry_run);
+        self.write(&target, call, effect).await
     }
 
     pub(super) async fn write_update(
@@ -77,36 +66,18 @@ impl Client {
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
         let target = self.target(kind).await?;
+        let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
-        let key = Named::read(&object)?.key(&target.resource)?;
+        let key = Named::read(&object)?.key(resource)?;
         let subresource = options.subresource.as_deref();
-        self.check(
-            &target.resource,
-            subresource,
-            Verb::Update,
-            key.namespace.as_deref(),
-            Some(&key.name),
-        )?;
-        if subresource.is_none() && may_create(&target.resource, &object) {
-            self.check(
-                &target.resource,
-                None,
-                Verb::Create,
-                key.namespace.as_deref(),
-                Some(&key.name),
-            )?;
+        self.check_object(resource, subresource, Verb::Update, &key)?;
+        if subresource.is_none() && may_create(resource, &object) {
+            self.check_object(resource, None, Verb::Create, &key)?;
         }
-        let path = target
-            .resource
-            .object_path(key.namespace.as_deref(), &key.name, subresource);
-        let path = self.with_manager(path, options.dry_run);
+        let path = self.with_manager(object_path(resource, &key, subresource), options.dry_run);
         let call = Call::write(Method::PUT, path, JSON, object);
-        self.write(
-            &target,
-            call,
-            CacheEffect::of_write(subresource, options.dry_run),
-        )
-        .await
+        let effect = CacheEffect::of_write(subresource, options.dry_run);
+        self.write(&target, call, effect).await
     }
 
     pub(super) async fn write_patch(
@@ -118,27 +89,15 @@ impl Client {
         options: &WriteOptions,
     ) -> Result<Json, ApiError> {
         let target = self.target(kind).await?;
+        let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
-        check_key(&target.resource, key)?;
+        check_key(resource, key)?;
         let subresource = options.subresource.as_deref();
-        self.check(
-            &target.resource,
-            subresource,
-            Verb::Patch,
-            key.namespace.as_deref(),
-            Some(&key.name),
-        )?;
-        let path = target
-            .resource
-            .object_path(key.namespace.as_deref(), &key.name, subresource);
-        let path = self.with_manager(path, options.dry_run);
+        self.check_object(resource, subresource, Verb::Patch, key)?;
+        let path = self.with_manager(object_path(resource, key, subresource), options.dry_run);
         let call = Call::write(Method::PATCH, path, patch_type.content_type(), patch);
-        self.write(
-            &target,
-            call,
-            CacheEffect::of_write(subresource, options.dry_run),
-        )
-        .await
+        let effect = CacheEffect::of_write(subresource, options.dry_run);
+        self.write(&target, call, effect).await
     }
 
     pub(super) async fn write_apply(
@@ -148,41 +107,22 @@ impl Client {
         options: &ApplyOptions,
     ) -> Result<Json, ApiError> {
         let target = self.target(kind).await?;
+        let resource = &target.resource;
         check_subresource(options.subresource.as_deref())?;
-        let key = Named::read(&object)?.key(&target.resource)?;
+        let key = Named::read(&object)?.key(resource)?;
         let subresource = options.subresource.as_deref();
-        let namespace = key.namespace.as_deref();
-        self.check(
-            &target.resource,
-            subresource,
-            Verb::Patch,
-            namespace,
-            Some(&key.name),
-        )?;
+        self.check_object(resource, subresource, Verb::Patch, &key)?;
         if subresource.is_none() {
             // An apply creates the object if it is absent.
-            self.check(
-                &target.resource,
-                None,
-                Verb::Create,
-                namespace,
-                Some(&key.name),
-            )?;
+            self.check_object(resource, None, Verb::Create, &key)?;
         }
-        let path = target
-            .resource
-            .object_path(namespace, &key.name, subresource);
-        let mut path = self.with_manager(path, options.dry_run);
+        let mut path = self.with_manager(object_path(resource, &key, subresource), options.dry_run);
         if options.force {
             path.push_str("&force=true");
         }
         let call = Call::write(Method::PATCH, path, APPLY, object);
-        self.write(
-            &target,
-            call,
-            CacheEffect::of_write(subresource, options.dry_run),
-        )
-        .await
+        let effect = CacheEffect::of_write(subresource, options.dry_run);
+        self.write(&target, call, effect).await
     }
 
     pub(super) async fn write_delete(
@@ -193,16 +133,8 @@ impl Client {
     ) -> Result<(), ApiError> {
         let target = self.target(kind).await?;
         check_key(&target.resource, key)?;
-        self.check(
-            &target.resource,
-            None,
-            Verb::Delete,
-            key.namespace.as_deref(),
-            Some(&key.name),
-        )?;
-        let path = target
-            .resource
-            .object_path(key.namespace.as_deref(), &key.name, None);
+        self.check_object(&target.resource, None, Verb::Delete, key)?;
+        let path = object_path(&target.resource, key, None);
         let effect = if options.dry_run {
             CacheEffect::None
         } else {
@@ -276,7 +208,7 @@ impl Client {
         Ok(())
     }
 
-    /// Names of all namespaces, read live with the host's own rights, for a call that must be made in each namespace.
+    /// Names of all namespaces, read live under the host's own rights and identity, for a call that must be made in each namespace.
     async fn every_namespace(&self) -> Result<Vec<Option<Arc<str>>>, ApiError> {
         let namespaces = GroupVersionKind::new("", "v1", "Namespace");
         let program = Self {
@@ -370,6 +302,10 @@ impl Client {
             () = self.scope.token.cancelled() => Err(crate::cluster::scope::cancelled()),
         }
     }
+}
+
+fn object_path(resource: &Resource, key: &ObjectKey, subresource: Option<&str>) -> String {
+    resource.object_path(key.namespace.as_deref(), &key.name, subresource)
 }
 
 /// The error of a write without an answer. If there was no room for the answer, the write may still have happened.
