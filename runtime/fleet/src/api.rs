@@ -1,4 +1,4 @@
-//! The words of a client's calls: options, operations, pages and errors. Entry points: [`Operation`] and [`ApiError`].
+//! The types of a client's calls: options, operations, pages and errors. Entry points: [`Operation`] and [`ApiError`].
 //!
 //! They mirror the guests' contract (`wit/client.wit`, `wit/types.wit`) one to one.
 
@@ -10,17 +10,17 @@ use std::time::Duration;
 /// One object, patch or configuration as JSON text, shared and never copied on a read.
 pub type Json = Bytes;
 
-/// Where a read is answered.
+/// What answers a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReadMode {
-    /// From the cluster's cache; what the cache cannot answer is read live.
+    /// The cluster's cache; the API server if the cache cannot.
     #[default]
     Cached,
-    /// From the API server.
+    /// The API server.
     Live,
 }
 
-/// How much of an object is wanted.
+/// Which part of an object is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Projection {
     /// All of it, without managedFields on cached reads.
@@ -81,7 +81,7 @@ impl Propagation {
 pub struct GetOptions {
     /// Where it is answered. A subresource is always read live. Default: cached.
     pub mode: ReadMode,
-    /// How much is wanted. Default: all.
+    /// Which part is returned. Default: all.
     pub projection: Projection,
     /// `status`, `scale`, … Default: none.
     pub subresource: Option<String>,
@@ -104,7 +104,7 @@ pub struct ListOptions {
     pub continue_token: Option<String>,
     /// Where it is answered. Default: cached.
     pub mode: ReadMode,
-    /// How much of each object is wanted. Default: all.
+    /// Which part of each object is returned. Default: all.
     pub projection: Projection,
 }
 
@@ -124,7 +124,7 @@ pub struct ListPage {
 pub struct WriteOptions {
     /// `status`, `scale`, … Default: none.
     pub subresource: Option<String>,
-    /// Whether the server only pretends. Default: false.
+    /// Whether the server only checks the call (`dryRun`). Default: false.
     pub dry_run: bool,
 }
 
@@ -135,7 +135,7 @@ pub struct ApplyOptions {
     pub subresource: Option<String>,
     /// Whether conflicting fields are taken over. Default: false.
     pub force: bool,
-    /// Whether the server only pretends. Default: false.
+    /// Whether the server only checks the call (`dryRun`). Default: false.
     pub dry_run: bool,
 }
 
@@ -150,7 +150,7 @@ pub struct DeleteOptions {
     pub propagation: Option<Propagation>,
     /// In seconds. Default: the kind's.
     pub grace_period_seconds: Option<u32>,
-    /// Whether the server only pretends. Default: false.
+    /// Whether the server only checks the call (`dryRun`). Default: false.
     pub dry_run: bool,
 }
 
@@ -168,9 +168,9 @@ pub struct Selection {
 /// Type of a recorded event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// As expected.
+    /// Everything is as expected.
     Normal,
-    /// Somebody should look.
+    /// A person should investigate.
     Warning,
 }
 
@@ -300,7 +300,7 @@ impl ApiCode {
 pub struct ApiError {
     /// What to match on.
     pub code: ApiCode,
-    /// 0 where there was no answer.
+    /// 0 if there was no answer.
     pub http_status: u16,
     /// The API server's machine-readable reason, or the host's.
     pub reason: String,
@@ -325,10 +325,8 @@ impl ApiError {
             retry_after: None,
         }
     }
-}
 
-impl ApiError {
-    /// Whose fault it is: that of whoever called, for what no rule grants, is not valid or too much, else the API server's.
+    /// Whose fault it is: the reconciler's, if the call was denied, invalid or beyond a limit; else the API server's.
     #[must_use]
     pub fn blame(&self) -> crate::outcome::Blame {
         match self.code {
@@ -341,7 +339,7 @@ impl ApiError {
 }
 
 impl From<ApiError> for crate::outcome::Failure {
-    /// Retried; a native reconciler that wants otherwise matches on the code.
+    /// Retried. A native reconciler that decides otherwise matches on the code.
     fn from(error: ApiError) -> Self {
         let blame = error.blame();
         Self::retry(error.to_string()).blame(blame).reason("api")

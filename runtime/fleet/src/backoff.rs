@@ -3,10 +3,10 @@
 use fastrand::Rng;
 use std::time::Duration;
 
-/// Delays that double from `base` to `cap`, each drawn at random from the upper half of its step, so that many who fail at once do
-/// not come back at once.
+/// Delays that double from `base` to `cap`. Each is drawn at random from the upper half of its step, so that callers that failed at the
+/// same time do not retry at the same time.
 ///
-/// It counts attempts and nothing else: the caller waits, and says what counts as progress by calling [`Backoff::reset`].
+/// It only counts attempts: the caller waits, and calls [`Backoff::reset`] when it has made progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     base: Duration,

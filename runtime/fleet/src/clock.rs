@@ -1,15 +1,15 @@
-//! A clock that goes on while the machine sleeps and that nobody can set. Entry point: [`Clock::now`].
+//! A clock that runs while the machine sleeps and that nobody can set. Entry point: [`Clock::now`].
 
 use std::time::Instant;
 
-/// Tells the time to who judges leases. Not the wall clock, which jumps; and not the usual monotonic one, which stands still
-/// while the machine is suspended: on Linux it is `CLOCK_BOOTTIME`, elsewhere the usual one.
+/// The clock for leases. The wall clock jumps, and the usual monotonic clock stops while the machine is suspended. So on Linux this is
+/// `CLOCK_BOOTTIME`, elsewhere the usual monotonic clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock(Source);
 
 #[derive(Debug, Clone)]
 enum Source {
-    /// Since a moment of the usual clock, as far as the machine's boot clock has come.
+    /// A time of the usual clock, plus what the boot clock has advanced since.
     Machine(boot::Since),
     #[cfg(test)]
     Hand(Hand),
@@ -21,7 +21,7 @@ impl Clock {
         Self(Source::Machine(boot::Since::now()))
     }
 
-    /// The time. Differences are what it is good for.
+    /// The time. Only differences are meaningful.
     pub(crate) fn now(&self) -> Instant {
         match &self.0 {
             Source::Machine(since) => since.time(),

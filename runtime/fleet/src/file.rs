@@ -1,7 +1,7 @@
-//! Files that somebody else writes, read within bounds. Entry points: [`read`] and [`open`].
+//! Reads files that another process writes, within bounds. Entry points: [`read`] and [`open`].
 //!
-//! A path may lead to a pipe, a device or a file without end, and to another file a moment later. So the path is opened without waiting
-//! for anybody, the open file is looked at, and no more of it is read than the caller allows.
+//! A path may lead to a pipe, a device or an endless file, and to another file a moment later. So the path is opened without waiting,
+//! the open file is checked, and at most as many bytes are read as the caller allows.
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// A folder, a pipe, a device, or a file of the kernel's that waits for something to happen.
+    /// A folder, a pipe, a device, or a file of the kernel that waits for an event.
     #[error("it is no regular file: name one")]
     Irregular,
     /// More than the caller allows.
@@ -35,7 +35,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Whether nothing is there under that path.
+    /// Whether no file has that path.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
@@ -63,7 +63,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
         .any(|errno| code == Some(errno.raw_os_error()))
 }
 
-/// Opens a regular file for reading. Never waits: reading what has nothing to read yet fails.
+/// Opens a regular file for reading. Never waits.
 ///
 /// # Errors
 /// [`FileError`], but not [`FileError::TooLarge`].

@@ -1,7 +1,6 @@
-//! What a client may touch. Entry points: [`Grant`] and [`Grant::check`].
+//! What a client may do. Entry points: [`Grant`] and [`Grant::check`].
 //!
-//! Rules are those of Kubernetes' RBAC, with the same exactness, times namespaces, times clusters. What no rule grants is
-//! denied.
+//! A rule is a rule of Kubernetes' RBAC, with the same meaning, for namespaces and clusters. A call that no rule grants is denied.
 
 mod denied;
 mod identity;
@@ -57,7 +56,7 @@ impl Verb {
     }
 }
 
-/// What a rule can tell of a cluster.
+/// What a rule can match of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterFacts<'a> {
     /// Its name.
@@ -68,7 +67,7 @@ pub struct ClusterFacts<'a> {
     pub own: bool,
 }
 
-/// One call, as the URL that it goes to tells it.
+/// One call, as its URL describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Access<'a> {
     /// The cluster.
@@ -83,15 +82,15 @@ pub struct Access<'a> {
     pub verb: Verb,
     /// `None` for a cluster-scoped resource and for all namespaces: both need a rule with namespaces `["*"]`.
     pub namespace: Option<&'a str>,
-    /// The object's name where the URL has one, or where a list or watch asks for `metadata.name=` it. A create has none, unless it
-    /// is that of a server-side apply.
+    /// The object's name, if the URL has one or if a list or watch selects `metadata.name=`. A create has none, unless it is part of a
+    /// server-side apply.
     pub name: Option<&'a str>,
 }
 
 /// The namespaces in which something is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Namespaces {
-    /// Every one, and cluster-scoped resources.
+    /// Every namespace, and cluster-scoped resources.
     All,
     /// These, at least one.
     Only(BTreeSet<Arc<str>>),
@@ -116,7 +115,7 @@ impl Namespaces {
         }
     }
 
-    /// Whether a namespace is among them; `None` stands for all of them, and for cluster-scoped resources.
+    /// Whether a namespace is allowed; `None` means all namespaces, or a cluster-scoped resource.
     #[must_use]
     pub fn contains(&self, namespace: Option<&str>) -> bool {
         match (self, namespace) {
@@ -127,13 +126,12 @@ impl Namespaces {
     }
 }
 
-/// What a client may touch, and as whom: everything, or what rules grant, and never more than a ceiling of further rules. Cheap to
-/// clone.
+/// What a client may do, and as which user: everything, or what rules grant, within a ceiling of further rules. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Every layer must allow a call; no layer at all allows every call. The ceiling comes last.
+    /// Every layer must allow a call; without a layer every call is allowed. The ceiling comes last.
     layers: Arc<[Layer]>,
-    /// Whom calls that reach a server are made in the name of; none: whoever the cluster's credentials are of.
+    /// The user that calls to a server impersonate; none: they use the cluster's credentials as they are.
     identity: Option<Identity>,
 }
 
@@ -172,9 +170,9 @@ impl Grant {
         }
     }
 
-    /// The same, but never more than the rules of a ceiling grant: a call must be allowed by both.
+    /// This grant within a ceiling: both must allow a call.
     #[must_use]
-    pub fn under(&self, ceiling: impl IntoIterator<Item = Rule>) -> Self {
+    pub fn with_ceiling(&self, ceiling: impl IntoIterator<Item = Rule>) -> Self {
         let ceiling = Layer {
             rules: ceiling.into_iter().collect(),
             ceiling: true,
@@ -185,8 +183,8 @@ impl Grant {
         }
     }
 
-    /// What this grant and another one both allow: what is left of a grant where another takes its place that may be wider or narrower.
-    /// In the name of whom the other one says, or else of whom this one says. Equal to this one where the other takes nothing away.
+    /// What both this grant and another one allow: what stays allowed when the other one replaces this one. It impersonates the other
+    /// one's user, or else this one's. It equals this grant if the other one removes nothing.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let narrows = |layer: &&Layer| !self.layers.iter().any(|own| layer.covers(own));
@@ -197,14 +195,14 @@ impl Grant {
         }
     }
 
-    /// The same, in somebody's name: what reaches a server, every write and every read that no cache answers, is then subject to what
-    /// the server itself allows them. Reads from caches, and the watches that fill these, are not: the rules alone decide on them.
+    /// This grant, with a user to impersonate: the server also checks that user's rights for each call that reaches it, which is every
+    /// write and every read that no cache answers. For reads from caches, and for the watches that fill them, the rules alone decide.
     #[must_use]
-    pub fn in_the_name_of(self, identity: Option<Identity>) -> Self {
+    pub fn impersonate(self, identity: Option<Identity>) -> Self {
         Self { identity, ..self }
     }
 
-    /// Whom calls that reach a server are made in the name of; `None`: whoever the cluster's credentials are of.
+    /// The user that calls to a server impersonate; `None`: they use the cluster's credentials as they are.
     #[must_use]
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
@@ -213,7 +211,7 @@ impl Grant {
     /// Whether a call is allowed.
     ///
     /// # Errors
-    /// [`Denied`], which tells the rule that is missing.
+    /// [`Denied`], which names the missing rule.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denied> {
         let missing = self
             .layers
@@ -222,8 +220,8 @@ impl Grant {
         missing.map_or(Ok(()), |layer| Err(Denied::new(access, layer.ceiling)))
     }
 
-    /// Where a verb is allowed on all objects of a resource, or on those of a name: what a list or watch without a namespace is
-    /// narrowed to. Without a name, rules with resourceNames grant nothing here.
+    /// The namespaces in which a verb is allowed on all objects of a resource, or on the objects of a name. A list or watch without a
+    /// namespace is narrowed to them. Without a name, rules with resourceNames grant nothing here.
     #[must_use]
     pub fn namespaces(
         &self,
@@ -240,7 +238,7 @@ impl Grant {
             })
     }
 
-    /// Whether any rule names a group: if none does, a kind of it is denied without asking the cluster what it is.
+    /// Whether any rule names a group. If none does, its kinds are denied without asking the cluster about them.
     #[must_use]
     pub fn names_group(&self, group: &str) -> bool {
         self.layers
@@ -248,29 +246,29 @@ impl Grant {
             .all(|layer| layer.rules.iter().any(|rule| rule.names_group(group)))
     }
 
-    /// Whether some rule reaches beyond the request's own cluster, in whatever clusters there may be.
+    /// Whether some rule could allow a call in another cluster than the request's.
     #[must_use]
-    pub fn opens_other_clusters(&self) -> bool {
+    pub fn reaches_other_clusters(&self) -> bool {
         self.layers.iter().all(|layer| {
             layer
                 .rules
                 .iter()
-                .any(|rule| rule.clusters.as_ref().is_some_and(ClusterRule::opens_any))
+                .any(|rule| rule.clusters.as_ref().is_some_and(ClusterRule::matches_any))
         })
     }
 
-    /// Whether some rule reaches a cluster.
+    /// Whether some rule allows a call in a cluster.
     #[must_use]
-    pub fn opens(&self, cluster: &ClusterFacts<'_>) -> bool {
+    pub fn reaches(&self, cluster: &ClusterFacts<'_>) -> bool {
         self.layers
             .iter()
             .all(|layer| layer.rules.iter().any(|rule| rule.covers_cluster(cluster)))
     }
 
-    /// Whether rules reach every cluster that has this name, whatever its labels are. Then it can be said that there is none; else
-    /// that would tell which names are taken.
+    /// Whether rules allow calls in a cluster of this name whatever its labels are. Only then may a caller learn that there is no such
+    /// cluster; otherwise the answer would reveal which names exist.
     #[must_use]
-    pub fn opens_by_name(&self, name: &ClusterName) -> bool {
+    pub fn reaches_by_name(&self, name: &ClusterName) -> bool {
         self.layers.iter().all(|layer| {
             let mut clusters = layer.rules.iter().filter_map(|rule| rule.clusters.as_ref());
             clusters.any(|clusters| clusters.covers_any_of(name))
@@ -279,7 +277,7 @@ impl Grant {
 }
 
 impl Layer {
-    /// Whether it allows whatever another layer allows, as far as that can be told rule by rule.
+    /// Whether it allows whatever another layer allows. Compares rule by rule, so it may answer no where the truth is yes.
     fn covers(&self, other: &Self) -> bool {
         let covered = |rule: &Rule| self.rules.iter().any(|own| own.includes(rule));
         other.rules.iter().all(covered)

@@ -1,28 +1,28 @@
 //! Kubernetes objects as raw JSON text, scanned and never turned into a tree. Entry point: [`Object`].
 //!
-//! One pass over the text checks all of it (JSON grammar, UTF-8, depth) and remembers where the few fields stand that caches
-//! and predicates look at. Whatever is handed out later is a slice of that text. Errors tell the byte position and never
-//! quote the text, which may hold a Secret.
+//! One pass over the text checks all of it (JSON grammar, UTF-8, depth) and keeps the positions of the few fields that caches and
+//! predicates read. Later reads return slices of that text. Errors contain the byte position and never quote the text, which may
+//! contain a Secret.
 //!
-//! Where a key stands twice in one object the last one counts, as in serde_json and in Go.
+//! If an object has a key twice, the last one counts, as in serde_json and in Go.
 
 mod frame;
 #[cfg(test)]
 mod fuzz_tests;
 mod head;
-mod identity;
 mod list;
 mod object;
 mod scan;
+mod version;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use frame::{Frame, FrameType};
 pub(crate) use head::{Head, Span};
-pub(crate) use identity::Identity;
 pub(crate) use list::List;
 pub(crate) use object::{Labels, Object};
 pub(crate) use scan::{Raw, Scanner};
+pub(crate) use version::ObjectVersion;
 
 /// Deepest nesting of objects and arrays.
 pub(crate) const MAX_DEPTH: u32 = 128;
@@ -69,7 +69,7 @@ pub(crate) enum JsonProblem {
         /// The type it must have.
         expected: &'static str,
     },
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("{field} is missing")]
     Missing {
         /// Path of the field.

@@ -85,7 +85,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// A text that names no kind.
+/// The text is not a kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no kind: write it as Deployment.apps, or as ConfigMap for the core group")]
 pub struct GroupKindError(String);
@@ -107,7 +107,7 @@ impl FromStr for GroupKind {
     }
 }
 
-/// What discovery tells of a kind: the resource that serves it.
+/// What discovery knows of a kind: the resource that serves it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Resource {
     /// The kind served.

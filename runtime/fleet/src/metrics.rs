@@ -2,8 +2,8 @@
 //! [`Metrics::new`].
 //!
 //! Series are bounded. Tenants and reconcilers come from the operator. Clusters come from outside: up to a limit each has series of
-//! its own, and those beyond are counted together as cluster [`OTHER`]. Counters tell clusters apart; histograms, which are dozens of
-//! series each, do not. What is of a cluster or of a controller goes when it goes.
+//! its own, and the others are counted together as cluster [`OTHER`]. Counters have a label for the cluster. Histograms have none, because
+//! each is dozens of series. The series of a cluster or of a controller are removed with it.
 
 mod cluster;
 mod controller;
@@ -16,7 +16,7 @@ pub(crate) use controller::{ControllerMetrics, End};
 
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::queue::{Counts, Totals};
-use controller::Room;
+use controller::PairLimit;
 use exposition::Exposition;
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::registry::Registry;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The `cluster` of all clusters beyond the limit. Counters are those of all of them ever; gauges their sum.
+/// The label `cluster` of all clusters beyond the limit. Its counters include clusters that have left; its gauges are sums.
 pub const OTHER: &str = "__other__";
 
 /// Bounds on series.
@@ -48,9 +48,9 @@ impl Default for MetricLimits {
 /// Attempts that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct AttemptCounts {
-    /// That ended well.
+    /// Attempts that succeeded.
     pub succeeded: u64,
-    /// That failed, for now or for good.
+    /// Attempts that failed, terminal ones included.
     pub failed: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct FailedBy {
     pub api: u64,
 }
 
-/// Handle to every metric. Cheap to clone. The default is one that nobody reads.
+/// Handle to every metric. Cheap to clone. The default is in no registry.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     inner: Arc<Inner>,
@@ -92,25 +92,25 @@ pub struct Metrics {
 struct Inner {
     controllers: RwLock<BTreeMap<(TenantName, ControllerName), Arc<ControllerMetrics>>>,
     clusters: Mutex<Clusters>,
-    room: Arc<Room>,
-    /// Managers that are read when somebody asks.
+    pairs: Arc<PairLimit>,
+    /// Managers whose state is read at each scrape.
     observed: Mutex<Vec<Weak<dyn Observe>>>,
 }
 
 #[derive(Debug)]
 struct Clusters {
     limit: usize,
-    /// Those with series of their own, and how many engagements of the name there are: a cluster may be replaced while it runs.
+    /// Clusters with series of their own, and the engagements of that name: a cluster may be replaced while it runs.
     labelled: BTreeMap<ClusterName, (Arc<ClusterMetrics>, usize)>,
-    /// What all others are counted as.
+    /// All others together.
     other: Arc<ClusterMetrics>,
-    /// Whether there has been any other.
+    /// Whether any cluster has been counted there.
     overflowed: bool,
-    /// Tells clusters of one name apart. Never reused.
+    /// The last id of a cluster. Never reused.
     last: u64,
 }
 
-/// What is read at the time somebody asks, not counted.
+/// State that is read at each scrape, not counted.
 pub(crate) trait Observe: Send + Sync + std::fmt::Debug {
     fn observe(&self) -> Snapshot;
 }
@@ -136,7 +136,7 @@ pub(crate) struct AnswersNow {
     pub(crate) rejected: u64,
 }
 
-/// A lease that a manager stands for, at one time.
+/// A lease that a manager tries to hold, at one time.
 #[derive(Debug)]
 pub(crate) struct LeaseNow {
     pub(crate) name: String,
@@ -150,12 +150,12 @@ pub(crate) struct ControllerNow {
     pub(crate) metrics: Arc<ControllerMetrics>,
     pub(crate) concurrency: usize,
     pub(crate) counts: Counts,
-    /// Watches that are refused, or fail, though their server can be reached.
+    /// Watches that are refused or fail although their server can be reached.
     pub(crate) failing_watches: usize,
     pub(crate) totals: Totals,
     /// Events that wait for its mapper.
     pub(crate) unmapped: usize,
-    /// Requests of what is gone that wait for room.
+    /// Requests for deleted objects that wait for room in the queue.
     pub(crate) missed: usize,
     /// How long each run that has not ended lasts already.
     pub(crate) running: Vec<Duration>,
@@ -168,7 +168,7 @@ pub(crate) struct ClusterNow {
     pub(crate) state: &'static str,
     pub(crate) ready: bool,
     pub(crate) stores: usize,
-    /// Open connections to its server; those that clusters share count for each.
+    /// Open connections to its server; shared ones count for each cluster.
     pub(crate) connections: usize,
     pub(crate) objects: usize,
     pub(crate) bytes: usize,
@@ -216,21 +216,21 @@ impl Metrics {
             inner: Arc::new(Inner {
                 controllers: RwLock::default(),
                 clusters: Mutex::new(clusters),
-                room: Arc::new(Room::new(limits.pairs)),
+                pairs: Arc::new(PairLimit::new(limits.pairs)),
                 observed: Mutex::default(),
             }),
         }
     }
 
-    /// Changes the bounds. What has series of its own keeps them; a cluster that has none gets some when it is engaged again, and a pair
-    /// with its next attempt.
+    /// Changes the bounds. Existing series stay. A cluster without series gets them when it is engaged again, and a pair at its next
+    /// attempt.
     pub(crate) fn set_limits(&self, limits: MetricLimits) {
         self.inner.clusters.lock().limit = limits.clusters;
-        self.inner.room.set_limit(limits.pairs);
+        self.inner.pairs.set_limit(limits.pairs);
     }
 
-    /// Attempts of all controllers by cluster, those in clusters without series of their own as [`OTHER`]. Linear in pairs of a
-    /// controller and a cluster.
+    /// Attempts of all controllers by cluster; clusters without series of their own are [`OTHER`]. Linear in pairs of a controller and a
+    /// cluster.
     pub(crate) fn attempts_by_cluster(&self) -> BTreeMap<Arc<str>, AttemptCounts> {
         let controllers: Vec<_> = self.inner.controllers.read().values().cloned().collect();
         let mut by_cluster: BTreeMap<Arc<str>, AttemptCounts> = BTreeMap::new();
@@ -244,7 +244,7 @@ impl Metrics {
         by_cluster
     }
 
-    /// Has a manager read whenever somebody asks, until it is dropped.
+    /// Reads a manager at each scrape, until it is dropped.
     pub(crate) fn observe(&self, manager: Weak<dyn Observe>) {
         self.inner.observed.lock().push(manager);
     }
@@ -259,7 +259,7 @@ impl Metrics {
         let made = Arc::new(ControllerMetrics::new(
             tenant,
             name,
-            self.inner.room.clone(),
+            self.inner.pairs.clone(),
         ));
         let replaced = self.inner.controllers.write().insert(key, made.clone());
         if let Some(replaced) = replaced {
@@ -268,7 +268,7 @@ impl Metrics {
         made
     }
 
-    /// Drops the series of a controller that was removed, unless there is another of its name by now.
+    /// Drops the series of a removed controller, unless there is another one of its name by now.
     pub(crate) fn forget_controller(&self, controller: &Arc<ControllerMetrics>) {
         let key = controller.key();
         let mut controllers = self.inner.controllers.write();
@@ -314,7 +314,7 @@ impl Metrics {
         }
         clusters.labelled.remove(name);
         drop(clusters);
-        // First told to the cluster: a run that looks for its series from now on gets some that nobody sees.
+        // This comes first: a run that asks for its series from now on gets series that are never shown.
         cluster.leave();
         let controllers: Vec<_> = self.inner.controllers.read().values().cloned().collect();
         for controller in controllers {

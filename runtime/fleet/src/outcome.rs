@@ -7,17 +7,16 @@ use std::time::Duration;
 pub enum Action {
     /// Nothing more to do until an event.
     Done,
-    /// Run again after this time, or earlier if an event asks for it. Zero runs again at once, but a key runs at most every
-    /// 100 ms this way.
+    /// Run again after this time, or earlier at an event. Zero runs again at once, but a key runs at most every 100 ms this way.
     RequeueAfter(Duration),
 }
 
 /// What the queue does with a key whose reconcile failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// Runs again with growing delay, and not before the largest retry-after that the API answered in this run.
+    /// Runs again with growing delay, and not before the largest retry-after of the API's answers in this run.
     Retry,
-    /// Runs again only when an event asks for it.
+    /// Runs again only at an event.
     Terminal,
 }
 

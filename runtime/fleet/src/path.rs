@@ -29,7 +29,7 @@ pub struct PathError {
     pub path: String,
     /// Where, in bytes.
     pub at: usize,
-    /// What is wrong, and what is right.
+    /// What is wrong, and what is expected.
     pub problem: &'static str,
 }
 
@@ -53,10 +53,10 @@ impl FieldPath {
         })
     }
 
-    /// Calls `leaf` with each string, number (as it is spelled) and boolean that the path leads to, in the object's order. Objects,
-    /// arrays, null and absent fields give nothing; neither does a path that meets a value of another type.
+    /// Calls `leaf` with each string, number (as it is spelled) and boolean at the path, in the object's order. Objects, arrays, null and
+    /// absent fields are skipped, and values of another type than the path expects.
     pub(crate) fn values<'a>(&self, object: &'a Object, mut leaf: impl FnMut(Cow<'a, str>)) {
-        // The scan that made the object has checked the text.
+        // The scan that made the object has validated the text.
         let text = std::str::from_utf8(object.json()).unwrap_or_default();
         let mut scanner = Scanner::of(text);
         scanner.space();
@@ -64,7 +64,7 @@ impl FieldPath {
     }
 }
 
-/// Consumes the value under the cursor, handing out the leaves that the path leads to.
+/// Consumes the value under the cursor and calls `leaf` with the leaves at the path.
 fn walk<'a>(
     scanner: &mut Scanner<'a>,
     path: &[Segment],

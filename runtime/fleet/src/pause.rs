@@ -1,4 +1,4 @@
-//! Work for one caller that may be long, with pauses in which others' is done. Entry point: [`Pauses`].
+//! Pauses in long work for one caller, so that other tasks make progress. Entry point: [`Pauses`].
 
 use futures::{Stream, StreamExt};
 use std::future::poll_fn;
@@ -6,10 +6,10 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Time after which others come first: a few times what a pause costs, and little beside a call to an API server.
+/// Longest time without a pause: a few times what a pause costs, and little beside a call to an API server.
 const LONG: Duration = Duration::from_micros(200);
 
-/// When the last pause was. Between two looks, work no longer than some ten microseconds.
+/// When the last pause was. Work no longer than some ten microseconds between two checks.
 #[derive(Debug)]
 pub struct Pauses {
     last: Instant,
@@ -24,8 +24,8 @@ impl Pauses {
         }
     }
 
-    /// Pauses if the work has gone on for long: whoever polls this future is woken at once, and may do something else first.
-    pub async fn look(&mut self) {
+    /// Pauses if the last pause is long ago: the task is woken at once, but other tasks may run first.
+    pub async fn check(&mut self) {
         if self.last.elapsed() >= LONG {
             pause().await;
             self.last = Instant::now();
@@ -33,7 +33,8 @@ impl Pauses {
     }
 }
 
-/// Is ready when it is polled for the second time. Unlike tokio's it wakes within the poll, so that who polls can tell a pause from a wait.
+/// Is ready when it is polled for the second time. Unlike tokio's `yield_now` it wakes within the poll, so that the caller of `poll` can
+/// tell a pause from a wait.
 async fn pause() {
     let mut paused = false;
     poll_fn(|context| {
@@ -46,14 +47,14 @@ async fn pause() {
     .await;
 }
 
-/// All that a stream gives, with pauses: one whose elements are all there gives them within one poll.
+/// All elements of a stream, with pauses: a stream whose elements are all there would yield them within one poll.
 pub async fn collected<S: Stream>(stream: S) -> Vec<S::Item> {
     let mut stream = pin!(stream);
     let mut items = Vec::with_capacity(stream.size_hint().0);
     let mut pauses = Pauses::begin();
     while let Some(item) = stream.next().await {
         items.push(item);
-        pauses.look().await;
+        pauses.check().await;
     }
     items
 }

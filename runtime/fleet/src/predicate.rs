@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 /// Which changes of an object count.
 ///
-/// The predicates about what changed ([`Predicate::Generation`] to [`Predicate::ResourceVersion`]) admit every creation, every
-/// deletion, the change that sets a `deletionTimestamp`, and an update to an object of another uid: an object that comes or goes is
-/// never missed.
+/// The predicates on changed fields ([`Predicate::Generation`] to [`Predicate::ResourceVersion`]) also admit every creation, every
+/// deletion, the change that sets a `deletionTimestamp`, and an update to an object of another uid: no creation or deletion is missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Predicate {
     /// `metadata.generation` changed: the spec, as a rule. Of objects without one: anything outside `metadata` and `status` changed.
@@ -20,17 +19,17 @@ pub enum Predicate {
     Annotations,
     /// `status` changed.
     Status,
-    /// `metadata.resourceVersion` changed: all but what is offered again without a change.
+    /// `metadata.resourceVersion` changed: admits all but a resync without a change.
     ResourceVersion,
     /// The object is in one of these namespaces.
     Namespaces(BTreeSet<Arc<str>>),
-    /// The object has the labels asked for, or had them before the change: whoever selects it must learn that it no longer may.
+    /// The object matches, or matched before the change: a reconciler must learn that an object does not match any more.
     Selector(LabelSelector),
-    /// All of these admit it. None at all admit everything.
+    /// All of these admit it. An empty list admits everything.
     All(Vec<Self>),
-    /// One of these admits it. None at all admit nothing.
+    /// One of these admits it. An empty list admits nothing.
     Any(Vec<Self>),
-    /// This does not admit it. Beware: the opposite of a predicate about what changed admits neither creation nor deletion.
+    /// This does not admit it. Beware: the opposite of a predicate on a changed field admits neither creation nor deletion.
     Not(Box<Self>),
 }
 
@@ -90,16 +89,16 @@ impl Predicate {
 /// What happened to an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change<'a> {
-    /// It is there now; whether it was before is not known where a cache has just begun.
+    /// It exists now. A cache that has just begun does not know whether it existed before.
     Created(&'a Object),
-    /// It is another than before, or is offered again.
+    /// It has changed, or is offered again.
     Updated {
-        /// As it was.
+        /// Its state before.
         old: &'a Object,
-        /// As it is.
+        /// Its state now.
         new: &'a Object,
     },
-    /// It is gone; this is how it was last.
+    /// It is gone; this is its last state.
     Deleted(&'a Object),
 }
 
@@ -123,7 +122,7 @@ impl<'a> Change<'a> {
         old.into_iter().chain([self.object()])
     }
 
-    /// Whether an update is one that counts; all else does.
+    /// Whether an update counts; creations and deletions do.
     fn is(&self, counts: impl FnOnce(&Object, &Object) -> bool) -> bool {
         match self {
             Self::Updated { old, new } => {

@@ -1,4 +1,4 @@
-//! What a reconciler is asked to look at. Entry point: [`Request`].
+//! The object that a reconciler is to reconcile. Entry point: [`Request`].
 
 use crate::name::ClusterName;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
@@ -44,28 +44,28 @@ impl ObjectKey {
 }
 
 impl ObjectKey {
-    /// Checks that the key can stand in a URL and takes no more room than a name may: of the namespace, if there is one, and of the name.
+    /// Checks that namespace and name can be segments of a URL and are not too long.
     ///
     /// # Errors
-    /// [`NameError`] with the part that is none.
+    /// [`NameError`] with the part that is wrong.
     pub fn check(&self) -> Result<(), NameError> {
         self.namespace.as_deref().map_or(Ok(()), check_name)?;
         check_name(&self.name)
     }
 }
 
-/// Most bytes of a name. Servers take 253 of nearly everything, and no request with a path without end.
+/// Most bytes of a name. For nearly every kind servers allow 253.
 const LONGEST: usize = 1024;
 
-/// A text is no name of an object or a namespace.
+/// The text is not a name of an object or a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no name: it may not be empty, \".\" or \"..\", nor hold \"/\" or \"%\" or a control character, nor be longer than {LONGEST} bytes"
 )]
 pub struct NameError(String);
 
-/// Checks that a name is one segment of a URL's path. kube-apiserver splits the path after decoding it, so that a slash reaches another
-/// resource, however it is written: the grant would be asked about one URL, and the server about another.
+/// Checks that a name is one segment of a URL's path. kube-apiserver splits the path after decoding it, so that even an encoded slash
+/// reaches another resource: the grant would be checked for one URL, and the server would serve another.
 pub(crate) fn check_name(name: &str) -> Result<(), NameError> {
     let says_more = matches!(name, "" | "." | "..") || name.contains(['/', '%']);
     if !says_more && name.len() <= LONGEST && !name.contains(char::is_control) {
@@ -83,7 +83,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// Identity only: what to look at, never what happened. Equal requests merge in the queue. Cheap to clone.
+/// The identity of an object, and never an event about it. Equal requests merge in the queue. Cheap to clone.
 ///
 /// Printed and parsed as `cluster://<cluster>/<namespace>/<name>`, the cluster percent-encoded; a cluster-scoped object has
 /// an empty namespace.
@@ -103,7 +103,7 @@ impl Request {
     }
 }
 
-/// What would end the cluster part of the printed form, or could not be typed.
+/// Characters that would end the cluster part of the printed form, or cannot be typed.
 const CLUSTER: &AsciiSet = &CONTROLS.add(b'/').add(b'%').add(b' ').add(b'?').add(b'#');
 
 impl fmt::Display for Request {
@@ -118,7 +118,7 @@ impl fmt::Display for Request {
     }
 }
 
-/// A text is not the printed form of a request.
+/// The text is not the printed form of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a key: write cluster://<cluster>/<namespace>/<name>, with an empty namespace for cluster-scoped objects"

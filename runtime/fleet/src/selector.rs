@@ -15,7 +15,7 @@ pub struct SelectorError {
     pub what: &'static str,
     /// The selector, cut to 200 characters.
     pub selector: String,
-    /// What is wrong, and what is right.
+    /// What is wrong, and what is expected.
     pub problem: String,
 }
 
@@ -29,5 +29,5 @@ impl SelectorError {
     }
 }
 
-/// Longest selector, in bytes: what fits into a URL that every API server takes.
+/// Longest selector, in bytes: it fits into a URL that every API server accepts.
 const MAX: usize = 8192;

@@ -270,12 +270,12 @@ fn may_ask_for(grant: &Grant, from: &Cluster, fleet: &Fleet, request: &Request) 
         return true;
     }
     match fleet.cluster(&request.cluster) {
-        Some(cluster) => grant.opens(&ClusterFacts {
+        Some(cluster) => grant.reaches(&ClusterFacts {
             name: cluster.name(),
             labels: cluster.labels(),
             own: false,
         }),
-        None => grant.opens_by_name(&request.cluster),
+        None => grant.reaches_by_name(&request.cluster),
     }
 }
 
@@ -304,7 +304,7 @@ impl Current {
             limits: limits.clone(),
             isolation,
         };
-        let code = Code::bind(sandbox, &revision, grant.opens_other_clusters())?;
+        let code = Code::bind(sandbox, &revision, grant.reaches_other_clusters())?;
         let code = Arc::new(code.isolated(isolation, &tenant));
         let guest = GuestContext::new(tenant, name, grant, config.into(), limits, history);
         let span = tracing::info_span!("describe", tenant = %guest.tenant.name(), reconciler = %guest.name);

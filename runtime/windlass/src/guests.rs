@@ -401,12 +401,12 @@ fn grant(rules: &[RuleSpec], policy: &TenantPolicy) -> Result<Grant, LoadFailure
     };
     let grant = Grant::new(convert(rules)?);
     let grant = match &policy.ceiling {
-        Some(ceiling) => grant.under(convert(ceiling)?),
+        Some(ceiling) => grant.with_ceiling(convert(ceiling)?),
         None => grant,
     };
     let identity = policy.impersonate.as_ref().map(Impersonate::identity);
     let identity = identity.transpose().map_err(LoadFailure::permanent)?;
-    Ok(grant.in_the_name_of(identity))
+    Ok(grant.impersonate(identity))
 }
 
 /// The clusters where a reconciler's watches engage.

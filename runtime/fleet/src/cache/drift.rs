@@ -14,7 +14,7 @@ use super::watch::StoreCall;
 use crate::api::ApiError;
 use crate::http::answer::refusal;
 use crate::http::transport::Connection;
-use crate::json::{Identity, JsonError, List};
+use crate::json::{JsonError, List, ObjectVersion};
 use crate::request::ObjectKey;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -110,7 +110,7 @@ async fn suspects(
         let answer = refusal(answer.map_err(ApiError::from)?)?;
         let list = List::split(answer.body)?;
         for item in list.items() {
-            comparison.add(store, &Identity::scan(item)?);
+            comparison.add(store, &ObjectVersion::scan(item)?);
         }
         pages += 1;
         match list.continue_token {
@@ -154,7 +154,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn add(&mut self, store: &Store, listed: &Identity<'_>) {
+    fn add(&mut self, store: &Store, listed: &ObjectVersion<'_>) {
         self.listed.insert(self.hasher.hash_one(&listed.key));
         let Some(version) = number(&listed.version) else {
             return;
@@ -249,7 +249,7 @@ mod tests {
         let mut comparison = Comparison::default();
         for (name, version) in listed {
             let text = text(name, *version);
-            comparison.add(store, &Identity::scan(text.as_bytes()).unwrap());
+            comparison.add(store, &ObjectVersion::scan(text.as_bytes()).unwrap());
         }
         comparison.finish(store, &version.to_string(), number(&store.version()))
     }
@@ -294,7 +294,7 @@ mod tests {
         for (name, version) in listed {
             comparison.add(
                 &store,
-                &Identity::scan(text(name, version).as_bytes()).unwrap(),
+                &ObjectVersion::scan(text(name, version).as_bytes()).unwrap(),
             );
         }
         assert_eq!(comparison.finish(&store, "12", Some(10)), []);

@@ -37,7 +37,7 @@ pub(crate) use progress::{Problem, Progress};
 pub(crate) use sinks::{Change, Sink};
 
 use crate::api::Projection;
-use crate::json::{Identity, JsonError, Object};
+use crate::json::{JsonError, Object, ObjectVersion};
 use crate::kind::{GroupVersionKind, Resource};
 use parking_lot::{Mutex, RwLock};
 use rules::State;
@@ -160,7 +160,7 @@ impl Store {
     /// that a new list does not hold everything twice.
     pub(crate) fn ingest_listed(&self, text: &[u8]) -> Result<Object, Unfit> {
         if self.shares_with_lists() {
-            let listed = Identity::scan(text)?;
+            let listed = ObjectVersion::scan(text)?;
             if let Some((held, _)) = self.get(&listed.key)
                 && !listed.version.is_empty()
                 && (held.uid(), held.resource_version()) == (listed.uid, listed.version)

@@ -149,7 +149,7 @@ impl Client {
         let limits = |policy: &Arc<dyn CallPolicy>| Arc::new(LimitsOnly(policy.clone()));
         Self {
             cluster: self.cluster.clone(),
-            grant: Arc::new(Grant::all().in_the_name_of(identity)),
+            grant: Arc::new(Grant::all().impersonate(identity)),
             scope,
             own: true,
             policy: self.policy.as_ref().map(|policy| limits(policy) as _),

@@ -46,8 +46,8 @@ impl Denied {
         }
     }
 
-    /// The rule that is missing, as an item of a YAML list to paste below `rules:`. It is about every object of
-    /// the namespace: a reconciler that needs one needs the next.
+    /// The missing rule, as an item of a YAML list to paste below `rules:`. It covers every object of the namespace: a reconciler that
+    /// needs one object needs the next one.
     #[must_use]
     pub fn missing_rule_yaml(&self) -> String {
         let verbs = self
@@ -112,7 +112,7 @@ impl fmt::Display for Denied {
     }
 }
 
-/// A text as a YAML scalar in a flow list: plain where that cannot be misread, else quoted.
+/// A text as a YAML scalar in a flow list: quoted if it could be misread otherwise.
 fn scalar(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'/' | b'_');
     let word =

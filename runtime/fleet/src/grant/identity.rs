@@ -1,4 +1,4 @@
-//! Whom an API server takes a caller for. Entry point: [`Identity::new`].
+//! The user that calls impersonate. Entry point: [`Identity::new`].
 
 use http::header::{HeaderName, HeaderValue};
 use std::fmt;
@@ -12,23 +12,23 @@ const MAX_GROUPS: usize = 64;
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
-/// A user, with groups, that calls are made in the name of: the API server decides what *they* may do, besides the grant. The
-/// credentials stay the cluster's own, which need the verb `impersonate` on both. Cheap to clone.
+/// A user and groups to impersonate: the API server checks *their* rights, besides the grant. The credentials stay the cluster's, and
+/// need the verb `impersonate` for the user and the groups. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Ready to be sent: nothing in them can end a header.
+    /// Ready to be sent: no value contains a line break.
     headers: Arc<[(HeaderName, HeaderValue)]>,
 }
 
-/// Why nobody can be called so.
+/// Why a user cannot be impersonated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// A name that no header carries, or not unchanged.
+    /// A header cannot carry the name unchanged.
     #[error(
         "{name:?} cannot name a user or group to a server: use 1 to {MAX_NAME} printable ASCII characters, without spaces at the ends"
     )]
     Name {
-        /// It.
+        /// The name.
         name: String,
     },
     /// Too many groups.
@@ -60,12 +60,12 @@ impl Identity {
         Ok(Self { headers: headers? })
     }
 
-    /// The headers that tell an API server, in the order in which they are sent.
+    /// The headers of impersonation, in the order in which they are sent.
     pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.headers
     }
 
-    /// Whether a header is one that tells an API server whom to take a caller for.
+    /// Whether a header is one of impersonation.
     pub(crate) fn is_told_by(name: &HeaderName) -> bool {
         name.as_str().starts_with("impersonate-")
     }

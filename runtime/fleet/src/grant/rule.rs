@@ -15,19 +15,19 @@ pub struct Rule {
     pub resources: Vec<Arc<str>>,
     /// `verbs`: names, or `*` for all.
     pub verbs: Vec<Arc<str>>,
-    /// `resourceNames`: the objects it is about; empty for all. As in RBAC a rule with names grants no call whose URL has no name:
-    /// create and deletecollection, and list and watch unless they ask for `metadata.name=` one of them.
+    /// `resourceNames`: names of objects; empty for all. As in RBAC, a rule with names grants no call whose URL has no name: no create
+    /// and no deletecollection, and a list or watch only if it selects `metadata.name=` one of them.
     pub resource_names: Vec<Arc<str>>,
     /// `namespaces`: exact names, or `*` for all and for cluster-scoped resources.
     pub namespaces: Vec<Arc<str>>,
-    /// `clusters`: which ones; `None` for the cluster of the request that is being reconciled.
+    /// `clusters`; `None` for the cluster of the request that is being reconciled.
     pub clusters: Option<ClusterRule>,
 }
 
-/// The clusters that a rule is about.
+/// The clusters of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClusterRule {
-    /// Whether the local (hub) cluster is one of them.
+    /// Whether it matches the local (hub) cluster.
     pub local: bool,
     /// Patterns over the names of the other clusters. Empty: any name, if there is a selector; otherwise none.
     pub names: Vec<NamePattern>,
@@ -66,7 +66,7 @@ impl ClusterRule {
     }
 
     /// Whether it can match any cluster at all.
-    pub(super) fn opens_any(&self) -> bool {
+    pub(super) fn matches_any(&self) -> bool {
         self.local || !self.names.is_empty() || self.selector.is_some()
     }
 }
@@ -92,13 +92,13 @@ impl Rule {
             && self.names(access.name)
     }
 
-    /// Whether it is about an object of this name; without a name, whether it is about all.
+    /// Whether it matches an object of this name; without a name, whether it matches all objects.
     pub(super) fn names(&self, name: Option<&str>) -> bool {
         let named = |name: &str| self.resource_names.iter().any(|entry| &**entry == name);
         self.resource_names.is_empty() || name.is_some_and(named)
     }
 
-    /// Whether all but namespaces and object names fits.
+    /// Whether everything matches, namespaces and object names not considered.
     pub(super) fn covers(
         &self,
         cluster: &ClusterFacts<'_>,
@@ -122,7 +122,7 @@ impl Rule {
             .map_or(cluster.own, |clusters| clusters.matches(cluster))
     }
 
-    /// Whether it grants whatever another rule grants, as far as its lists tell: entry by entry, and for the same clusters.
+    /// Whether it grants whatever another rule grants. Compares entry by entry, and takes different clusters as not included.
     pub(super) fn includes(&self, other: &Self) -> bool {
         let all_of =
             |own: &[Arc<str>], lists: &[Arc<str>]| lists.iter().all(|name| names(own, name));

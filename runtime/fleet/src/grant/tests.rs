@@ -182,9 +182,9 @@ fn other_clusters_must_be_named() {
     };
     let opens = |grant: &Grant| {
         (
-            grant.opens(&alpha.facts(false)),
-            grant.opens(&hub.facts(false)),
-            grant.opens(&alpha.facts(true)),
+            grant.reaches(&alpha.facts(false)),
+            grant.reaches(&hub.facts(false)),
+            grant.reaches(&alpha.facts(true)),
         )
     };
     let names = |pattern: &str| vec![NamePattern::new(pattern)];
@@ -192,7 +192,7 @@ fn other_clusters_must_be_named() {
 
     let own = Grant::new([rule("* * * *")]);
     assert_eq!(
-        (opens(&own), own.opens_other_clusters()),
+        (opens(&own), own.reaches_other_clusters()),
         ((false, false, true), false)
     );
     let local = with(ClusterRule {
@@ -200,7 +200,7 @@ fn other_clusters_must_be_named() {
         ..ClusterRule::default()
     });
     assert_eq!(
-        (opens(&local), local.opens_other_clusters()),
+        (opens(&local), local.reaches_other_clusters()),
         ((false, true, false), true)
     );
     assert_eq!(
@@ -227,10 +227,10 @@ fn other_clusters_must_be_named() {
     );
     let nothing = with(ClusterRule::default());
     assert_eq!(
-        (opens(&nothing), nothing.opens_other_clusters()),
+        (opens(&nothing), nothing.reaches_other_clusters()),
         ((false, false, false), false)
     );
-    assert!(Grant::all().opens_other_clusters() && Grant::all().opens(&hub.facts(false)));
+    assert!(Grant::all().reaches_other_clusters() && Grant::all().reaches(&hub.facts(false)));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_ceiling_only_takes_away() {
         rule("core pods get,list a,b"),
         rule("apps deployments list *"),
     ])
-    .under([rule("* * list b,c")]);
+    .with_ceiling([rule("* * list b,c")]);
     let facts = world.facts(true);
     let only_b = Namespaces::Only(["b".into()].into());
     assert_eq!(
@@ -260,9 +260,13 @@ fn a_ceiling_only_takes_away() {
         Namespaces::None
     );
     assert_eq!(
-        Grant::all()
-            .under([rule("* * list *")])
-            .namespaces(&facts, "", "pods", Verb::List, None),
+        Grant::all().with_ceiling([rule("* * list *")]).namespaces(
+            &facts,
+            "",
+            "pods",
+            Verb::List,
+            None
+        ),
         Namespaces::All
     );
     assert!(only_b.contains(Some("b")) && !only_b.contains(Some("a")) && !only_b.contains(None));
@@ -291,7 +295,7 @@ fn a_ceiling_only_takes_away() {
     );
     assert!(
         Grant::all()
-            .under([])
+            .with_ceiling([])
             .check(&world.access(Verb::Get))
             .is_err()
     );
@@ -391,7 +395,7 @@ fn a_ceiling_and_a_rule_must_both_allow_the_very_call() {
     ];
     for (own, ceiling, allowed, denied) in cases {
         let rules = |texts: &[&str]| texts.iter().map(|text| rule_of(text)).collect::<Vec<_>>();
-        let grant = Grant::new(rules(own)).under(rules(ceiling));
+        let grant = Grant::new(rules(own)).with_ceiling(rules(ceiling));
         for text in allowed {
             assert!(
                 grant.check(&asked(&world, text)).is_ok(),
@@ -430,16 +434,16 @@ fn a_ceiling_bounds_clusters_too() {
         grant.check(&access).is_ok()
     };
     // A rule for the own cluster under a ceiling that names clusters: the own one, if it is named.
-    let grant = Grant::new([own.clone()]).under([clusters("a*")]);
+    let grant = Grant::new([own.clone()]).with_ceiling([clusters("a*")]);
     assert!(
         check(&grant, &alpha, true) && !check(&grant, &alpha, false) && !check(&grant, &hub, true)
     );
     // The other way around.
-    let grant = Grant::new([clusters("*")]).under([own]);
+    let grant = Grant::new([clusters("*")]).with_ceiling([own]);
     assert!(
         check(&grant, &alpha, true) && !check(&grant, &alpha, false) && !check(&grant, &hub, false)
     );
-    assert!(!grant.opens_other_clusters());
+    assert!(!grant.reaches_other_clusters());
 }
 
 #[test]
@@ -460,10 +464,10 @@ fn only_a_name_that_rules_open_by_itself_can_be_said_to_be_free() {
         local: true,
         ..ClusterRule::default()
     };
-    let free = |grant: &Grant, name: &str| grant.opens_by_name(&ClusterName::new(name).unwrap());
+    let free = |grant: &Grant, name: &str| grant.reaches_by_name(&ClusterName::new(name).unwrap());
     let grant = Grant::new([with(named("b*")), with(labelled.clone())]);
     assert!(free(&grant, "beta") && !free(&grant, "alpha") && !free(&grant, ""));
-    assert!(!free(&grant.under([with(labelled)]), "beta"));
+    assert!(!free(&grant.with_ceiling([with(labelled)]), "beta"));
     assert!(free(&Grant::new([with(local)]), ""));
     assert!(!free(&Grant::new([rule("* * * *")]), "beta"));
 }
@@ -491,8 +495,8 @@ fn one_object_is_listed_where_its_name_is_granted() {
 #[test]
 fn whom_calls_are_made_for_stays_with_the_grant() {
     let identity = Identity::new("a", &["b"]).unwrap();
-    let grant = Grant::new([rule("* * * *")]).in_the_name_of(Some(identity.clone()));
-    assert_eq!(grant.under([]).identity(), Some(&identity));
+    let grant = Grant::new([rule("* * * *")]).impersonate(Some(identity.clone()));
+    assert_eq!(grant.with_ceiling([]).identity(), Some(&identity));
     assert_eq!(Grant::all().identity(), None);
     assert_ne!(grant, Grant::new([rule("* * * *")]));
 }
@@ -506,7 +510,7 @@ fn a_group_that_no_rule_names_is_known_without_asking_a_cluster() {
             && Grant::all().names_group("x")
             && !Grant::none().names_group("x")
     );
-    assert!(!grant.under([rule("core * * *")]).names_group("apps"));
+    assert!(!grant.with_ceiling([rule("core * * *")]).names_group("apps"));
 }
 
 #[test]
@@ -593,7 +597,7 @@ fn of_two_grants_what_both_allow_is_left() {
             grant(other).and(&grant(one)),
             grant(one).and(&Grant::all()).and(&grant(other)),
             Grant::all()
-                .under(one.iter().map(|text| rule_of(text)))
+                .with_ceiling(one.iter().map(|text| rule_of(text)))
                 .and(&grant(other)),
         ] {
             for text in left {
@@ -629,7 +633,7 @@ fn a_grant_that_takes_nothing_away_leaves_another_as_it_is() {
     let named = |names: &str| Grant::new([rule_of(&format!("core pods get x {names}"))]);
     assert_eq!(named("a").and(&named("a,b")), named("a"));
     assert_ne!(named("a,b").and(&named("a")), named("a,b"));
-    assert_ne!(own().and(&own().under([])), own());
+    assert_ne!(own().and(&own().with_ceiling([])), own());
     let elsewhere = Rule {
         clusters: Some(ClusterRule::default()),
         ..rule("* * * *")
@@ -639,7 +643,7 @@ fn a_grant_that_takes_nothing_away_leaves_another_as_it_is() {
 
 #[test]
 fn of_two_names_that_calls_are_made_in_the_later_one_counts() {
-    let named = |name: &str| Grant::all().in_the_name_of(Identity::new(name, &[""; 0]).ok());
+    let named = |name: &str| Grant::all().impersonate(Identity::new(name, &[""; 0]).ok());
     let name = |grant: &Grant| grant.identity().cloned();
     assert_eq!(name(&named("a").and(&named("b"))), name(&named("b")));
     assert_eq!(name(&Grant::all().and(&named("b"))), name(&named("b")));

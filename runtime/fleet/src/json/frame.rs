@@ -2,16 +2,16 @@
 
 use super::{JsonError, JsonProblem, Scanner, Span};
 
-/// What a watch event tells.
+/// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum FrameType {
     /// The object exists now.
     Added,
     /// The object changed.
     Modified,
-    /// The object, in its last state, is gone from what is watched.
+    /// The object was deleted, or does not match the watch any more; it is in its last state.
     Deleted,
-    /// Progress: the object holds nothing but a resource version.
+    /// Progress: the object has only a resource version.
     Bookmark,
     /// The watch ended; the object is a Status.
     Error,
@@ -33,14 +33,14 @@ impl FrameType {
 /// One event of a watch: `{"type": …, "object": …}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// What it tells.
+    /// Its type.
     pub(crate) frame_type: FrameType,
-    /// Where the object stands in the line.
+    /// The position of the object in the line.
     pub(crate) object: Span,
 }
 
 impl Frame {
-    /// Checks a whole line of a watch; the object is not looked into.
+    /// Checks a whole line of a watch; the object's fields are not read.
     ///
     /// # Errors
     /// [`JsonError`] when the line is not one JSON object with a known `type` and an `object` that is an object.

@@ -82,7 +82,7 @@ fn read_all(text: &[u8]) {
     let sound = check(text).is_ok();
     assert!(!sound || std::str::from_utf8(text).is_ok());
     let _ = Head::scan(text);
-    let _ = Identity::scan(text);
+    let _ = ObjectVersion::scan(text);
     if let Ok(frame) = Frame::scan(text) {
         assert!(sound, "a frame is a JSON text");
         read_all_of_object(&text[frame.object.range()], &kind);
@@ -101,10 +101,10 @@ fn read_all_of_object(text: &[u8], kind: &GroupVersionKind) {
         return;
     };
     assert!(check(object.json()).is_ok());
-    let identity = Identity::scan(text).expect("what can be taken in can be identified");
-    assert_eq!(identity.key, object.key());
-    assert_eq!(identity.uid, object.uid());
-    assert_eq!(identity.version, object.resource_version());
+    let version = ObjectVersion::scan(text).expect("an object has a key and a version");
+    assert_eq!(version.key, object.key());
+    assert_eq!(version.uid, object.uid());
+    assert_eq!(version.version, object.resource_version());
     let _ = (
         object.owners(),
         object.labels().to_map(),

@@ -1,4 +1,4 @@
-//! Where the fields of an object stand that caches and predicates look at. Entry point: [`Head`].
+//! The positions of the fields of an object that caches and predicates read. Entry point: [`Head`].
 
 use super::{JsonError, JsonProblem, Raw, Scanner};
 
@@ -51,7 +51,7 @@ impl Span {
     }
 }
 
-/// The fields of an object that caches and predicates look at, as positions in its text: 112 bytes and no allocation.
+/// The fields of an object that caches and predicates read, as positions in its text: 112 bytes and no allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Head {
     /// `apiVersion`.
@@ -85,8 +85,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Checks the whole text, which must be one JSON object, and finds its head. Takes no other field for granted: bookmarks,
-    /// for example, have no name.
+    /// Checks the whole text, which must be one JSON object, and finds its head. Every field may be absent: bookmarks, for example, have
+    /// no name.
     ///
     /// # Errors
     /// [`JsonError`] when the text is not JSON or a field of the head has the wrong type.
@@ -94,7 +94,7 @@ impl Head {
         Ok(Self::scan_with_cuts(text)?.0)
     }
 
-    /// As [`Head::scan`]; returns as well what to cut out to be rid of `metadata.managedFields`, in order.
+    /// As [`Head::scan`]; also returns the ranges of `metadata.managedFields` to cut out, in order.
     pub(super) fn scan_with_cuts(text: &[u8]) -> Result<(Self, Vec<Span>)> {
         let mut scanner = Scanner::new(text)?;
         let mut head = Self::default();
@@ -111,7 +111,7 @@ impl Head {
         Ok((head, cuts))
     }
 
-    /// A member whose raw key is none of ours: skipped, unless the key is one of ours in disguise of escapes.
+    /// A member whose raw key is none of the head's: skipped, unless the key with its escapes resolved is one of them.
     fn scan_member<'a>(
         &mut self,
         scanner: &mut Scanner<'a>,
@@ -223,7 +223,7 @@ impl Head {
     }
 }
 
-/// What to take out to remove a member: with the comma before it where a member before it stays, else with the one behind it.
+/// The range to cut out for a member: with the comma before it if a member before it stays, else with the comma behind it.
 fn cut(text: &[u8], key: usize, end: usize, kept: bool) -> Span {
     let space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
     if kept {

@@ -4,7 +4,7 @@ use super::head::{array, string};
 use super::{JsonError, JsonProblem, Scanner, Span};
 use bytes::Bytes;
 
-/// A page of a list: its metadata, and where its items stand.
+/// A page of a list: its metadata, and the positions of its items.
 #[derive(Debug, Clone)]
 pub(crate) struct List {
     body: Bytes,
@@ -16,7 +16,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Checks a whole body and finds its items; they are not looked into.
+    /// Checks a whole body and finds its items; their fields are not read.
     ///
     /// # Errors
     /// [`JsonError`] when the body is not one JSON object with an array `items` (or null, as Go writes an empty one).
@@ -51,7 +51,7 @@ impl List {
         })
     }
 
-    /// The items as they stand in the body; [`super::Object::ingest`] makes objects of them.
+    /// The items' texts; [`super::Object::ingest`] makes objects of them.
     pub(crate) fn items(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.items.iter().map(|span| &self.body[span.range()])
     }

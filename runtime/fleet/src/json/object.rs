@@ -1,4 +1,4 @@
-//! An object as caches keep it: its text and where the fields of its head stand. Entry point: [`Object`].
+//! An object as caches keep it: its text, and the positions of the fields of its head. Entry point: [`Object`].
 
 use super::{Head, JsonError, Raw, Scanner, Span};
 use crate::kind::GroupVersionKind;
@@ -7,11 +7,11 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A named Kubernetes object as JSON text that has been checked from end to end. Cheap to clone: the text is shared.
+/// A named Kubernetes object as JSON text that has been validated from end to end. Cheap to clone: the text is shared.
 #[derive(Debug, Clone)]
 pub(crate) struct Object(Arc<Inner>);
 
-/// In one place for all who hold the object: caches, requests that changed it, readers.
+/// Shared by everything that has the object: caches, requests that changed it, readers.
 #[derive(Debug)]
 struct Inner {
     json: Bytes,
@@ -24,7 +24,7 @@ impl Object {
         Self(Arc::new(Inner { json, head }))
     }
 
-    /// Takes a text as it is, without a copy.
+    /// Makes an object of a text, without a copy.
     ///
     /// # Errors
     /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
@@ -33,15 +33,15 @@ impl Object {
         Ok(Self::new(json, head))
     }
 
-    /// Copies a text into memory of its own, without `metadata.managedFields`, and with the `apiVersion` and `kind` given where it
-    /// lacks them, as items of lists do. All else is verbatim.
+    /// Copies a text into memory of its own, without `metadata.managedFields`. Adds the given `apiVersion` and `kind` if they are missing, as
+    /// in items of lists. Everything else is verbatim.
     ///
     /// # Errors
     /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
     pub(crate) fn ingest(text: &[u8], kind: &GroupVersionKind) -> Result<Self, JsonError> {
         let (head, cuts) = Head::scan_with_cuts(text)?;
         let head = head.named()?;
-        // An object with a name has a member, so that the text put in may end in a comma.
+        // An object with a name has a member, so that the inserted text may end in a comma.
         let at = text
             .iter()
             .position(|byte| *byte == b'{')
@@ -72,7 +72,7 @@ impl Object {
         &self.0.json
     }
 
-    /// Where the fields of the head stand in [`Object::json`].
+    /// The positions of the head's fields in [`Object::json`].
     #[cfg(test)]
     pub(super) fn head(&self) -> &Head {
         &self.0.head
@@ -91,7 +91,7 @@ impl Object {
         if span.is_absent() {
             return None;
         }
-        // Only this slice is looked at again: checking the whole text for each field would cost more than the field.
+        // Only this slice is validated again: validating the whole text would cost more than reading the field.
         let text = std::str::from_utf8(self.raw(span)).ok()?;
         Scanner::of(text).string().ok().map(|raw| raw.value())
     }
@@ -155,7 +155,7 @@ impl Object {
         Labels(std::str::from_utf8(self.raw(self.0.head.labels)).unwrap_or_default())
     }
 
-    /// `metadata.ownerReferences`; one without kind, name or uid is left out, no API server lets it in.
+    /// `metadata.ownerReferences`, without those that lack kind, name or uid: no API server accepts them.
     #[must_use]
     pub(crate) fn owners(&self) -> Vec<OwnerReference<'_>> {
         let mut owners = Vec::new();
@@ -164,7 +164,7 @@ impl Object {
         }
         let mut scanner =
             Scanner::of(std::str::from_utf8(self.raw(self.0.head.owners)).unwrap_or_default());
-        // The text has been checked: an error can only be an element that is no object, and ends the list.
+        // The text has been validated: an error can only be an element that is no object, and ends the list.
         let _ = scanner.array(|scanner| {
             owners.extend(OwnerReference::scan(scanner)?);
             Ok(())
@@ -196,12 +196,12 @@ impl Object {
         json.push(b'}');
         json.shrink_to_fit();
         let json = Bytes::from(json);
-        // Parts of a text that has been checked make a text that scans.
+        // Parts of a validated text make a text that scans.
         let head = Head::scan(&json).unwrap_or_default();
         Self::new(json, head)
     }
 
-    /// The metadata alone, under a kind that is given: servers send it as a PartialObjectMetadata.
+    /// The metadata alone, under the given kind: servers send it as a PartialObjectMetadata.
     #[must_use]
     pub(crate) fn metadata_of(&self, kind: &GroupVersionKind) -> Self {
         let words = serde_json::json!({"apiVersion": kind.api_version(), "kind": &*kind.kind});
@@ -211,7 +211,7 @@ impl Object {
         json.extend_from_slice(self.raw(self.0.head.metadata));
         json.push(b'}');
         json.shrink_to_fit();
-        // Parts of an object that has been checked make one again.
+        // Parts of a validated object make an object.
         Self::parse(json.into()).unwrap_or_else(|_| self.metadata_only())
     }
 
@@ -226,7 +226,7 @@ impl Object {
         let mut members = Vec::new();
         let mut scanner = Scanner::of(self.text());
         scanner.space();
-        // The text has been checked: this cannot fail.
+        // The text has been validated: this cannot fail.
         let _ = scanner.object(|scanner, key| {
             let value = scanner.value()?;
             let key = key.value();
@@ -256,7 +256,7 @@ impl Object {
         self.part(self.0.head.status) == other.part(other.0.head.status)
     }
 
-    /// The text of a part; none and the empty object are the same.
+    /// The text of a part; an absent one equals the empty object.
     fn part(&self, span: Span) -> &[u8] {
         match self.raw(span) {
             b"{}" | b"null" => b"",
@@ -265,7 +265,7 @@ impl Object {
     }
 }
 
-/// The text with `cuts` taken out and `prefix` put in at `at`, in memory of exactly its size.
+/// The text without `cuts` and with `prefix` inserted at `at`, in memory of exactly its size.
 fn edited(text: &[u8], cuts: &[Span], at: usize, prefix: &str) -> Bytes {
     let cut: usize = cuts.iter().map(|cut| cut.range().len()).sum();
     let mut json = Vec::with_capacity(text.len() + prefix.len() - cut);
@@ -280,8 +280,7 @@ fn edited(text: &[u8], cuts: &[Span], at: usize, prefix: &str) -> Bytes {
     Bytes::from(json)
 }
 
-/// The labels of an object. Looks at the text anew each time, which for the few labels that objects have is faster than keeping
-/// them apart, and costs no memory.
+/// The labels of an object. Scans the text each time: objects have few labels, so that this is faster than a map, and costs no memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Labels<'a>(&'a str);
 
@@ -312,7 +311,7 @@ impl<'a> Labels<'a> {
         if self.0.is_empty() {
             return;
         }
-        // The text has been checked: this cannot fail.
+        // The text has been validated: this cannot fail.
         let _ = Scanner::of(self.0).object(|scanner, key| {
             if scanner.peek()? == b'n' {
                 return scanner.literal("null");

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 type Result<T> = std::result::Result<T, JsonError>;
 
-/// A string as it stands in the text, between its quotes.
+/// A string as it is spelled in the text, between its quotes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a> {
     /// The text between the quotes.
     pub(crate) text: &'a str,
-    /// Where the opening quote stands.
+    /// The position of the opening quote.
     pub(crate) start: usize,
     escaped: bool,
 }
@@ -35,10 +35,10 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// A cursor over JSON text. Every method leaves it behind what it consumed; after an error it is of no further use.
+/// A cursor over JSON text. Every method leaves it behind what it consumed. After an error it must not be used.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
-    /// Checked to be UTF-8 up front, which is many times faster than on the way.
+    /// Validated as UTF-8 before, which is many times faster than while scanning.
     text: &'a str,
     /// Always at a character boundary: it only ever stops at ASCII bytes.
     at: usize,
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Where the cursor stands.
+    /// The cursor's position.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
@@ -188,7 +188,7 @@ impl<'a> Scanner<'a> {
         Ok(key)
     }
 
-    /// Consumes a value of any type and tells where it stood.
+    /// Consumes a value of any type and returns its range.
     pub(crate) fn value(&mut self) -> Result<Span> {
         let start = self.at;
         self.skip()?;
@@ -197,7 +197,7 @@ impl<'a> Scanner<'a> {
 
     /// Consumes a value of any type.
     pub(crate) fn skip(&mut self) -> Result<()> {
-        // A bit per open bracket, 1 for an object: as deep as anything is allowed to nest, and no recursion.
+        // A bit per open bracket, 1 for an object. It has as many bits as levels may nest, and needs no recursion.
         let mut objects: u128 = 0;
         let outside = self.depth;
         loop {

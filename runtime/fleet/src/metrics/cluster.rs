@@ -1,4 +1,4 @@
-//! The metrics of one cluster: calls to its server, and the ends of its watches. Entry point: [`ClusterMetrics`].
+//! Counts of one cluster: calls to its server, and events of its watches. Entry point: [`ClusterMetrics`].
 
 use super::OTHER;
 use parking_lot::Mutex;
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Most pairs of method and status that are told apart: a server may answer what it likes.
+/// Most pairs of method and status that are counted apart: a server may answer any status.
 const MAX_ANSWERS: usize = 64;
 
-/// The `code` of a call that no answer came to, as in client-go.
+/// The `code` of a call without an answer, as in client-go.
 const NO_ANSWER: &str = "<error>";
 /// The `code` of answers beyond [`MAX_ANSWERS`].
 const OTHER_CODE: &str = "<other>";
@@ -32,15 +32,15 @@ impl Code {
     }
 }
 
-/// Counts of one engaged cluster, or of all that have no series of their own.
+/// Counts of one engaged cluster, or of all clusters that have no series of their own.
 #[derive(Debug)]
 pub(crate) struct ClusterMetrics {
-    /// Not reused; [`ClusterMetrics::OTHER_ID`] is what clusters without series of their own share.
+    /// Not reused. Clusters without series of their own share [`ClusterMetrics::OTHER_ID`].
     pub(super) id: u64,
     pub(super) cluster: Arc<str>,
-    /// The server's authority: that of the one that serves now, where one has been replaced.
+    /// The current server's authority.
     host: Mutex<Arc<str>>,
-    /// Set when it leaves, and never again unset: no series of it may come after that.
+    /// Set once, when the cluster leaves: no series of it may be added after that.
     left: AtomicBool,
     /// At most [`MAX_ANSWERS`], and one more per method.
     requests: Mutex<BTreeMap<(&'static str, Code), u64>>,
@@ -77,7 +77,7 @@ impl ClusterMetrics {
         self.host.lock().clone()
     }
 
-    /// Notes whose server answers from now on. Clusters that are counted together have no host of their own.
+    /// Notes that another server serves the cluster. Clusters that are counted together have no host of their own.
     pub(crate) fn served_by(&self, host: &str) {
         if self.id != Self::OTHER_ID {
             *self.host.lock() = host.into();
@@ -92,7 +92,7 @@ impl ClusterMetrics {
         self.left.load(Ordering::SeqCst)
     }
 
-    /// Counts a call that is made now. It counts as one without an answer until an answer is reported.
+    /// Counts a call that begins. It counts as a call without an answer until [`Requested::answered`].
     pub(crate) fn request(self: &Arc<Self>, method: &http::Method) -> Requested {
         Requested {
             cluster: self.clone(),
@@ -106,7 +106,7 @@ impl ClusterMetrics {
         self.relists.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A cache differed from its server, although the server sent no event.
+    /// A cache was found to differ from its server, which had sent no event.
     pub(crate) fn repaired(&self) {
         self.repairs.fetch_add(1, Ordering::Relaxed);
     }
@@ -116,7 +116,7 @@ impl ClusterMetrics {
         self.histories_lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A watch was taken up again.
+    /// A watch was resumed.
     pub(crate) fn watch_restarted(&self) {
         self.watch_restarts.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What is counted of one controller: its attempts, by cluster, and how long they take. Entry point: [`ControllerMetrics`].
+//! Counts of one controller: its attempts, by cluster, and how long they take. Entry point: [`ControllerMetrics`].
 
 use super::{AttemptCounts, ClusterMetrics, FailedBy, OTHER};
 use crate::name::{ControllerName, TenantName};
@@ -22,7 +22,7 @@ const QUEUE_BUCKETS: [f64; 12] = [
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0,
 ];
 
-/// Most reasons of failures that are told apart; they are of a closed set, which code of others may choose.
+/// Most reasons of failures that are counted apart; reasons are a closed set, but other crates choose it.
 const MAX_REASONS: usize = 64;
 
 /// How an attempt ended.
@@ -30,9 +30,9 @@ const MAX_REASONS: usize = 64;
 pub(crate) enum End<'a> {
     Success,
     RequeueAfter,
-    /// As in controller-runtime, whether it is terminal or not.
+    /// A retry or a terminal failure: controller-runtime counts both as errors.
     Failed(&'a Failure),
-    /// Its cluster has left: there is no series to count it in.
+    /// Its cluster has left, and its series too.
     Gone,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// What status shows of them.
+    /// The counts that status shows.
     pub(super) fn counts(&self) -> AttemptCounts {
         let [success, requeue_after, errors] =
             [&self.success, &self.requeue_after, &self.errors].map(|c| c.load(Ordering::Relaxed));
@@ -75,14 +75,14 @@ impl Attempts {
     }
 }
 
-/// How many pairs of a controller and a cluster have series of their own, over all controllers.
+/// A limit on pairs of a controller and a cluster with series of their own, over all controllers.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct PairLimit {
     limit: AtomicUsize,
     pub(super) used: AtomicUsize,
 }
 
-impl Room {
+impl PairLimit {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit: AtomicUsize::new(limit),
@@ -120,16 +120,16 @@ pub(crate) struct ControllerMetrics {
     failures: Mutex<BTreeMap<(Blame, &'static str), u64>>,
     /// By the cluster's id. Holds none of a cluster that has left.
     clusters: Mutex<HashMap<u64, Arc<Attempts>>>,
-    /// Deletions of objects that were not passed to its mapper.
+    /// Deletions that never reached its mapper.
     pub(super) deletions_lost: AtomicU64,
     /// In clusters without series of their own.
     other: Arc<Attempts>,
     /// For the entries of `clusters`.
-    room: Arc<Room>,
+    pairs: Arc<PairLimit>,
 }
 
 impl ControllerMetrics {
-    pub(super) fn new(tenant: &TenantName, name: &ControllerName, room: Arc<Room>) -> Self {
+    pub(super) fn new(tenant: &TenantName, name: &ControllerName, pairs: Arc<PairLimit>) -> Self {
         Self {
             tenant: tenant.clone(),
             name: name.clone(),
@@ -140,7 +140,7 @@ impl ControllerMetrics {
             clusters: Mutex::default(),
             deletions_lost: AtomicU64::new(0),
             other: Attempts::new(OTHER.into()),
-            room,
+            pairs,
         }
     }
 
@@ -148,7 +148,7 @@ impl ControllerMetrics {
         (self.tenant.clone(), self.name.clone())
     }
 
-    /// Where attempts in a cluster are counted. Series that nobody sees for one that has left.
+    /// The counts of attempts in a cluster. For a cluster that has left, they are never shown.
     pub(crate) fn attempts(&self, cluster: &ClusterMetrics) -> Arc<Attempts> {
         if cluster.id == ClusterMetrics::OTHER_ID {
             return self.other.clone();
@@ -157,11 +157,11 @@ impl ControllerMetrics {
         if let Some(there) = clusters.get(&cluster.id) {
             return there.clone();
         }
-        // Looked at under the lock that its series are dropped under.
+        // Checked under the same lock under which the cluster's series are dropped.
         if cluster.has_left() {
             return Attempts::new(cluster.cluster.clone());
         }
-        if !self.room.take() {
+        if !self.pairs.take() {
             return self.other.clone();
         }
         let made = Attempts::new(cluster.cluster.clone());
@@ -171,21 +171,21 @@ impl ControllerMetrics {
 
     pub(super) fn forget(&self, cluster: &ClusterMetrics) {
         if self.clusters.lock().remove(&cluster.id).is_some() {
-            self.room.give_back(1);
+            self.pairs.give_back(1);
         }
     }
 
     pub(super) fn forget_all(&self) {
         let dropped = std::mem::take(&mut *self.clusters.lock()).len();
-        self.room.give_back(dropped);
+        self.pairs.give_back(dropped);
     }
 
-    /// The deletion of an object is not passed to the mapper: too much waits for it.
+    /// A deletion does not reach the mapper: too many events wait for it.
     pub(crate) fn deletion_lost(&self) {
         self.deletions_lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An attempt begins that has been ready for so long.
+    /// An attempt begins; its key has been ready for `waited`.
     pub(crate) fn started(&self, waited: Duration) {
         self.waited.observe(waited.as_secs_f64());
     }
@@ -250,7 +250,7 @@ impl ControllerMetrics {
         by
     }
 
-    /// Attempts by cluster; those in clusters without series of their own once there are any.
+    /// Attempts by cluster. Clusters without series of their own are the last entry, if they have any attempts.
     pub(super) fn by_cluster(&self) -> Vec<Arc<Attempts>> {
         let mut all: Vec<_> = self.clusters.lock().values().cloned().collect();
         all.sort_by(|a, b| a.cluster.cmp(&b.cluster));
@@ -265,7 +265,7 @@ impl ControllerMetrics {
 
 impl Drop for ControllerMetrics {
     fn drop(&mut self) {
-        // What began after its series were dropped.
+        // Attempts may have added pairs after the controller's series were dropped.
         self.forget_all();
     }
 }

@@ -1,7 +1,7 @@
-//! Every metric, as it is asked for. Entry point: [`Exposition`].
+//! Every metric, in the order in which a scrape lists them. Entry point: [`Exposition`].
 
-mod held;
-mod wanted;
+mod buffers;
+mod providers;
 
 use super::cluster::ClusterMetrics;
 use super::controller::{Attempts, ControllerMetrics};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// States that are shown even when no cluster is in them.
+/// States that are shown even if no cluster is in them.
 const STATES: [&str; 4] = ["Connecting", "Syncing", "Ready", "Degraded"];
 
 /// A family: its name, its help, and how a value is read.
@@ -25,7 +25,7 @@ type Read<T, V> = (&'static str, &'static str, fn(&T) -> V);
 /// A family: its name, its help, and its counter.
 type Counted<T> = (&'static str, &'static str, fn(&T) -> &AtomicU64);
 
-/// What the registry asks.
+/// The collector that the registry calls.
 #[derive(Debug)]
 pub(super) struct Exposition(pub(super) Metrics);
 
@@ -59,11 +59,11 @@ impl Collector for Exposition {
         attempts(&mut writer, &controllers)?;
         workers(&mut writer, &now)?;
         work_queue(&mut writer, &controllers, &now)?;
-        held::events(&mut writer, &controllers, &now)?;
-        held::answers(&mut writer, &now)?;
+        buffers::events(&mut writer, &controllers, &now)?;
+        buffers::answers(&mut writer, &now)?;
         leases(&mut writer, &now)?;
         fleet(&mut writer, &now)?;
-        wanted::write(&mut writer, &now)?;
+        providers::write(&mut writer, &now)?;
         servers(&mut writer, &clusters)
     }
 }
@@ -177,7 +177,7 @@ fn workers(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     )?;
     writer.gauges(
         "controller_runtime_active_workers",
-        "Attempts that run now, whatever they wait for.",
+        "Attempts that run now, also those that wait.",
         now.controllers
             .iter()
             .map(|c| (of(&c.metrics), c.counts.running as f64)),
@@ -202,7 +202,7 @@ fn work_queue(
     });
     writer.gauges(
         "workqueue_depth",
-        "Requests that wait for their turn; those below priority 0 as -100.",
+        "Requests that are ready to run; those below priority 0 as -100.",
         depths,
     )?;
     let totals: [Read<Totals, u64>; 5] = [
@@ -218,12 +218,12 @@ fn work_queue(
         ),
         (
             "windlass_queue_refused",
-            "Requests refused because the reconciler's share of the queue was full; its sources offer them again.",
+            "Requests refused because the reconciler had too many keys; its sources offer them again.",
             |t| t.refused,
         ),
         (
             "windlass_queue_storms",
-            "Attempts that asked to run again sooner than a key may.",
+            "Attempts that were delayed because their key ran too often.",
             |t| t.throttled,
         ),
         (
@@ -253,7 +253,7 @@ fn work_queue(
         ),
         (
             "windlass_queue_throttled",
-            "Keys that have run too often lately and are held back.",
+            "Keys that wait because they have run too often lately.",
             |c| c.throttled,
         ),
         (
@@ -273,12 +273,12 @@ fn work_queue(
     let series = now.controllers.iter();
     writer.gauges(
         "windlass_watches_failing",
-        "Watches that their servers refuse or fail: what they tell of is not reconciled.",
+        "Watches that their servers refuse or fail: their events are not reconciled.",
         series.map(|c| (queue_of(&c.metrics), c.failing_watches as f64)),
     )?;
     writer.gauges(
         "workqueue_unfinished_work_seconds",
-        "How long all that runs now has run already.",
+        "How long the attempts that run now have run, all together.",
         now.controllers.iter().map(|c| {
             let sum: Duration = c.running.iter().sum();
             (queue_of(&c.metrics), sum.as_secs_f64())
@@ -286,7 +286,7 @@ fn work_queue(
     )?;
     writer.gauges(
         "workqueue_longest_running_processor_seconds",
-        "How long the attempt that runs longest has run already.",
+        "How long the attempt that runs longest has run.",
         now.controllers.iter().map(|c| {
             let longest = c.running.iter().max().copied().unwrap_or_default();
             (queue_of(&c.metrics), longest.as_secs_f64())
@@ -294,7 +294,7 @@ fn work_queue(
     )?;
     writer.histograms(
         "workqueue_queue_duration_seconds",
-        "How long a request that could run waited for its turn.",
+        "How long a request was ready before it ran.",
         controllers.iter().map(|c| (queue_of(c), &c.waited)),
     )?;
     writer.histograms(
@@ -338,7 +338,7 @@ fn fleet(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     let unlabelled = unlabelled.filter(|c| c.metrics.id == ClusterMetrics::OTHER_ID);
     writer.gauge(
         "windlass_clusters_without_series",
-        "Engaged clusters that are counted together, as there are too many.",
+        "Engaged clusters that are counted together because there are too many.",
         unlabelled.count() as f64,
     )?;
     let gauges: [Read<ClusterNow, usize>; 5] = [
@@ -352,7 +352,7 @@ fn fleet(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
         }),
         (
             "windlass_cluster_connections",
-            "Open connections to its server; those that clusters share count for each.",
+            "Open connections to its server; shared ones count for each cluster.",
             |c| c.connections,
         ),
         ("windlass_cluster_objects", "Objects in its caches.", |c| {
@@ -415,7 +415,7 @@ fn servers(writer: &mut Writer<'_>, clusters: &[Arc<ClusterMetrics>]) -> fmt::Re
     let families: [Counted<ClusterMetrics>; 5] = [
         (
             "windlass_cluster_relists",
-            "Lists of what was cached before: the server had no events from the cache's version on.",
+            "Lists that refilled a cache: the server had no events from the cache's version on.",
             |c| &c.relists,
         ),
         (
@@ -425,12 +425,12 @@ fn servers(writer: &mut Writer<'_>, clusters: &[Arc<ClusterMetrics>]) -> fmt::Re
         ),
         (
             "windlass_cluster_repairs",
-            "Caches that a comparison found to differ from their server, which had never told.",
+            "Caches that a comparison found to differ from their server, which had sent no event.",
             |c| &c.repairs,
         ),
         (
             "windlass_cluster_watch_restarts",
-            "Watches that were taken up again.",
+            "Watches that were resumed.",
             |c| &c.watch_restarts,
         ),
         (

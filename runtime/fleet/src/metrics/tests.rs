@@ -103,7 +103,7 @@ fn ten_thousand_clusters_engaged_and_gone_leave_no_series() {
         }
         assert_eq!(series(&rig.registry).len(), baseline, "round {round}");
     }
-    assert_eq!(rig.metrics.inner.room.used.load(Ordering::SeqCst), 0);
+    assert_eq!(rig.metrics.inner.pairs.used.load(Ordering::SeqCst), 0);
 }
 
 #[test]

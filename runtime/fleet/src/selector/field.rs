@@ -18,9 +18,9 @@ pub struct FieldSelector {
 pub struct FieldRequirement {
     /// The field, for example `metadata.name`.
     pub field: Box<str>,
-    /// The value it is held against; an absent field counts as the empty value.
+    /// The value to compare with; an absent field counts as the empty value.
     pub value: Box<str>,
-    /// Whether the value is asked for (`=`) or excluded (`!=`).
+    /// Whether the value is required (`=`) or excluded (`!=`).
     pub equal: bool,
 }
 
@@ -66,7 +66,7 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// The value that a field must have, if the selector asks for one.
+    /// The value that a field must have, if the selector requires one.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.requirements
@@ -75,7 +75,7 @@ impl FieldSelector {
             .map(|requirement| &*requirement.value)
     }
 
-    /// Whether every requirement holds, `value` telling the value of a field.
+    /// Whether every requirement holds; `value` returns the value of a field.
     pub(crate) fn matches<V: AsRef<str>>(&self, mut value: impl FnMut(&str) -> V) -> bool {
         self.requirements.iter().all(|requirement| {
             (value(&requirement.field).as_ref() == &*requirement.value) == requirement.equal

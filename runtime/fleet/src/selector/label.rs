@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// A set of labels that a selector can be held against.
+/// A set of labels that a selector can be matched against.
 pub trait LabelSet {
     /// The value of a label.
     fn label(&self, key: &str) -> Option<Cow<'_, str>>;

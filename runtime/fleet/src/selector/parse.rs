@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// A piece of a selector. `in` and `notin` are plain words here; where they stand tells what they mean.
+/// A token of a selector. `in` and `notin` are words: they are operators only behind a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a str),
@@ -115,7 +115,7 @@ fn requirement(rest: &mut &[Token<'_>]) -> Result<Requirement> {
     })
 }
 
-/// The value behind an operator, which is empty when nothing stands there.
+/// The value behind an operator; empty if there is none.
 fn exact(rest: &mut &[Token<'_>]) -> Result<BTreeSet<Box<str>>> {
     *rest = &rest[1..];
     let value = match rest.first() {
@@ -130,7 +130,7 @@ fn exact(rest: &mut &[Token<'_>]) -> Result<BTreeSet<Box<str>>> {
     Ok([value.into()].into())
 }
 
-/// The values in parentheses behind `in` or `notin`; nothing between two commas is the empty value.
+/// The values in parentheses behind `in` or `notin`; there may be an empty value between two commas.
 fn set(rest: &mut &[Token<'_>]) -> Result<BTreeSet<Box<str>>> {
     let open = "expected values in parentheses after in and notin";
     *rest = match rest {

@@ -30,7 +30,7 @@ impl wit::Host for Call {
             if self.opens(&view.cluster, &cluster) && selector.matches(cluster.labels()) {
                 infos.push(budget.cluster(info(&cluster))?);
             }
-            pauses.look().await;
+            pauses.check().await;
         }
         Ok(infos)
     }
@@ -87,7 +87,7 @@ impl Call {
 
     fn opens(&self, from: &Arc<Cluster>, cluster: &Arc<Cluster>) -> bool {
         let own = Arc::ptr_eq(cluster, from);
-        self.guest.grant().opens(&ClusterFacts {
+        self.guest.grant().reaches(&ClusterFacts {
             name: cluster.name(),
             labels: cluster.labels(),
             own,
@@ -106,7 +106,7 @@ impl Call {
                 let client = context.client_for(&cluster, grant);
                 Ok(client.with_policy(self.guest.clone()))
             }
-            None if grant.opens_by_name(&known) => Err(ApiError::host(
+            None if grant.reaches_by_name(&known) => Err(ApiError::host(
                 ApiCode::ClusterGone,
                 format!("no cluster {name:?} is in the fleet"),
             )),

@@ -53,7 +53,7 @@ impl AnswerBudget {
         let mut pauses = Pauses::begin();
         for item in page.items {
             items.push(self.object(&item)?);
-            pauses.look().await;
+            pauses.check().await;
         }
         Ok(wit::ListPage {
             items,

@@ -68,7 +68,7 @@ fn check(
         .find_map(|verb| denial(grant, &cluster, &kind.group, &plural.name, *verb, name));
     let Some(denied) = denied else { return Ok(()) };
     let undecided =
-        grant.names_group(&kind.group) && (grant.opens_other_clusters() || !plural.known);
+        grant.names_group(&kind.group) && (grant.reaches_other_clusters() || !plural.known);
     if undecided {
         return Ok(());
     }

@@ -472,7 +472,7 @@ async fn no_name_leaves_its_place_in_the_url() -> Result<()> {
 async fn what_reaches_a_server_in_somebodys_name_says_so_and_nothing_else_does() -> Result<()> {
     let (fleet, cluster) = shared().await?;
     let identity = windlass_fleet::grant::Identity::new("team-a", &["teams", "all"])?;
-    let client = cluster.client(Grant::all().in_the_name_of(Some(identity)));
+    let client = cluster.client(Grant::all().impersonate(Some(identity)));
     let (before, kind) = (fleet.server("alpha").requests().len(), config_map());
     let mine = ObjectKey::namespaced("mine", "a");
     let live = GetOptions {
@@ -551,7 +551,7 @@ async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result
     assert!(calls.iter().all(|call| call.impersonate_user == "somebody"));
 
     let identity = windlass_fleet::grant::Identity::new::<&str>("team-a", &[])?;
-    let client = cluster.client(Grant::all().in_the_name_of(Some(identity)));
+    let client = cluster.client(Grant::all().impersonate(Some(identity)));
     let refused = client.get(&config_map(), &key("a"), &live).await;
     let refused = refused.expect_err("they would be one");
     assert!(

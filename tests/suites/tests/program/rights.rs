@@ -182,7 +182,7 @@ async fn rules_below_what_a_guest_watches_are_in_effect_though_its_reload_is_ref
 }
 
 #[tokio::test]
-async fn a_guest_loses_the_clusters_that_no_rule_opens_any_more() -> Result<()> {
+async fn a_guest_loses_the_clusters_that_no_rule_matches_any_more() -> Result<()> {
     let document = |rules: &str| {
         reconciler("hello", FILE.as_ref())
             .replace(HELLO_RULES, rules)

@@ -161,7 +161,7 @@ async fn another_grant_configuration_or_identity_begins_with_new_instances() -> 
         }),
         ("identity", |options| {
             let somebody = Identity::new("somebody", &["some"]).expect("a name");
-            options.grant = Arc::new(maps(&["*"], "*").in_the_name_of(Some(somebody)));
+            options.grant = Arc::new(maps(&["*"], "*").impersonate(Some(somebody)));
         }),
         ("config", |options| {
             options.config = json!({"changed": true}).to_string();

@@ -37,7 +37,7 @@ impl Page {
         let mut pauses = Pauses::begin();
         for object in self.objects {
             items.push(projected(&object, projection));
-            pauses.look().await;
+            pauses.check().await;
         }
         ListPage {
             items,
@@ -67,7 +67,7 @@ impl Store {
         let step = search.step();
         let mut pauses = Pauses::begin();
         while search.advance(step) {
-            pauses.look().await;
+            pauses.check().await;
         }
         search.page
     }

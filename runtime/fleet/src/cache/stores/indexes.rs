@@ -100,7 +100,7 @@ impl Stores {
         let mut pauses = Pauses::begin();
         for store in stores {
             while store.fill_index(name) {
-                pauses.look().await;
+                pauses.check().await;
             }
         }
         used

@@ -1,4 +1,4 @@
-//! Metrics of what is held in memory for controllers, besides caches and the queue. Entry points: [`events`] and [`answers`].
+//! Metrics of what waits in memory for controllers, besides caches and the queue. Entry points: [`events`] and [`answers`].
 
 use super::{Read, Writer, get, of};
 use crate::metrics::controller::ControllerMetrics;
@@ -8,7 +8,7 @@ use prometheus_client::metrics::MetricType;
 use std::fmt;
 use std::sync::Arc;
 
-/// Events that are held until somebody takes them.
+/// Events that wait for a mapper or for room in the queue.
 pub(super) fn events(
     writer: &mut Writer<'_>,
     controllers: &[Arc<ControllerMetrics>],
@@ -22,12 +22,12 @@ pub(super) fn events(
     )?;
     writer.gauges(
         "windlass_deletions_waiting",
-        "Requests of what is gone that wait for room in the reconciler's share of the queue.",
+        "Requests for deleted objects that wait for room in the reconciler's part of the queue.",
         all().map(|c| (of(&c.metrics), c.missed as f64)),
     )?;
     writer.counters(
         "windlass_deletions_lost",
-        "Deleted objects that were not passed to the reconciler's mapper, because too much waited for it already.",
+        "Deletions that never reached the reconciler's mapper, because too many events waited for it.",
         controllers.iter().map(|c| (of(c), get(&c.deletions_lost))),
     )
 }
@@ -37,17 +37,17 @@ pub(super) fn answers(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     let gauges: [Read<AnswersNow, usize>; 3] = [
         (
             "windlass_answer_bytes",
-            "Bytes of API servers' answers to reconcilers' calls that are held.",
+            "Bytes of API servers' answers to reconcilers' calls that are in memory.",
             |answers| answers.held,
         ),
         (
             "windlass_answer_bytes_peak",
-            "Most of these bytes that were held at once.",
+            "Most of these bytes that were in memory at once.",
             |answers| answers.peak,
         ),
         (
             "windlass_answer_bytes_limit",
-            "Most of these bytes that may be held at once.",
+            "Most of these bytes that may be in memory at once.",
             |answers| answers.limit,
         ),
     ];

@@ -1,4 +1,4 @@
-//! What tells one state of an object from every other, read without keeping the object. Entry point: [`Identity::scan`].
+//! Which object a text is, and in which version, read without keeping the text. Entry point: [`ObjectVersion::scan`].
 
 use super::{Head, JsonError, Scanner, Span};
 use crate::request::ObjectKey;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// Key, uid and version of an object.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct ObjectVersion<'a> {
     pub(crate) key: ObjectKey,
     /// Empty when absent.
     pub(crate) uid: Cow<'a, str>,
@@ -14,15 +14,15 @@ pub(crate) struct Identity<'a> {
     pub(crate) version: Cow<'a, str>,
 }
 
-impl<'a> Identity<'a> {
-    /// Checks a whole text and reads who it is about.
+impl<'a> ObjectVersion<'a> {
+    /// Checks a whole text and reads its key, uid and version.
     ///
     /// # Errors
     /// [`JsonError`] when the text is not one JSON object with a `metadata.name`.
     pub(crate) fn scan(text: &'a [u8]) -> Result<Self, JsonError> {
         let head = Head::scan(text)?.named()?;
         let string = |span: Span| {
-            // Checked by the scan that made the head.
+            // Validated by the scan that made the head.
             let part = std::str::from_utf8(&text[span.range()]).unwrap_or_default();
             let raw = Scanner::of(part).string();
             raw.map(|raw| raw.value()).unwrap_or_default()

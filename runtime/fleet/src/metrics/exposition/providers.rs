@@ -1,4 +1,4 @@
-//! What providers ask for and the fleet does not have yet. Entry point: [`write`].
+//! Metrics of what providers announce and the fleet does not have yet. Entry point: [`write`].
 
 use super::{Snapshot, Writer, summed};
 use std::fmt;
@@ -7,12 +7,12 @@ pub(super) fn write(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     let pending = summed(now, |cluster| u64::from(cluster.replacement_pending));
     writer.gauges(
         "windlass_cluster_replacement_pending",
-        "Whether the cluster has another server now, which has not taken over yet: work goes on at the one before.",
+        "Whether the cluster has another server now that has not taken over yet; the one before still serves.",
         pending
             .iter()
             .map(|(cluster, count)| ([("cluster", *cluster)], *count as f64)),
     )?;
-    // Providers are documents of the operator: there are few.
+    // Operators write providers: there are few.
     writer.gauges(
         "windlass_provider_problems",
         "Files, contexts and clusters that a provider cannot use.",
