@@ -1,4 +1,4 @@
-//! How clusters come and go. Entry point: [`Engage`], which providers call and coordinators stand behind.
+//! How clusters come and go. Entry point: [`Engage`], which providers call and the manager implements.
 
 use crate::cluster::ClusterConfig;
 use crate::name::ClusterName;
@@ -16,22 +16,22 @@ pub struct ClusterSpec {
     pub labels: BTreeMap<String, String>,
     /// Properties, for reconcilers.
     pub properties: BTreeMap<String, String>,
-    /// What happens to the server before, if this names another one.
+    /// What happens to the work on the current server, if this names another one.
     pub on_server_change: ServerChange,
 }
 
 /// What happens to an engaged cluster when its name gets the address of another server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ServerChange {
-    /// Work on the server before goes on until the caches of the new one are filled.
+    /// Work on the current server goes on until the caches of the new one are filled.
     #[default]
     Keep,
-    /// Work on the server before ends at once. Nothing is reconciled until the new one answers.
+    /// Work on the current server ends at once. Nothing is reconciled until the new one answers.
     Stop,
 }
 
 impl ClusterSpec {
-    /// A cluster without labels and properties, whose server before is kept until the next one answers.
+    /// A cluster without labels and properties, with the default [`ServerChange`].
     #[must_use]
     pub fn new(name: ClusterName, config: ClusterConfig) -> Self {
         Self {
@@ -91,14 +91,14 @@ pub enum EngageError {
 /// Begins and ends work on clusters.
 ///
 /// # Contract
-/// * Idempotent: engaging what is engaged already, with the same configuration, does nothing. Other credentials for the same
+/// * Idempotent: engaging a cluster that is engaged already, with the same configuration, does nothing. Other credentials for the same
 ///   address are exchanged in place: caches and keys stay. Another address, other labels or other properties under the same
 ///   name make another cluster, which takes over once its caches are filled; until then the one before goes on, unless
 ///   [`ServerChange::Stop`] is asked for.
 /// * Never blocks: connecting, syncing and ending go on in the background, and one dead cluster costs the others nothing. A
 ///   cluster that cannot be reached joins by itself once it can.
-/// * Names belong to the provider that engaged them first; a duplicate is refused and never renamed. Who was refused engages again
-///   once [`Engage::freed`] says so.
+/// * Names belong to the provider that engaged them first; a duplicate is refused and never renamed. A provider that was refused
+///   engages again once [`Engage::freed`] ends.
 pub trait Engage: Send + Sync {
     /// Begins work on a cluster.
     ///
@@ -113,7 +113,7 @@ pub trait Engage: Send + Sync {
     /// name, had engaged and this run has not are disengaged. Only the first call of a run counts.
     fn listed(&self);
 
-    /// Ends once a name has become free that some provider was refused as an [`EngageError::Duplicate`], since this ended last. Waits
+    /// Ends once a name has become free, since this ended last, that a provider was refused as an [`EngageError::Duplicate`]. Waits
     /// without end where no name is ever refused.
     fn freed(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())

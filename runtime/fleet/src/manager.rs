@@ -47,7 +47,7 @@ pub use controller_status::ControllerStatus;
 pub use error::ManagerError;
 pub use explain::Explanation;
 pub use handle::ManagerHandle;
-pub use hot_keys::{Storm, Storms};
+pub use hot_keys::{HotKey, HotKeys};
 pub use idle::Idle;
 pub use keys::{KeyFilter, KeyPage, KeyStatus};
 pub use options::{Concurrency, ManagerOptions};
@@ -85,7 +85,7 @@ impl Builder {
         self
     }
 
-    /// Where to count. Default: nowhere that anybody sees.
+    /// The metrics to count in. Default: metrics that nobody reads.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);
         self
@@ -97,7 +97,7 @@ impl Builder {
         self
     }
 
-    /// Has one of several processes work, by a Lease in the local cluster, while the others keep their caches warm. Default: every
+    /// Lets one of several processes work, by a Lease in the local cluster, while the others keep their caches filled. Default: every
     /// process works.
     pub fn leader_election(mut self, options: ElectionOptions) -> Self {
         self.election = Some(options);
@@ -110,7 +110,7 @@ impl Builder {
         self
     }
 
-    /// Sets a tenant's share. Default for tenants that are not named: [`TenantOptions::default`].
+    /// Sets the weight and limits of a tenant in the queue. Default: [`TenantOptions::default`].
     pub fn tenant(mut self, name: TenantName, options: TenantOptions) -> Self {
         self.tenants.push((name, options));
         self
@@ -197,7 +197,7 @@ impl Manager {
     }
 }
 
-/// A manager that can be run, and asked while it runs.
+/// A manager that can be run, and queried while it runs.
 pub struct BoundManager {
     core: Arc<Core>,
     local: Option<ClusterSpec>,
@@ -205,18 +205,18 @@ pub struct BoundManager {
 }
 
 impl BoundManager {
-    /// A handle to change and ask the manager while it runs.
+    /// A handle to change and query the manager while it runs.
     #[must_use]
     pub fn handle(&self) -> ManagerHandle {
         ManagerHandle::new(self.core.clone())
     }
 
-    /// Runs until `stop` is cancelled, then drains: sources stop, what runs is finished within the drain timeout and cancelled
-    /// after it, and a lease is given back once nothing works under it. Returns when everything has ended.
+    /// Runs until `stop` is cancelled, then drains: sources stop, reconciles may end within the drain timeout and are cancelled
+    /// after it, and the lease is given back once no reconcile runs. Returns when everything has ended.
     ///
     /// # Errors
-    /// [`ManagerError::ElectionLost`] when this process led and could not keep its lease: what worked under it was cancelled. A
-    /// provider that fails is no error: it is started again, and the failure is reported.
+    /// [`ManagerError::ElectionLost`] when this process led and could not keep its lease: reconciles that need the lease were
+    /// cancelled. A provider that fails is no error: it is started again, and the failure is reported.
     pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
         let core = self.core;
         if let Some(local) = self.local {

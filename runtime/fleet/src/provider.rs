@@ -19,10 +19,10 @@ pub struct ProviderError {
     pub reason: String,
 }
 
-/// Something of a provider's that cannot be used at the moment; the rest of it works on.
+/// A part of a provider that cannot be used at the moment. The rest works on.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Problem {
-    /// What it is about: a file, a context, a cluster.
+    /// The file, context or cluster.
     pub subject: String,
     /// What is wrong, and what to do.
     pub message: String,
@@ -32,9 +32,9 @@ pub struct Problem {
 ///
 /// # Contract
 /// * [`Provider::run`] engages and disengages until `stop` is cancelled, and then returns without disengaging: the manager ends
-///   what is engaged. It may be called again after it has failed, and then engages all that it knows once more.
-/// * It calls [`Engage::listed`] once it has engaged all that it knows.
-/// * What cannot be used is a [`Problem`], not an error: one bad cluster hides no other.
+///   the clusters. It may be called again after it has failed, and then engages every cluster that it knows again.
+/// * It calls [`Engage::listed`] once it has engaged every cluster that it knows.
+/// * A cluster that cannot be used is a [`Problem`], not an error: one bad cluster hides no other.
 pub trait Provider: Send + Sync {
     /// Its name, which clusters are reported under. Unique in a manager.
     fn name(&self) -> &str;

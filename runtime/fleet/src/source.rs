@@ -6,7 +6,7 @@ mod missed;
 pub(crate) mod rescan;
 mod sink;
 
-pub(crate) use sink::{Offer, SourceSink};
+pub(crate) use sink::{ControllerQueue, SourceSink};
 
 use crate::api::{Json, Projection};
 use crate::cluster::{Caller, Client, Cluster, Fleet};
@@ -59,7 +59,7 @@ impl Watch {
 }
 
 impl PartialEq for Watch {
-    /// Whether one can stand in for the other, in a cluster that both engage, without being started anew. Mappers are compared by
+    /// Whether a running watch can become the other one, in a cluster that both engage, without a restart. Mappers are compared by
     /// identity.
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind
@@ -115,7 +115,7 @@ impl Enqueue {
     }
 }
 
-/// Code that turns changed objects into requests, of any cluster.
+/// Code that turns changed objects into requests for any cluster.
 pub trait Mapper: Send + Sync {
     /// The requests that objects of one cluster ask for, in any cluster of the fleet; an update passes the old and the new one. A
     /// failure is retried with backoff: an event is never lost to it.
@@ -124,10 +124,21 @@ pub trait Mapper: Send + Sync {
         context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
-    ) -> BoxFuture<'_, Result<Vec<Request>, String>>;
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>>;
 }
 
-/// Where mapped objects changed, and for whom they are mapped. Cheap to clone.
+/// Why objects could not be mapped. They are mapped again, with backoff.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    /// The mapper failed, for this reason.
+    #[error("{0}")]
+    Failed(String),
+    /// The mapper panicked.
+    #[error("the mapper panicked")]
+    Panicked,
+}
+
+/// The cluster in which mapped objects changed, and the controller that they are mapped for. Cheap to clone.
 #[derive(Clone)]
 pub struct MapContext {
     /// The cluster of the objects.

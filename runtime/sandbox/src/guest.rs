@@ -29,7 +29,7 @@ use std::sync::Arc;
 use windlass_fleet::api::Json;
 use windlass_fleet::cluster::Fleet;
 use windlass_fleet::grant::ClusterFacts;
-use windlass_fleet::source::{Index, MapContext, Mapper, Watch};
+use windlass_fleet::source::{Index, MapContext, MapError, Mapper, Watch};
 use windlass_fleet::{
     Action, Cluster, Context, ControllerName, Failure, Grant, GroupVersionKind, Reconciler,
     Request, TenantName,
@@ -405,7 +405,7 @@ impl Mapper for Guest {
         context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
-    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>> {
         async move {
             let current = self.current.load_full();
             let client = context.client(&current.guest.given);
@@ -421,8 +421,9 @@ impl Mapper for Guest {
             let Some(outcome) = answer else {
                 return Ok(Vec::new()); // a later revision without a mapper: its controller drops this watch
             };
-            let mut requests =
-                outcome.map_err(|error| clean(&error.to_string(), Failure::MAX_MESSAGE))?;
+            let mut requests = outcome.map_err(|error| {
+                MapError::Failed(clean(&error.to_string(), Failure::MAX_MESSAGE))
+            })?;
             let count = requests.len();
             let grant = guest.grant();
             requests.retain(|request| may_ask_for(&grant, &cluster, &fleet, request));

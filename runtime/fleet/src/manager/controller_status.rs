@@ -29,9 +29,9 @@ pub struct ControllerStatus {
     pub terminal: usize,
     /// Attempts that ended.
     pub attempts: AttemptCounts,
-    /// Those that failed by whose fault they were.
+    /// Those that failed, by the party at fault.
     pub failed_by: FailedBy,
-    /// The error that came last, while the last run of any key failed.
+    /// The latest error, as long as the last run of any key failed.
     pub last_error: Option<String>,
     /// Clusters it is attached to.
     pub clusters: usize,

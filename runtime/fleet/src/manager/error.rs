@@ -26,7 +26,7 @@ pub enum ManagerError {
     /// The election cannot be held.
     #[error(transparent)]
     Election(#[from] ElectionError),
-    /// The lease has nowhere to live.
+    /// There is no cluster to keep the lease in.
     #[error(
         "leader election needs a local cluster for its lease: add one, or run one process without it"
     )]

@@ -14,7 +14,7 @@ pub struct Explanation {
     pub tenant: String,
     /// The controller.
     pub controller: String,
-    /// What the queue knows of the key; `None` when there is nothing to do for it.
+    /// The key in the queue; `None` if it is not there.
     pub key: Option<KeyStatus>,
     /// Why it is not reconciled, or what it waits for, for people.
     pub why: String,
@@ -114,11 +114,11 @@ fn waits(key: &KeyStatus) -> String {
     match key.state {
         "running" => format!("it runs since {}", time(key.since)),
         "ready" => format!(
-            "it waits for its turn since {}: others run up to the limits of the manager, its tenant, its reconciler or its cluster",
+            "it is ready since {}: other keys run up to the limits of the manager, its tenant, its reconciler or its cluster",
             time(key.since)
         ),
         "delayed" => format!(
-            "its last run, or who enqueued it, asked for it in {}",
+            "its last run, or the source that enqueued it, asked for it in {}",
             time(key.runs_in)
         ),
         "backoff" => format!("{failures}, the next is in {}", time(key.runs_in)),

@@ -1,10 +1,10 @@
-//! Changes and asks a manager while it runs. Entry point: [`ManagerHandle`].
+//! Changes and queries a manager while it runs. Entry point: [`ManagerHandle`].
 
 use super::controller_status::ControllerStatus;
 use super::core::Core;
 use super::error::ManagerError;
 use super::explain::{Explanation, explain};
-use super::hot_keys::Storms;
+use super::hot_keys::HotKeys;
 use super::idle::{Idle, idle};
 use super::keys::{self, KeyFilter, KeyPage, KeyStatus};
 use super::options::Concurrency;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Changes and asks a manager while it runs. Cheap to clone.
+/// Changes and queries a manager while it runs. Cheap to clone.
 #[derive(Clone)]
 pub struct ManagerHandle {
     core: Arc<Core>,
@@ -50,13 +50,13 @@ impl ManagerHandle {
         Ok(())
     }
 
-    /// Takes a controller out: its watches stop, its keys leave, and what runs is left to finish within the drain timeout. Returns
+    /// Removes a controller: its watches stop, its keys leave the queue, and its reconciles may end within the drain timeout. Returns
     /// whether it was there.
     pub async fn remove_controller(&self, tenant: &TenantName, name: &ControllerName) -> bool {
         self.core.remove_controller(tenant, name).await
     }
 
-    /// Sets a tenant's share.
+    /// Sets the weight and limits of a tenant in the queue.
     pub fn put_tenant(&self, name: &TenantName, options: TenantOptions) {
         self.core.queue.set_tenant(name, options);
     }
@@ -66,29 +66,29 @@ impl ManagerHandle {
         self.core.set_concurrency(concurrency);
     }
 
-    /// Changes how long a drain, and the removal of a controller, waits for what runs before it is cancelled.
+    /// Changes how long a drain, and the removal of a controller, waits for reconciles before it cancels them.
     pub fn set_drain_timeout(&self, timeout: Duration) {
         self.core.set_drain_timeout(timeout);
     }
 
-    /// Changes how caches follow their servers, those that are running too: from their next list, watch or comparison on.
+    /// Changes how caches follow their servers. Running caches change with their next list, watch or comparison.
     pub fn set_caches(&self, options: CacheOptions) {
         self.core.caches.set(options);
     }
 
-    /// Changes the bounds on metrics. What has series of its own keeps them; a cluster that has none gets some when it is engaged again,
-    /// and a pair of a controller and a cluster with its next attempt.
+    /// Changes the bounds on metrics. Series that exist are kept. A cluster that has none gets some when it is engaged again, and a pair
+    /// of a controller and a cluster with its next attempt.
     pub fn set_metric_limits(&self, limits: MetricLimits) {
         self.core.metrics.set_limits(limits);
     }
 
-    /// The keys that begin to be held back from now on because they ask to run without end.
+    /// The keys that become hot from now on: they ask to run without end, and are throttled.
     #[must_use]
-    pub fn storms(&self) -> Storms {
+    pub fn hot_keys(&self) -> HotKeys {
         self.core.hot_keys.follow(self.core.draining.clone())
     }
 
-    /// How many sockets to API servers there are, where [`TransportOptions::max_sockets`](crate::cluster::TransportOptions) sets a cap.
+    /// How many sockets to API servers are open, if [`TransportOptions::max_sockets`](crate::cluster::TransportOptions) sets a cap.
     #[must_use]
     pub fn sockets(&self) -> Option<SocketUse> {
         self.core.transports.sockets()
@@ -106,8 +106,8 @@ impl ManagerHandle {
         self.core.providers.statuses()
     }
 
-    /// Starts a provider, in place of the one of its name if there is one: clusters that both know stay engaged, those that only the
-    /// one before knew leave. With a first provider, controllers that leave it to the default engage provided clusters from now on.
+    /// Starts a provider, or replaces the one of its name: clusters that both know stay engaged, the others leave. With a first
+    /// provider, controllers whose clusters are the default ones engage provided clusters from now on.
     ///
     /// # Errors
     /// [`ManagerError::Stopping`].
@@ -119,8 +119,8 @@ impl ManagerHandle {
         Ok(())
     }
 
-    /// Takes a provider out: it is stopped, and its clusters are disengaged at once. Without any provider, controllers that leave it
-    /// to the default engage the local cluster. Returns whether it was there.
+    /// Removes a provider and disengages its clusters at once. Without any provider, controllers whose clusters are the default ones
+    /// engage the local cluster. Returns whether it was there.
     pub fn remove_provider(&self, name: &str) -> bool {
         self.core.providers.remove(name)
     }
@@ -135,7 +135,7 @@ impl ManagerHandle {
         true
     }
 
-    /// Runs a key again at once, in every controller of that name, or in all that know the cluster. Returns how many took it.
+    /// Enqueues a key at once, in every controller of that name, or in all that work in the cluster. Returns in how many.
     #[must_use]
     pub fn requeue(&self, request: &Request, controller: Option<&ControllerName>) -> usize {
         let watches = self.core.watches.running();
@@ -152,7 +152,7 @@ impl ManagerHandle {
         taken
     }
 
-    /// Who leads, where several processes stand for election; `None` where every process works.
+    /// The state of the election; `None` if every process works.
     #[must_use]
     pub fn election(&self) -> Option<ElectionStatus> {
         self.core.leadership.status()
@@ -169,8 +169,8 @@ impl ManagerHandle {
             .collect()
     }
 
-    /// What providers cannot use at the moment: files, contexts, names that are taken; and providers that have failed and wait to be
-    /// started again.
+    /// Problems of providers at the moment: files and contexts that cannot be used, names that are taken, and providers that have failed
+    /// and wait to be started again.
     #[must_use]
     pub fn provider_problems(&self) -> Vec<Problem> {
         self.core.providers.problems()
@@ -199,19 +199,19 @@ impl ManagerHandle {
         self.keys_page(filter, 0).keys
     }
 
-    /// As [`Self::keys`], from 0 or from where the page before said. Keys that come or change between two pages may be missed.
+    /// As [`Self::keys`], from 0 or from [`KeyPage::next`] of the page before. Keys that come or change between two pages may be missed.
     #[must_use]
     pub fn keys_page(&self, filter: &KeyFilter, from: u32) -> KeyPage {
         keys::page(&self.core.queue, &self.core.registrations, filter, from)
     }
 
-    /// Why an object is not reconciled: what every controller, or those of a name, make of its key.
+    /// Why every controller, or those of a name, do not reconcile an object.
     #[must_use]
     pub fn explain(&self, request: &Request, controller: Option<&str>) -> Vec<Explanation> {
         explain(&self.core, request, controller)
     }
 
-    /// Whether there is nothing left to do, and if not, why.
+    /// Whether there is nothing left to do, and if there is, what.
     pub async fn idle(&self) -> Idle {
         idle(&self.core).await
     }

@@ -1,4 +1,4 @@
-//! Keys that become hot. Each is logged once, and sent to everyone who follows them. Entry point: [`Storms`].
+//! Keys that become hot. Each is logged once, and sent to everyone who follows them. Entry point: [`HotKeyFeed`].
 
 use crate::controller::Controller;
 use crate::name::{ControllerName, TenantName};
@@ -10,34 +10,34 @@ use tokio_util::sync::CancellationToken;
 /// How many wait for a follower; beyond that it misses the oldest.
 const WAITING: usize = 512;
 
-/// A key that has run too often and is held back from now on, until it is calm: its reconciler's own write runs it again, two undo
-/// each other's work, or its object is never left alone. See [`HotKeyLimit`](crate::queue::HotKeyLimit).
+/// A key that has run too often and is throttled until it is enqueued less often: its reconciler's own write runs it again, two
+/// reconcilers undo each other's work, or its object changes without end. See [`HotKeyLimit`](crate::queue::HotKeyLimit).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Storm {
-    /// Whose controller it is.
+pub struct HotKey {
+    /// The tenant of the controller.
     pub tenant: TenantName,
-    /// Which controller.
+    /// The controller.
     pub controller: ControllerName,
     /// The key.
     pub request: Request,
 }
 
-/// The storms that begin from now on. Each is reported once, however long it lasts.
+/// The keys that become hot from now on. However long a key stays hot, it comes once.
 #[derive(Debug)]
-pub struct Storms {
-    begun: broadcast::Receiver<Storm>,
+pub struct HotKeys {
+    begun: broadcast::Receiver<HotKey>,
     /// Ends when the manager drains.
     draining: CancellationToken,
 }
 
-impl Storms {
-    /// The next one; `None` once the manager drains, even if there is one. A slow reader misses the oldest: each is in the log and the
-    /// metrics all the same. Nothing is lost by dropping the future.
-    pub async fn next(&mut self) -> Option<Storm> {
+impl HotKeys {
+    /// The next one; `None` once the manager drains, even if there is one. A caller that asks too seldom misses the oldest: each is in
+    /// the log and the metrics all the same. Nothing is lost by dropping the future.
+    pub async fn next(&mut self) -> Option<HotKey> {
         loop {
             match self.draining.run_until_cancelled(self.begun.recv()).await {
-                Some(Ok(storm)) => return Some(storm),
+                Some(Ok(key)) => return Some(key),
                 Some(Err(RecvError::Lagged(_))) => {}
                 Some(Err(RecvError::Closed)) | None => return None,
             }
@@ -45,9 +45,9 @@ impl Storms {
     }
 }
 
-/// Sends the storms that begin.
+/// Reports keys that become hot.
 #[derive(Debug)]
-pub(super) struct HotKeyFeed(broadcast::Sender<Storm>);
+pub(super) struct HotKeyFeed(broadcast::Sender<HotKey>);
 
 impl Default for HotKeyFeed {
     fn default() -> Self {
@@ -56,9 +56,10 @@ impl Default for HotKeyFeed {
 }
 
 impl HotKeyFeed {
-    pub(super) fn follow(&self, draining: CancellationToken) -> Storms {
+    /// The keys that are reported from now on.
+    pub(super) fn follow(&self, draining: CancellationToken) -> HotKeys {
         let begun = self.0.subscribe();
-        Storms { begun, draining }
+        HotKeys { begun, draining }
     }
 
     /// Reports that a controller's key has become hot.
@@ -69,10 +70,10 @@ impl HotKeyFeed {
             cluster = %request.cluster,
             namespace = request.key.namespace.as_deref().unwrap_or(""),
             name = &*request.key.name,
-            "storm: a key asks to run without end and is held back; look for a reconciler that changes what it watches in every run"
+            "a key asks to run without end and is throttled; look for a reconciler that changes what it watches in every run"
         );
         // Sending fails if nobody follows, which is no error.
-        let _ = self.0.send(Storm {
+        let _ = self.0.send(HotKey {
             tenant: controller.tenant.clone(),
             controller: controller.name.clone(),
             request,
@@ -86,8 +87,8 @@ mod tests {
     use crate::name::ClusterName;
     use crate::request::ObjectKey;
 
-    fn storm(name: usize) -> Storm {
-        Storm {
+    fn key(name: usize) -> HotKey {
+        HotKey {
             tenant: TenantName::default(),
             controller: ControllerName::new("c").unwrap(),
             request: Request::new(
@@ -102,14 +103,14 @@ mod tests {
         let feed = HotKeyFeed::default();
         let draining = CancellationToken::new();
         drop(feed.follow(draining.clone()));
-        let mut storms = feed.follow(draining.clone());
+        let mut keys = feed.follow(draining.clone());
         for name in 0..WAITING + 3 {
-            feed.0.send(storm(name)).unwrap();
+            feed.0.send(key(name)).unwrap();
         }
         for name in 3..WAITING + 3 {
-            assert_eq!(storms.next().await, Some(storm(name)));
+            assert_eq!(keys.next().await, Some(key(name)));
         }
         draining.cancel();
-        assert_eq!(storms.next().await, None);
+        assert_eq!(keys.next().await, None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the queue knows of keys, as status pages show it. Entry points: [`page`] and [`status`].
+//! Keys in the queue, as status pages show them. Entry points: [`page`] and [`status`].
 
 use super::registrations::Registrations;
 use super::shared_queue::SharedQueue;
@@ -19,10 +19,10 @@ pub struct KeyFilter {
     pub controller: Option<String>,
     /// Of this cluster. Default: any.
     pub cluster: Option<ClusterName>,
-    /// In this state: `ready`, `held`, `delayed`, `backoff`, `throttled`, `running` or `terminal`; `failing` is any that has failed last time.
-    /// Default: any.
+    /// In this state: `ready`, `held`, `delayed`, `backoff`, `throttled`, `running` or `terminal`; `failing`: any key whose last run
+    /// failed. Default: any.
     pub state: Option<String>,
-    /// At most so many; 0: as many as an answer may have.
+    /// At most so many; 0: 10,000, the most that an answer may have.
     pub limit: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct KeyFilter {
 pub struct KeyPage {
     /// In no order.
     pub keys: Vec<KeyStatus>,
-    /// Where to go on; `None` at the end.
+    /// Where the next page begins; `None` at the end.
     pub next: Option<u32>,
 }
 
@@ -52,22 +52,21 @@ pub struct KeyStatus {
     pub priority: i32,
     /// Seconds until it runs, for `delayed`, `backoff` and `throttled`.
     pub runs_in: Option<f64>,
-    /// Seconds since it is in its state, for the others.
+    /// Seconds since it entered its state, for the other states.
     pub since: Option<f64>,
     /// What enqueued it.
     pub cause: &'static str,
-    /// The kind of the object whose event that was, or that began what the key is tried again for; `None` for what nobody's event
-    /// is about.
+    /// The kind of the object whose event enqueued it, or enqueued it before it was retried; `None` if no event did.
     pub source: Option<String>,
     /// Its last error, while it fails.
     pub last_error: Option<String>,
-    /// Whose fault the last error is.
+    /// The party at fault for the last error.
     pub blame: Option<&'static str>,
     /// The last error's short reason.
     pub reason: Option<&'static str>,
 }
 
-/// Keys that a filter takes, from 0 or from where the page before said.
+/// Keys that a filter takes, from 0 or from [`KeyPage::next`] of the page before.
 pub(super) fn page(
     queue: &SharedQueue,
     registrations: &Registrations,

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How long ending tasks may take once they are cancelled.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How many keys run at once, from when a key is handed to its reconciler until that is done, whatever it waits for.
+/// How many keys run at once. A key runs from when it is handed to its reconciler until that returns, whatever it waits for.
 ///
 /// A controller's own limit is its [`ControllerOptions::concurrency`](crate::controller::ControllerOptions), as
 /// `MaxConcurrentReconciles` is in controller-runtime; `kinds` is what `GroupKindConcurrency` is there.
@@ -19,7 +19,7 @@ pub struct Concurrency {
     pub global: usize,
     /// In one cluster, over all tenants. Default: 128.
     pub per_cluster: usize,
-    /// Of each controller by its primary kind, where it has no limit of its own. Default: none.
+    /// In a controller of a primary kind, if the controller has no limit of its own. Default: none.
     pub kinds: BTreeMap<GroupKind, usize>,
 }
 
@@ -43,12 +43,12 @@ impl Default for Concurrency {
 pub struct ManagerOptions {
     /// How many keys run at once.
     pub concurrency: Concurrency,
-    /// Keys that a controller may have in the queue. Beyond that its sources keep a mark and offer theirs again when there is room.
+    /// Keys that a controller may have in the queue. Beyond that its sources scan their caches again once there is room.
     /// Default: 1,000,000.
     pub keys_per_controller: usize,
     /// How often one key may run.
     pub hot_key: HotKeyLimit,
-    /// How long a drain waits for what runs before it cancels it. Default: 30 s.
+    /// How long a drain waits for reconciles before it cancels them. Default: 30 s.
     pub drain_timeout: Duration,
     /// Bounds on calls to API servers.
     pub transport: TransportOptions,

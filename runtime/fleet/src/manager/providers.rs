@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// A provider that ran for so long before it failed is started again as quickly as one that never failed.
+/// A provider that ran for so long before it failed is started again without the delay of earlier failures.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// A provider as status pages show it.
@@ -172,7 +172,8 @@ struct ProviderTask {
 }
 
 impl ProviderTask {
-    /// Runs the provider until it is stopped, after the one that it replaces; one that fails is started again with growing delay.
+    /// Waits for the provider that it replaces, then runs the provider until it is stopped. After a failure the provider is started
+    /// again, with growing delay.
     async fn run(self, before: Option<JoinHandle<()>>) {
         if let Some(before) = before {
             let _ = tokio::time::timeout(END_TIMEOUT, before).await;
@@ -201,7 +202,7 @@ impl ProviderTask {
         }
     }
 
-    /// One run of the provider. A panic is a failure; one that does not return when it is stopped is dropped after a while.
+    /// One run of the provider. A panic is a failure. A run that does not end when it is stopped is dropped after a while.
     async fn once(&self) -> Result<(), ProviderError> {
         let engage = Arc::new(ProviderEngage {
             engagements: self.engagements.clone(),

@@ -11,7 +11,7 @@ use crate::metrics::{ControllerMetrics, Metrics};
 use crate::name::{ControllerName, TenantName};
 use crate::queue::{Add, Added, ControllerId, ControllerOptions as QueueOptions, Origin, Token};
 use crate::request::Request;
-use crate::source::Offer;
+use crate::source::ControllerQueue;
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -105,8 +105,8 @@ impl Registration {
     }
 }
 
-impl Offer for Registration {
-    fn offer(&self, request: &Request, add: Add) -> bool {
+impl ControllerQueue for Registration {
+    fn enqueue(&self, request: &Request, add: Add) -> bool {
         !matches!(self.queue.add(self.id, request, add), Some(Added::Full))
     }
 
@@ -114,7 +114,7 @@ impl Offer for Registration {
         Registration::caller(self)
     }
 
-    fn lost(&self) {
+    fn count_lost_deletion(&self) {
         self.metrics.deletion_lost();
     }
 }

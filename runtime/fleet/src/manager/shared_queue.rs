@@ -200,3 +200,38 @@ impl SharedQueue {
         self.change(|queue| queue.remove_cluster(Instant::now(), name));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Cause;
+    use crate::request::ObjectKey;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_run_that_is_taken_back_unstarted_ends_the_wait_for_it() {
+        let shared = SharedQueue::new(Limits::default(), Fleet::default());
+        let controller = shared.add_controller(
+            &TenantName::default(),
+            ControllerName::new("c").unwrap(),
+            ControllerOptions::default(),
+        );
+        let cluster = ClusterName::new("alpha").unwrap();
+        let request = Request::new(cluster.clone(), ObjectKey::cluster_scoped("a"));
+        {
+            let mut queue = shared.queue.lock();
+            queue.set_cluster(&cluster, ClusterState::Ready);
+            let add = Add::now(Cause::Operator);
+            let added = queue.add(Instant::now(), controller, &request, add);
+            assert_ne!(added, Added::Full);
+        }
+        let run = shared.take().runs.remove(0);
+        let runs = [run.token];
+        let limit = Duration::from_secs(600);
+        let wait = shared.await_runs(&runs, Instant::now() + limit);
+        tokio::pin!(wait);
+        assert!(futures::poll!(&mut wait).is_pending());
+        shared.done(run.token, Outcome::Gone);
+        tokio::time::timeout(limit / 10, wait).await.unwrap();
+    }
+}

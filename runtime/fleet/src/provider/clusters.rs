@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Provides what it is told, before and while it runs.
+/// Provides the clusters that are put into it, before and while it runs.
 pub struct Clusters {
     name: String,
     wanted: Mutex<BTreeMap<ClusterName, ClusterSpec>>,
@@ -49,7 +49,7 @@ impl Clusters {
         self.wanted.lock().keys().cloned().collect()
     }
 
-    /// Engages what is new or changed, disengages what is gone.
+    /// Engages clusters that are new or changed, disengages those that are gone.
     fn sync(&self, engage: &dyn Engage, engaged: &mut BTreeMap<ClusterName, ClusterSpec>) {
         let wanted = self.wanted.lock().clone();
         let gone: Vec<ClusterName> = engaged

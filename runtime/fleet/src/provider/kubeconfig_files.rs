@@ -30,16 +30,16 @@ pub const DEFAULT_GLOBS: [&str; 5] = [
 /// Largest kubeconfig, in bytes: some ten thousand contexts.
 pub const LARGEST: u64 = 32 << 20;
 
-/// How long files must be left alone before they are read: writers write in steps.
+/// Files are read after so long without a change: writers write in steps.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// Longest that one who never stops writing puts a look off.
+/// A writer that never stops delays a scan for at most so long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Everything is looked at anew this often, for what the file system does not tell.
+/// All files are scanned this often, for changes that the file system does not report.
 const RESCAN: Duration = Duration::from_secs(60);
 
-/// Which files to look at.
+/// Which files to read.
 #[derive(Debug, Clone, Default)]
 pub struct KubeconfigFilesOptions {
     /// The folder that relative paths begin at.
@@ -56,7 +56,7 @@ pub struct KubeconfigFilesOptions {
 ///
 /// * A file that is gone takes its clusters with it. One that cannot be read or is not a kubeconfig, as while it is being written,
 ///   keeps its last good clusters, and is reported; so does a single context that cannot be used.
-/// * What has not changed is left alone. A change of a file that a kubeconfig refers to (CA, token, certificate, key) counts.
+/// * A cluster that has not changed goes on undisturbed. A change of a file that a kubeconfig refers to (CA, token, certificate, key) counts.
 /// * Of equal names the first one counts; the others are reported.
 pub struct KubeconfigFiles {
     options: KubeconfigFilesOptions,
@@ -64,7 +64,7 @@ pub struct KubeconfigFiles {
     problems: Mutex<Vec<Problem>>,
 }
 
-/// What outlives a look, and a run.
+/// The state between scans and runs.
 #[derive(Default)]
 struct State {
     files: Files,
@@ -86,7 +86,7 @@ impl KubeconfigFiles {
     }
 
     /// Reads the files and brings what is engaged in line. Blocks on the file system. False if the manager is stopping.
-    fn look(&self, engage: &dyn Engage, watch: &mut Watch) -> bool {
+    fn scan(&self, engage: &dyn Engage, watch: &mut Watch) -> bool {
         let mut state = self.state.lock();
         let last = std::mem::take(&mut state.files);
         let Scan {
@@ -94,7 +94,7 @@ impl KubeconfigFiles {
             mut problems,
             watched,
         } = scan::scan(&self.options, last);
-        // What changed after it was read and before it was watched is found by the look that a new watch asks for.
+        // Changes after a file was read and before it was watched are found by the scan that a new watch asks for.
         problems.extend(watch.follow(watched));
         let mut wanted = BTreeMap::new();
         for mut spec in files.specs(&mut problems) {
@@ -160,15 +160,15 @@ impl Provider for KubeconfigFiles {
     ) -> BoxFuture<'static, Result<(), ProviderError>> {
         Box::pin(async move {
             let mut watch = Watch::new();
-            // What an earlier run had engaged may have left since.
+            // Clusters that an earlier run had engaged may have left since.
             self.state.lock().engaged.clear();
             let changes = watch.changes();
             loop {
                 let (this, to) = (self.clone(), engage.clone());
-                let looked =
-                    tokio::task::spawn_blocking(move || (this.look(&*to, &mut watch), watch)).await;
+                let scanned =
+                    tokio::task::spawn_blocking(move || (this.scan(&*to, &mut watch), watch)).await;
                 let goes_on;
-                (goes_on, watch) = looked.map_err(|error| ProviderError {
+                (goes_on, watch) = scanned.map_err(|error| ProviderError {
                     provider: self.name().to_owned(),
                     reason: error.to_string(),
                 })?;

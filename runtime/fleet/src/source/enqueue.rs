@@ -21,8 +21,8 @@ pub(super) struct Rule<'a> {
 }
 
 impl Rule<'_> {
-    /// Where the controller may see objects of the primary kind: stores, which it shares with others, hold more.
-    fn sight(&self, primary: &GroupVersionKind) -> Namespaces {
+    /// The namespaces in which the controller may read objects of the primary kind. Shared stores hold more.
+    fn readable_namespaces(&self, primary: &GroupVersionKind) -> Namespaces {
         let resource = self.backend.discovery.get(primary);
         let Some(resource) = resource else {
             return Namespaces::None; // not known, and so not cached
@@ -36,7 +36,7 @@ impl Rule<'_> {
     }
 }
 
-/// The primary objects that an object is about. Of an update both states count: what an object no longer refers to must hear of it.
+/// The primary objects that an object is about. Of an update both states count: an object that is no longer referred to must be reconciled too.
 pub(super) fn requests(
     rule: &Rule<'_>,
     old: Option<&Object>,
@@ -115,7 +115,7 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
         return;
     };
     let key = object.key();
-    let sight = rule.sight(primary);
+    let readable = rule.readable_namespaces(primary);
     for store in rule.backend.stores.of_kind(primary) {
         let same_namespace = store.by_index(index, &key.name).into_iter();
         keys.extend(
@@ -131,5 +131,5 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
             keys.extend(store.by_index(index, &format!("{namespace}/{}", key.name)));
         }
     }
-    keys.retain(|key| sight.contains(key.namespace.as_deref()));
+    keys.retain(|key| readable.contains(key.namespace.as_deref()));
 }

@@ -1,7 +1,7 @@
 //! Events on their way through a controller's mapping code. Entry point: [`MappedEvents::run`].
 
-use super::sink::{Offer, SourceSink};
-use super::{Enqueue, MapContext, Mapper};
+use super::sink::{ControllerQueue, SourceSink};
+use super::{Enqueue, MapContext, MapError, Mapper};
 use crate::backoff::Backoff;
 use crate::cache::store::Change;
 use crate::json::Object;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Objects that may wait for the mapper per watch and cluster, deletions apart. Beyond that the store is offered again later.
+/// Objects that may wait for the mapper per watch and cluster, deletions apart. Beyond that the store is scanned again later.
 const MAX_WAITING: usize = 10_000;
 
 /// Bytes of objects that may wait for the mapper per watch and cluster. One object always may.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Of these, those of whole objects. The rest is for the metadata of deleted ones, which no store can offer again: some ten thousand,
-/// as large as they usually are.
+/// Bytes of whole objects among these. The rest is for the metadata of deleted objects, which no scan of a store repeats: room for about
+/// ten thousand of the usual size.
 const WHOLE_BYTES: usize = MAX_BYTES / 2;
 
 /// Events that wait for a mapper, one per object: later ones merge into those that wait.
@@ -31,7 +31,7 @@ const WHOLE_BYTES: usize = MAX_BYTES / 2;
 pub(crate) struct MappedEvents {
     waiting: Mutex<Waiting>,
     arrived: Notify,
-    /// Told when there is room again.
+    /// Notified when there is room again.
     emptied: Notify,
 }
 
@@ -40,7 +40,7 @@ struct Waiting {
     events: BTreeMap<ObjectKey, Event>,
     /// Of the objects in these.
     bytes: usize,
-    /// What the mapper has been given last, as long as it may not be done with it.
+    /// The event that is being mapped.
     mapping: Option<(ObjectKey, Event)>,
     /// Whether no more will come.
     closed: bool,
@@ -60,10 +60,10 @@ impl Event {
         objects.map(|object| object.json().len()).sum()
     }
 
-    /// What is left to say when a later one of the same object comes.
+    /// Merges a later event of the same object.
     fn merge(&mut self, later: Self) {
         self.new = later.new;
-        // Created and gone again before it was mapped: it may have been mapped before, so its end must be told.
+        // Created and deleted again before it was mapped: it may have been mapped earlier, so the deletion must be mapped.
         if self.old.is_none() && self.new.is_none() {
             self.old = later.old;
         }
@@ -75,9 +75,9 @@ impl Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pushed {
     Taken,
-    /// There is no room: the store offers its object again.
+    /// There is no room: a scan of the store repeats it.
     Refused,
-    /// There is no room, and nobody can offer it again: a deletion.
+    /// There is no room, and no scan repeats it: a deletion.
     Lost,
 }
 
@@ -136,8 +136,8 @@ impl Waiting {
 }
 
 impl MappedEvents {
-    /// Takes an event in, merged with one that waits for the same object. `false`: there is no room, offer the store again.
-    pub(super) fn push(&self, change: Change, add: Add, controller: &dyn Offer) -> bool {
+    /// Takes an event in, merged with one that waits for the same object. `false`: there is no room, scan the store again.
+    pub(super) fn push(&self, change: Change, add: Add, queue: &dyn ControllerQueue) -> bool {
         let Some(key) = change.object().map(Object::key) else {
             return true;
         };
@@ -149,7 +149,7 @@ impl MappedEvents {
         let pushed = self.waiting.lock().push(key, event);
         self.arrived.notify_one();
         if pushed == Pushed::Lost {
-            controller.lost();
+            queue.count_lost_deletion();
         }
         pushed == Pushed::Taken
     }
@@ -165,25 +165,26 @@ impl MappedEvents {
         waiting.events.is_empty() && waiting.mapping.is_none()
     }
 
-    /// All events that were not mapped, for the successor.
-    pub(super) fn left(&self) -> Vec<Change> {
+    /// Every event that has not been mapped, for the sink that continues.
+    pub(super) fn unfinished(&self) -> Vec<Change> {
         let waiting = self.waiting.lock();
         let mapping = waiting.mapping.iter().map(|(_, event)| event);
-        let left = mapping.chain(waiting.events.values());
-        left.map(|event| Change {
-            old: event.old.clone(),
-            new: event.new.clone(),
-            initial: false,
-        })
-        .collect()
+        let unfinished = mapping.chain(waiting.events.values());
+        unfinished
+            .map(|event| Change {
+                old: event.old.clone(),
+                new: event.new.clone(),
+                initial: false,
+            })
+            .collect()
     }
 
-    /// Waits until there is room enough to offer the store again.
+    /// Waits until there is enough room to scan the store again.
     pub(crate) async fn room(&self) {
         loop {
             let emptied = self.emptied.notified();
             tokio::pin!(emptied);
-            // Listens before it looks, so that room that comes in between is not missed.
+            // Listens before it checks, so that room that comes in between is not missed.
             emptied.as_mut().enable();
             if self.has_room() {
                 return;
@@ -197,7 +198,7 @@ impl MappedEvents {
         waiting.events.len() <= MAX_WAITING / 2 && waiting.bytes <= WHOLE_BYTES / 2
     }
 
-    /// Says that no more will come: once all is mapped, [`Self::run`] ends.
+    /// Ends [`Self::run`] once all events are mapped. No more may be pushed.
     pub(super) fn close(&self) {
         self.waiting.lock().closed = true;
         self.arrived.notify_one();
@@ -238,11 +239,11 @@ impl MappedEvents {
                         sink.enqueue(request, event.add, event.new.is_some());
                     }
                 }
-                Err(reason) => {
+                Err(error) => {
                     let delay = backoff.next(&mut rng);
-                    tracing::warn!(cluster = %sink.cluster.name(), kind = %sink.watch.kind, reason, delay_ms = delay.as_millis() as u64, "mapper failed");
+                    tracing::warn!(cluster = %sink.cluster.name(), kind = %sink.watch.kind, reason = error.to_string(), delay_ms = delay.as_millis() as u64, "mapper failed");
                     events.put_back(key, event);
-                    // What arrives meanwhile does not wait for what fails.
+                    // Events that arrive meanwhile do not wait for the one that failed.
                     let _ = tokio::time::timeout(delay, events.arrived.notified()).await;
                 }
             }
@@ -263,20 +264,20 @@ async fn map(
     mapper: &dyn Mapper,
     sink: &SourceSink,
     event: &Event,
-) -> Result<Vec<Request>, String> {
+) -> Result<Vec<Request>, MapError> {
     let objects = [&event.old, &event.new].into_iter().flatten();
     let objects = objects.map(|object| object.json().clone()).collect();
     let kind = sink.watch.kind.clone();
     let context = MapContext {
         cluster: sink.cluster.clone(),
         fleet: sink.fleet.clone(),
-        caller: sink.offer.caller(),
+        caller: sink.queue.caller(),
     };
     let mapping = async { mapper.map(context, kind, objects).await };
     AssertUnwindSafe(mapping)
         .catch_unwind()
         .await
-        .unwrap_or_else(|_| Err("the mapper panicked".into()))
+        .unwrap_or(Err(MapError::Panicked))
 }
 
 #[cfg(test)]
@@ -308,8 +309,8 @@ mod tests {
         lost: AtomicUsize,
     }
 
-    impl Offer for Controller {
-        fn offer(&self, _: &Request, _: Add) -> bool {
+    impl ControllerQueue for Controller {
+        fn enqueue(&self, _: &Request, _: Add) -> bool {
             true
         }
 
@@ -317,7 +318,7 @@ mod tests {
             Caller::program()
         }
 
-        fn lost(&self) {
+        fn count_lost_deletion(&self) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_an_object_is_told_though_its_beginning_was_not_yet() {
+    fn a_deletion_is_mapped_though_the_creation_was_not_mapped_yet() {
         let events = MappedEvents::default();
         push(&events, change(None, Some(object("a", 1))));
         push(&events, change(Some(object("a", 2)), None));
@@ -354,15 +355,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_be_mapped_is_all_that_no_mapper_is_done_with() {
+    fn unfinished_events_include_the_one_that_is_being_mapped() {
         let events = MappedEvents::default();
         for name in ["a", "b"] {
             push(&events, change(Some(object(name, 1)), None));
         }
         let (first, _) = events.waiting.lock().pop_after(None).unwrap();
         assert_eq!(&*first.name, "a", "its mapper is cut off");
-        let left = events.left();
-        let names: Vec<_> = left
+        let unfinished = events.unfinished();
+        let names: Vec<_> = unfinished
             .iter()
             .map(|change| change.old.as_ref().unwrap().key().name)
             .collect();
@@ -370,7 +371,7 @@ mod tests {
             names.iter().map(|name| &**name).collect::<Vec<_>>(),
             ["a", "b"]
         );
-        assert_eq!(events.left().len(), 2, "for each who goes on with it");
+        assert_eq!(events.unfinished().len(), 2, "for each sink that continues");
     }
 
     #[test]

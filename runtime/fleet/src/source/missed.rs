@@ -1,23 +1,24 @@
-//! Requests of what is gone that found no room in the queue. No rescan of the store would bring them. Entry point: [`Missed`].
+//! Requests for objects that are gone, which found no room in the queue. No rescan of the store would repeat them.
+//! Entry point: [`Missed`].
 //!
-//! None is ever dropped, and they need no limit of their own: **there are never more than the objects asked for that the store held as the
-//! first of them found no room.** What keeps it so is that nothing new is offered while there are any. Until they have all been taken, a
-//! change is only noted here: what its object asked for before and asks for no more is missed too. What it asks for now has not been
-//! offered, so that nobody need hear of its end, and is offered by a rescan afterwards. So objects that come and go, however many they
-//! are, leave nothing behind.
+//! None is ever dropped, and they need no limit of their own. **Invariant: there are never more than the requests for objects that the
+//! store held when the first of them found no room.** It holds because nothing new is enqueued while any request is missed. Until all of
+//! them have been enqueued, a change is only noted here: a request that its object made before, and does not make any more, is missed
+//! too. A request that the object makes only now is not enqueued, so its end is not missed either; a rescan enqueues it afterwards.
+//! So objects that come and go, however many there are, leave nothing behind.
 //!
-//! What is kept are keys. An object in the store takes several times as much.
+//! Cost: a key for each missed request. An object in the store takes several times as much.
 
 use crate::queue::Add;
 use crate::request::{ObjectKey, Request};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Requests that wait for room, and what is known of the objects that have changed since there are any.
+/// Requests that wait for room, and the objects that have changed since the first of them was missed.
 #[derive(Debug, Default)]
 pub(crate) struct Missed {
     requests: BTreeMap<Request, Add>,
-    /// By object that has changed and is there: of the requests that were offered for it before, those that it still asks for.
-    offered: HashMap<ObjectKey, BTreeSet<Request>>,
+    /// By object that has changed and exists: of the requests that were enqueued for it before, those that it still makes.
+    enqueued: HashMap<ObjectKey, BTreeSet<Request>>,
 }
 
 impl Missed {
@@ -33,8 +34,8 @@ impl Missed {
         self.requests.insert(request, add);
     }
 
-    /// Notes a change of an object while there is something missed. `before`: what it asked for until now; `after`: what it asks for
-    /// from now on, none once it is gone.
+    /// Notes a change of an object while any request is missed. `before`: the requests that it made until now; `after`: those that it
+    /// makes from now on, `None` once it is gone.
     pub(super) fn changed(
         &mut self,
         object: ObjectKey,
@@ -42,13 +43,13 @@ impl Missed {
         after: Option<&BTreeSet<Request>>,
         add: Add,
     ) {
-        let mut offered = self.offered.remove(&object).unwrap_or(before);
+        let mut enqueued = self.enqueued.remove(&object).unwrap_or(before);
         let missed = match after {
-            None => offered,
+            None => enqueued,
             Some(after) => {
-                let missed = offered.difference(after).cloned().collect();
-                offered.retain(|request| after.contains(request));
-                self.offered.insert(object, offered);
+                let missed = enqueued.difference(after).cloned().collect();
+                enqueued.retain(|request| after.contains(request));
+                self.enqueued.insert(object, enqueued);
                 missed
             }
         };
@@ -56,19 +57,19 @@ impl Missed {
         self.requests.extend(missed);
     }
 
-    /// Offers them until one is refused. Returns whether all have been taken.
-    pub(super) fn offer(&mut self, mut take: impl FnMut(&Request, Add) -> bool) -> bool {
+    /// Enqueues them until one is refused. Returns whether none is left.
+    pub(super) fn enqueue(&mut self, mut enqueue: impl FnMut(&Request, Add) -> bool) -> bool {
         while let Some((request, add)) = self.requests.pop_first() {
-            if !take(&request, add) {
+            if !enqueue(&request, add) {
                 self.requests.insert(request, add);
                 return false;
             }
         }
-        self.offered = HashMap::new();
+        self.enqueued = HashMap::new();
         true
     }
 
-    /// Takes over those of another watch of the same objects.
+    /// Adds those of another watch of the same objects.
     pub(super) fn inherit(&mut self, other: Self) {
         self.requests.extend(other.requests);
     }
@@ -102,7 +103,7 @@ mod tests {
 
     fn left(mut missed: Missed) -> Vec<String> {
         let mut left = Vec::new();
-        assert!(missed.offer(|request, _| {
+        assert!(missed.enqueue(|request, _| {
             left.push(request.key.name.to_string());
             true
         }));
@@ -117,7 +118,7 @@ mod tests {
             missed.changed(key(&name), BTreeSet::new(), Some(&of(&[&name])), gone());
             missed.changed(key(&name), of(&[&name]), None, gone());
         }
-        assert_eq!((missed.len(), missed.offered.len()), (1, 0));
+        assert_eq!((missed.len(), missed.enqueued.len()), (1, 0));
     }
 
     #[test]
@@ -147,7 +148,7 @@ mod tests {
         let mut missed = missing("a");
         missed.inherit(missing("b"));
         let mut room = 1;
-        let taken = missed.offer(|_, _| {
+        let taken = missed.enqueue(|_, _| {
             room -= 1;
             room == 0
         });

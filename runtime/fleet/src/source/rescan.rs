@@ -1,14 +1,14 @@
-//! What of a store its controller is owed once more: everything, once around. Entry point: [`Rescan::ask`].
+//! A scan of a store that enqueues every object again, once around. Entry point: [`Rescan::ask`].
 //!
-//! Objects are offered in the order of their keys, and a new request goes on from where the last one has come to: whoever comes late
-//! in the order waits no longer than the others, however often the store is asked for.
+//! Objects are enqueued in the order of their keys. A scan that is asked for while another is under way continues from there, so that
+//! objects at the end of the order wait no longer than the others, however often a scan is asked for.
 
 use crate::queue::Cause;
 use crate::request::ObjectKey;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// A store's objects that are owed to a controller.
+/// The objects of a store that are to be enqueued again.
 #[derive(Debug, Default)]
 pub(crate) struct Rescan {
     owed: Mutex<Option<Owed>>,
@@ -18,16 +18,16 @@ pub(crate) struct Rescan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owed {
     cause: Cause,
-    /// The last one offered; `None` at the start.
+    /// The last one enqueued; `None` at the start.
     at: Option<ObjectKey>,
-    /// Once the end has been reached: the last one that is owed. `None`: nothing is owed beyond the end.
+    /// After the end has been reached: the last one that is owed. `None`: nothing is owed beyond the end.
     until: Option<ObjectKey>,
-    /// Whether the end has been reached since it was asked for last.
+    /// Whether the end has been reached since the scan was asked for last.
     around: bool,
 }
 
 impl Rescan {
-    /// Owes every object from now on.
+    /// Asks for a scan of every object.
     pub(crate) fn ask(&self, cause: Cause) {
         let mut owed = self.owed.lock();
         let at = owed.take().and_then(|owed| owed.at);
@@ -41,12 +41,12 @@ impl Rescan {
         self.wake();
     }
 
-    /// Wakes who waits in [`Self::asked`].
+    /// Wakes the task that waits in [`Self::asked`].
     pub(crate) fn wake(&self) {
         self.asked.notify_one();
     }
 
-    /// Waits until something has been asked for since this was called last.
+    /// Waits until a scan has been asked for since this was called last.
     pub(crate) async fn asked(&self) {
         self.asked.notified().await;
     }
@@ -55,13 +55,13 @@ impl Rescan {
         self.owed.lock().is_some()
     }
 
-    /// Why objects are owed, and the one behind which they begin.
+    /// Why objects are owed, and the one after which they begin.
     pub(crate) fn next(&self) -> Option<(Cause, Option<ObjectKey>)> {
         let owed = self.owed.lock();
         owed.as_ref().map(|owed| (owed.cause, owed.at.clone()))
     }
 
-    /// Notes that everything up to an object has been taken.
+    /// Notes that every object up to this one has been enqueued.
     pub(crate) fn advance(&self, to: ObjectKey) {
         let mut slot = self.owed.lock();
         let Some(owed) = &mut *slot else { return };
@@ -72,7 +72,7 @@ impl Rescan {
         owed.at = Some(to);
     }
 
-    /// Notes that no object follows: what is still owed stands at the start.
+    /// Notes that no object follows: those that are still owed stand at the start.
     pub(crate) fn reach_end(&self) {
         let mut slot = self.owed.lock();
         let Some(owed) = &mut *slot else { return };

@@ -19,19 +19,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Most clusters that a mapper's watch remembers to have asked for.
+/// Most clusters that a mapper's watch remembers to have made requests for.
 const MAX_TARGETS: usize = 10_000;
 
-/// Takes requests for one controller.
-pub(crate) trait Offer: Send + Sync {
-    /// Offers a request; `false` when the controller's share of the queue is full.
-    fn offer(&self, request: &Request, add: Add) -> bool;
+/// The queue, as the sources of one controller see it.
+pub(crate) trait ControllerQueue: Send + Sync {
+    /// Enqueues a request. `false`: refused, as the controller has as many keys in the queue as it may have.
+    fn enqueue(&self, request: &Request, add: Add) -> bool;
 
-    /// Whom the controller's calls are made for.
+    /// Names the controller in its calls to API servers.
     fn caller(&self) -> Caller;
 
-    /// Counts the deletion of an object that is not passed to its mapper.
-    fn lost(&self);
+    /// Counts a deletion that will not be mapped.
+    fn count_lost_deletion(&self);
 }
 
 /// One watch of one controller in one cluster.
@@ -48,34 +48,34 @@ pub(crate) struct SourceSink {
     pub(crate) primary: Option<GroupVersionKind>,
     /// The stores' name of the index of a `by-index` rule.
     pub(crate) index: Option<Arc<str>>,
-    pub(crate) offer: Arc<dyn Offer>,
+    pub(crate) queue: Arc<dyn ControllerQueue>,
     /// The controller's number for the watched kind.
     pub(crate) origin: Origin,
     /// Where mapped events wait for their code.
     pub(crate) mapped: Option<MappedEvents>,
-    /// The part of the store to enqueue again: requests were rejected for lack of room, or a caller asked for all objects.
+    /// Which objects of the store are owed: requests were refused for want of room, or every object was asked for.
     pub(crate) rescan: Rescan,
-    /// Requests that were rejected for lack of room and that no rescan finds: their objects are gone.
+    /// Requests refused for want of room that no rescan would repeat: their objects are gone.
     pub(crate) missed: Mutex<Missed>,
-    /// Told when nothing is missed any more.
+    /// Notified when no request is missed any more.
     pub(crate) settled: Notify,
-    /// Other clusters that the mapper has asked for: what it asks for while one is away must be asked for again. At most
+    /// Other clusters that the mapper has made requests for: requests for a cluster that is away must be made again. At most
     /// [`MAX_TARGETS`].
     pub(crate) targets: Mutex<BTreeSet<ClusterName>>,
 }
 
 impl Sink for SourceSink {
     fn changed(&self, change: &Change) {
-        if !self.tell(change, None) {
+        if !self.handle(change, None) {
             self.rescan.ask(Cause::List);
         }
     }
 }
 
 impl SourceSink {
-    /// Turns a change into requests and offers them. `cause` says why what has not changed is told again. `false`: something was refused
-    /// that is told again when the object is; what is not is kept by itself.
-    pub(crate) fn tell(&self, change: &Change, cause: Option<Cause>) -> bool {
+    /// Turns a change into requests and enqueues them. `cause` says why an object that has not changed is handled again. `false`: a
+    /// request was refused, and handling the object again repeats it. Refused requests that this does not repeat are kept.
+    pub(crate) fn handle(&self, change: &Change, cause: Option<Cause>) -> bool {
         // An event of a cluster that has left must not reach the queue.
         if self.cluster.token().is_cancelled() {
             return true;
@@ -93,14 +93,14 @@ impl SourceSink {
         if !self.watch.predicate.admits(&seen) {
             return true;
         }
-        let add = how(change, old, new, cause).by(self.origin);
+        let add = add_for(change, old, new, cause).by(self.origin);
         if let Some(mapped) = &self.mapped {
             let change = Change {
                 old: old.cloned(),
                 new: new.cloned(),
                 initial: change.initial,
             };
-            return mapped.push(change, add, &*self.offer);
+            return mapped.push(change, add, &*self.queue);
         }
         let rule = Rule {
             enqueue: &self.watch.enqueue,
@@ -123,7 +123,7 @@ impl SourceSink {
             if let Some(object) = old.or(new)
                 && !missed.is_empty()
             {
-                // What is only told again has not changed.
+                // An object that is only handled again has not changed.
                 if cause.is_none() {
                     missed.changed(object.key(), before, after.as_ref(), add);
                 }
@@ -132,7 +132,7 @@ impl SourceSink {
         }
         let mut taken = true;
         for request in asks_for(old, new) {
-            if !self.offer.offer(&request, add) {
+            if !self.queue.enqueue(&request, add) {
                 taken &= self.refused(request, add, |request| {
                     requests(&rule, None, new).contains(&request.key)
                 });
@@ -141,7 +141,7 @@ impl SourceSink {
         taken
     }
 
-    /// Whether something found no room, or was asked for, and has not been offered since.
+    /// Whether a request that found no room, or an object that was asked for, has not been enqueued since.
     pub(crate) fn owes(&self) -> bool {
         self.rescan.is_owed() || !self.missed.lock().is_empty()
     }
@@ -157,8 +157,8 @@ impl SourceSink {
             .filter(|object| labels.is_none_or(|labels| labels.matches(&object.labels())))
     }
 
-    /// Why an object that is there enqueues nothing; `None` if it does.
-    pub(crate) fn leaves_out(&self, object: &Object) -> Option<&'static str> {
+    /// Why an object that exists enqueues nothing; `None` if it does.
+    pub(crate) fn why_left_out(&self, object: &Object) -> Option<&'static str> {
         if self.selected(Some(object)).is_none() {
             return Some("its labels or its namespace are not those that the watch asks for");
         }
@@ -166,13 +166,13 @@ impl SourceSink {
         (!self.watch.predicate.admits(&seen)).then_some("its predicate does not let it pass")
     }
 
-    /// Offers a request that the mapper made of an object that is there (or is not).
-    pub(super) fn enqueue(&self, request: Request, add: Add, is_there: bool) {
+    /// Enqueues a request that the mapper made of an object. `exists`: rescans repeat the request with the object.
+    pub(super) fn enqueue(&self, request: Request, add: Add, exists: bool) {
         if request.cluster != *self.cluster.name() {
-            // Before it is offered: a cluster that comes in between hears of it one way or the other.
+            // Noted before the request is enqueued, so that it is not lost if the cluster comes in between.
             self.note_target(&request.cluster);
         }
-        if !self.offer.offer(&request, add) && !self.refused(request, add, |_| is_there) {
+        if !self.queue.enqueue(&request, add) && !self.refused(request, add, |_| exists) {
             self.rescan.ask(Cause::List);
         }
     }
@@ -182,10 +182,10 @@ impl SourceSink {
         !self.missed.lock().is_empty() || !self.mapped.as_ref().is_none_or(MappedEvents::is_idle)
     }
 
-    /// Tells what another sink was to tell still, as far as this one's watch selects it. Others may tell the rest.
+    /// Handles what another sink has not finished, as far as this one's watch selects it. Other sinks may handle the rest.
     pub(crate) fn inherit(&self, other: &Self) {
-        let left = other.mapped.as_ref().map(MappedEvents::left);
-        for change in left.unwrap_or_default() {
+        let unfinished = other.mapped.as_ref().map(MappedEvents::unfinished);
+        for change in unfinished.unwrap_or_default() {
             self.changed(&change);
         }
         let missed = std::mem::take(&mut *other.missed.lock());
@@ -210,9 +210,9 @@ impl SourceSink {
         }
     }
 
-    /// There was no room for a request. `false`: it is told again with its object; else it is kept by itself.
-    fn refused(&self, request: Request, add: Add, told_again: impl Fn(&Request) -> bool) -> bool {
-        if told_again(&request) {
+    /// Keeps a request that was refused. `false`: it is not kept, as a rescan `repeats` it.
+    fn refused(&self, request: Request, add: Add, repeats: impl Fn(&Request) -> bool) -> bool {
+        if repeats(&request) {
             return false;
         }
         self.missed.lock().add(request, add);
@@ -220,22 +220,22 @@ impl SourceSink {
         true
     }
 
-    /// Offers what was missed once more, until one is refused again. Returns whether all has been taken.
-    pub(crate) fn offer_missed(&self) -> bool {
-        let offer = |request: &Request, add| self.offer.offer(request, add);
-        let all = self.missed.lock().offer(offer);
+    /// Enqueues missed requests, until one is refused again. Returns whether none is missed any more.
+    pub(crate) fn enqueue_missed(&self) -> bool {
+        let enqueue = |request: &Request, add| self.queue.enqueue(request, add);
+        let all = self.missed.lock().enqueue(enqueue);
         if all {
             self.settled.notify_waiters();
         }
         all
     }
 
-    /// Waits until nothing is missed: a mapper that went on meanwhile would have more to miss without end.
+    /// Waits until no request is missed. A mapper that went on meanwhile could miss requests without bound.
     pub(super) async fn settled(&self) {
         loop {
             let settled = self.settled.notified();
             tokio::pin!(settled);
-            // Listens before it looks, so that what comes in between is not missed.
+            // Listens before it checks, so that a change in between is not missed.
             settled.as_mut().enable();
             if self.missed.lock().is_empty() {
                 return;
@@ -245,8 +245,13 @@ impl SourceSink {
     }
 }
 
-/// How a change is added: what is only told again, and what changes nothing, waits behind the rest.
-fn how(change: &Change, old: Option<&Object>, new: Option<&Object>, cause: Option<Cause>) -> Add {
+/// How a change is enqueued. Objects that are only handled again, and updates that change nothing, get a low priority.
+fn add_for(
+    change: &Change,
+    old: Option<&Object>,
+    new: Option<&Object>,
+    cause: Option<Cause>,
+) -> Add {
     let unchanged = old.zip(new).is_some_and(|(old, new)| {
         (old.resource_version(), old.uid()) == (new.resource_version(), new.uid())
     });

@@ -9,21 +9,21 @@ use crate::config::kinds::{Identity, Kind};
 use std::sync::Arc;
 use windlass_fleet::Request;
 use windlass_fleet::api::EventType;
-use windlass_fleet::manager::Storms;
+use windlass_fleet::manager::HotKeys;
 
 /// Records an Event for each key that becomes hot, until the manager drains.
-pub(super) async fn follow(mut storms: Storms, app: Arc<App>) {
-    while let Some(storm) = storms.next().await {
+pub(super) async fn follow(mut hot_keys: HotKeys, app: Arc<App>) {
+    while let Some(hot) = hot_keys.next().await {
         let about = Identity {
             kind: Kind::Reconciler,
-            name: storm.controller.to_string(),
+            name: hot.controller.to_string(),
         };
         let event = OwnEvent {
             event_type: EventType::Warning,
             reason: "HotKeyThrottled",
             action: "Reconcile",
-            note: note(&storm.request),
-            tenant: Some(storm.tenant),
+            note: note(&hot.request),
+            tenant: Some(hot.tenant),
         };
         own_events::record(&app, &about, event);
     }

@@ -18,7 +18,7 @@ use windlass_fleet::cluster::{Cluster, ClusterConfig, Provenance};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::Builder;
 use windlass_fleet::predicate::Predicate;
-use windlass_fleet::source::{Enqueue, Index, MapContext, Mapper, Watch};
+use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch};
 use windlass_fleet::{Action, Failure, Grant, GroupVersionKind, ObjectKey, Request};
 use windlass_harness::eventually::Seen;
 use windlass_harness::testenv::{self, Environment, Spec};
@@ -232,7 +232,7 @@ impl Mapper for ToBeta {
         context: MapContext,
         _: GroupVersionKind,
         objects: Vec<Json>,
-    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>> {
         let requests = objects.iter().filter_map(|object| {
             let object: Value = serde_json::from_slice(object).ok()?;
             let mapped = object["metadata"]["name"].as_str()?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use windlass_fleet::api::Json;
 use windlass_fleet::controller::Builder;
-use windlass_fleet::source::{Enqueue, Index, MapContext, Mapper, Watch};
+use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch};
 use windlass_fleet::{
     Action, Context, Controller, ControllerName, Grant, GroupVersionKind, Request,
 };
@@ -185,10 +185,10 @@ impl Mapper for ToBeta {
         context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
-    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>> {
         assert_eq!(kind, secret_kind());
         match self.calls.fetch_add(1, Ordering::SeqCst) {
-            0 => return Box::pin(async { Err("not yet".into()) }),
+            0 => return Box::pin(async { Err(MapError::Failed("not yet".into())) }),
             1 => panic!("not yet either"),
             _ => {}
         }
@@ -241,7 +241,7 @@ impl Mapper for AllToBeta {
         _: MapContext,
         _: GroupVersionKind,
         objects: Vec<Json>,
-    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>> {
         let requests = objects.iter().filter_map(|object| {
             let object: Value = serde_json::from_slice(object).ok()?;
             let wanted = object["metadata"]["name"].as_str()?;
@@ -294,9 +294,9 @@ impl Mapper for Gated {
         context: MapContext,
         _: GroupVersionKind,
         objects: Vec<Json>,
-    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>> {
         if !self.0.load(Ordering::SeqCst) {
-            return Box::pin(async { Err("not yet".into()) });
+            return Box::pin(async { Err(MapError::Failed("not yet".into())) });
         }
         let requests = objects.iter().filter_map(|object| {
             let object: Value = serde_json::from_slice(object).ok()?;

@@ -219,7 +219,7 @@ const AT_ONCE: usize = 25;
 fn hot_keys(written: &str) -> BTreeSet<String> {
     let lines = written
         .lines()
-        .filter(|line| line.contains("storm: a key asks to run without end"));
+        .filter(|line| line.contains("a key asks to run without end"));
     let read = lines.filter_map(|line| serde_json::from_str::<Json>(line).ok());
     read.filter_map(|line| Some(line["name"].as_str()?.to_owned()))
         .collect()

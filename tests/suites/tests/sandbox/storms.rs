@@ -143,7 +143,7 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hot", "namespace": STORMY}}),
     )?;
 
-    let told = || crate::logs::lines(name, "storm: a key asks to run without end");
+    let told = || crate::logs::lines(name, "a key asks to run without end");
     wait("the storm to be reported", || {
         Seen::of((told(), actor.runs()), |(lines, _)| !lines.is_empty())
     })

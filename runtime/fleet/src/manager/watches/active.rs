@@ -139,7 +139,7 @@ impl ActiveWatch {
             match (problem, store.get(key)) {
                 (Some(problem), _) => Visibility::NotRunning(problem.message),
                 (None, None) => Visibility::Absent,
-                (None, Some((object, _))) => match subscription.sink.leaves_out(&object) {
+                (None, Some((object, _))) => match subscription.sink.why_left_out(&object) {
                     Some(why) => Visibility::LeftOut(why),
                     None => Visibility::Admitted(object.resource_version().to_string()),
                 },

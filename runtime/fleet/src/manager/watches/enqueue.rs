@@ -46,7 +46,7 @@ async fn run_one(links: &WatchLinks, sink: Arc<SourceSink>) {
             continue;
         }
         links.registration.room().await;
-        if sink.offer_missed() {
+        if sink.enqueue_missed() {
             if let Some(mapped) = &sink.mapped {
                 tokio::select! {
                     () = mapped.room() => {}
@@ -81,7 +81,7 @@ async fn enqueue_page(links: &WatchLinks, sink: &Arc<SourceSink>) {
             new: Some(object),
             initial: true,
         };
-        if !sink.tell(&change, Some(cause)) {
+        if !sink.handle(&change, Some(cause)) {
             return;
         }
         sink.rescan.advance(key);

@@ -19,7 +19,7 @@ pub(super) struct WatchPlan {
 }
 
 impl WatchPlan {
-    /// A watch as its controller has it now.
+    /// The plan of a controller's watch.
     pub(super) fn of(controller: &Controller, watch: &Watch) -> Self {
         let index = match (&watch.enqueue, &controller.primary) {
             (Enqueue::ByIndex(name), Some(primary)) => controller
@@ -36,7 +36,7 @@ impl WatchPlan {
         }
     }
 
-    /// Where the grant lets the watch look: everywhere at once, or in each namespace by itself.
+    /// The namespaces that the grant lets the watch read: all at once (`None`), or each by itself.
     pub(super) fn namespaces(
         &self,
         cluster: &Cluster,

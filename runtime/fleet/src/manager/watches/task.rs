@@ -10,7 +10,7 @@ use crate::cluster::{Backend, CrdArrival, Fleet, IndexUse};
 use crate::kind::Resource;
 use crate::source::mapped::MappedEvents;
 use crate::source::rescan::Rescan;
-use crate::source::{Enqueue, Offer, SourceSink};
+use crate::source::{ControllerQueue, Enqueue, SourceSink};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,7 +158,7 @@ impl Task {
             plan,
             ..
         } = &self.links;
-        let offer: Arc<dyn Offer> = registration.clone();
+        let queue: Arc<dyn ControllerQueue> = registration.clone();
         SourceSink {
             cluster: cluster.clone(),
             fleet: self.fleet.clone(),
@@ -168,7 +168,7 @@ impl Task {
             namespace,
             primary: plan.primary.clone(),
             index: plan.index.clone(),
-            offer,
+            queue,
             origin: registration.origin(&plan.watch.kind),
             mapped: matches!(plan.watch.enqueue, Enqueue::Mapped(_)).then(MappedEvents::default),
             rescan: Rescan::default(),

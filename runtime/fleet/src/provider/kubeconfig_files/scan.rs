@@ -1,7 +1,7 @@
-//! What the files hold now, and what they held when they were last good. Entry point: [`scan`].
+//! Reads the kubeconfig files. A file that cannot be used keeps its last good contexts. Entry point: [`scan`].
 
 use super::{KubeconfigFilesOptions, LARGEST};
-use crate::cluster::{ClusterConfig, Provenance, every_context};
+use crate::cluster::{ClusterConfig, ConfigError, Provenance, every_context};
 use crate::engage::ClusterSpec;
 use crate::file::{self, FileError};
 use crate::name::{ClusterName, NamePattern};
@@ -14,17 +14,32 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Default)]
 pub(super) struct Files(BTreeMap<PathBuf, File>);
 
+/// Why a kubeconfig cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("it cannot be read: {0}")]
+    Unreadable(FileError),
+    #[error("it is not UTF-8 text: save it as such")]
+    NotText,
+    #[error("it is empty")]
+    Empty,
+    #[error("it has no list of contexts")]
+    NoContexts,
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
 /// One kubeconfig, as it was when it was last good.
 #[derive(Default)]
 struct File {
-    /// Of the text that the contexts were read from; `None` if they must be read again, whatever the text.
+    /// Digest of the text that the contexts were read from; `None` if they must be read again, whatever the text.
     digest: Option<[u8; 32]>,
     contexts: BTreeMap<String, ClusterConfig>,
-    /// What is wrong with single contexts.
+    /// Problems of single contexts.
     problems: Vec<Problem>,
 }
 
-/// What a look has found.
+/// The result of a scan.
 pub(super) struct Scan {
     pub(super) files: Files,
     pub(super) problems: Vec<Problem>,
@@ -32,7 +47,7 @@ pub(super) struct Scan {
     pub(super) watched: BTreeSet<PathBuf>,
 }
 
-/// Reads all files. `last` is what the look before has found.
+/// Reads all files. `last` holds those of the scan before.
 pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
     let mut scan = Scan {
         files: Files::default(),
@@ -65,7 +80,7 @@ pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
     scan
 }
 
-/// The folder whose changes tell of a change at this path: itself, the one that it is in, or the one that it will appear in.
+/// The folder to watch for changes at this path: itself, the one that it is in, or the one that it will appear in.
 fn nearest_folder(path: &Path) -> Option<PathBuf> {
     path.ancestors()
         .map(|ancestor| {
@@ -136,7 +151,7 @@ impl Scan {
         }
     }
 
-    /// Reads a file; if that cannot be done it stays what it was.
+    /// Reads a file. If that fails, the file keeps its last good contexts.
     fn file(&mut self, given: &Path, path: &Path, last: &mut Files) {
         let key = plain(given);
         if self.files.0.contains_key(&key) {
@@ -146,14 +161,14 @@ impl Scan {
         let read = match file::read(path, LARGEST) {
             Ok(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => File::read(&text, path, before.as_ref()),
-                Err(_) => Err("it is not UTF-8 text: save it as such".to_owned()),
+                Err(_) => Err(Unusable::NotText),
             },
             Err(error) if error.is_not_found() => return,
-            Err(error) => Err(format!("it cannot be read: {error}")),
+            Err(error) => Err(Unusable::Unreadable(error)),
         };
         let file = match read {
             Ok(Some(file)) => file,
-            // The text is what it was.
+            // The text has not changed.
             Ok(None) => before.unwrap_or_default(),
             Err(reason) => {
                 let kept = before
@@ -164,7 +179,7 @@ impl Scan {
                     if kept {
                         format!("{reason}; its last good clusters stay")
                     } else {
-                        reason
+                        reason.to_string()
                     },
                 );
                 before
@@ -180,26 +195,25 @@ impl Scan {
 }
 
 impl File {
-    /// Reads the contexts of a text; `None` if they are what they were before.
-    fn read(text: &str, path: &Path, before: Option<&Self>) -> Result<Option<Self>, String> {
+    /// Reads the contexts of a text; `None` if the text has not changed.
+    fn read(text: &str, path: &Path, before: Option<&Self>) -> Result<Option<Self>, Unusable> {
         let digest: [u8; 32] = Sha256::digest(text).into();
         if before.is_some_and(|before| before.digest == Some(digest)) {
             return Ok(None);
         }
         if text.trim().is_empty() {
-            return Err("it is empty".to_owned());
+            return Err(Unusable::Empty);
         }
-        let contexts = every_context(text, path.parent(), Provenance::File)
-            .map_err(|error| error.to_string())?;
+        let contexts = every_context(text, path.parent(), Provenance::File)?;
         if contexts.is_empty() && !text.contains("contexts") {
-            return Err("it has no list of contexts".to_owned());
+            return Err(Unusable::NoContexts);
         }
         let mut file = Self {
             digest: Some(digest),
             ..Self::default()
         };
         for (context, config) in contexts {
-            file.take(context, config.map_err(|error| error.to_string()), before);
+            file.add(context, config, before);
         }
         // Files that it refers to may change while its own text does not.
         if !file.problems.is_empty()
@@ -213,10 +227,10 @@ impl File {
         Ok(Some(file))
     }
 
-    fn take(
+    fn add(
         &mut self,
         context: String,
-        config: Result<ClusterConfig, String>,
+        config: Result<ClusterConfig, ConfigError>,
         before: Option<&Self>,
     ) {
         let problem = |message: String| Problem {
@@ -233,7 +247,7 @@ impl File {
         let kept = before.and_then(|before| before.contexts.get(&context));
         match (config, kept) {
             (Ok(config), _) => drop(self.contexts.insert(context, config)),
-            (Err(reason), None) => self.problems.push(problem(reason)),
+            (Err(reason), None) => self.problems.push(problem(reason.to_string())),
             (Err(reason), Some(config)) => {
                 self.problems.push(problem(format!(
                     "{reason}; it stays as it was when it was last good"

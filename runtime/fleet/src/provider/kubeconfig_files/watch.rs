@@ -1,4 +1,4 @@
-//! Learning from the file system that something has changed. Entry point: [`Watch`].
+//! Notifications of the file system about changes. Entry point: [`Watch`].
 
 use crate::provider::Problem;
 use notify::event::{AccessKind, AccessMode};
@@ -18,21 +18,21 @@ pub(super) struct Watch {
     changes: Changes,
 }
 
-/// Tells that something has changed since it told last.
+/// Notifies of changes.
 #[derive(Clone)]
 pub(super) struct Changes(Arc<Notify>);
 
 impl Watch {
     pub(super) fn new() -> Self {
         let changes = Changes(Arc::new(Notify::new()));
-        let told = changes.0.clone();
+        let changed = changes.0.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Our own reading opens files, which is told as well: it must not make us read again. An error means that events were
-            // lost, so that anything may have changed.
+            // The file system reports our own reading too, which must not make us read again. An error means that events were lost,
+            // so that any file may have changed.
             if event.is_ok_and(|event| is_reading(&event.kind)) {
                 return;
             }
-            told.notify_one();
+            changed.notify_one();
         });
         Self {
             watcher: watcher.ok(),
@@ -45,7 +45,7 @@ impl Watch {
         self.changes.clone()
     }
 
-    /// Watches these folders and no others. What changes in a new one before it is watched is not told: a look is asked for.
+    /// Watches these folders and no others. Changes in a new one before it is watched are not reported, so a scan is asked for.
     pub(super) fn follow(&mut self, folders: BTreeSet<PathBuf>) -> Vec<Problem> {
         let Some(watcher) = &mut self.watcher else {
             return folders
