@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use parking_lot::RwLock;
 
-/// Everybody may do everything, or whoever shows one of some tokens or a client certificate of the server's authority.
+/// All callers may do everything, or only callers with one of some tokens or a client certificate of the server's authority.
 #[derive(Debug, Default)]
 pub(super) struct Access(RwLock<Option<Vec<String>>>);
 

@@ -27,7 +27,7 @@ pub enum Provenance {
     File,
     /// A Secret that somebody could write to an API server: plugins and file references are refused.
     Secret,
-    /// As [`Provenance::Secret`], but the operator told the provider to trust whoever writes such Secrets as if with a shell of this
+    /// As [`Provenance::Secret`], but the operator made the provider trust the writers of such Secrets as if they had a shell of this
     /// process: plugins and file references are allowed.
     TrustedSecret,
     /// Built by the program.

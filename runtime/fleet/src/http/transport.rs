@@ -215,7 +215,7 @@ pub(crate) struct Call {
     pub(crate) accept: &'static str,
     /// Content type and body.
     pub(crate) body: Option<(&'static str, Bytes)>,
-    /// Whom it is made in the name of; none: whoever the credentials are of.
+    /// The user to impersonate; `None`: the owner of the credentials.
     pub(crate) identity: Option<Identity>,
     /// Whose slot it takes; none: one of the host's own.
     pub(crate) owner: Option<Owner>,

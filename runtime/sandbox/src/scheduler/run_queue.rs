@@ -129,7 +129,7 @@ impl<T> RunQueue<T> {
         }
         self.settle(&slice.tenant, now);
         if self.slices == 0 && self.ready.is_empty() {
-            // Nobody computes: whoever comes next begins beside the others, whatever they used.
+            // No tenant computes: the next one starts level with the others, whatever they used.
             self.floor = self.horizon;
         }
     }

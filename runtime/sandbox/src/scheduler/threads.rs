@@ -160,7 +160,7 @@ impl Shared {
     }
 }
 
-/// Polls a task once, with the runtime of whoever spawned it. A panic of the call is its owner's.
+/// Polls a task once, in the runtime of its spawner. A panic of the call goes to its owner.
 fn poll(task: Task) {
     let account = task.metadata().clone();
     let _runtime = account.runtime.enter();

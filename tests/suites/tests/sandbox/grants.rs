@@ -102,7 +102,7 @@ async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
     Ok(())
 }
 
-/// Whoever lives beside it is served, what it reaches for is asked of no server, and what it lacked is in the log once for each.
+/// Its neighbours are served, no server gets its calls, and each missing rule is in the log once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_is_denied_everything_disturbs_nobody_and_is_audited() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;

@@ -1,4 +1,4 @@
-//! What hits a limit is one call; whoever runs beside it does not notice.
+//! Only the call that hits a limit is affected; its neighbours are not.
 
 use crate::fixture::{Stage, config_map, wait};
 use crate::neighbour::{beside_a_neighbour, well_beside_a_neighbour};

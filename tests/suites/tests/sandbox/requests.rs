@@ -196,7 +196,7 @@ async fn guests_of_a_tenant_have_no_more_requests_under_way_than_it_may() -> Res
     Ok(())
 }
 
-/// Eight runs beyond a rate, whoever's: the server is asked as often as it allows, by the time at which each request came.
+/// Eight runs beyond a rate: the server gets as many requests as it allows, by the time of each request.
 async fn at_a_rate(held: Held, batches: &[usize], limit: &str) -> Result<()> {
     const CALLS: u32 = 10;
     let reads = Reads::taking(Some(Duration::ZERO));

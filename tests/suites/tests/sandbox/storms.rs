@@ -110,7 +110,7 @@ async fn a_mapper_that_loops_traps_or_floods_is_tried_again_and_disturbs_nobody(
 const STORMY: &str = "stormy";
 
 /// Runs a guest that has itself run again without end, beside a neighbour, until it is held back to some runs per second, and has the
-/// neighbour work while it is. Whom it is about can be told from the log, the metrics and the keys.
+/// neighbour work while it is. The log, the metrics and the keys name the reconciler.
 async fn held_back(name: &str, config: Value, per_second: f64, state: &'static str) -> Result<()> {
     let manager = ManagerOptions {
         // Little, so that a machine that is busy with other things gets there too.

@@ -301,7 +301,7 @@ impl Pool {
                 state.http2.push(connection);
             }
         }
-        // Looked at afterwards: whoever gave the pool up meanwhile may have emptied it before.
+        // Checked afterwards: the pool may have been given up and emptied meanwhile.
         if self.over.is_cancelled() {
             self.empty();
         }
@@ -462,7 +462,7 @@ impl Busy {
         }
     }
 
-    /// Whoever comes next counts it.
+    /// The next caller counts it.
     fn keep(&mut self) {
         self.kept = true;
     }

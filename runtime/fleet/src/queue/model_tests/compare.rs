@@ -78,7 +78,7 @@ impl Model {
         assert_eq!(self.last_wake, self.keys.values().filter_map(due).min());
     }
 
-    /// Whoever hands out keys and looks at the queue when it has news, and when it said that they should, misses nothing.
+    /// A dispatcher that polls the queue after each change, and at the times that the queue returned, misses nothing.
     pub(super) fn compare_news(&mut self) {
         let news = self.queue.has_news(self.now);
         self.promote();
