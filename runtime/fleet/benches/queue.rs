@@ -21,11 +21,9 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use table::{Table, verdict};
-use windlass_fleet::name::{ClusterName, ControllerName, TenantName};
-use windlass_fleet::queue::{
-    Add, ControllerId, ControllerOptions, HotKeyLimit, Limits, Outcome, Queue, TenantOptions,
-};
-use windlass_fleet::request::{ObjectKey, Request};
+use windlass_fleet::bench::{Add, ControllerId, ControllerOptions, Limits, Outcome, Queue};
+use windlass_fleet::manager::{HotKeyLimit, TenantOptions};
+use windlass_fleet::{ClusterName, ControllerName, ObjectKey, Request, TenantName};
 
 /// How many tenants, controllers of each, and clusters of each controller.
 type Shape = [usize; 3];

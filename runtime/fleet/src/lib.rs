@@ -53,8 +53,8 @@
 //! Modules are listed from the words to the whole: a module imports only modules above it.
 
 pub mod name;
-pub mod kind;
-pub mod request;
+mod kind;
+mod request;
 pub mod outcome;
 pub mod api;
 mod typed;
@@ -66,7 +66,7 @@ pub mod predicate;
 pub mod backoff;
 pub mod pause;
 pub mod file;
-pub mod queue;
+mod queue;
 pub mod metrics;
 mod clock;
 mod http;
@@ -86,9 +86,15 @@ pub use controller::{Context, Controller, Reconciler};
 pub use grant::{Grant, Rule};
 #[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
-pub use kind::{GroupKind, GroupVersionKind};
+pub use kind::{GroupKind, GroupKindError, GroupVersionKind};
 pub use manager::Manager;
 pub use name::{ClusterName, ControllerName, TenantName};
 pub use outcome::{Action, Failure};
-pub use request::{ObjectKey, Request};
+pub use request::{ObjectKey, ObjectNameError, ParseRequestError, Request};
 pub use typed::{Kind, Typed};
+
+/// The queue by itself, for `benches/queue.rs`. Not part of the API.
+#[doc(hidden)]
+pub mod bench {
+    pub use crate::queue::{Add, ControllerId, ControllerOptions, Limits, Outcome, Queue};
+}

@@ -43,6 +43,7 @@ mod idle;
 mod observe;
 mod handle;
 
+pub use crate::queue::{HotKeyLimit, TenantOptions};
 pub use controller_status::ControllerStatus;
 pub use error::ManagerError;
 pub use explain::Explanation;
@@ -60,7 +61,6 @@ use crate::engage::ClusterSpec;
 use crate::metrics::Metrics;
 use crate::name::TenantName;
 use crate::provider::Provider;
-use crate::queue::TenantOptions;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;

@@ -39,12 +39,13 @@ mod removal_tests;
 #[cfg(test)]
 mod tests;
 
-pub use class::{Counts, Totals};
-pub use options::{
-    Add, Added, Cause, ClusterState, ControllerOptions, HotKeyLimit, Limits, Origin, TenantOptions,
-};
-pub use run::{Outcome, Run, Token};
-pub use status::{KeyFilter, KeyState, KeyStatus, LastFailure, Page};
+pub use options::{Add, ControllerOptions, HotKeyLimit, Limits, TenantOptions};
+pub use run::Outcome;
+
+pub(crate) use class::{Counts, Totals};
+pub(crate) use options::{Added, Cause, ClusterState, Origin};
+pub(crate) use run::{Run, Token};
+pub(crate) use status::{KeyFilter, KeyState, KeyStatus, LastFailure};
 
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::request::{ObjectKey, Request};

@@ -47,8 +47,8 @@ impl ObjectKey {
     /// Checks that namespace and name can be segments of a URL and are not too long.
     ///
     /// # Errors
-    /// [`NameError`] with the part that is wrong.
-    pub fn check(&self) -> Result<(), NameError> {
+    /// [`ObjectNameError`] with the part that is wrong.
+    pub fn check(&self) -> Result<(), ObjectNameError> {
         self.namespace.as_deref().map_or(Ok(()), check_name)?;
         check_name(&self.name)
     }
@@ -62,16 +62,16 @@ const LONGEST: usize = 1024;
 #[error(
     "{0:?} is no name: it may not be empty, \".\" or \"..\", nor hold \"/\" or \"%\" or a control character, nor be longer than {LONGEST} bytes"
 )]
-pub struct NameError(String);
+pub struct ObjectNameError(String);
 
 /// Checks that a name is one segment of a URL's path. kube-apiserver splits the path after decoding it, so that even an encoded slash
 /// reaches another resource: the grant would be checked for one URL, and the server would serve another.
-pub(crate) fn check_name(name: &str) -> Result<(), NameError> {
+pub(crate) fn check_name(name: &str) -> Result<(), ObjectNameError> {
     let says_more = matches!(name, "" | "." | "..") || name.contains(['/', '%']);
     if !says_more && name.len() <= LONGEST && !name.contains(char::is_control) {
         return Ok(());
     }
-    Err(NameError(name.chars().take(80).collect()))
+    Err(ObjectNameError(name.chars().take(80).collect()))
 }
 
 impl fmt::Display for ObjectKey {

@@ -40,9 +40,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::TenantName;
 use windlass_fleet::cluster::TransportOptions;
-use windlass_fleet::manager::{Builder, Manager, ManagerOptions};
+use windlass_fleet::manager::{Builder, Manager, ManagerOptions, TenantOptions};
 use windlass_fleet::metrics::Metrics;
-use windlass_fleet::queue::TenantOptions;
 use windlass_sandbox::Options;
 
 /// How long a start waits for slow guests once one guest serves.

@@ -69,7 +69,7 @@ pub(crate) enum MapError {
     Cluster(NameError),
     /// A request with a bad key.
     #[error("the mapper answered a request of no object: {0}")]
-    Object(windlass_fleet::request::NameError),
+    Object(windlass_fleet::ObjectNameError),
 }
 
 /// A revision, linked with the capabilities of one guest.

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use windlass_fleet::TenantName;
-use windlass_fleet::queue::TenantOptions;
+use windlass_fleet::manager::TenantOptions;
 
 /// Watches files and applies their changes.
 pub(super) struct Reload {

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use windlass_fleet::controller::ControllerOptions;
-use windlass_fleet::manager::{Concurrency, ManagerOptions};
+use windlass_fleet::manager::{Concurrency, ManagerOptions, TenantOptions};
 use windlass_fleet::predicate::Predicate;
-use windlass_fleet::queue::TenantOptions;
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
     Action, Context, Controller, ControllerName, Failure, GroupVersionKind, TenantName,

@@ -5,9 +5,8 @@ use crate::neighbour::beside_a_neighbour;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use windlass_fleet::manager::{KeyFilter, ManagerOptions};
+use windlass_fleet::manager::{HotKeyLimit, KeyFilter, ManagerOptions};
 use windlass_fleet::outcome::Blame;
-use windlass_fleet::queue::HotKeyLimit;
 use windlass_harness::eventually::Seen;
 
 #[tokio::test(flavor = "multi_thread")]
