@@ -384,7 +384,7 @@ impl Reconcilers {
                 Some(problem) if serves => tracing::error!(
                     reconciler = name,
                     problem,
-                    "the change is not in effect, what ran before goes on with no more than it grants"
+                    "the change is not in effect, the last good revision serves with no more than it grants"
                 ),
                 Some(problem) => {
                     tracing::error!(reconciler = name, problem, "reconciler not started")

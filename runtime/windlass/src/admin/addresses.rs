@@ -67,7 +67,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// A served address.
-struct Place {
+struct Listening {
     wanted: SocketAddr,
     listener: Listener,
 }
@@ -76,7 +76,7 @@ struct Place {
 pub(super) struct Served {
     field: &'static str,
     router: Router,
-    place: Option<Place>,
+    listening: Option<Listening>,
 }
 
 impl Served {
@@ -91,7 +91,7 @@ impl Served {
             let mut served = Self {
                 field,
                 router,
-                place: None,
+                listening: None,
             };
             if let Some((wanted, tcp)) = socket {
                 served.begin(wanted, tcp);
@@ -112,13 +112,13 @@ impl Served {
                 _ => tracing::info!(%address, "probes are served"),
             }
         }
-        self.place = Some(Place { wanted, listener });
+        self.listening = Some(Listening { wanted, listener });
     }
 
     /// Accepts connections until the future is dropped.
     pub(super) async fn take(&self) {
-        match &self.place {
-            Some(place) => place.listener.take().await,
+        match &self.listening {
+            Some(listening) => listening.listener.take().await,
             None => std::future::pending().await,
         }
     }
@@ -126,12 +126,12 @@ impl Served {
     /// Moves to another address, or to none. If the new address is taken, keeps the old one and returns the reason.
     /// Answers that have begun are completed.
     pub(super) fn follow(&mut self, wanted: Option<SocketAddr>) -> Result<(), String> {
-        let before = self.place.as_ref().map(|place| place.wanted);
+        let before = self.listening.as_ref().map(|listening| listening.wanted);
         if before == wanted {
             return Ok(());
         }
         let Some(address) = wanted else {
-            self.place = None;
+            self.listening = None;
             tracing::info!(
                 field = self.field,
                 "probes have no address of their own any more"
@@ -142,7 +142,7 @@ impl Served {
         let overlaps = |before: SocketAddr| before.port() == address.port();
         if taken.is_err() && before.is_some_and(overlaps) {
             // `127.0.0.1:8080` and `0.0.0.0:8080` cannot be bound at the same time.
-            self.place = None;
+            self.listening = None;
             taken = listen(address);
         }
         match taken {
@@ -151,7 +151,7 @@ impl Served {
                 Ok(())
             }
             Err(error) => {
-                if let (None, Some(before)) = (&self.place, before)
+                if let (None, Some(before)) = (&self.listening, before)
                     && let Ok(tcp) = listen(before)
                 {
                     self.begin(before, tcp);
@@ -163,8 +163,8 @@ impl Served {
 
     /// Accepts no more connections, and waits for the answers that have begun.
     pub(super) async fn close(self) {
-        if let Some(place) = self.place {
-            place.listener.close().await;
+        if let Some(listening) = self.listening {
+            listening.listener.close().await;
         }
     }
 }
@@ -180,8 +180,8 @@ mod tests {
     }
 
     fn served(at: &Served) -> Option<SocketAddr> {
-        let place = at.place.as_ref();
-        place.map(|place| place.listener.address().unwrap())
+        let listening = at.listening.as_ref();
+        listening.map(|listening| listening.listener.address().unwrap())
     }
 
     fn start(admin: SocketAddr, probes: Option<SocketAddr>) -> [Served; 2] {

@@ -27,7 +27,7 @@ pub(crate) async fn execute(args: BuildArgs, format: Format, engine: Options) ->
     let once = async {
         let start = Instant::now();
         let path = guest_build::build(&args.folder).await?;
-        tell(&path, start.elapsed(), format, &sandbox).await
+        print_component(&path, start.elapsed(), format, &sandbox).await
     };
     let Some(built) = stop.run_until_cancelled(once).await else {
         bail!("{}: interrupted", args.folder.display());
@@ -43,11 +43,11 @@ async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<Exit
     builds.ask(folder.to_owned());
     loop {
         let Built { took, result, .. } = builds.next().await;
-        let told = match result {
-            Ok(path) => tell(&path, took, format, sandbox).await,
+        let printed = match result {
+            Ok(path) => print_component(&path, took, format, sandbox).await,
             Err(error) => Err(error.into()),
         };
-        if let Err(error) = told {
+        if let Err(error) = printed {
             anstream::eprintln!("{} {error:#}", Tone::Bad.paint("error:"));
         }
         if format != Format::Json {
@@ -57,7 +57,12 @@ async fn follow(folder: &Path, format: Format, sandbox: &Sandbox) -> Result<Exit
 }
 
 /// Prints the facts about a component, if it is one of our world.
-async fn tell(path: &Path, took: Duration, format: Format, sandbox: &Sandbox) -> Result<()> {
+async fn print_component(
+    path: &Path,
+    took: Duration,
+    format: Format,
+    sandbox: &Sandbox,
+) -> Result<()> {
     let seconds = took.as_secs_f64();
     let component = component::load_into(sandbox, path).await?;
     match format {

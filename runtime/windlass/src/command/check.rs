@@ -28,17 +28,20 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
     };
     let sandbox = component::small_sandbox(engine)?;
     let customs = customs(&path);
-    let told = component::inspect(&sandbox, &path, &args.config, &customs).await?;
+    let inspection = component::inspect(&sandbox, &path, &args.config, &customs).await?;
     if args.rules {
         // The output is pasted or piped, so nothing else is printed.
-        anstream::print!("{}", indented("", &told.rules_yaml));
+        anstream::print!("{}", indented("", &inspection.rules_yaml));
         return Ok(super::DONE);
     }
     match format {
         Format::Json => {
-            anstream::println!("{}", serde_json::to_string_pretty(&as_json(&path, &told))?)
+            anstream::println!(
+                "{}",
+                serde_json::to_string_pretty(&as_json(&path, &inspection))?
+            )
         }
-        Format::Text | Format::Wide => anstream::print!("{}", as_text(&path, &told)),
+        Format::Text | Format::Wide => anstream::print!("{}", as_text(&path, &inspection)),
     }
     Ok(super::DONE)
 }
@@ -74,26 +77,26 @@ fn customs(component: &Path) -> Vec<CustomResource> {
     customs.collect()
 }
 
-fn as_json(path: &Path, told: &Inspection) -> serde_json::Value {
+fn as_json(path: &Path, inspection: &Inspection) -> serde_json::Value {
     json!({
         "path": path,
-        "title": told.title,
-        "world": told.world,
-        "bytes": told.size,
-        "compileSeconds": told.compiling.map(|took| took.as_secs_f64()),
-        "memoryBytes": told.memory,
-        "digest": format!("sha256:{}", told.digest),
-        "imports": told.imports,
-        "exports": told.exports,
-        "functions": told.functions,
-        "primary": told.primary,
-        "watches": told.watches,
-        "indexes": told.indexes,
-        "rules": told.rules_yaml,
+        "title": inspection.title,
+        "world": inspection.world,
+        "bytes": inspection.size,
+        "compileSeconds": inspection.compiling.map(|took| took.as_secs_f64()),
+        "memoryBytes": inspection.memory,
+        "digest": format!("sha256:{}", inspection.digest),
+        "imports": inspection.imports,
+        "exports": inspection.exports,
+        "functions": inspection.functions,
+        "primary": inspection.primary,
+        "watches": inspection.watches,
+        "indexes": inspection.indexes,
+        "rules": inspection.rules_yaml,
     })
 }
 
-fn as_text(path: &Path, told: &Inspection) -> String {
+fn as_text(path: &Path, inspection: &Inspection) -> String {
     let mut text = format!("{}\n", Tone::Bold.paint(printable(&path.to_string_lossy())));
     let mut section = |name: &str, lines: &[String]| {
         for (index, line) in lines.iter().enumerate() {
@@ -105,25 +108,31 @@ fn as_text(path: &Path, told: &Inspection) -> String {
             ));
         }
     };
-    section("title", std::slice::from_ref(&told.title));
-    section("world", std::slice::from_ref(&told.world));
-    section("size", &[size(told.size as u64)]);
-    let compiling = match told.compiling {
+    section("title", std::slice::from_ref(&inspection.title));
+    section("world", std::slice::from_ref(&inspection.world));
+    section("size", &[size(inspection.size as u64)]);
+    let compiling = match inspection.compiling {
         Some(took) => spent(took.as_secs_f64()),
         None => "done before and kept; --cache none compiles it again".to_owned(),
     };
     section("compiles", &[compiling]);
-    let memory = format!("{} of every call's instance", size(told.memory as u64));
+    let memory = format!(
+        "{} of every call's instance",
+        size(inspection.memory as u64)
+    );
     section("memory", &[memory]);
-    section("digest", &[format!("sha256:{}", told.digest)]);
-    section("imports", &told.imports);
-    section("exports", &told.exports);
-    section("calls", &[told.functions.join(", ")]);
-    section("primary", &told.primary.iter().cloned().collect::<Vec<_>>());
-    section("watches", &told.watches);
-    section("indexes", &told.indexes);
+    section("digest", &[format!("sha256:{}", inspection.digest)]);
+    section("imports", &inspection.imports);
+    section("exports", &inspection.exports);
+    section("calls", &[inspection.functions.join(", ")]);
+    section(
+        "primary",
+        &inspection.primary.iter().cloned().collect::<Vec<_>>(),
+    );
+    section("watches", &inspection.watches);
+    section("indexes", &inspection.indexes);
     text.push_str("\nrules for what it watches and owns, to paste into its Reconciler (add those for what else it reads and writes):\n");
-    text.push_str(&indented("  ", &told.rules_yaml));
+    text.push_str(&indented("  ", &inspection.rules_yaml));
     text
 }
 

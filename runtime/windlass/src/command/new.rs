@@ -15,8 +15,8 @@ pub(crate) fn execute(args: &NewArgs, format: Format) -> Result<ExitCode> {
     let name = scaffold::write(&args.folder, args.lang)?;
     let folder = args.folder.display();
     if format == Format::Json {
-        let told = json!({ "path": args.folder, "name": name });
-        anstream::println!("{}", serde_json::to_string_pretty(&told)?);
+        let created = json!({ "path": args.folder, "name": name });
+        anstream::println!("{}", serde_json::to_string_pretty(&created)?);
         return Ok(super::DONE);
     }
     anstream::println!("{} {folder}", Tone::Good.paint("made"));

@@ -4,7 +4,7 @@ use crate::cli::{Format, RbacArgs};
 use crate::config::clusters;
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, Document, load, merge};
-use crate::config::rbac::{Place, Subject, Told, Work, manifests, needed, yaml};
+use crate::config::rbac::{Description, Side, Subject, Work, manifests, needed, yaml};
 use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
 use crate::reconcilers::component;
@@ -23,8 +23,8 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
     let configuration = merged.configuration;
     if !merged.problems.is_empty() {
         let problems = merged.problems.iter();
-        let told: Vec<String> = problems.map(|problem| format!("\n  {problem}")).collect();
-        bail!("the configuration is not valid{}", told.concat());
+        let lines: Vec<String> = problems.map(|problem| format!("\n  {problem}")).collect();
+        bail!("the configuration is not valid{}", lines.concat());
     }
     if !configuration.has(Kind::Reconciler) {
         bail!("there is no Reconciler: roles are made of what reconcilers are granted");
@@ -33,16 +33,20 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
     let mut work = Vec::new();
     for (document, spec) in configuration.reconcilers() {
         let tenant = configuration.tenant(spec.tenant()).map(|(_, spec)| spec);
-        let told = ask(&sandbox, document, spec).await;
-        work.push(Work { spec, tenant, told });
+        let description = ask(&sandbox, document, spec).await;
+        work.push(Work {
+            spec,
+            tenant,
+            description,
+        });
     }
-    let (place, usual) = match args.local {
-        true => (Place::Local, "windlass-local"),
-        false => (Place::Members, "windlass"),
+    let (side, usual) = match args.local {
+        true => (Side::Local, "windlass-local"),
+        false => (Side::Members, "windlass"),
     };
     let has_provider = configuration.has(Kind::Provider);
     let home = home(&configuration, args.bind.as_ref());
-    if home.is_none() && place == Place::Local {
+    if home.is_none() && side == Side::Local {
         anstream::eprintln!(
             "{} the namespace that the manager runs in is not known, so it is not allowed to record Events of its own: name its service \
              account, --bind serviceaccount:NAMESPACE/NAME",
@@ -50,7 +54,7 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         );
     }
     let manager = configuration.manager_spec();
-    let needed = needed(place, &work, &manager, has_provider, home.as_deref());
+    let needed = needed(side, &work, &manager, has_provider, home.as_deref());
     let name = args.name.as_deref().unwrap_or(usual);
     let manifests = manifests(&needed, name, args.bind.as_ref());
     match format {
@@ -81,7 +85,7 @@ async fn ask(
     sandbox: &Sandbox,
     document: &Document,
     spec: &crate::config::kinds::ReconcilerSpec,
-) -> Option<Told> {
+) -> Option<Description> {
     let asked = match component(document, spec) {
         Ok(path) => inspect(sandbox, &path, &spec.config_text(), &[])
             .await
@@ -89,7 +93,7 @@ async fn ask(
         Err(error) => Err(error.to_string()),
     };
     match asked {
-        Ok(inspection) => Some(told(inspection)),
+        Ok(inspection) => Some(description(inspection)),
         Err(problem) => {
             anstream::eprintln!(
                 "{} {}: its guest cannot be asked, and is assumed to do all that its rules allow: {problem}",
@@ -101,8 +105,8 @@ async fn ask(
     }
 }
 
-fn told(inspection: Inspection) -> Told {
-    Told {
+fn description(inspection: Inspection) -> Description {
+    Description {
         scopes: inspection.scopes,
         maps: inspection.maps,
         functions: inspection.functions,

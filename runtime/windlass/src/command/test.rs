@@ -159,8 +159,8 @@ fn print(outcome: &Outcome) {
     };
     anstream::println!("{word}  {}  ({:.1} s)", outcome.name, outcome.seconds);
     let differences = outcome.differences.iter().map(ToString::to_string);
-    for told in differences.chain(outcome.problems.iter().cloned()) {
-        for line in told.lines() {
+    for problem in differences.chain(outcome.problems.iter().cloned()) {
+        for line in problem.lines() {
             anstream::println!("        {line}");
         }
     }

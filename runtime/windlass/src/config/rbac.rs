@@ -13,7 +13,7 @@ use windlass_fleet::source::WatchClusters;
 
 /// The clusters of a set of roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Side {
     /// The clusters of providers.
     Members,
     /// The local (hub) cluster.
@@ -22,7 +22,7 @@ pub(crate) enum Place {
 
 /// The parts of a guest's description that matter here.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct Description {
     /// The clusters that its watches engage.
     pub(crate) scopes: Vec<WatchClusters>,
     /// Whether its code maps events to requests, of other clusters too.
@@ -38,13 +38,13 @@ pub(crate) struct Work<'a> {
     /// Its tenant's document.
     pub(crate) tenant: Option<&'a TenantSpec>,
     /// The guest's description. `None` if it could not be asked: then it is assumed to use all of its rules.
-    pub(crate) told: Option<Told>,
+    pub(crate) description: Option<Description>,
 }
 
-/// The permissions that the manager's credentials need in the clusters of a place, without duplicates. `home` is the namespace of the
+/// The permissions that the manager's credentials need in the clusters of a side, without duplicates. `home` is the namespace of the
 /// local cluster in which the manager records its own Events, if it does.
 pub(crate) fn needed(
-    place: Place,
+    side: Side,
     work: &[Work<'_>],
     manager: &ManagerSpec,
     has_provider: bool,
@@ -54,16 +54,16 @@ pub(crate) fn needed(
     // Distinguishes a cluster from another one at the same address.
     all.add(Permission::new("", "namespaces", "get").named("kube-system"));
     for work in work {
-        all.extend(work.needs(place, has_provider));
+        all.extend(work.needs(side, has_provider));
     }
-    if place == Place::Local && manager.leader_election.enabled {
+    if side == Side::Local && manager.leader_election.enabled {
         let (namespace, name) = manager.leader_election.lease();
         let lease = |verb| Permission::new("coordination.k8s.io", "leases", verb).within(namespace);
         all.add(lease("create"));
         all.add(lease("get").named(name));
         all.add(lease("update").named(name));
     }
-    if let Some(home) = home.filter(|_| place == Place::Local) {
+    if let Some(home) = home.filter(|_| side == Side::Local) {
         all.extend(recording(Some(home)));
     }
     all.reduce();
@@ -71,8 +71,8 @@ pub(crate) fn needed(
 }
 
 impl Work<'_> {
-    fn needs(&self, place: Place, has_provider: bool) -> Permissions {
-        let mut granted = self.granted(place, has_provider);
+    fn needs(&self, side: Side, has_provider: bool) -> Permissions {
+        let mut granted = self.granted(side, has_provider);
         let mut own = Permissions::default();
         // The reconciler makes no call in these clusters.
         if granted.is_empty() {
@@ -98,12 +98,12 @@ impl Work<'_> {
         granted
     }
 
-    /// The grants of its rules in the clusters of a place, within the rules of its tenant.
-    fn granted(&self, place: Place, has_provider: bool) -> Permissions {
-        let own = self.has_requests_in(place, has_provider);
+    /// The grants of its rules in the clusters of a side, within the rules of its tenant.
+    fn granted(&self, side: Side, has_provider: bool) -> Permissions {
+        let own = self.has_requests_in(side, has_provider);
         let applies = |rule: &&RuleSpec| match &rule.clusters {
             None => own,
-            Some(_) => opens(rule, place),
+            Some(_) => opens(rule, side),
         };
         let rules = self.spec.rules.iter().filter(applies);
         let mut granted = Permissions::default();
@@ -120,29 +120,34 @@ impl Work<'_> {
         granted
     }
 
-    /// Whether a cluster of a place may be the cluster of a request.
-    fn has_requests_in(&self, place: Place, has_provider: bool) -> bool {
+    /// Whether a cluster of a side may be the cluster of a request.
+    fn has_requests_in(&self, side: Side, has_provider: bool) -> bool {
         let clusters = &self.spec.clusters;
-        let configured = match place {
-            Place::Local => clusters.local.unwrap_or(!has_provider),
-            Place::Members => clusters.provider.unwrap_or(has_provider),
+        let configured = match side {
+            Side::Local => clusters.local.unwrap_or(!has_provider),
+            Side::Members => clusters.provider.unwrap_or(has_provider),
         };
-        let Some(told) = &self.told else {
+        let Some(description) = &self.description else {
             return true;
         };
         let engages = |scope: &WatchClusters| match scope {
             WatchClusters::AsConfigured => configured,
-            WatchClusters::Local => place == Place::Local,
-            WatchClusters::Provider => place == Place::Members,
+            WatchClusters::Local => side == Side::Local,
+            WatchClusters::Provider => side == Side::Members,
             WatchClusters::All => true,
         };
-        let asked_for = || told.maps && self.spec.rules.iter().any(|rule| opens(rule, place));
-        told.scopes.iter().any(engages) || asked_for()
+        let asked_for = || description.maps && self.spec.rules.iter().any(|rule| opens(rule, side));
+        description.scopes.iter().any(engages) || asked_for()
     }
 
     fn calls(&self, function: &str) -> bool {
-        let calls = |told: &Told| told.functions.iter().any(|called| called == function);
-        self.told.as_ref().is_none_or(calls)
+        let calls = |description: &Description| {
+            description
+                .functions
+                .iter()
+                .any(|called| called == function)
+        };
+        self.description.as_ref().is_none_or(calls)
     }
 }
 
@@ -155,11 +160,11 @@ fn recording(namespace: Option<&str>) -> Permissions {
     needed
 }
 
-/// Whether a rule names a cluster of a place.
-fn opens(rule: &RuleSpec, place: Place) -> bool {
-    rule.clusters.as_ref().is_some_and(|clusters| match place {
-        Place::Local => clusters.local,
-        Place::Members => !clusters.names.is_empty() || clusters.selector.is_some(),
+/// Whether a rule names a cluster of a side.
+fn opens(rule: &RuleSpec, side: Side) -> bool {
+    rule.clusters.as_ref().is_some_and(|clusters| match side {
+        Side::Local => clusters.local,
+        Side::Members => !clusters.names.is_empty() || clusters.selector.is_some(),
     })
 }
 

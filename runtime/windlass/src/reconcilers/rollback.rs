@@ -188,7 +188,7 @@ mod tests {
             Err(RollbackChoiceError::RolledBack(_))
         ));
         assert_eq!(back.take(&request(None, true)), Ok(None));
-        // Named, what the file holds is no roll back.
+        // To name the revision in the file is no rollback.
         let b = digest("b").to_string();
         assert_eq!(back.take(&request(Some(&b), false)), Ok(None));
         assert!(choice().take(&request(None, true)).is_err());

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// A file, and a position in it where there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// The file's path as the user wrote it.
     pub(crate) file: Arc<str>,
     /// `None` when the whole file is meant.
     pub(crate) position: Option<Position>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.position {
             Some(Position { line, column }) => write!(f, "{}:{line}:{column}", self.file),
@@ -26,8 +26,8 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// Where it is wrong.
-    pub(crate) place: Place,
-    /// What is wrong and the remedy, lower case, without the place.
+    pub(crate) location: Location,
+    /// What is wrong and the remedy, lower case, without the location.
     pub(crate) message: String,
 }
 
@@ -35,7 +35,7 @@ impl Problem {
     /// A problem with a whole file.
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> Self {
         Self {
-            place: Place {
+            location: Location {
                 file: file.clone(),
                 position: None,
             },
@@ -46,7 +46,7 @@ impl Problem {
     /// A problem at a position.
     pub(crate) fn at(file: &Arc<str>, position: Position, message: impl Into<String>) -> Self {
         Self {
-            place: Place {
+            location: Location {
                 file: file.clone(),
                 position: Some(position),
             },
@@ -57,7 +57,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 

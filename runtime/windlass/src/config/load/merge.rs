@@ -50,9 +50,9 @@ fn what_is_bad<'a>(document: &Document, now: &'a Outcome) -> Option<&'a Bad> {
     now.bad.iter().find(|bad| match &bad.identity {
         Some(identity) => *identity == document.identity,
         None => {
-            let place = Path::new(&*bad.problem.place.file);
+            let path = Path::new(&*bad.problem.location.file);
             // A folder that cannot be listed may still hold the file.
-            place == Path::new(&*document.file) || place == document.folder() && !place.is_file()
+            path == Path::new(&*document.file) || path == document.folder() && !path.is_file()
         }
     })
 }

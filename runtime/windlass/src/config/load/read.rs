@@ -62,11 +62,11 @@ fn insert(documents: &mut BTreeMap<Identity, Document>, document: Document, bad:
         documents.insert(document.identity.clone(), document);
         return;
     };
-    let place = format!("{}:{}", first.file, first.position.line);
+    let location = format!("{}:{}", first.file, first.position.line);
     let message = match document.identity.kind {
-        Kind::Manager => format!("there is a Manager already at {place}: keep one of them"),
+        Kind::Manager => format!("there is a Manager already at {location}: keep one of them"),
         kind => format!(
-            "there is a {kind} of this name already at {place}: rename or remove one of them"
+            "there is a {kind} of this name already at {location}: rename or remove one of them"
         ),
     };
     bad.push(Bad {

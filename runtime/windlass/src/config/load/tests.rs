@@ -357,7 +357,7 @@ fn broken_yaml_leaves_the_other_documents_alone() {
     let problem = outcome.bad[0].problem.to_string();
     assert!(problem.contains("this is not valid YAML: "), "{problem}");
     assert!(
-        (6..=8).contains(&outcome.bad[0].problem.place.position.unwrap().line),
+        (6..=8).contains(&outcome.bad[0].problem.location.position.unwrap().line),
         "{problem}"
     );
 }

@@ -22,29 +22,33 @@ fn tenant(yaml: &str) -> TenantSpec {
 }
 
 /// A guest that watches the configured clusters and calls these functions.
-fn told(functions: &[&str]) -> Option<Told> {
-    Some(Told {
+fn description(functions: &[&str]) -> Option<Description> {
+    Some(Description {
         scopes: vec![WatchClusters::AsConfigured],
         maps: false,
         functions: functions.iter().map(ToString::to_string).collect(),
     })
 }
 
-fn print(place: Place, work: &[Work<'_>], manager: &ManagerSpec) -> String {
+fn print(side: Side, work: &[Work<'_>], manager: &ManagerSpec) -> String {
     yaml(&manifests(
-        &needed(place, work, manager, true, None),
+        &needed(side, work, manager, true, None),
         "w",
         None,
     ))
 }
 
 fn members(work: &[Work<'_>]) -> String {
-    print(Place::Members, work, &ManagerSpec::default())
+    print(Side::Members, work, &ManagerSpec::default())
 }
 
 fn alone<'a>(spec: &'a ReconcilerSpec, tenant: Option<&'a TenantSpec>) -> Work<'a> {
-    let told = told(&[]);
-    Work { spec, tenant, told }
+    let description = description(&[]);
+    Work {
+        spec,
+        tenant,
+        description,
+    }
 }
 
 const HEAD: &str =
@@ -79,7 +83,7 @@ fn what_is_granted_in_namespaces_is_a_role_in_each() {
         r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, "*"], namespaces: [a, b]}]"#,
     );
     let work = Work {
-        told: told(&["record-event"]),
+        description: description(&["record-event"]),
         ..alone(&spec, None)
     };
     let printed = members(&[work]);
@@ -125,7 +129,7 @@ fn a_tenant_that_acts_as_somebody_needs_of_the_manager_caches_and_impersonation(
     );
     let tenant = tenant("impersonate: {user: team-a, groups: [teams]}\n");
     let work = Work {
-        told: told(&["record-event"]),
+        description: description(&["record-event"]),
         ..alone(&spec, Some(&tenant))
     };
     let expected = format!(
@@ -151,39 +155,39 @@ fn rules_count_where_a_guest_works_or_asks_for() {
             {apiGroups: [""], resources: [pods], verbs: [get], namespaces: ["*"]}]"#,
     );
     let work = |scopes: &[WatchClusters], maps| {
-        let told = Told {
+        let description = Description {
             scopes: scopes.to_vec(),
             maps,
             functions: Vec::new(),
         };
         [Work {
-            told: Some(told),
+            description: Some(description),
             ..alone(&hub, None)
         }]
     };
-    let has = |place, scopes: &[WatchClusters], maps| {
-        let printed = print(place, &work(scopes, maps), &ManagerSpec::default());
+    let has = |side, scopes: &[WatchClusters], maps| {
+        let printed = print(side, &work(scopes, maps), &ManagerSpec::default());
         ["configmaps", "secrets", "pods"].map(|resource| printed.contains(resource))
     };
     use WatchClusters::{AsConfigured, Local, Provider};
     assert_eq!(
-        has(Place::Members, &[AsConfigured], false),
+        has(Side::Members, &[AsConfigured], false),
         [false, true, true]
     );
     assert_eq!(
-        has(Place::Local, &[AsConfigured], false),
+        has(Side::Local, &[AsConfigured], false),
         [true, false, false]
     );
-    assert_eq!(has(Place::Local, &[Local], false), [true, false, true]);
-    assert_eq!(has(Place::Members, &[Local], false), [false, true, false]);
+    assert_eq!(has(Side::Local, &[Local], false), [true, false, true]);
+    assert_eq!(has(Side::Members, &[Local], false), [false, true, false]);
     // A mapper may return requests for any cluster that a rule names. That cluster is then the request's own.
-    assert_eq!(has(Place::Members, &[Local], true), [false, true, true]);
-    assert_eq!(has(Place::Local, &[Provider], true), [true, false, true]);
+    assert_eq!(has(Side::Members, &[Local], true), [false, true, true]);
+    assert_eq!(has(Side::Local, &[Provider], true), [true, false, true]);
     let unknown = [Work {
-        told: None,
+        description: None,
         ..alone(&hub, None)
     }];
-    let printed = print(Place::Local, &unknown, &ManagerSpec::default());
+    let printed = print(Side::Local, &unknown, &ManagerSpec::default());
     assert!(
         printed.contains("pods") && printed.contains("events"),
         "{printed}"
@@ -200,9 +204,9 @@ fn only_the_local_cluster_has_the_lease() {
          - {{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}}\n  \
          - {{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [windlass], verbs: [get, update]}}\n"
     );
-    assert_eq!(print(Place::Local, &work, &manager), expected);
+    assert_eq!(print(Side::Local, &work, &manager), expected);
     assert_eq!(
-        print(Place::Members, &work, &manager),
+        print(Side::Members, &work, &manager),
         format!("{HEAD}{IDENTITY}")
     );
 }
@@ -210,15 +214,15 @@ fn only_the_local_cluster_has_the_lease() {
 #[test]
 fn only_the_local_cluster_has_the_managers_own_events() {
     let spec = reconciler("[]");
-    let print = |place| {
+    let print = |side| {
         let work = [alone(&spec, None)];
-        let needed = needed(place, &work, &ManagerSpec::default(), true, Some("ops"));
+        let needed = needed(side, &work, &ManagerSpec::default(), true, Some("ops"));
         yaml(&manifests(&needed, "w", None))
     };
     let role = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {namespace: ops, name: w}\nrules:\n  \
                 - {apiGroups: [\"\"], resources: [events], verbs: [create, patch]}\n";
-    assert_eq!(print(Place::Local), format!("{HEAD}{IDENTITY}{role}"));
-    assert_eq!(print(Place::Members), format!("{HEAD}{IDENTITY}"));
+    assert_eq!(print(Side::Local), format!("{HEAD}{IDENTITY}{role}"));
+    assert_eq!(print(Side::Members), format!("{HEAD}{IDENTITY}"));
 }
 
 #[test]
@@ -227,7 +231,7 @@ fn deleting_collections_everywhere_takes_the_names_of_namespaces() {
         r#"[{apiGroups: [""], resources: [configmaps], verbs: [deletecollection], namespaces: ["*"]}]"#,
     );
     let work = Work {
-        told: told(&["delete-collection"]),
+        description: description(&["delete-collection"]),
         ..alone(&spec, None)
     };
     assert!(members(&[work]).contains("resources: [namespaces], verbs: [list]"));
@@ -239,7 +243,7 @@ fn roles_are_bound_to_whom_is_named() {
     let spec =
         reconciler(r#"[{apiGroups: [""], resources: [pods], verbs: [get], namespaces: [a]}]"#);
     let needed = needed(
-        Place::Members,
+        Side::Members,
         &[alone(&spec, None)],
         &ManagerSpec::default(),
         true,

@@ -28,15 +28,15 @@ pub(super) fn present(
     cluster: &str,
     expected: &Json,
     found: Option<&Json>,
-    told: &mut Vec<Difference>,
+    differences: &mut Vec<Difference>,
 ) {
-    let mut places = Vec::new();
+    let mut mismatches = Vec::new();
     match found {
-        Some(found) => differ(expected, Some(found), String::new(), &mut places),
-        None => places.push((String::new(), Some(expected.clone()), None)),
+        Some(found) => differ(expected, Some(found), String::new(), &mut mismatches),
+        None => mismatches.push((String::new(), Some(expected.clone()), None)),
     }
-    told.extend(
-        places
+    differences.extend(
+        mismatches
             .into_iter()
             .map(|(path, expected_there, found)| Difference {
                 cluster: cluster.to_owned(),
@@ -59,24 +59,24 @@ pub(super) fn unwanted(cluster: &str, object: &Json) -> Difference {
     }
 }
 
-type Place = (String, Option<Json>, Option<Json>);
+type Mismatch = (String, Option<Json>, Option<Json>);
 
-fn differ(expected: &Json, found: Option<&Json>, path: String, places: &mut Vec<Place>) {
+fn differ(expected: &Json, found: Option<&Json>, path: String, mismatches: &mut Vec<Mismatch>) {
     match (expected, found) {
         (Json::Null, None | Some(Json::Null)) => {}
-        (Json::Null, Some(found)) => places.push((path, None, Some(found.clone()))),
+        (Json::Null, Some(found)) => mismatches.push((path, None, Some(found.clone()))),
         (Json::Object(fields), Some(Json::Object(there))) => {
             for (key, value) in fields {
-                differ(value, there.get(key), below(&path, key), places);
+                differ(value, there.get(key), below(&path, key), mismatches);
             }
         }
         (Json::Array(items), Some(Json::Array(there))) if items.len() == there.len() => {
             for (index, (item, there)) in items.iter().zip(there).enumerate() {
-                differ(item, Some(there), format!("{path}[{index}]"), places);
+                differ(item, Some(there), format!("{path}[{index}]"), mismatches);
             }
         }
         (expected, Some(found)) if expected == found => {}
-        (expected, found) => places.push((path, Some(expected.clone()), found.cloned())),
+        (expected, found) => mismatches.push((path, Some(expected.clone()), found.cloned())),
     }
 }
 
@@ -141,30 +141,33 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn places(expected: &Json, found: &Json) -> Vec<String> {
-        let mut told = Vec::new();
-        present("alpha", expected, Some(found), &mut told);
-        told.into_iter().map(|difference| difference.path).collect()
+    fn mismatches(expected: &Json, found: &Json) -> Vec<String> {
+        let mut differences = Vec::new();
+        present("alpha", expected, Some(found), &mut differences);
+        differences
+            .into_iter()
+            .map(|difference| difference.path)
+            .collect()
     }
 
     #[test]
     fn only_what_is_expected_is_compared() {
         let found = json!({"a": {"b": 1, "c": 2}, "l": [{"x": 1, "y": 2}], "n": null});
         assert_eq!(
-            places(
+            mismatches(
                 &json!({"a": {"b": 1}, "l": [{"x": 1}], "n": null, "gone": null}),
                 &found
             ),
             [""; 0]
         );
         assert_eq!(
-            places(&json!({"a": {"b": 2, "d": 1}}), &found),
+            mismatches(&json!({"a": {"b": 2, "d": 1}}), &found),
             ["a.b", "a.d"]
         );
-        assert_eq!(places(&json!({"l": []}), &found), ["l"]);
-        assert_eq!(places(&json!({"l": [{"y": 3}]}), &found), ["l[0].y"]);
-        assert_eq!(places(&json!({"a": null}), &found), ["a"]);
-        assert_eq!(places(&json!({"a": "text"}), &found), ["a"]);
+        assert_eq!(mismatches(&json!({"l": []}), &found), ["l"]);
+        assert_eq!(mismatches(&json!({"l": [{"y": 3}]}), &found), ["l[0].y"]);
+        assert_eq!(mismatches(&json!({"a": null}), &found), ["a"]);
+        assert_eq!(mismatches(&json!({"a": "text"}), &found), ["a"]);
     }
 
     #[test]
@@ -173,12 +176,12 @@ mod tests {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"namespace": "default", "name": "a", "labels": {"x.dev/y": "1"}},
         });
-        let mut told = Vec::new();
+        let mut differences = Vec::new();
         let found = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}});
-        present("alpha", &expected, Some(&found), &mut told);
-        present("beta", &expected, None, &mut told);
-        told.push(unwanted("beta", &expected));
-        let said: Vec<String> = told.iter().map(ToString::to_string).collect();
+        present("alpha", &expected, Some(&found), &mut differences);
+        present("beta", &expected, None, &mut differences);
+        differences.push(unwanted("beta", &expected));
+        let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
         assert_eq!(
             said,
             [

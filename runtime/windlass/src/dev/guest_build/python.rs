@@ -173,11 +173,11 @@ fn write_exports(guest: &Path, into: &Path, settings: &Settings) -> Result<(), B
 /// The tool on the PATH if it has the right version, else our own.
 async fn componentizer(folder: &Path) -> Result<PathBuf, BuildError> {
     if let Some(found) = on_path(COMPONENTIZER) {
-        let told = Tool::new(&found, folder, remedy())
+        let version = Tool::new(&found, folder, remedy())
             .arg("--version")
             .ask()
             .await?;
-        if told.is_some_and(|told| told.split_whitespace().any(|word| word == VERSION)) {
+        if version.is_some_and(|version| version.split_whitespace().any(|word| word == VERSION)) {
             return Ok(found);
         }
     }

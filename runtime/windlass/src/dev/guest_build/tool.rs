@@ -225,8 +225,8 @@ mod tests {
             .to_string();
         assert!(said.contains("sh") && said.contains('7'), "{said}");
         assert_eq!(shell().args(["-c", "exit 7"]).ask().await.unwrap(), None);
-        let told = shell().args(["-c", "echo $A"]).env("A", "b").output().await;
-        assert_eq!(told.unwrap(), "b\n");
+        let output = shell().args(["-c", "echo $A"]).env("A", "b").output().await;
+        assert_eq!(output.unwrap(), "b\n");
     }
 
     #[test]

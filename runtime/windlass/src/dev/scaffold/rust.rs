@@ -86,18 +86,21 @@ mod tests {
         let own = "[package]\nname = \"p\"\nversion.workspace = true\n[dependencies]\na.workspace = true\n\
                    b = { workspace = true, optional = true, features = [\"y\"] }\nc = \"3\"\n[dev-dependencies]\nd.workspace = true\n";
         let text = resolve(own.parse().unwrap(), &root.parse().unwrap()).unwrap();
-        let told: Table = text.parse().unwrap();
-        assert_eq!(told["package"]["version"].as_str(), Some("1.2.3"));
-        assert_eq!(told["dependencies"]["a"]["version"].as_str(), Some("1"));
-        assert_eq!(told["dependencies"]["b"]["optional"].as_bool(), Some(true));
+        let manifest: Table = text.parse().unwrap();
+        assert_eq!(manifest["package"]["version"].as_str(), Some("1.2.3"));
+        assert_eq!(manifest["dependencies"]["a"]["version"].as_str(), Some("1"));
         assert_eq!(
-            told["dependencies"]["b"]["features"]
+            manifest["dependencies"]["b"]["optional"].as_bool(),
+            Some(true)
+        );
+        assert_eq!(
+            manifest["dependencies"]["b"]["features"]
                 .as_array()
                 .unwrap()
                 .len(),
             2
         );
-        assert_eq!(told["dependencies"]["c"].as_str(), Some("3"));
+        assert_eq!(manifest["dependencies"]["c"].as_str(), Some("3"));
         assert!(
             !text.contains("workspace = true") && !text.contains("dev-dependencies"),
             "{text}"
