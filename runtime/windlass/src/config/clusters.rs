@@ -1,4 +1,4 @@
-//! Clusters as documents ask for them. Entry points: [`local`] and [`provider`].
+//! Makes the local cluster and the providers from documents. Entry points: [`local`] and [`provider`].
 
 use crate::config::document::Problem;
 use crate::config::kinds::{ManagerSpec, ProviderSpec, Source};
@@ -18,10 +18,10 @@ use windlass_fleet::provider::kubeconfig_files::{
 use windlass_fleet::provider::single::Single;
 use windlass_fleet::provider::{Provider, ProviderError};
 
-/// The local cluster: the one that the Manager names, else the one that this process runs in, else none.
+/// The local cluster: the one that the Manager names, else the cluster of this pod, else none.
 ///
 /// # Errors
-/// When the one that is named cannot be used.
+/// When the named cluster cannot be used.
 pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>, Problem> {
     let named = configuration
         .manager()
@@ -34,7 +34,7 @@ pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>
             None => in_cluster()
                 .map_err(|error| document.problem(format!("spec.local.inCluster: {error}")))?,
         },
-        // Where there is no service account there is no local cluster.
+        // Without a service account there is no local cluster.
         None => match in_cluster() {
             Ok(config) => config,
             Err(_) => return Ok(None),
@@ -43,7 +43,7 @@ pub(crate) fn local(configuration: &Configuration) -> Result<Option<ClusterSpec>
     Ok(Some(ClusterSpec::new(ClusterName::local(), config)))
 }
 
-/// The service account of this pod. Without the variables it is no pod.
+/// The cluster of this pod, by its service account. Fails outside a pod, where the variables are not set.
 fn in_cluster() -> Result<ClusterConfig, ConfigError> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     ClusterConfig::in_cluster(
@@ -52,10 +52,10 @@ fn in_cluster() -> Result<ClusterConfig, ConfigError> {
     )
 }
 
-/// The provider that a document asks for.
+/// Makes the provider of a document.
 ///
 /// # Errors
-/// When its cluster cannot be used. Kubeconfig files may be bad or absent: they are watched.
+/// When the kubeconfig of a `single` cannot be used. The files of `kubeconfigFiles` are watched, and may be bad or absent.
 pub(crate) fn provider(
     document: &Document,
     spec: &ProviderSpec,
@@ -93,7 +93,7 @@ pub(crate) fn provider(
     }
 }
 
-/// The kubeconfig files that kubectl would use: those that $KUBECONFIG lists, else the one in the home folder.
+/// The kubeconfig files that kubectl uses: the list in $KUBECONFIG, else the file in the home folder.
 fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
     let listed = variable.unwrap_or_default();
     let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
@@ -106,7 +106,7 @@ fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<Pa
         .collect()
 }
 
-/// A provider under the name of its document.
+/// A provider with the name of its document.
 struct Named {
     name: String,
     provider: Arc<dyn Provider>,

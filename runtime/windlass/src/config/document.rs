@@ -1,5 +1,5 @@
-//! Configuration text with places: every value knows its line and column, every error names them. Entry point: [`split()`],
-//! then [`Part::parse`] and [`Node::decode`].
+//! Parses YAML documents. Every value has its line and column, and every error names them. Entry points, in this order: [`split()`],
+//! [`Part::parse`] and [`Node::decode`].
 
 mod decode;
 mod problem;

@@ -1,4 +1,4 @@
-//! Configuration from files, folders and many documents in a file. Entry points: [`load`] and [`Configuration`].
+//! The documents in files and folders. Entry points: [`load`] and [`Configuration`].
 
 mod files;
 mod merge;
@@ -17,35 +17,34 @@ use crate::config::kinds::{
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// What a valid document asks for.
+/// The spec of a valid document, by kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Spec {
-    /// The process.
+    /// Options of the process.
     Manager(Box<ManagerSpec>),
     /// A source of clusters.
     Provider(ProviderSpec),
     /// An owner of reconcilers.
     Tenant(TenantSpec),
-    /// A guest at work.
+    /// A guest and its options.
     Reconciler(Box<ReconcilerSpec>),
 }
 
-/// A valid document and where it was read.
+/// A valid document and its location.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     /// Kind and name.
     pub(crate) identity: Identity,
-    /// What it asks for.
+    /// The spec.
     pub(crate) spec: Spec,
     /// The file, as the user wrote its path.
     pub(crate) file: Arc<str>,
-    /// Where the document begins in it.
+    /// The position of the document in the file.
     pub(crate) position: Position,
 }
 
 impl PartialEq for Document {
-    /// Equal documents ask for the same; where they stand in their file does not count, the folder that relative paths
-    /// start from does.
+    /// Equal documents have the same effect. The position in the file does not count, but the folder does: relative paths start there.
     fn eq(&self, other: &Self) -> bool {
         self.identity == other.identity
             && self.spec == other.spec
@@ -54,12 +53,12 @@ impl PartialEq for Document {
 }
 
 impl Document {
-    /// The folder that relative paths in the document start from.
+    /// The folder from which relative paths of the document start.
     pub(crate) fn folder(&self) -> &Path {
         Path::new(&*self.file).parent().unwrap_or(Path::new(""))
     }
 
-    /// A path of the document as seen from the current folder.
+    /// A path of the document, relative to the current folder.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
         let path = self.folder().join(path);
         let path: PathBuf = path
@@ -73,7 +72,7 @@ impl Document {
         }
     }
 
-    /// A problem with this document as a whole.
+    /// A problem with the whole document.
     pub(crate) fn problem(&self, message: impl std::fmt::Display) -> Problem {
         Problem::at(
             &self.file,
@@ -83,7 +82,7 @@ impl Document {
     }
 }
 
-/// Valid documents with distinct identities, sorted by them.
+/// Valid documents, sorted by identity. No two have the same identity.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Configuration {
     /// The documents, sorted by identity.
@@ -105,7 +104,7 @@ impl Configuration {
         self.documents.get(index)
     }
 
-    /// The manager's document, if there is one.
+    /// The Manager document, if there is one.
     pub(crate) fn manager(&self) -> Option<(&Document, &ManagerSpec)> {
         self.documents
             .iter()
@@ -115,7 +114,7 @@ impl Configuration {
             })
     }
 
-    /// What the manager's document asks for, or the defaults.
+    /// The spec of the Manager document, or the defaults.
     pub(crate) fn manager_spec(&self) -> ManagerSpec {
         let spec = self.manager().map(|(_, spec)| spec.clone());
         spec.unwrap_or_default()
@@ -151,13 +150,13 @@ impl Configuration {
             })
     }
 
-    /// The tenant's document, if it has one.
+    /// The document of a tenant, if there is one.
     pub(crate) fn tenant(&self, name: &str) -> Option<(&Document, &TenantSpec)> {
         self.tenants()
             .find(|(document, _)| document.identity.name == name)
     }
 
-    /// Whether a document names the local cluster or works in it.
+    /// Whether a document uses the local cluster.
     pub(crate) fn asks_for_local(&self) -> bool {
         let opens = |rule: &RuleSpec| {
             rule.clusters
@@ -179,13 +178,13 @@ impl Configuration {
     }
 }
 
-/// What reading the configuration brought.
+/// The result of reading the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// What is valid.
+    /// The valid documents.
     pub(crate) configuration: Configuration,
-    /// What is not.
+    /// The documents and files that are not valid.
     pub(crate) bad: Vec<Bad>,
-    /// The files that were read, and the folders that were listed for them.
+    /// The files that were read, and the folders that were listed.
     pub(crate) listing: Listing,
 }

@@ -1,4 +1,4 @@
-//! From a tree to a typed value; errors carry the path and the place. Entry point: [`Node::decode`].
+//! Decodes a tree into a typed value. Errors have the path and the position. Entry point: [`Node::decode`].
 
 use crate::config::document::problem::nearest;
 use crate::config::document::tree::{Key, Node, Position, Value};
@@ -8,10 +8,10 @@ use serde::de::{
 };
 use std::fmt;
 
-/// Why a tree is not the value that was asked for.
+/// Why a tree does not fit the type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DecodeError {
-    /// Where; `None` until the nearest value around the error is known.
+    /// The position; `None` until the nearest value around the error is known.
     pub(crate) at: Option<Position>,
     /// The path of the value, outermost last while the error travels up.
     segments: Vec<Segment>,
@@ -41,7 +41,7 @@ impl DecodeError {
         }
     }
 
-    /// Fills in the place, unless an inner value has.
+    /// Sets the position, unless an inner value has set it.
     fn or_at(mut self, at: Position) -> Self {
         self.at.get_or_insert(at);
         self
@@ -140,7 +140,7 @@ impl de::Error for DecodeError {
     }
 }
 
-/// `did you mean "tenant"?`, or what there is to choose from.
+/// `did you mean "tenant"?`, or the list of choices.
 fn remedy(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(candidate) => format!("did you mean {candidate:?}?"),
@@ -176,10 +176,10 @@ fn plain_found(found: Unexpected<'_>) -> String {
 }
 
 impl Node {
-    /// Makes the typed value of this tree.
+    /// Decodes this tree.
     ///
     /// # Errors
-    /// [`DecodeError`] with the path and place of the first value that does not fit.
+    /// [`DecodeError`], for the first value that does not fit.
     pub(crate) fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
         T::deserialize(self).map_err(|error| error.or_at(self.at))
     }
@@ -220,7 +220,7 @@ impl<'de> de::Deserializer<'de> for &'de Node {
             .map_err(|error: DecodeError| error.or_at(self.at))
     }
 
-    /// `spec:` with nothing after it is a mapping without fields.
+    /// `spec:` without a value is a mapping without fields.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -238,7 +238,7 @@ impl<'de> de::Deserializer<'de> for &'de Node {
         }
     }
 
-    /// Enums of configuration have no payload: they are words.
+    /// Enums of configuration are words, without a payload.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -284,7 +284,7 @@ impl<'de> de::SeqAccess<'de> for Items<'de> {
 
 struct Entries<'de> {
     entries: &'de [(Key, Node)],
-    /// The entry whose key comes next; its value follows before the next key.
+    /// The next entry. serde asks for its key, then for its value.
     next: usize,
 }
 

@@ -1,15 +1,15 @@
-//! What is wrong with configuration and where. Entry point: [`Problem`].
+//! Problems of configuration, with their location. Entry point: [`Problem`].
 
 use crate::config::document::Position;
 use std::fmt;
 use std::sync::Arc;
 
-/// A file, and a position in it where there is one.
+/// A file, and a position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     /// The file's path as the user wrote it.
     pub(crate) file: Arc<str>,
-    /// `None` when the whole file is meant.
+    /// `None` for the whole file.
     pub(crate) position: Option<Position>,
 }
 
@@ -22,12 +22,12 @@ impl fmt::Display for Location {
     }
 }
 
-/// One thing that is wrong with configuration, told in one line: where, what, and what to do next.
+/// A problem of configuration, in one line: where, what, and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where it is wrong.
+    /// The location of the problem.
     pub(crate) location: Location,
-    /// What is wrong and the remedy, lower case, without the location.
+    /// The problem and the remedy, lower case, without the location.
     pub(crate) message: String,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The known word that `word` was probably meant to be.
+/// The known word that is most like `word`.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = word.to_lowercase();
     known

@@ -1,10 +1,10 @@
-//! A file's text as its documents. Entry point: [`split`].
+//! Splits a file into its documents. Entry point: [`split`].
 
 use crate::config::document::Problem;
 use crate::config::document::tree::{self, Node};
 use std::sync::Arc;
 
-/// One document of a file. Documents are parsed one by one, so that a broken one leaves its neighbours alone.
+/// One document of a file. Documents are parsed one by one, so a broken one does not affect the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part<'a> {
     /// The document's text, its `---` line included.
@@ -13,10 +13,9 @@ pub(crate) struct Part<'a> {
     pub(crate) lines_before: u32,
 }
 
-/// Cuts a file at its document markers. Documents that hold nothing but comments are left out.
+/// Splits a file at its document markers. Documents with comments only are left out.
 ///
-/// A line that begins with `---` and ends there or goes on with white space is a marker wherever it stands: YAML allows it
-/// inside no value.
+/// Every line of `---`, alone or before white space, is a marker: YAML allows no such line inside a value.
 pub(crate) fn split(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let (mut start, mut start_line) = (0, 0);
@@ -53,10 +52,10 @@ fn push<'a>(parts: &mut Vec<Part<'a>>, text: &'a str, lines_before: u32) {
 }
 
 impl Part<'_> {
-    /// Reads the document's values with their places in the file.
+    /// Parses the document into values with their positions in the file.
     ///
     /// # Errors
-    /// A [`Problem`] of `file` where the text is not YAML.
+    /// A [`Problem`] of `file`, if the text is not YAML.
     pub(crate) fn parse(&self, file: &Arc<str>) -> Result<Node, Problem> {
         tree::parse(self.text, self.lines_before).map_err(|(position, message)| match position {
             Some(position) => Problem::at(file, position, message),

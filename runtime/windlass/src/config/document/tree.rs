@@ -1,4 +1,4 @@
-//! YAML values that know where they stand. Entry point: [`parse`].
+//! YAML values with their positions. Entry point: [`parse`].
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
@@ -13,16 +13,16 @@ pub(crate) struct Position {
     pub(crate) column: u32,
 }
 
-/// A value and where it begins.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    /// Where the value begins.
+    /// The position of the value.
     pub(crate) at: Position,
-    /// What it is.
+    /// The value.
     pub(crate) value: Value,
 }
 
-/// What a node holds.
+/// The value of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     /// Nothing, `null` or `~`.
@@ -39,21 +39,21 @@ pub(crate) enum Value {
     Text(String),
     /// A sequence.
     List(Vec<Node>),
-    /// A mapping, in the order written; keys are unique.
+    /// A mapping, in the order of the text. Keys are unique.
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a mapping and where it stands.
+/// A key of a mapping and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Where the key begins.
+    /// The position of the key.
     pub(crate) at: Position,
     /// The key.
     pub(crate) text: String,
 }
 
 impl Node {
-    /// The value under a key, if this is a mapping that has it.
+    /// The value of a key, if this is a mapping that has the key.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(entries) => entries
@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    /// The text, if this is one.
+    /// The text, if this is a text.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// Where the value at a path stands (`spec.rules[0].verbs`), or the nearest value around it that is written.
+    /// The position of the value at a path (`spec.rules[0].verbs`), or of the nearest value around it.
     pub(crate) fn position_of(&self, path: &str) -> Position {
         let mut node = self;
         for segment in path.split(['.', '[']).filter(|s| !s.is_empty()) {
@@ -94,7 +94,7 @@ impl Node {
 /// Reads one document. `lines_before` is added to every line.
 ///
 /// # Errors
-/// What is not YAML, and where.
+/// The first error of the YAML, and its position.
 pub(super) fn parse(text: &str, lines_before: u32) -> Result<Node, (Option<Position>, String)> {
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     let mut node: Node = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
@@ -108,7 +108,7 @@ pub(super) fn parse(text: &str, lines_before: u32) -> Result<Node, (Option<Posit
     Ok(node)
 }
 
-/// The parser's message without its own account of the place.
+/// The parser's message, without its own position.
 fn syntax_message(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     let first = text.lines().next().unwrap_or_default();
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(
             at(text, "b.c[7]"),
             (3, 6),
-            "an absent item stands for its list"
+            "an absent item has the position of its list"
         );
     }
 

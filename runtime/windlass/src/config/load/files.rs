@@ -1,21 +1,21 @@
-//! Which files a list of paths stands for. Entry point: [`Listing::of`].
+//! Lists the configuration files of paths. Entry point: [`Listing::of`].
 
 use crate::config::document::Problem;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The files that paths stand for, and the folders that were listed to find them.
+/// The files of some paths, and the folders that were listed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Listing {
     /// Configuration files, each once, in the order found.
     pub(crate) files: Vec<Arc<str>>,
-    /// Folders that were named.
+    /// The folders among the paths.
     pub(crate) folders: Vec<PathBuf>,
 }
 
 impl Listing {
-    /// Lists the files of `paths`. A folder stands for its .yaml and .yml files, sorted, without those of its subfolders.
+    /// Lists the files of `paths`. Of a folder, lists its .yaml and .yml files, sorted, without subfolders.
     pub(crate) fn of(paths: &[PathBuf]) -> (Self, Vec<Problem>) {
         let mut listing = Self::default();
         let mut problems = Vec::new();

@@ -1,4 +1,4 @@
-//! On reload each document stands by itself: a bad one keeps its last good version. Entry point: [`merge`].
+//! Merges a reload into the configuration in effect: a bad document keeps its last good version. Entry point: [`merge`].
 
 use crate::config::document::{Problem, nearest};
 use crate::config::kinds::{Identity, Kind};
@@ -6,22 +6,22 @@ use crate::config::load::{Bad, Configuration, Document, Outcome, Spec};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is in effect after a reload.
+/// The configuration after a reload.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
-    /// What is in effect.
+    /// The documents in effect.
     pub(crate) configuration: Configuration,
-    /// What is wrong with the documents as they are now.
+    /// The problems of the current documents.
     pub(crate) problems: Vec<Problem>,
     /// Documents of which an earlier version is in effect, and why.
     pub(crate) kept: BTreeMap<Identity, Problem>,
 }
 
-/// Everything that is valid now, and the last good version of what is bad now.
+/// All valid documents, and the last good version of the bad ones.
 ///
-/// A document that vanished is kept while it may only be unreadable: when its identity was read but its fields are bad, or
-/// when its file holds a document whose name could not be read. A reconciler without its tenant is never in effect, as the
-/// tenant's rules are its ceiling; one that names such a tenant keeps its last version if that one's is.
+/// A document that vanished is kept while it may only be unreadable: its fields are bad, or its file has a document whose name cannot
+/// be read. A reconciler is never in effect without its tenant, because the tenant's rules are its ceiling. If a reconciler names a
+/// tenant that is not in effect, its last good version stays, provided that the tenant of that version is in effect.
 pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
     let mut documents = now.configuration.documents.clone();
     let mut problems: Vec<Problem> = now.bad.iter().map(|bad| bad.problem.clone()).collect();
@@ -45,19 +45,19 @@ pub(crate) fn merge(last: &Configuration, now: &Outcome) -> Merged {
     }
 }
 
-/// Why a document that vanished may only be unreadable; none: it is gone.
+/// Why a document that vanished may only be unreadable; none: it was removed.
 fn what_is_bad<'a>(document: &Document, now: &'a Outcome) -> Option<&'a Bad> {
     now.bad.iter().find(|bad| match &bad.identity {
         Some(identity) => *identity == document.identity,
         None => {
             let path = Path::new(&*bad.problem.location.file);
-            // A folder that cannot be listed may still hold the file.
+            // A folder that cannot be listed may still have the file.
             path == Path::new(&*document.file) || path == document.folder() && !path.is_file()
         }
     })
 }
 
-/// Puts the last version in the place of reconcilers whose tenant is not in effect, or takes them out.
+/// Replaces reconcilers whose tenant is not in effect by their last good version, or removes them.
 fn settle_orphans(
     documents: &mut Vec<Document>,
     last: &Configuration,

@@ -18,13 +18,13 @@ const MAX_FILE: u64 = 8 << 20;
 /// A document that is not valid, or a file that could not be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Bad {
-    /// Kind and name, as far as they could be read.
+    /// Kind and name, if they could be read.
     pub(crate) identity: Option<Identity>,
     /// What is wrong.
     pub(crate) problem: Problem,
 }
 
-/// Reads all documents of files and folders. Whatever is wrong with one document leaves the others alone.
+/// Reads all documents of files and folders. A bad document does not affect the others.
 pub(crate) fn load(paths: &[PathBuf]) -> Outcome {
     let (listing, problems) = Listing::of(paths);
     let mut outcome = Outcome {
@@ -50,7 +50,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Outcome {
     outcome
 }
 
-/// Takes a document in, unless another one has its place.
+/// Adds a document, unless there is one with its identity.
 fn insert(documents: &mut BTreeMap<Identity, Document>, document: Document, bad: &mut Vec<Bad>) {
     let taken = match document.identity.kind {
         Kind::Manager => documents
@@ -126,7 +126,7 @@ fn read_part(file: &Arc<str>, part: &Part<'_>) -> Result<Document, Bad> {
     read_spec(file, node, kind, identity.as_ref()).map_err(|problem| Bad { identity, problem })
 }
 
-/// The document's kind, once its `apiVersion` is ours.
+/// The document's kind. Fails for another `apiVersion`.
 fn read_kind(file: &Arc<str>, node: &Node) -> Result<Kind, Problem> {
     let text_of = |field: &str, remedy: &str| match node.get(field) {
         Some(value) => match value.as_text() {
@@ -201,7 +201,7 @@ fn read_spec(
 
 type Check<S> = fn(&S) -> Result<(), Refusal>;
 
-/// The spec of a kind that asks for something.
+/// The spec of a kind with required fields.
 fn required<S: DeserializeOwned>(
     file: &Arc<str>,
     node: &Node,
@@ -211,7 +211,7 @@ fn required<S: DeserializeOwned>(
     checked(file, node, whose, decode(file, node, whose)?, check)
 }
 
-/// The spec of a kind whose every field has a default.
+/// The spec of a kind without required fields.
 fn optional<S: DeserializeOwned + Default>(
     file: &Arc<str>,
     node: &Node,
@@ -247,7 +247,7 @@ fn checked<S>(
     }
 }
 
-/// Names are those of the engine's tenants and controllers.
+/// Checks a name by the rules for tenants and controllers.
 fn check_name(identity: &Identity) -> Result<(), String> {
     let result = match identity.kind {
         Kind::Tenant => TenantName::new(&identity.name).map(|_| ()),
