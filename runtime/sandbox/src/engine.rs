@@ -193,7 +193,8 @@ impl Sandbox {
         &self.inner.evictable
     }
 
-    /// Starts the task that evicts old idle instances, unless it runs. It ends when there are none. Call it on a tokio runtime.
+    /// Starts the task that evicts old idle instances, unless it runs. It ends when there are none, or with the tokio runtime
+    /// that this is called on.
     pub(crate) fn sweep(&self) {
         if self.inner.sweeping.swap(true, Ordering::SeqCst) {
             return;

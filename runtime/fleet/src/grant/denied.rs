@@ -46,6 +46,34 @@ impl Denied {
         }
     }
 
+    /// Which call is denied, and by whose rules, without the rule that is missing.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let verbs: Vec<&str> = self.verbs.iter().map(|verb| verb.as_str()).collect();
+        let rules = if self.ceiling {
+            "the tenant's rules do not allow"
+        } else {
+            "no rule grants"
+        };
+        let mut reason = format!("{rules} {} on {}", verbs.join(" and "), self.resource);
+        if !self.group.is_empty() {
+            reason.push_str(&format!(" of group {}", self.group));
+        }
+        if let Some(name) = &self.name {
+            reason.push_str(&format!(" {name:?}"));
+        }
+        match &self.namespace {
+            Some(namespace) => reason.push_str(&format!(" in namespace {namespace:?}")),
+            None => reason.push_str(" in all namespaces"),
+        }
+        match (self.own, &*self.cluster) {
+            (true, _) => {}
+            (false, "") => reason.push_str(" of the local cluster"),
+            (false, name) => reason.push_str(&format!(" of cluster {name:?}")),
+        }
+        reason
+    }
+
     /// The missing rule, as an item of a YAML list to paste below `rules:`. It covers every object of the namespace: a reconciler that
     /// needs one object needs the next one.
     #[must_use]
@@ -77,37 +105,12 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verbs = self
-            .verbs
-            .iter()
-            .map(|verb| verb.as_str())
-            .collect::<Vec<_>>()
-            .join(" and ");
-        let whose = if self.ceiling {
-            "the tenant's rules do not allow"
-        } else {
-            "no rule grants"
-        };
-        write!(f, "{whose} {verbs} on {}", self.resource)?;
-        if !self.group.is_empty() {
-            write!(f, " of group {}", self.group)?;
-        }
-        if let Some(name) = &self.name {
-            write!(f, " {name:?}")?;
-        }
-        match &self.namespace {
-            Some(namespace) => write!(f, " in namespace {namespace:?}")?,
-            None => f.write_str(" in all namespaces")?,
-        }
-        match (self.own, &*self.cluster) {
-            (true, _) => {}
-            (false, "") => f.write_str(" of the local cluster")?,
-            (false, name) => write!(f, " of cluster {name:?}")?,
-        }
+        let rule = self.missing_rule_yaml();
         write!(
             f,
-            "; add {}",
-            self.missing_rule_yaml().trim_start_matches("- ")
+            "{}; add {}",
+            self.reason(),
+            rule.trim_start_matches("- ")
         )
     }
 }

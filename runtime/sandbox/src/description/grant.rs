@@ -77,14 +77,9 @@ fn check(
     if !plural.known {
         rule.push_str("    # the resource is a guess");
     }
-    let (reason, _) = denied
-        .to_string()
-        .split_once("; add ")
-        .map(|(a, b)| (a.to_owned(), b.to_owned()))
-        .unwrap_or_else(|| (denied.to_string(), String::new()));
     Err(DescriptionError::Denied {
         place: place.to_owned(),
-        reason,
+        reason: denied.reason(),
         rule,
     })
 }

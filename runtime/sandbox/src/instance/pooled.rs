@@ -1,4 +1,8 @@
-//! Instances that serve several calls of one guest, one after the other, within bounds. Entry points: [`PooledInstance`] and [`IdlePool`].
+//! Instances that serve several calls of one guest, one after the other, within limits. Entry points: [`PooledInstance`] and [`IdlePool`].
+//!
+//! * An idle instance keeps its slot and its memory charge. Both are free once the instance is gone.
+//! * An idle instance is evicted when a call needs its slot or its memory, and when it is old.
+//! * Only the charge of an evicted instance ends before its memory is free.
 
 use crate::admission::evictable::Evictable;
 use crate::admission::slots::Slot;
@@ -14,7 +18,7 @@ use std::time::Instant;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-/// Freeing this much memory takes less than a time slice, in bytes. A larger instance is torn down on another thread.
+/// Up to this much memory is freed where guests compute, in bytes. A larger instance is torn down on another thread.
 const SMALL: usize = 4 << 20;
 
 /// An instance that is in use or idle. Wherever it is dropped, even by a cancelled call, a large one is torn down on another thread.

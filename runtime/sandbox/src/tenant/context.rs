@@ -1,4 +1,8 @@
 //! The host's side of one guest: its tenant, grant and limits, and the policy for its API calls. Entry point: [`GuestContext`].
+//!
+//! * An API call takes a token of the guest's rate and of its tenant's, then a permit of its tenant. The tokens of a call that does not
+//!   begin are given back.
+//! * A restricted grant bounds the calls of earlier configurations too.
 
 use crate::journal::LogRate;
 use crate::options::Limits;

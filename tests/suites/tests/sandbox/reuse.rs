@@ -1,6 +1,6 @@
 //! Instances that serve several calls of one guest: what survives between calls, and what ends an instance.
 
-use crate::fixture::{Actor, Stage, config_map, revision, rule, wait};
+use crate::fixture::{Actor, Setup, Stage, config_map, revision, rule, wait};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass_fleet::Grant;
 use windlass_fleet::grant::Identity;
 use windlass_harness::eventually::Seen;
-use windlass_sandbox::{GuestOptions, Isolation, Reuse};
+use windlass_sandbox::{GuestOptions, Isolation, Options, Reuse, Sandbox};
 
 /// Has a request run, and says how many calls its instance had by then.
 async fn calls(stage: &Stage, actor: &Actor, name: &str) -> Result<u32> {
@@ -91,7 +91,15 @@ async fn an_instance_that_has_grown_too_large_is_given_up() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_instances_go_when_they_are_old() -> Result<()> {
-    let stage = Stage::start(&["alpha"]).await?;
+    // An engine of its own: the task that evicts old instances runs on one test's runtime and ends with that.
+    let setup = Setup {
+        sandbox: Some(Sandbox::new(Options {
+            instances: 4,
+            ..Options::default()
+        })?),
+        ..Setup::default()
+    };
+    let stage = Stage::with(&["alpha"], setup).await?;
     let bounds = Reuse {
         age: Duration::from_millis(300),
         ..Reuse::default()
