@@ -69,10 +69,10 @@ pub(crate) async fn check(
     connection: &Connection,
     page: usize,
 ) -> Result<Drift, CheckError> {
-    if !store.is_synced() || number(&store.version()).is_none() {
+    let Some(before) = store.newest_version().filter(|_| store.is_synced()) else {
         return Ok(Drift::None);
-    }
-    let mut suspects = suspects(store, connection, page).await?;
+    };
+    let mut suspects = suspects(store, connection, page, before).await?;
     if suspects.is_empty() {
         return Ok(Drift::None);
     }
@@ -94,9 +94,9 @@ async fn suspects(
     store: &Store,
     connection: &Connection,
     page: usize,
+    before: u64,
 ) -> Result<Vec<Suspect>, CheckError> {
     let mut comparison = Comparison::default();
-    let before = store.newest_version();
     let mut token: Option<String> = None;
     let mut pages = 0_usize;
     let version = loop {
@@ -182,11 +182,11 @@ impl Comparison {
     }
 
     /// The differences that events may explain. `before`: the store's newest version when the list began.
-    fn finish(mut self, store: &Store, version: &str, before: Option<u64>) -> Vec<Suspect> {
+    fn finish(mut self, store: &Store, version: &str, before: u64) -> Vec<Suspect> {
         let Some(list) = number(version) else {
             return Vec::new();
         };
-        if before.is_some_and(|before| before > list) {
+        if before > list {
             return vec![Suspect::ServerBehind];
         }
         for (key, held) in std::mem::take(&mut self.older) {
@@ -251,7 +251,7 @@ mod tests {
             let text = text(name, *version);
             comparison.add(store, &ObjectVersion::scan(text.as_bytes()).unwrap());
         }
-        comparison.finish(store, &version.to_string(), number(&store.version()))
+        comparison.finish(store, &version.to_string(), store.newest_version().unwrap())
     }
 
     fn key(name: &str) -> ObjectKey {
@@ -297,7 +297,7 @@ mod tests {
                 &ObjectVersion::scan(text(name, version).as_bytes()).unwrap(),
             );
         }
-        assert_eq!(comparison.finish(&store, "12", Some(10)), []);
+        assert_eq!(comparison.finish(&store, "12", 10), []);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 /// Most stores of one backend. Further ones are refused, so that reads of ever other kinds cannot fill memory.
 const MAX_STORES: usize = 1000;
 
-/// A user's share in a running store.
+/// One use of a running store.
 pub(crate) type StoreUse = Arc<Running>;
 
 /// A store and the task that feeds it; both end with the last [`StoreUse`].

@@ -66,7 +66,7 @@ impl Indexes {
     }
 }
 
-/// A user's share in an index, which is removed with the last one.
+/// One use of an index, which is removed with the last one.
 pub(crate) struct IndexUse {
     stores: Weak<Stores>,
     kind: GroupVersionKind,
