@@ -1,8 +1,13 @@
-//! One of several processes leads, by a Lease. Entry point: `Election`; options: [`ElectionOptions`].
+//! Leader election: one of several processes leads, by a Lease. Entry point: `Election`; options: [`ElectionOptions`].
 //!
-//! As client-go's, and stricter: a lease is judged by observed time only, never by what a clock elsewhere has written into it; and
-//! a leader's writes pass a fence that closes in time by itself, so that no write of an old leader lands under a new one. The
-//! decisions are a machine without I/O; the task here sends its calls.
+//! [`machine`] decides, without I/O; the task here sends its calls. As in client-go, with two stricter invariants:
+//!
+//! * Only time that this process has observed decides, never a time that is written in the Lease. So clocks may differ.
+//! * A leader's writes pass a [`Fence`] that closes by itself before another process may lead.
+//!
+//! Cost: one call per `retry_period`, for a leader and for a follower.
+//!
+//! Not guaranteed: the fence cannot recall a request that has left the process. If the network delays it, it may land under a new leader.
 
 mod machine;
 #[cfg(test)]
@@ -22,7 +27,7 @@ use crate::http::fence::Fence;
 use crate::name::ClusterName;
 use fastrand::Rng;
 use jiff::Timestamp;
-use machine::{Answer, Ask, Machine, Next, Standing};
+use machine::{LeaseCall, Machine, Next, Outcome, Role};
 use parking_lot::Mutex;
 use record::Lease;
 use std::sync::Arc;
@@ -30,27 +35,27 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The lease, and the candidate.
+/// The Lease, this candidate and the timing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionOptions {
     /// The namespace of the Lease, in the local cluster. It must exist.
     pub namespace: String,
     /// The name of the Lease.
     pub name: String,
-    /// Who this process is. No other process, and no earlier one, may have the same. Default: random.
-    pub identity: String,
-    /// How long the lease lasts and how it is kept.
+    /// The name of this candidate, which becomes the Lease's `holderIdentity`. Unique among all processes, earlier ones too. Default: random.
+    pub candidate: String,
+    /// How long the Lease lasts and how it is renewed.
     pub timing: Timing,
 }
 
 impl ElectionOptions {
-    /// A lease by namespace and name, a random identity and the default timing.
+    /// A Lease by namespace and name, with a random candidate and the default timing.
     #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),
-            identity: format!("{:032x}", fastrand::u128(..)),
+            candidate: format!("{:032x}", fastrand::u128(..)),
             timing: Timing::default(),
         }
     }
@@ -59,16 +64,16 @@ impl ElectionOptions {
 /// Why an election cannot be held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ElectionError {
-    /// Nobody could tell whose the lease is.
-    #[error("the lease of an election needs a namespace, a name and an identity: {0} is empty")]
+    /// A name is empty.
+    #[error("the lease of an election needs a namespace, a name and a candidate: {0} is empty")]
     Empty(&'static str),
-    /// The times do not go together.
+    /// The times do not fit together.
     #[error(transparent)]
     Timing(#[from] TimingError),
 }
 
 impl ElectionOptions {
-    /// Whether an election can be held with these.
+    /// Checks the options.
     ///
     /// # Errors
     /// [`ElectionError`].
@@ -76,57 +81,57 @@ impl ElectionOptions {
         let texts = [
             ("the namespace", &self.namespace),
             ("the name", &self.name),
-            ("the identity", &self.identity),
+            ("the candidate", &self.candidate),
         ];
         match texts.into_iter().find(|(_, text)| text.is_empty()) {
-            Some((what, _)) => Err(ElectionError::Empty(what)),
+            Some((name, _)) => Err(ElectionError::Empty(name)),
             None => Ok(self.timing.check()?),
         }
     }
 }
 
-/// An election as status pages show it.
+/// The state of an election, for status pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ElectionStatus {
     /// The namespace of the Lease.
     pub namespace: String,
     /// The name of the Lease.
     pub name: String,
-    /// Who this process is.
-    pub identity: String,
+    /// This candidate.
+    pub candidate: String,
     /// Whether this process leads.
     pub leads: bool,
-    /// Who holds the lease as far as this process knows; empty: nobody.
+    /// The candidate that holds the Lease, as far as this process knows; empty: none.
     pub holder: String,
-    /// How often the lease has changed hands.
+    /// How often the Lease has changed hands.
     pub transitions: i32,
-    /// Renewals that had to read the lease first.
+    /// Renewals that had to read the Lease first.
     pub slow_renewals: u64,
-    /// Why the last call about the lease failed; `None` when it did not.
+    /// The error of the last call about the Lease; `None`: it succeeded.
     pub problem: Option<String>,
 }
 
-/// The role of a process in an election.
+/// The part of a process in an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It does not lead.
     Follower,
     /// It leads.
     Leader,
-    /// It gave the lease back, or never had it.
+    /// It released the Lease, or never held it.
     Ended,
-    /// It led and could not keep the lease: it must end.
+    /// It led and could not renew the Lease: the process must end.
     Lost,
 }
 
-/// A candidate: its fence, its status and the task that keeps the lease.
+/// This process as a candidate: its fence, its status, and the task that renews the Lease.
 pub(crate) struct Election {
     options: ElectionOptions,
     clock: Clock,
     fence: Arc<Fence>,
     phase: watch::Sender<Phase>,
     status: Mutex<ElectionStatus>,
-    /// Cancelled to give the lease back.
+    /// Cancelled to release the Lease.
     leave: CancellationToken,
 }
 
@@ -136,12 +141,8 @@ impl Election {
         let status = ElectionStatus {
             namespace: options.namespace.clone(),
             name: options.name.clone(),
-            identity: options.identity.clone(),
-            leads: false,
-            holder: String::new(),
-            transitions: 0,
-            slow_renewals: 0,
-            problem: None,
+            candidate: options.candidate.clone(),
+            ..ElectionStatus::default()
         };
         Arc::new(Self {
             fence: Fence::new(clock.clone(), options.timing.reach()),
@@ -158,7 +159,7 @@ impl Election {
         &self.fence
     }
 
-    /// The role of this process. The last one is `Ended` or `Lost`.
+    /// The part of this process. The last value is `Ended` or `Lost`.
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
@@ -167,24 +168,24 @@ impl Election {
         self.status.lock().clone()
     }
 
-    /// Lets no write through any more, waits for those under way, and then has [`Election::run`] give the lease back, which ends
-    /// it. To be called when all that works under the lease has ended.
+    /// Shuts the fence, waits for the writes in flight, and makes [`Election::run`] release the Lease and end. Call it when all work that needs
+    /// the Lease has ended.
     pub(crate) async fn leave(&self) {
         self.fence.shut();
         self.fence.emptied().await;
         self.leave.cancel();
     }
 
-    /// Stands for election until it has left or has lost the lease. The local cluster is looked up for each call.
+    /// Runs the election until this process has left or lost it. Looks the local cluster up for each call.
     pub(crate) async fn run(self: Arc<Self>, fleet: Fleet) {
         let calls = LeaseCalls::new(&self.options.namespace, &self.options.name);
-        let me: Arc<str> = self.options.identity.as_str().into();
+        let candidate: Arc<str> = self.options.candidate.as_str().into();
         let now = self.clock.now();
-        let mut machine = Machine::new(me, self.options.timing, now, Rng::new());
+        let mut machine = Machine::new(candidate, self.options.timing, now, Rng::new());
         tracing::info!(
             namespace = self.options.namespace,
             lease = self.options.name,
-            identity = self.options.identity,
+            candidate = self.options.candidate,
             "waiting for the lease"
         );
         let mut leaving = false;
@@ -194,7 +195,9 @@ impl Election {
             }
             match machine.next(self.clock.now(), Timestamp::now()) {
                 Next::Wait(until) => self.wait(until, leaving).await,
-                Next::Send(ask, limit) => self.send(&mut machine, &calls, &fleet, ask, limit).await,
+                Next::Send(call, limit) => {
+                    self.send(&mut machine, &calls, &fleet, call, limit).await
+                }
                 Next::End => return self.end(leaving),
             }
         }
@@ -214,49 +217,49 @@ impl Election {
         machine: &mut Machine,
         calls: &LeaseCalls,
         fleet: &Fleet,
-        ask: Ask,
+        call: LeaseCall,
         limit: Duration,
     ) {
-        if ask == Ask::Read && matches!(machine.standing(), Standing::Leader { .. }) {
+        if call == LeaseCall::Read && matches!(machine.role(), Role::Leader { .. }) {
             self.status.lock().slow_renewals += 1;
         }
         let start = self.clock.now();
         let outcome = match fleet.cluster(&ClusterName::local()) {
-            Some(cluster) => self.call(&cluster, calls, &ask, limit).await,
+            Some(cluster) => self.call(&cluster, calls, &call, limit).await,
             None => Err(ApiError::host(
                 ApiCode::ClusterGone,
                 "the local cluster has left the fleet",
             )),
         };
         let problem = outcome.as_ref().err().and_then(problem);
-        let answer = outcome.unwrap_or_else(|error| meaning(&error));
-        machine.answered(start, self.clock.now(), &ask, answer);
-        if let Standing::Leader { since } = machine.standing() {
+        let outcome = outcome.unwrap_or_else(|error| outcome_of(&error));
+        machine.answered(start, self.clock.now(), &call, outcome);
+        if let Role::Leader { since } = machine.role() {
             self.fence.renewed(since);
         }
-        self.tell(machine, problem);
+        self.report(machine, problem);
     }
 
     async fn call(
         &self,
         cluster: &Arc<Cluster>,
         calls: &LeaseCalls,
-        ask: &Ask,
+        call: &LeaseCall,
         limit: Duration,
-    ) -> Result<Answer, ApiError> {
-        let json = match ask {
-            Ask::Read => match calls.read(cluster, limit).await? {
-                None => return Ok(Answer::Absent),
+    ) -> Result<Outcome, ApiError> {
+        let json = match call {
+            LeaseCall::Read => match calls.read(cluster, limit).await? {
+                None => return Ok(Outcome::Absent),
                 Some(json) => json,
             },
-            Ask::Create(record) => {
+            LeaseCall::Create(record) => {
                 let lease = record.object(&self.options.namespace, &self.options.name);
                 calls.create(cluster, lease.into(), limit).await?
             }
-            Ask::Update(lease, record) => {
+            LeaseCall::Update(lease, record) => {
                 let lease = lease.with(record);
                 match calls.update(cluster, lease.into(), limit).await {
-                    Err(error) if error.code == ApiCode::NotFound => return Ok(Answer::Absent),
+                    Err(error) if error.code == ApiCode::NotFound => return Ok(Outcome::Absent),
                     updated => updated?,
                 }
             }
@@ -264,9 +267,9 @@ impl Election {
         parse(&json)
     }
 
-    /// Tells what has changed.
-    fn tell(&self, machine: &Machine, problem: Option<String>) {
-        let leads = matches!(machine.standing(), Standing::Leader { .. });
+    /// Updates the status and logs changes.
+    fn report(&self, machine: &Machine, problem: Option<String>) {
+        let leads = matches!(machine.role(), Role::Leader { .. });
         let mut status = self.status.lock();
         if let Some(problem) = problem.as_ref().filter(|_| status.problem != problem) {
             tracing::warn!(
@@ -316,20 +319,19 @@ impl Election {
     }
 }
 
-fn parse(json: &Json) -> Result<Answer, ApiError> {
-    let lease = Lease::parse(json).map(Answer::Lease);
+fn parse(json: &Json) -> Result<Outcome, ApiError> {
+    let lease = Lease::parse(json).map(Outcome::Lease);
     lease.ok_or_else(|| ApiError::host(ApiCode::Other, "the server's answer is not a Lease"))
 }
 
-/// What an error means for the lease.
-fn meaning(error: &ApiError) -> Answer {
+fn outcome_of(error: &ApiError) -> Outcome {
     match error.code {
-        ApiCode::Conflict | ApiCode::AlreadyExists => Answer::Conflict,
-        _ => Answer::Failed,
+        ApiCode::Conflict | ApiCode::AlreadyExists => Outcome::Conflict,
+        _ => Outcome::Failed,
     }
 }
 
-/// What of an error people should know: that another was faster is the course of things.
+/// The message of an error, unless another candidate was faster, which is normal.
 fn problem(error: &ApiError) -> Option<String> {
-    (meaning(error) == Answer::Failed).then(|| error.message.clone())
+    (outcome_of(error) == Outcome::Failed).then(|| error.message.clone())
 }

@@ -1,7 +1,13 @@
-//! What a candidate does about the lease, told the time and the answers. Entry point: [`Machine::next`].
+//! The decisions of one candidate, without I/O. Entry point: [`Machine::next`].
 //!
-//! Only time that this process has observed decides: a lease is over when it was not seen to change for as long as its holder said
-//! that it lasts, and ours is over when the last renewal *began* too long ago. What stands in the lease as time is for people.
+//! The caller asks [`Machine::next`], does what it says, and passes the outcome of each call to [`Machine::answered`].
+//!
+//! Invariants:
+//! * A Lease of another holder is taken only after this candidate has observed no change for the Lease's duration, also if the Lease was
+//!   deleted meanwhile.
+//! * A leader counts from the *beginning* of its last renewal, and stops `renew_deadline` after it.
+//! * Times written in the Lease decide nothing; they are for people.
+//! * A candidate whose write may have happened unseen releases the Lease before it ends.
 
 use super::record::{Lease, Record};
 use super::timing::Timing;
@@ -10,95 +16,95 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where a candidate stands.
+/// The role of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// Another may hold the lease.
+pub(super) enum Role {
+    /// It does not hold the Lease, as far as it knows.
     Follower,
-    /// This process holds it by a renewal that began at `since`.
+    /// It holds the Lease.
     Leader {
-        /// The beginning.
+        /// When the last renewal began.
         since: Instant,
     },
-    /// It gives the lease back, and gives up doing so at `until`.
+    /// It releases the Lease.
     Leaving {
-        /// The end.
+        /// When it stops trying.
         until: Instant,
     },
-    /// It does nothing any more: the lease is lost, or given back.
+    /// It has released or lost the Lease, and does nothing more.
     Over,
 }
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Next {
-    /// Nothing before this time.
+    /// Wait until this time.
     Wait(Instant),
-    /// This call, which may take so long; its answer goes to [`Machine::answered`].
-    Send(Ask, Duration),
-    /// Nothing any more.
+    /// Send this call with this timeout. Its outcome goes to [`Machine::answered`].
+    Send(LeaseCall, Duration),
+    /// Stop.
     End,
 }
 
-/// A call about the lease.
+/// A call about the Lease.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Ask {
-    /// Reads it.
+pub(super) enum LeaseCall {
+    /// Reads the Lease.
     Read,
-    /// Makes it.
+    /// Creates the Lease.
     Create(Record),
-    /// Changes it, if it still is as it was read.
+    /// Updates the Lease if it is unchanged since it was read.
     Update(Box<Lease>, Record),
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Answer {
-    /// The lease as it was read or written.
+pub(super) enum Outcome {
+    /// The Lease as it was read or written.
     Lease(Lease),
-    /// There is none.
+    /// There is no Lease.
     Absent,
-    /// It is not as it was read any more, or there is one already.
+    /// The Lease has changed since it was read, or exists already.
     Conflict,
-    /// Nobody knows: a write may have happened.
+    /// Unknown: a write may have happened.
     Failed,
 }
 
-/// The lease as it was last seen.
+/// The Lease as it was last read or written.
 #[derive(Debug)]
-struct Sight {
+struct Observed {
     lease: Lease,
-    /// When an answer first had this record.
+    /// When this record was first observed.
     since: Instant,
 }
 
-/// One candidate for one lease.
+/// One candidate for one Lease.
 #[derive(Debug)]
 pub(super) struct Machine {
-    me: Arc<str>,
+    candidate: Arc<str>,
     timing: Timing,
     rng: Rng,
-    standing: Standing,
-    sight: Option<Sight>,
-    /// Whether an update of what is in sight may succeed: nothing tells that it has changed.
+    role: Role,
+    observed: Option<Observed>,
+    /// Whether an update of `observed` may succeed: no later outcome says that it has changed.
     fresh: bool,
-    /// Whether the last answer was that there is no lease.
+    /// Whether the last outcome was that there is no Lease.
     absent: bool,
-    /// Whether a write of ours may have happened unseen.
+    /// Whether a write of this candidate may have happened unseen.
     unsure: bool,
-    /// When to look or to renew again.
+    /// When to read or renew next.
     at: Instant,
 }
 
 impl Machine {
-    /// A candidate whose name nobody else has.
-    pub(super) fn new(me: Arc<str>, timing: Timing, now: Instant, rng: Rng) -> Self {
+    /// A candidate with a name that no other process has or had.
+    pub(super) fn new(candidate: Arc<str>, timing: Timing, now: Instant, rng: Rng) -> Self {
         Self {
-            me,
+            candidate,
             timing,
             rng,
-            standing: Standing::Follower,
-            sight: None,
+            role: Role::Follower,
+            observed: None,
             fresh: false,
             absent: false,
             unsure: false,
@@ -106,22 +112,24 @@ impl Machine {
         }
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        self.standing
+    pub(super) fn role(&self) -> Role {
+        self.role
     }
 
-    /// The record as it was last seen.
+    /// The record that was last observed.
     pub(super) fn record(&self) -> Option<&Record> {
-        self.sight.as_ref().map(|sight| &sight.lease.record)
+        self.observed
+            .as_ref()
+            .map(|observed| &observed.lease.record)
     }
 
-    /// What to do now. To be asked again after each answer, and when a wait is over.
+    /// What to do now. Call it after each outcome and after each wait.
     pub(super) fn next(&mut self, now: Instant, wall: Timestamp) -> Next {
-        match self.standing {
-            Standing::Over => Next::End,
-            Standing::Follower => self.follow(now, wall),
-            Standing::Leader { since } => self.lead(now, since, wall),
-            Standing::Leaving { until } => self.leave(now, until, wall),
+        match self.role {
+            Role::Over => Next::End,
+            Role::Follower => self.follow(now, wall),
+            Role::Leader { since } => self.lead(now, since, wall),
+            Role::Leaving { until } => self.leave(now, until, wall),
         }
     }
 
@@ -130,16 +138,16 @@ impl Machine {
         if free.is_none_or(|free| free <= now) {
             if self.absent {
                 self.absent = false;
-                return Next::Send(Ask::Create(self.taken(wall)), self.timing.call());
+                return Next::Send(LeaseCall::Create(self.taken(wall)), self.timing.call());
             }
-            if let Some(ask) = self.update(|machine| machine.taken(wall)) {
-                return Next::Send(ask, self.timing.call());
+            if let Some(call) = self.update(|machine| machine.taken(wall)) {
+                return Next::Send(call, self.timing.call());
             }
         }
         if self.at <= now {
-            return Next::Send(Ask::Read, self.timing.call());
+            return Next::Send(LeaseCall::Read, self.timing.call());
         }
-        // A lease that ends before the next look is taken when it ends.
+        // A Lease that ends before the next read is taken when it ends.
         let free = free.filter(|free| *free > now && (self.fresh || self.absent));
         Next::Wait(free.map_or(self.at, |free| free.min(self.at)))
     }
@@ -147,7 +155,7 @@ impl Machine {
     fn lead(&mut self, now: Instant, since: Instant, wall: Timestamp) -> Next {
         let end = since + self.timing.renew_deadline;
         if now >= end {
-            self.standing = Standing::Over;
+            self.role = Role::Over;
             return Next::End;
         }
         if now < self.at {
@@ -156,18 +164,18 @@ impl Machine {
         let limit = self.timing.call().min(end - now);
         if self.absent {
             self.absent = false;
-            return Next::Send(Ask::Create(self.taken(wall)), limit);
+            return Next::Send(LeaseCall::Create(self.taken(wall)), limit);
         }
         let renewal = self.update(|machine| machine.taken(wall));
-        Next::Send(renewal.unwrap_or(Ask::Read), limit)
+        Next::Send(renewal.unwrap_or(LeaseCall::Read), limit)
     }
 
     fn leave(&mut self, now: Instant, until: Instant, wall: Timestamp) -> Next {
         let held = self
             .record()
-            .is_some_and(|record| *record.holder == *self.me);
+            .is_some_and(|record| *record.holder == *self.candidate);
         if now >= until || !(held || self.unsure) {
-            self.standing = Standing::Over;
+            self.role = Role::Over;
             return Next::End;
         }
         if now < self.at {
@@ -176,110 +184,119 @@ impl Machine {
         let limit = self.timing.call().min(until - now);
         let release = |machine: &Self| machine.record().cloned().unwrap_or_default().released(wall);
         let release = self.update(release).filter(|_| held);
-        Next::Send(release.unwrap_or(Ask::Read), limit)
+        Next::Send(release.unwrap_or(LeaseCall::Read), limit)
     }
 
     fn taken(&self, wall: Timestamp) -> Record {
-        Record::taken(&self.me, &self.timing, self.record(), wall)
+        Record::taken(&self.candidate, &self.timing, self.record(), wall)
     }
 
-    fn update(&self, record: impl FnOnce(&Self) -> Record) -> Option<Ask> {
-        let sight = self.sight.as_ref().filter(|_| self.fresh)?;
-        Some(Ask::Update(Box::new(sight.lease.clone()), record(self)))
+    fn update(&self, record: impl FnOnce(&Self) -> Record) -> Option<LeaseCall> {
+        let observed = self.observed.as_ref().filter(|_| self.fresh)?;
+        Some(LeaseCall::Update(
+            Box::new(observed.lease.clone()),
+            record(self),
+        ))
     }
 
-    /// When the lease in sight may be taken; `None`: none was ever seen.
+    /// When the observed Lease may be taken; `None`: no Lease was ever observed.
     fn free_at(&self) -> Option<Instant> {
-        let sight = self.sight.as_ref()?;
-        let record = &sight.lease.record;
-        // It is ours where the answer to our own write was lost.
-        if record.holder.is_empty() || *record.holder == *self.me {
-            return Some(sight.since);
+        let observed = self.observed.as_ref()?;
+        let record = &observed.lease.record;
+        // The holder is this candidate if the answer to its write was lost.
+        if record.holder.is_empty() || *record.holder == *self.candidate {
+            return Some(observed.since);
         }
-        // A lease that somebody deleted protects its last known holder all the same.
-        Some(sight.since + record.duration(&self.timing))
+        // A deleted Lease still protects its last known holder, which cannot know yet.
+        Some(observed.since + record.duration(&self.timing))
     }
 
-    /// Takes in the answer to a call that was sent at `start`.
-    pub(super) fn answered(&mut self, start: Instant, now: Instant, ask: &Ask, answer: Answer) {
-        let read = *ask == Ask::Read;
-        self.absent = answer == Answer::Absent;
-        self.fresh = matches!(answer, Answer::Lease(_));
-        self.unsure = match &answer {
-            Answer::Lease(_) | Answer::Absent => false,
-            Answer::Conflict => self.unsure,
-            Answer::Failed => self.unsure || !read,
+    /// Records the outcome of a call that was sent at `start`.
+    pub(super) fn answered(
+        &mut self,
+        start: Instant,
+        now: Instant,
+        call: &LeaseCall,
+        outcome: Outcome,
+    ) {
+        let read = *call == LeaseCall::Read;
+        self.absent = outcome == Outcome::Absent;
+        self.fresh = matches!(outcome, Outcome::Lease(_));
+        self.unsure = match &outcome {
+            Outcome::Lease(_) | Outcome::Absent => false,
+            Outcome::Conflict => self.unsure,
+            Outcome::Failed => self.unsure || !read,
         };
-        match answer {
-            Answer::Lease(lease) => {
-                self.see(lease, now);
+        match outcome {
+            Outcome::Lease(lease) => {
+                self.observe(lease, now);
                 if read {
                     self.judge(now);
                 } else {
                     self.written(start, now);
                 }
             }
-            Answer::Absent => {
-                // A candidate that never saw a holder has nobody to wait for.
-                self.at = match self.standing {
-                    Standing::Leader { .. } => now,
+            Outcome::Absent => {
+                // `next` creates the Lease at once if no holder was ever observed.
+                self.at = match self.role {
+                    Role::Leader { .. } => now,
                     _ => now + self.timing.pause(&mut self.rng),
                 };
-                if matches!(self.standing, Standing::Leaving { .. }) {
-                    self.standing = Standing::Over;
+                if matches!(self.role, Role::Leaving { .. }) {
+                    self.role = Role::Over;
                 }
             }
-            Answer::Conflict | Answer::Failed => {
+            Outcome::Conflict | Outcome::Failed => {
                 let pause = self.timing.pause(&mut self.rng);
-                self.at = match self.standing {
-                    Standing::Follower => now + pause,
+                self.at = match self.role {
+                    Role::Follower => now + pause,
                     _ => now + pause / 2,
                 };
             }
         }
     }
 
-    fn see(&mut self, lease: Lease, now: Instant) {
-        match &mut self.sight {
-            Some(sight) if sight.lease.record == lease.record => sight.lease = lease,
-            sight => *sight = Some(Sight { lease, since: now }),
+    fn observe(&mut self, lease: Lease, now: Instant) {
+        match &mut self.observed {
+            Some(observed) if observed.lease.record == lease.record => observed.lease = lease,
+            observed => *observed = Some(Observed { lease, since: now }),
         }
     }
 
-    /// After a read.
+    /// After a successful read.
     fn judge(&mut self, now: Instant) {
         let mine = self
             .record()
-            .is_some_and(|record| *record.holder == *self.me);
-        match self.standing {
-            Standing::Follower => self.at = now + self.timing.pause(&mut self.rng),
-            Standing::Leader { .. } if mine => self.at = now,
-            Standing::Leader { .. } => self.standing = Standing::Over,
-            Standing::Leaving { .. } if mine => self.at = now,
-            Standing::Leaving { .. } | Standing::Over => self.standing = Standing::Over,
+            .is_some_and(|record| *record.holder == *self.candidate);
+        match self.role {
+            Role::Follower => self.at = now + self.timing.pause(&mut self.rng),
+            Role::Leader { .. } if mine => self.at = now,
+            Role::Leader { .. } => self.role = Role::Over,
+            Role::Leaving { .. } if mine => self.at = now,
+            Role::Leaving { .. } | Role::Over => self.role = Role::Over,
         }
     }
 
-    /// After a write that has happened.
+    /// After a successful write.
     fn written(&mut self, start: Instant, now: Instant) {
         let pause = self.timing.pause(&mut self.rng);
         self.at = (start + pause).max(now);
-        match self.standing {
-            // An answer that took longer than a leader may go without one makes nobody a leader.
-            Standing::Follower if now >= start + self.timing.renew_deadline => {}
-            Standing::Follower | Standing::Leader { .. } => {
-                self.standing = Standing::Leader { since: start };
+        match self.role {
+            // The renewal began too long ago for a leader.
+            Role::Follower if now >= start + self.timing.renew_deadline => {}
+            Role::Follower | Role::Leader { .. } => {
+                self.role = Role::Leader { since: start };
             }
-            Standing::Leaving { .. } | Standing::Over => self.standing = Standing::Over,
+            Role::Leaving { .. } | Role::Over => self.role = Role::Over,
         }
     }
 
-    /// Begins to give the lease back: not to be called before all that it protects has ended.
+    /// Begins to release the Lease. All work that needs it must have ended.
     pub(super) fn leave_within(&mut self, now: Instant, limit: Duration) {
-        if self.standing == Standing::Over {
+        if self.role == Role::Over {
             return;
         }
-        self.standing = Standing::Leaving { until: now + limit };
+        self.role = Role::Leaving { until: now + limit };
         self.at = now;
     }
 }

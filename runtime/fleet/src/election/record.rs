@@ -1,35 +1,35 @@
-//! What a Lease says about who holds it. Entry point: [`Lease::parse`].
+//! Reads and writes Lease objects. Entry point: [`Lease::parse`].
 
 use super::Timing;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Who holds a lease, as its `spec` tells it. Two that are equal are one and the same renewal.
+/// The `spec` of a Lease. Each renewal has a different record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Record {
-    /// Empty: nobody.
+    /// Empty: no holder.
     pub(super) holder: String,
-    /// How long its holder says that it lasts.
+    /// How long it lasts, by its holder.
     pub(super) seconds: Option<i32>,
-    /// Since when it is held, for people.
+    /// When the holder took it, for people.
     pub(super) acquired: String,
-    /// When it was renewed last, for people: by the holder's wall clock, which nobody decides by.
+    /// When it was last renewed by the holder's wall clock, for people.
     pub(super) renewed: String,
     /// How often it has changed hands.
     pub(super) transitions: i32,
 }
 
-/// A Lease as its server keeps it.
+/// A Lease object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Lease {
     pub(super) record: Record,
-    /// The whole object, of which an update changes nothing but the record.
+    /// The whole object. An update changes only the record.
     object: Value,
 }
 
 impl Lease {
-    /// Reads an answer of a server; `None`: it is not a Lease.
+    /// Parses an answer. `None`: it is not a Lease.
     pub(super) fn parse(json: &[u8]) -> Option<Self> {
         let object: Value = serde_json::from_slice(json).ok()?;
         if object["kind"] != "Lease" {
@@ -48,7 +48,7 @@ impl Lease {
         Some(Self { record, object })
     }
 
-    /// What tells the object from the same one after a change.
+    /// The resourceVersion.
     #[cfg(test)]
     pub(super) fn version(&self) -> &str {
         self.object["metadata"]["resourceVersion"]
@@ -56,7 +56,7 @@ impl Lease {
             .unwrap_or_default()
     }
 
-    /// The object with another record. What its server answers tells whether it still was the newest.
+    /// The object with another record, as the body of an update. Its resourceVersion makes the update fail if the Lease has changed.
     pub(super) fn with(&self, record: &Record) -> Vec<u8> {
         let mut object = self.object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -71,15 +71,20 @@ impl Lease {
 }
 
 impl Record {
-    /// The record of a candidate that takes the lease, `from` being the one before it.
-    pub(super) fn taken(me: &str, timing: &Timing, from: Option<&Self>, wall: Timestamp) -> Self {
-        let mine = from.filter(|from| from.holder == me);
+    /// The record of a candidate that takes or renews the Lease, after the record `from`.
+    pub(super) fn taken(
+        candidate: &str,
+        timing: &Timing,
+        from: Option<&Self>,
+        wall: Timestamp,
+    ) -> Self {
+        let mine = from.filter(|from| from.holder == candidate);
         let now = time(wall);
         Self {
-            holder: me.to_owned(),
+            holder: candidate.to_owned(),
             seconds: Some(timing.seconds()),
             acquired: mine.map_or_else(|| now.clone(), |mine| mine.acquired.clone()),
-            // A renewal must be seen as a change even while the wall clock stands still or goes back.
+            // Each renewal must change the record, even if the wall clock stands still or goes back.
             renewed: mine.map_or_else(|| now.clone(), |mine| later(&mine.renewed, wall)),
             transitions: match (mine, from) {
                 (Some(mine), _) => mine.transitions,
@@ -89,7 +94,7 @@ impl Record {
         }
     }
 
-    /// The record that a holder leaves behind: anybody may take the lease at once.
+    /// The record of a released Lease, which any candidate may take at once.
     pub(super) fn released(&self, wall: Timestamp) -> Self {
         Self {
             holder: String::new(),
@@ -99,10 +104,10 @@ impl Record {
         }
     }
 
-    /// How long it lasts since it was last seen to change.
+    /// How long it protects its holder after the last observed change.
     pub(super) fn duration(&self, timing: &Timing) -> Duration {
-        let told = self.seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        told.map_or(timing.lease_duration, Duration::from_secs)
+        let own = self.seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        own.map_or(timing.lease_duration, Duration::from_secs)
     }
 
     /// As a new Lease.
@@ -124,7 +129,7 @@ impl Record {
     }
 }
 
-/// The later of now and just after a time that was told before.
+/// `wall`, or a microsecond after `before` if that is later.
 fn later(before: &str, wall: Timestamp) -> String {
     let after = before
         .parse::<Timestamp>()
@@ -133,7 +138,7 @@ fn later(before: &str, wall: Timestamp) -> String {
     time(after.map_or(wall, |after| after.max(wall)))
 }
 
-/// As Kubernetes writes a `MicroTime`.
+/// Formats a Kubernetes `MicroTime`.
 fn time(at: Timestamp) -> String {
     format!("{at:.6}")
 }
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_leaves_what_it_does_not_know_as_it_is() {
+    fn an_update_keeps_unknown_fields() {
         let json = br#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"n","resourceVersion":"7","labels":{"a":"b"}},
             "spec":{"holderIdentity":"other","leaseTransitions":4,"strategy":"OldestEmulationVersion"}}"#;
         let lease = Lease::parse(json).unwrap();
@@ -192,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lease_does_not_say_is_taken_for_ours() {
+    fn a_lease_without_a_duration_lasts_as_long_as_ours() {
         let lease = Lease::parse(br#"{"kind":"Lease","spec":{"holderIdentity":"x"}}"#).unwrap();
         assert_eq!(lease.record.duration(&Timing::default()).as_secs(), 15);
         assert!(Lease::parse(br#"{"kind":"Status"}"#).is_none());

@@ -1,6 +1,6 @@
-//! The machine, one step at a time.
+//! The machine, step by step.
 
-use super::machine::{Answer, Ask, Machine, Next, Standing};
+use super::machine::{LeaseCall, Machine, Next, Outcome, Role};
 use super::record::{Lease, Record};
 use super::timing::Timing;
 use fastrand::Rng;
@@ -17,7 +17,7 @@ fn machine(now: Instant) -> Machine {
     Machine::new("me".into(), Timing::default(), now, Rng::with_seed(1))
 }
 
-/// The lease of another, last renewed when its own clock said so.
+/// The Lease of another candidate, last renewed at this time by that candidate's clock.
 fn of_other(renewed: &str) -> Lease {
     let record = Record {
         holder: "other".to_owned(),
@@ -28,17 +28,17 @@ fn of_other(renewed: &str) -> Lease {
     Lease::parse(&record.object("ns", "name")).unwrap()
 }
 
-fn mine(ask: &Ask) -> Answer {
-    let record = match ask {
-        Ask::Create(record) | Ask::Update(_, record) => record,
-        Ask::Read => panic!("not a write"),
+fn mine(call: &LeaseCall) -> Outcome {
+    let record = match call {
+        LeaseCall::Create(record) | LeaseCall::Update(_, record) => record,
+        LeaseCall::Read => panic!("not a write"),
     };
-    Answer::Lease(Lease::parse(&record.object("ns", "name")).unwrap())
+    Outcome::Lease(Lease::parse(&record.object("ns", "name")).unwrap())
 }
 
-fn asked(next: Next) -> Ask {
+fn asked(next: Next) -> LeaseCall {
     match next {
-        Next::Send(ask, _) => ask,
+        Next::Send(call, _) => call,
         other => panic!("{other:?}"),
     }
 }
@@ -46,11 +46,11 @@ fn asked(next: Next) -> Ask {
 /// A leader by a renewal that began at `start` and was answered at once.
 fn leader(start: Instant) -> Machine {
     let mut machine = machine(start);
-    assert_eq!(asked(machine.next(start, wall())), Ask::Read);
-    machine.answered(start, start, &Ask::Read, Answer::Absent);
+    assert_eq!(asked(machine.next(start, wall())), LeaseCall::Read);
+    machine.answered(start, start, &LeaseCall::Read, Outcome::Absent);
     let create = asked(machine.next(start, wall()));
     machine.answered(start, start, &create, mine(&create));
-    assert_eq!(machine.standing(), Standing::Leader { since: start });
+    assert_eq!(machine.role(), Role::Leader { since: start });
     machine
 }
 
@@ -66,7 +66,7 @@ fn leadership_counts_from_the_beginning_of_the_call_that_won_it() {
         mine(&renewal),
     );
     let since = start + 3 * SECOND;
-    assert_eq!(machine.standing(), Standing::Leader { since });
+    assert_eq!(machine.role(), Role::Leader { since });
     assert!(
         matches!(machine.next(start + 12 * SECOND, wall()), Next::Send(_, limit) if limit <= SECOND)
     );
@@ -74,21 +74,23 @@ fn leadership_counts_from_the_beginning_of_the_call_that_won_it() {
 }
 
 #[test]
-fn an_answer_that_took_longer_than_a_leader_may_be_silent_makes_nobody_a_leader() {
+fn an_answer_after_the_renew_deadline_makes_no_leader() {
     let start = Instant::now();
     let mut machine = machine(start);
-    machine.answered(start, start, &Ask::Read, Answer::Absent);
+    machine.answered(start, start, &LeaseCall::Read, Outcome::Absent);
     let create = asked(machine.next(start, wall()));
     let late = start + 60 * SECOND;
     machine.answered(start, late, &create, mine(&create));
-    assert_eq!(machine.standing(), Standing::Follower);
-    // The lease is its own all the same, so it asks for it again at once.
-    assert!(matches!(asked(machine.next(late, wall())), Ask::Update(..)));
+    assert_eq!(machine.role(), Role::Follower);
+    // The Lease names this candidate, so it renews at once.
+    assert!(matches!(
+        asked(machine.next(late, wall())),
+        LeaseCall::Update(..)
+    ));
 }
 
 #[test]
-fn a_lease_is_taken_when_it_was_not_seen_to_change_for_its_duration_whatever_clocks_wrote_into_it()
-{
+fn a_lease_is_taken_after_its_duration_without_an_observed_change_whatever_times_it_has() {
     for renewed in [
         "1970-01-01T00:00:00.000000Z",
         "2199-01-01T00:00:00.000000Z",
@@ -99,15 +101,15 @@ fn a_lease_is_taken_when_it_was_not_seen_to_change_for_its_duration_whatever_clo
         let mut machine = machine(start);
         let mut now = start;
         while now < start + 14 * SECOND {
-            if let Next::Send(ask, _) = machine.next(now, wall()) {
-                assert_eq!(ask, Ask::Read, "{renewed}");
-                machine.answered(now, now, &ask, Answer::Lease(of_other(renewed)));
+            if let Next::Send(call, _) = machine.next(now, wall()) {
+                assert_eq!(call, LeaseCall::Read, "{renewed}");
+                machine.answered(now, now, &call, Outcome::Lease(of_other(renewed)));
             }
             now += SECOND / 10;
         }
         let free = start + 15 * SECOND;
         assert!(
-            matches!(asked(machine.next(free, wall())), Ask::Update(_, record) if record.holder == "me" && record.transitions == 1)
+            matches!(asked(machine.next(free, wall())), LeaseCall::Update(_, record) if record.holder == "me" && record.transitions == 1)
         );
     }
 }
@@ -116,25 +118,43 @@ fn a_lease_is_taken_when_it_was_not_seen_to_change_for_its_duration_whatever_clo
 fn a_renewal_of_the_holder_starts_the_wait_anew() {
     let start = Instant::now();
     let mut machine = machine(start);
-    machine.answered(start, start, &Ask::Read, Answer::Lease(of_other("a")));
+    machine.answered(
+        start,
+        start,
+        &LeaseCall::Read,
+        Outcome::Lease(of_other("a")),
+    );
     let later = start + 14 * SECOND;
-    machine.answered(later, later, &Ask::Read, Answer::Lease(of_other("b")));
-    assert_eq!(asked(machine.next(start + 20 * SECOND, wall())), Ask::Read);
+    machine.answered(
+        later,
+        later,
+        &LeaseCall::Read,
+        Outcome::Lease(of_other("b")),
+    );
+    assert_eq!(
+        asked(machine.next(start + 20 * SECOND, wall())),
+        LeaseCall::Read
+    );
 }
 
 #[test]
 fn a_lease_that_somebody_deletes_protects_its_last_holder_until_it_would_have_ended() {
     let start = Instant::now();
     let mut machine = machine(start);
-    machine.answered(start, start, &Ask::Read, Answer::Lease(of_other("a")));
+    machine.answered(
+        start,
+        start,
+        &LeaseCall::Read,
+        Outcome::Lease(of_other("a")),
+    );
     let deleted = start + 5 * SECOND;
-    machine.answered(deleted, deleted, &Ask::Read, Answer::Absent);
+    machine.answered(deleted, deleted, &LeaseCall::Read, Outcome::Absent);
     assert!(matches!(machine.next(deleted, wall()), Next::Wait(_)));
     machine.answered(
         start + 14 * SECOND,
         start + 14 * SECOND,
-        &Ask::Read,
-        Answer::Absent,
+        &LeaseCall::Read,
+        Outcome::Absent,
     );
     assert_eq!(
         machine.next(start + 14 * SECOND, wall()),
@@ -142,7 +162,7 @@ fn a_lease_that_somebody_deletes_protects_its_last_holder_until_it_would_have_en
     );
     assert!(matches!(
         asked(machine.next(start + 15 * SECOND, wall())),
-        Ask::Create(_)
+        LeaseCall::Create(_)
     ));
 }
 
@@ -156,45 +176,58 @@ fn a_leader_whose_lease_names_another_or_nobody_has_lost() {
         let mut machine = leader(start);
         let now = start + 3 * SECOND;
         let renewal = asked(machine.next(now, wall()));
-        machine.answered(now, now, &renewal, Answer::Conflict);
+        machine.answered(now, now, &renewal, Outcome::Conflict);
         let again = now + 2 * SECOND;
-        assert_eq!(asked(machine.next(again, wall())), Ask::Read);
-        machine.answered(again, again, &Ask::Read, Answer::Lease(holder));
+        assert_eq!(asked(machine.next(again, wall())), LeaseCall::Read);
+        machine.answered(again, again, &LeaseCall::Read, Outcome::Lease(holder));
         assert_eq!(machine.next(again, wall()), Next::End);
     }
 }
 
 #[test]
-fn a_leader_that_leaves_clears_the_holder_and_a_follower_leaves_the_lease_alone() {
+fn a_leader_that_leaves_clears_the_holder_and_a_follower_does_not() {
     let start = Instant::now();
     let mut leader = leader(start);
     leader.leave_within(start, 5 * SECOND);
     let release = asked(leader.next(start, wall()));
     assert!(
-        matches!(&release, Ask::Update(_, record) if record.holder.is_empty() && record.seconds == Some(1))
+        matches!(&release, LeaseCall::Update(_, record) if record.holder.is_empty() && record.seconds == Some(1))
     );
-    leader.answered(start, start, &release, Answer::Failed);
-    // Whether it happened is looked at, but not for ever.
-    assert_eq!(asked(leader.next(start + 2 * SECOND, wall())), Ask::Read);
+    leader.answered(start, start, &release, Outcome::Failed);
+    // It reads whether the release happened, until the deadline.
+    assert_eq!(
+        asked(leader.next(start + 2 * SECOND, wall())),
+        LeaseCall::Read
+    );
     assert_eq!(leader.next(start + 5 * SECOND, wall()), Next::End);
 
     let mut follower = machine(start);
-    follower.answered(start, start, &Ask::Read, Answer::Lease(of_other("a")));
+    follower.answered(
+        start,
+        start,
+        &LeaseCall::Read,
+        Outcome::Lease(of_other("a")),
+    );
     follower.leave_within(start, 5 * SECOND);
     assert_eq!(follower.next(start, wall()), Next::End);
 }
 
 #[test]
-fn a_candidate_that_leaves_gives_back_what_it_may_have_won_unseen() {
+fn a_candidate_that_leaves_releases_a_lease_that_it_may_have_won_unseen() {
     let start = Instant::now();
     let mut machine = machine(start);
-    machine.answered(start, start, &Ask::Read, Answer::Absent);
+    machine.answered(start, start, &LeaseCall::Read, Outcome::Absent);
     let create = asked(machine.next(start, wall()));
-    machine.answered(start, start + SECOND, &create, Answer::Failed);
+    machine.answered(start, start + SECOND, &create, Outcome::Failed);
     machine.leave_within(start + SECOND, 5 * SECOND);
-    assert_eq!(asked(machine.next(start + SECOND, wall())), Ask::Read);
-    machine.answered(start + SECOND, start + SECOND, &Ask::Read, mine(&create));
+    assert_eq!(asked(machine.next(start + SECOND, wall())), LeaseCall::Read);
+    machine.answered(
+        start + SECOND,
+        start + SECOND,
+        &LeaseCall::Read,
+        mine(&create),
+    );
     assert!(
-        matches!(asked(machine.next(start + SECOND, wall())), Ask::Update(_, record) if record.holder.is_empty())
+        matches!(asked(machine.next(start + SECOND, wall())), LeaseCall::Update(_, record) if record.holder.is_empty())
     );
 }

@@ -1,24 +1,24 @@
-//! How long a lease lasts and how it is kept. Entry point: [`Timing::check`].
+//! How long a Lease lasts and how it is renewed. Entry point: [`Timing::check`].
 
 use crate::http::fence::Reach;
 use fastrand::Rng;
 use std::time::Duration;
 
-/// Shortest times that make sense, far below what a server is worth being asked.
-const LEAST: Duration = Duration::from_millis(50);
+/// Shortest retry period. A useful one is far longer.
+const MIN_RETRY: Duration = Duration::from_millis(50);
 
-/// How long a lease lasts and how it is kept. Defaults are controller-runtime's.
+/// How long a Lease lasts and how it is renewed. Defaults are those of controller-runtime.
 ///
-/// A leader starts no write later than `renew_deadline` after the beginning of its last renewal, and each write has its own
-/// deadline: 10 s, or less where the lease ends sooner. So with every setting that is accepted no write is under way any more when
-/// another process may lead, `lease_duration` after that same beginning at the earliest.
+/// A leader starts no write later than `renew_deadline` after its last renewal began. Each write has a deadline of its own: 10 s, or less if
+/// the Lease ends sooner. Another process leads `lease_duration` after that beginning at the earliest. So with every timing that
+/// [`Timing::check`] accepts, no write is in flight then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long others wait, since they last saw the lease change, before they take it. Default: 15 s.
+    /// How long other candidates observe no change before they take the Lease. Default: 15 s.
     pub lease_duration: Duration,
-    /// How long a leader that cannot renew goes on. At most three quarters of `lease_duration`. Default: 10 s.
+    /// How long a leader goes on without a renewal. At most three quarters of `lease_duration`. Default: 10 s.
     pub renew_deadline: Duration,
-    /// Time between two looks at the lease, a fifth more at random; less than `renew_deadline`, a fifth more included. Default: 2 s.
+    /// Time between two calls about the Lease; up to a fifth is added at random. With that fifth, less than `renew_deadline`. Default: 2 s.
     pub retry_period: Duration,
 }
 
@@ -35,10 +35,10 @@ impl Default for Timing {
 /// Why a timing cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// A retry period of no time.
+    /// The retry period is too short.
     #[error("the retry period {0:?} is too short: make it at least 50 ms")]
     TooShort(Duration),
-    /// No second try fits into the deadline.
+    /// No retry fits into the renew deadline.
     #[error(
         "a renew deadline of {renew:?} leaves no time for a retry after {retry:?}: make it more than 1.2 times the retry period"
     )]
@@ -48,9 +48,9 @@ pub enum TimingError {
         /// The retry period.
         retry: Duration,
     },
-    /// No write fits between the end of renewing and the end of the lease.
+    /// No write fits between the renew deadline and the end of the Lease.
     #[error(
-        "a renew deadline of {renew:?} leaves writes that are under way no time before the lease ends after {lease:?}: make it at most three quarters of the lease duration"
+        "a renew deadline of {renew:?} leaves writes in flight no time before the lease ends after {lease:?}: make it at most three quarters of the lease duration"
     )]
     NoRoomForWrites {
         /// The deadline.
@@ -61,12 +61,12 @@ pub enum TimingError {
 }
 
 impl Timing {
-    /// Whether the promise on [`Timing`] can be kept.
+    /// Checks that these times keep the promise of [`Timing`].
     ///
     /// # Errors
     /// [`TimingError`].
     pub fn check(&self) -> Result<(), TimingError> {
-        if self.retry_period < LEAST {
+        if self.retry_period < MIN_RETRY {
             return Err(TimingError::TooShort(self.retry_period));
         }
         if self.renew_deadline <= self.retry_period + self.retry_period / 5 {
@@ -84,7 +84,7 @@ impl Timing {
         Ok(())
     }
 
-    /// Until when writes pass. A twentieth of the lease is kept back: two machines' clocks do not go quite alike.
+    /// How long writes may start and last. A twentieth of the Lease is a margin for clocks of different speed.
     pub(crate) fn reach(&self) -> Reach {
         Reach {
             send: self.renew_deadline,
@@ -92,17 +92,17 @@ impl Timing {
         }
     }
 
-    /// Longest that one call about the lease may take: two fit into the deadline.
+    /// Timeout of one call about the Lease. Two calls fit into the renew deadline.
     pub(super) fn call(&self) -> Duration {
         self.renew_deadline / 2
     }
 
-    /// Time until the next look: spread, so that candidates do not meet.
+    /// Time until the next call, at random so that candidates do not act together.
     pub(super) fn pause(&self, rng: &mut Rng) -> Duration {
         self.retry_period + (self.retry_period / 5).mul_f64(rng.f64())
     }
 
-    /// As the lease's record tells it, which knows whole seconds only: never less.
+    /// The duration in whole seconds, as the Lease has it, rounded up.
     pub(super) fn seconds(&self) -> i32 {
         let seconds = self.lease_duration.as_millis().div_ceil(1000);
         i32::try_from(seconds).unwrap_or(i32::MAX).max(1)
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_hold_the_promise() {
+    fn the_defaults_keep_the_promise() {
         let timing = Timing::default();
         assert_eq!(timing.check(), Ok(()));
         assert!(timing.reach().send < timing.reach().land);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_hold_the_promise_is_refused() {
+    fn a_timing_that_cannot_keep_the_promise_is_refused() {
         use TimingError::{NoRetry, NoRoomForWrites, TooShort};
         assert!(matches!(
             timing(15_000, 10_000, 0).check(),

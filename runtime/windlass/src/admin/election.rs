@@ -36,7 +36,7 @@ pub(super) fn view(app: &App) -> ElectionView {
         leads: status.leads || !enabled,
         namespace: status.namespace,
         name: status.name,
-        identity: status.identity,
+        identity: status.candidate,
         holder: status.holder,
         transitions: status.transitions,
         problem: status.problem.unwrap_or_default(),

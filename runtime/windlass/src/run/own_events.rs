@@ -27,7 +27,7 @@ pub(super) fn record(app: &App, about: &Identity, content: OwnEvent) {
     };
     // With an election, the Event has the name and the namespace of the Lease.
     let (process, namespace) = match app.manager.election() {
-        Some(election) => (election.identity, election.namespace),
+        Some(election) => (election.candidate, election.namespace),
         None => (machine(), local.config().namespace().to_owned()),
     };
     let tenant = content.tenant.clone();

@@ -76,7 +76,7 @@ impl Stage {
         options: ManagerOptions,
     ) -> Result<Candidate> {
         let election = ElectionOptions {
-            identity: identity.to_owned(),
+            candidate: identity.to_owned(),
             timing: TIMING,
             ..ElectionOptions::new("default", "test")
         };

@@ -68,7 +68,7 @@ impl Candidate {
         let address = field(program.line_with("admin endpoints", SOON).await?, "address")?;
         let identity = field(
             program.line_with("waiting for the lease", SOON).await?,
-            "identity",
+            "candidate",
         )?;
         let who = Who {
             manager: format!("windlass:team-a/{name}"),

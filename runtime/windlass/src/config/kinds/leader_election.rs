@@ -64,7 +64,7 @@ impl LeaderElectionSpec {
         self.enabled.then(|| {
             let options = ElectionOptions::new(namespace, name);
             ElectionOptions {
-                identity: format!("{machine}_{}", options.identity),
+                candidate: format!("{machine}_{}", options.candidate),
                 timing: self.timing(),
                 ..options
             }

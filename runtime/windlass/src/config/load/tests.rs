@@ -240,7 +240,7 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
         (
             "Manager",
             "{leaderElection: {enabled: true, leaseDuration: 10s}}",
-            "4:24: spec.leaderElection of Manager x: a renew deadline of 10s leaves writes that are under way no time before the lease ends after 10s: make it at most three quarters of the lease duration",
+            "4:24: spec.leaderElection of Manager x: a renew deadline of 10s leaves writes in flight no time before the lease ends after 10s: make it at most three quarters of the lease duration",
         ),
         (
             "Provider",
