@@ -1,10 +1,12 @@
-//! Sources, a reconciler and options, to be registered with the manager. Entry points: [`Controller::builder`] and [`Reconciler`].
+//! A controller: watches, a reconciler and options, for the manager. Entry points: [`Controller::builder`] and [`Reconciler`].
 
 mod attempt;
 mod context;
+mod shape;
 
 pub(crate) use attempt::{Attempt, Ended};
 pub use context::{Context, ReconcileId};
+pub use shape::{ShapeError, check_shape};
 
 use crate::backoff::Backoff;
 use crate::cache::store::IndexPath;
@@ -16,23 +18,22 @@ use crate::outcome::{Action, Failure};
 use crate::queue::ControllerOptions as QueueOptions;
 use crate::source::{ClusterSelection, Enqueue, Index, Watch};
 use futures::future::BoxFuture;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What brings an object's cluster to where the object says it should be.
+/// Brings the state of a cluster to the state that an object specifies.
 ///
 /// # Contract
-/// * Level-triggered: a request says what to look at, never what happened. Equal requests merge; one that arrives during a run
-///   runs again after it.
+/// * Level-triggered: a request names an object, never an event. Equal requests merge. A request that arrives during a run of its key causes
+///   another run.
 /// * At least once: after a failure, a restart or a reload the key runs again. One key never runs twice at once.
-/// * A failure is retried with growing delay unless it is terminal.
+/// * A failure is retried with a growing delay unless it is terminal.
 ///
 /// # Cancellation
-/// The future is dropped at its deadline, when its cluster leaves and when a drain runs out of time. Shortly before the
-/// deadline calls answer `cancelled`.
+/// The future is dropped at its deadline, when its cluster leaves, and when a drain runs out of time. Calls fail with `cancelled` shortly
+/// before.
 pub trait Reconciler: Send + Sync + 'static {
-    /// Looks at one object.
+    /// Reconciles one object.
     fn reconcile(&self, context: Context) -> BoxFuture<'_, Result<Action, Failure>>;
 }
 
@@ -46,11 +47,10 @@ where
     }
 }
 
-/// Bounds of a controller.
+/// Limits of a controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControllerOptions {
-    /// Keys that run at once, over all clusters. Default: what the manager says for the controller's primary kind, else as many as the
-    /// tenant may have.
+    /// Keys that run at once, in all clusters together. Default: the manager's setting for the primary kind, else the tenant's limit.
     pub concurrency: Option<usize>,
     /// Keys that run at once in one cluster. Default: [`ControllerOptions::PER_CLUSTER`].
     pub concurrency_per_cluster: usize,
@@ -58,8 +58,8 @@ pub struct ControllerOptions {
     pub timeout: Duration,
     /// Delays of a failing key. Default: 5 ms doubling to 1000 s, with jitter.
     pub backoff: Backoff,
-    /// How often every object is looked at though nothing has changed, behind everything else; a tenth more or less. It finds what is
-    /// not in any watched object. Predicates see an update that changes nothing. Default: never, as events are not lost here.
+    /// How often every object is enqueued without a change, give or take a tenth, with the lowest priority. Useful if a result depends on
+    /// things that no watch covers. Predicates see an update that changes nothing. Default: never, as no event is lost.
     pub resync: Option<Duration>,
 }
 
@@ -76,11 +76,11 @@ impl Default for ControllerOptions {
 }
 
 impl ControllerOptions {
-    /// Keys that run at once in one cluster where nobody says otherwise.
+    /// Default of `concurrency_per_cluster`.
     pub const PER_CLUSTER: usize = 4;
 }
 
-/// A controller, complete.
+/// A controller that was checked.
 #[derive(Clone)]
 pub struct Controller {
     pub(crate) name: ControllerName,
@@ -91,79 +91,23 @@ pub struct Controller {
     pub(crate) watches: Vec<Watch>,
     pub(crate) indexes: Arc<DeclaredIndexes>,
     pub(crate) options: ControllerOptions,
-    /// Whether it runs only in the process that leads, where there is an election.
+    /// Whether it runs only in the leader, if there is an election.
     pub(crate) needs_lease: bool,
     pub(crate) reconciler: Arc<dyn Reconciler>,
 }
 
 /// Why a controller cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ControllerError {
-    /// Nothing would ever trigger it.
-    #[error("reconciler {0} has no watches and would never run: add a watch")]
-    NoWatches(ControllerName),
-    /// Two watches enqueue the object itself.
-    #[error(
-        "reconciler {name} has two primary watches, {first} and {second}: keep one, and let the other enqueue by owner, name, index or code"
-    )]
-    TwoPrimaries {
-        /// The controller.
-        name: ControllerName,
-        /// Kind of the first.
-        first: GroupVersionKind,
-        /// Kind of the second.
-        second: GroupVersionKind,
-    },
-    /// A watch enqueues the object itself, and its kind is not the primary one.
-    #[error(
-        "reconciler {name} declares {primary} as its primary kind, but its primary watch is of {watched}: make them the same"
-    )]
-    OtherPrimary {
-        /// The controller.
-        name: ControllerName,
-        /// The kind declared.
-        primary: GroupVersionKind,
-        /// The kind watched.
-        watched: GroupVersionKind,
-    },
-    /// An enqueue rule needs to know what the primary kind is.
-    #[error("reconciler {name} watches {kind} by {rule}, which needs a primary kind: declare one")]
-    NeedsPrimary {
-        /// The controller.
-        name: ControllerName,
-        /// Kind of the watch.
-        kind: GroupVersionKind,
-        /// Its enqueue rule.
-        rule: &'static str,
-    },
-    /// A watch names an index that is not declared on the primary kind.
-    #[error(
-        "reconciler {name} watches {kind} by index {index:?}, which is not declared on its primary kind: declare it"
-    )]
-    UnknownIndex {
-        /// The controller.
-        name: ControllerName,
-        /// Kind of the watch.
-        kind: GroupVersionKind,
-        /// The index.
-        index: String,
-    },
-    /// Two indexes of one kind have one name.
-    #[error(
-        "reconciler {name} declares index {index:?} of {kind} twice with different paths: rename one"
-    )]
-    DuplicateIndex {
-        /// The controller.
-        name: ControllerName,
-        /// The kind.
-        kind: GroupVersionKind,
-        /// The index.
-        index: String,
-    },
+#[error("reconciler {name} cannot be built: {error}")]
+pub struct ControllerError {
+    /// The controller.
+    pub name: ControllerName,
+    /// The reason.
+    pub error: ShapeError,
 }
 
 impl Controller {
-    /// Begins a controller of the tenant `default` with everything granted, as native code is trusted.
+    /// A builder for the tenant `default` with everything granted, as native code is trusted.
     pub fn builder(name: ControllerName) -> Builder {
         Builder {
             name,
@@ -212,8 +156,7 @@ impl Builder {
         self
     }
 
-    /// What its sources may see, and what [`Context::typed_client`] may touch; events outside granted namespaces never reach it.
-    /// Default: everything.
+    /// The rights of its watches and of [`Context::typed_client`]. Events outside granted namespaces never reach it. Default: everything.
     pub fn grant(mut self, grant: Arc<Grant>) -> Self {
         self.grant = grant;
         self
@@ -225,7 +168,7 @@ impl Builder {
         self
     }
 
-    /// The kind that requests name, where no watch says it. Default: that of the primary watch.
+    /// The kind of the objects that requests name. Default: the kind of the primary watch.
     pub fn primary(mut self, kind: impl Into<GroupVersionKind>) -> Self {
         self.primary = Some(kind.into());
         self
@@ -237,7 +180,7 @@ impl Builder {
         self
     }
 
-    /// Watches the kind that requests name.
+    /// Watches the primary kind.
     pub fn for_kind(self, kind: impl Into<GroupVersionKind>) -> Self {
         self.watch(Watch::new(kind, Enqueue::Primary))
     }
@@ -253,29 +196,41 @@ impl Builder {
         self
     }
 
-    /// Its bounds.
+    /// Its limits.
     pub fn options(mut self, options: ControllerOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Whether it runs only in the process that leads, where several stand for election. One that does not need that runs in every
-    /// process, and its writes are not held back when a lease is lost. Default: true.
+    /// Whether it runs only in the leader of an election. If not, it runs in every process, and its writes do not pass the fence. Default:
+    /// true.
     pub fn needs_leader_election(mut self, needs: bool) -> Self {
         self.needs_lease = needs;
         self
     }
 
-    /// Checks everything and makes the controller.
+    /// Checks everything and builds the controller.
     ///
     /// # Errors
     /// [`ControllerError`].
     pub fn build(self, reconciler: Arc<dyn Reconciler>) -> Result<Controller, ControllerError> {
-        let primary = self.find_primary()?;
-        let indexes = self.declare_indexes()?;
-        for watch in &self.watches {
-            self.check_watch(watch, primary.as_ref(), &indexes)?;
+        let primary = self.primary_kind();
+        let watches: Vec<_> = self
+            .watches
+            .iter()
+            .map(|watch| (&watch.kind, watch.enqueue.rule()))
+            .collect();
+        if let Err(error) = check_shape(primary.as_ref(), &watches, &self.indexes) {
+            let name = self.name;
+            return Err(ControllerError { name, error });
         }
+        let indexes = self.indexes.into_iter().map(|index| {
+            let path = IndexPath {
+                path: index.path,
+                namespace_path: index.namespace_path,
+            };
+            ((index.kind, index.name), Arc::new(DeclaredIndex::new(path)))
+        });
         Ok(Controller {
             name: self.name,
             tenant: self.tenant,
@@ -283,90 +238,18 @@ impl Builder {
             selection: self.selection,
             primary,
             watches: self.watches,
-            indexes: Arc::new(indexes),
+            indexes: Arc::new(indexes.collect()),
             options: self.options,
             needs_lease: self.needs_lease,
             reconciler,
         })
     }
 
-    fn find_primary(&self) -> Result<Option<GroupVersionKind>, ControllerError> {
-        if self.watches.is_empty() {
-            return Err(ControllerError::NoWatches(self.name.clone()));
-        }
-        let mut watched = self
-            .watches
-            .iter()
-            .filter(|w| w.enqueue == Enqueue::Primary)
-            .map(|w| &w.kind);
-        let first = watched.next();
-        if let (Some(first), Some(second)) = (first, watched.next()) {
-            return Err(ControllerError::TwoPrimaries {
-                name: self.name.clone(),
-                first: first.clone(),
-                second: second.clone(),
-            });
-        }
-        match (&self.primary, first) {
-            (Some(primary), Some(watched)) if primary != watched => {
-                Err(ControllerError::OtherPrimary {
-                    name: self.name.clone(),
-                    primary: primary.clone(),
-                    watched: watched.clone(),
-                })
-            }
-            (primary, watched) => Ok(primary.as_ref().or(watched).cloned()),
-        }
-    }
-
-    fn declare_indexes(&self) -> Result<DeclaredIndexes, ControllerError> {
-        let mut declared: DeclaredIndexes = HashMap::new();
-        for index in &self.indexes {
-            let path = IndexPath {
-                path: index.path.clone(),
-                namespace_path: index.namespace_path.clone(),
-            };
-            let key = (index.kind.clone(), index.name.clone());
-            if declared.get(&key).is_some_and(|there| there.path != path) {
-                let (kind, index) = key;
-                return Err(ControllerError::DuplicateIndex {
-                    name: self.name.clone(),
-                    kind,
-                    index,
-                });
-            }
-            declared.insert(key, Arc::new(DeclaredIndex::new(path)));
-        }
-        Ok(declared)
-    }
-
-    fn check_watch(
-        &self,
-        watch: &Watch,
-        primary: Option<&GroupVersionKind>,
-        indexes: &DeclaredIndexes,
-    ) -> Result<(), ControllerError> {
-        let (name, kind) = (self.name.clone(), watch.kind.clone());
-        if matches!(watch.enqueue, Enqueue::Primary | Enqueue::Mapped(_)) {
-            return Ok(());
-        }
-        let Some(primary) = primary else {
-            return Err(ControllerError::NeedsPrimary {
-                name,
-                kind,
-                rule: watch.enqueue.as_str(),
-            });
-        };
-        match &watch.enqueue {
-            Enqueue::ByIndex(index) if !indexes.contains_key(&(primary.clone(), index.clone())) => {
-                Err(ControllerError::UnknownIndex {
-                    name,
-                    kind,
-                    index: index.clone(),
-                })
-            }
-            _ => Ok(()),
-        }
+    fn primary_kind(&self) -> Option<GroupVersionKind> {
+        let mut watches = self.watches.iter();
+        let watched = || watches.find(|watch| watch.enqueue == Enqueue::Primary);
+        let declared = self.primary.clone();
+        declared.or_else(|| watched().map(|watch| watch.kind.clone()))
     }
 }
 
@@ -378,76 +261,25 @@ mod tests {
         GroupVersionKind::new("", "v1", kind)
     }
 
-    fn builder() -> Builder {
-        Controller::builder(ControllerName::new("c").unwrap())
-    }
-
-    fn build(builder: Builder) -> Result<Controller, ControllerError> {
-        builder.build(Arc::new(|_: Context| async { Ok(Action::Done) }))
-    }
-
-    fn refused(builder: Builder) -> ControllerError {
-        build(builder).err().unwrap()
-    }
-
-    // What the builder refuses: nothing to watch, two primaries, an owner rule or an index without what it needs. A name and a reconciler
-    // cannot be left out.
-
-    #[test]
-    fn a_controller_that_could_never_run_is_refused() {
-        assert!(matches!(refused(builder()), ControllerError::NoWatches(_)));
-        assert!(matches!(
-            refused(builder().owns(kind("Pod"))),
-            ControllerError::NeedsPrimary {
-                rule: "controller-owner",
-                ..
-            }
-        ));
+    fn build(
+        with: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Option<GroupVersionKind>, ControllerError> {
+        let builder = with(Controller::builder(ControllerName::new("c").unwrap()));
+        let reconciler = Arc::new(|_: Context| async { Ok(Action::Done) });
+        Ok(builder.build(reconciler)?.primary)
     }
 
     #[test]
-    fn there_is_one_primary_kind() {
-        assert!(matches!(
-            refused(builder().for_kind(kind("Pod")).for_kind(kind("Node"))),
-            ControllerError::TwoPrimaries { .. }
-        ));
-        assert!(matches!(
-            refused(builder().primary(kind("Pod")).for_kind(kind("Node"))),
-            ControllerError::OtherPrimary { .. }
-        ));
+    fn the_primary_kind_is_that_of_the_primary_watch_where_none_is_declared() {
+        let [pod, node] = ["Pod", "Node"].map(kind);
+        let watched = build(|builder| builder.for_kind(pod.clone()));
+        assert_eq!(watched, Ok(Some(pod.clone())));
+        let declared = build(|builder| builder.primary(pod.clone()).owns(node.clone()));
+        assert_eq!(declared, Ok(Some(pod.clone())));
+        let refused = build(|builder| builder.primary(pod).for_kind(node)).unwrap_err();
         assert_eq!(
-            build(builder().for_kind(kind("Pod"))).unwrap().primary,
-            Some(kind("Pod"))
+            refused.to_string(),
+            "reconciler c cannot be built: watch 1 (v1/Node) enqueues the object itself, but the primary kind is v1/Pod: make them the same"
         );
-        assert!(build(builder().primary(kind("Pod")).owns(kind("Node"))).is_ok());
-    }
-
-    #[test]
-    fn an_index_rule_needs_its_index() {
-        let by_index = || {
-            builder().for_kind(kind("Pod")).watch(Watch::new(
-                kind("ConfigMap"),
-                Enqueue::ByIndex("refs".into()),
-            ))
-        };
-        assert!(matches!(
-            refused(by_index()),
-            ControllerError::UnknownIndex { .. }
-        ));
-        let index = |path: &str| Index {
-            kind: kind("Pod"),
-            name: "refs".into(),
-            path: path.parse().unwrap(),
-            namespace_path: None,
-        };
-        assert!(build(by_index().index(index("spec.ref")).index(index("spec.ref"))).is_ok());
-        assert!(matches!(
-            refused(
-                by_index()
-                    .index(index("spec.ref"))
-                    .index(index("spec.other"))
-            ),
-            ControllerError::DuplicateIndex { .. }
-        ));
     }
 }

@@ -101,6 +101,38 @@ impl PartialEq for Enqueue {
 }
 
 impl Enqueue {
+    /// The rule without a mapper's code.
+    #[must_use]
+    pub fn rule(&self) -> EnqueueRule {
+        match self {
+            Self::Primary => EnqueueRule::Primary,
+            Self::ControllerOwner => EnqueueRule::ControllerOwner,
+            Self::AnyOwner => EnqueueRule::AnyOwner,
+            Self::SameName => EnqueueRule::SameName,
+            Self::ByIndex(index) => EnqueueRule::ByIndex(index.clone()),
+            Self::Mapped(_) => EnqueueRule::Mapped,
+        }
+    }
+}
+
+/// An [`Enqueue`] whose mapper, if it needs one, is not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnqueueRule {
+    /// See [`Enqueue::Primary`].
+    Primary,
+    /// See [`Enqueue::ControllerOwner`].
+    ControllerOwner,
+    /// See [`Enqueue::AnyOwner`].
+    AnyOwner,
+    /// See [`Enqueue::SameName`].
+    SameName,
+    /// See [`Enqueue::ByIndex`].
+    ByIndex(String),
+    /// See [`Enqueue::Mapped`].
+    Mapped,
+}
+
+impl EnqueueRule {
     /// The word in status and errors.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
@@ -110,7 +142,20 @@ impl Enqueue {
             Self::AnyOwner => "any-owner",
             Self::SameName => "same-name",
             Self::ByIndex(_) => "by-index",
-            Self::Mapped(_) => "mapped",
+            Self::Mapped => "mapped",
+        }
+    }
+
+    /// The rule, with `mapper` as the code of a mapped watch.
+    #[must_use]
+    pub fn with_mapper(&self, mapper: &Arc<dyn Mapper>) -> Enqueue {
+        match self {
+            Self::Primary => Enqueue::Primary,
+            Self::ControllerOwner => Enqueue::ControllerOwner,
+            Self::AnyOwner => Enqueue::AnyOwner,
+            Self::SameName => Enqueue::SameName,
+            Self::ByIndex(index) => Enqueue::ByIndex(index.clone()),
+            Self::Mapped => Enqueue::Mapped(mapper.clone()),
         }
     }
 }
