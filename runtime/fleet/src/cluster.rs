@@ -24,9 +24,10 @@ mod sync_check;
 pub use crate::cache::watch::CacheOptions;
 pub use crate::http::config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
 pub use crate::http::transport::{
-    AnswerAccount, AnswerUse, Bucket, ConnectionCount, ConnectionCounts, RateLimit, SocketUse,
-    TransportError, TransportOptions,
+    AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, SocketUse, TransportError,
+    TransportOptions,
 };
+pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};
 pub use client::{Client, TypedClient};
 pub use fleet::Fleet;

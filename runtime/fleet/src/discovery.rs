@@ -1,10 +1,13 @@
-//! Which resources a server serves for which kinds. Entry point: [`Discovery::resolve`].
+//! The resources that a server serves, by kind. Entry point: [`Discovery::resolve`].
 //!
-//! Loaded once while a cluster is syncing and kept; a kind that is not there causes at most one refresh per
-//! [`REFRESH_EVERY`]. Uses aggregated discovery (two requests) where the server has it, else one request per group version.
+//! Everything is loaded while a cluster is syncing, and again when a kind is unknown, at most once per [`REFRESH_EVERY`]. A load costs two
+//! requests if the server has aggregated discovery, else one per group version.
+//!
+//! Invariants: one load at a time; at most [`MAX_RESOURCES`] are kept. Not guaranteed: that a known kind is still served. The caller
+//! [forgets](Discovery::forget) a kind when the server says so.
 
 use crate::api::{ApiCode, ApiError};
-use crate::http::answer::refusal;
+use crate::http::status::error_for_status;
 use crate::http::transport::{Call, Connection, JSON};
 use crate::kind::{GroupKind, GroupVersionKind, Resource};
 use arc_swap::ArcSwap;
@@ -14,37 +17,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// Shortest time between two refreshes that unknown kinds cause.
+/// Least time between two refreshes because of unknown kinds.
 pub(crate) const REFRESH_EVERY: Duration = Duration::from_secs(30);
-/// Shortest time between two refreshes because of something that changed.
-const LEARN_EVERY: Duration = Duration::from_millis(200);
-/// Most resources that are kept of one server.
+/// Least time between two refreshes because of a change.
+const REFRESH_AFTER_CHANGE_EVERY: Duration = Duration::from_millis(200);
+/// Most resources that are kept of a server.
 const MAX_RESOURCES: usize = 20_000;
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// What one server serves.
+/// The resources of one server.
 pub(crate) struct Discovery {
     /// `None` until the first load.
     known: ArcSwap<Option<Known>>,
-    /// The last refresh; also makes refreshes one at a time.
+    /// The last refresh. The lock is held during a refresh.
     refreshed: Mutex<Option<Refresh>>,
 }
 
+#[derive(Clone)]
 struct Refresh {
     began: Instant,
-    /// Why it failed, for callers before the next attempt.
+    /// The error of a failed refresh, which answers until the next refresh.
     failed: Option<ApiError>,
-}
-
-fn interrupted(connection: &Connection) -> ApiError {
-    ApiError::host(
-        ApiCode::Unavailable,
-        format!(
-            "{} was not asked to the end what it serves: try again later",
-            connection.server()
-        ),
-    )
 }
 
 #[derive(Clone, Default)]
@@ -61,12 +55,12 @@ impl Discovery {
         }
     }
 
-    /// The resource of a kind if it is known already: no I/O, no waiting.
+    /// The resource of a kind if it is known. No I/O, no waiting.
     pub(crate) fn get(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {
         (**self.known.load()).as_ref()?.by_kind.get(kind).cloned()
     }
 
-    /// The resource of a kind in whichever version, for owner references.
+    /// The resource of a kind in any version, for owner references.
     pub(crate) fn get_any_version(&self, kind: &GroupKind) -> Option<Arc<Resource>> {
         (**self.known.load())
             .as_ref()?
@@ -75,10 +69,10 @@ impl Discovery {
             .cloned()
     }
 
-    /// The resource of a kind, after a refresh if need be.
+    /// The resource of a kind, after a refresh if the kind is unknown.
     ///
     /// # Errors
-    /// [`ApiCode::UnknownKind`] when the server does not serve it; what the server answered when discovery failed.
+    /// [`ApiCode::UnknownKind`]: the server does not serve the kind. Else the error of the refresh.
     pub(crate) async fn resolve(
         &self,
         connection: &Connection,
@@ -97,20 +91,7 @@ impl Discovery {
                     return Err(error.clone());
                 }
             }
-            _ => {
-                // Noted before it ends: one that fails, or whose caller gives up, counts too.
-                *refreshed = Some(Refresh {
-                    began: Instant::now(),
-                    failed: Some(interrupted(connection)),
-                });
-                let failed = self.load(connection).await.err();
-                if let Some(refresh) = refreshed.as_mut() {
-                    refresh.failed = failed.clone();
-                }
-                if let Some(error) = failed {
-                    return Err(error);
-                }
-            }
+            _ => self.refresh(connection, &mut refreshed).await?,
         }
         drop(refreshed);
         self.get(kind).ok_or_else(|| {
@@ -124,24 +105,34 @@ impl Discovery {
         })
     }
 
-    /// Loads everything anew, because something tells that it has changed. What fails shows when a kind is resolved.
+    /// Loads everything again after a sign of a change. A failure shows when a kind is resolved.
     pub(crate) async fn learn(&self, connection: &Connection) {
         let mut refreshed = self.refreshed.lock().await;
         let last = refreshed.as_ref().map(|last| last.began);
-        if last.is_some_and(|began| began.elapsed() < LEARN_EVERY) {
+        if last.is_some_and(|began| began.elapsed() < REFRESH_AFTER_CHANGE_EVERY) {
             return;
         }
-        *refreshed = Some(Refresh {
-            began: Instant::now(),
-            failed: Some(interrupted(connection)),
-        });
-        let failed = self.load(connection).await.err();
-        if let Some(refresh) = refreshed.as_mut() {
-            refresh.failed = failed;
-        }
+        let _ = self.refresh(connection, &mut refreshed).await;
     }
 
-    /// Forgets a kind that the server has ceased to serve.
+    async fn refresh(
+        &self,
+        connection: &Connection,
+        refreshed: &mut Option<Refresh>,
+    ) -> Result<(), ApiError> {
+        let mut refresh = Refresh {
+            began: Instant::now(),
+            failed: Some(interrupted(connection)),
+        };
+        // Recorded before the load: one whose caller is dropped counts too.
+        *refreshed = Some(refresh.clone());
+        let loaded = self.load(connection).await;
+        refresh.failed = loaded.clone().err();
+        *refreshed = Some(refresh);
+        loaded
+    }
+
+    /// Removes a kind that the server no longer serves.
     pub(crate) fn forget(&self, kind: &GroupVersionKind) {
         self.known.rcu(|known| {
             let mut known = (**known).clone();
@@ -152,10 +143,10 @@ impl Discovery {
         });
     }
 
-    /// Loads everything anew.
+    /// Loads everything.
     ///
     /// # Errors
-    /// What the server answered, or that it could not be reached.
+    /// The server's error status, or there is no answer.
     pub(crate) async fn load(&self, connection: &Connection) -> Result<(), ApiError> {
         let mut known = Known::default();
         load_core(connection, &mut known).await?;
@@ -208,13 +199,19 @@ impl Known {
     }
 }
 
+fn interrupted(connection: &Connection) -> ApiError {
+    let server = connection.server();
+    let message = format!("discovery of {server} was interrupted: try again later");
+    ApiError::host(ApiCode::Unavailable, message)
+}
+
 async fn fetch(
     connection: &Connection,
     path: &str,
     accept: &'static str,
 ) -> Result<bytes::Bytes, ApiError> {
     let timeout = connection.options().call_timeout;
-    Ok(refusal(
+    Ok(error_for_status(
         connection
             .send(Call::get(path.to_owned(), accept), timeout)
             .await?,
@@ -227,7 +224,7 @@ fn parse<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ApiErr
         ApiError::host(
             ApiCode::Other,
             format!(
-                "discovery answer of {path} is not understood at byte {}",
+                "the discovery answer of {path} cannot be parsed at byte {}",
                 error.column()
             ),
         )
@@ -249,7 +246,7 @@ async fn load_core(connection: &Connection, known: &mut Known) -> Result<(), Api
 async fn load_groups(connection: &Connection, known: &mut Known) -> Result<(), ApiError> {
     let body = match fetch(connection, "/apis", AGGREGATED).await {
         Ok(body) => body,
-        // A server without any group besides core.
+        // A server with the core group only.
         Err(error) if error.http_status == 404 => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -300,7 +297,7 @@ async fn add_group_version(
     Ok(())
 }
 
-/// Whether `body` was an aggregated answer.
+/// Adds the resources of an aggregated answer. `false`: the body is another answer.
 fn add_aggregated(path: &str, body: &[u8], known: &mut Known) -> Result<bool, ApiError> {
     #[derive(Deserialize)]
     struct Kind {
@@ -421,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aggregated_answers_are_understood() {
+    fn aggregated_answers_are_parsed() {
         let body = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"apps"},"versions":[
             {"version":"v1","resources":[{"resource":"deployments","responseKind":{"kind":"Deployment"},"scope":"Namespaced"}]},
             {"version":"v1beta1","resources":[{"resource":"deployments","responseKind":{"kind":"Deployment"},"scope":"Namespaced"}]}]},

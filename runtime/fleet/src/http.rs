@@ -1,13 +1,13 @@
 //! Calls to API servers: the only room that opens a socket. Entry point: [`transport::Connection::send`].
 //!
-//! * [`config`]: how to reach a server, and as whom.
-//! * [`transport`]: shared connections, deadlines, limits.
-//! * [`answer`]: a server's refusals as errors.
-//! * [`lines`]: the lines of a stream, none longer than a limit.
-//! * [`fence`]: refuses writes of a process that may no longer be the leader.
+//! * [`config`]: the address, TLS and credentials of a server, read from a kubeconfig.
+//! * [`transport`]: sends a call within its limits and deadline, over connections that clusters share.
+//! * [`status`]: turns an error status into an [`ApiError`](crate::ApiError).
+//! * [`lines`]: splits the body of a watch into lines of bounded length.
+//! * [`fence`]: refuses writes once this process may have lost its lease.
 
-pub(crate) mod answer;
 pub(crate) mod config;
 pub(crate) mod fence;
 pub(crate) mod lines;
+pub(crate) mod status;
 pub(crate) mod transport;

@@ -64,6 +64,7 @@ pub mod path;
 pub mod grant;
 pub mod predicate;
 pub mod backoff;
+mod rate_limit;
 pub mod pause;
 pub mod file;
 mod queue;

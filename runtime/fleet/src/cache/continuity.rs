@@ -14,7 +14,7 @@
 
 use crate::api::ApiError;
 use crate::discovery::Discovery;
-use crate::http::answer::refusal;
+use crate::http::status::error_for_status;
 use crate::http::transport::{Call, Connection, JSON};
 use crate::kind::GroupVersionKind;
 use parking_lot::Mutex;
@@ -160,7 +160,7 @@ async fn read_uid(connection: &Connection, path: &str) -> Result<Option<String>,
     let answer = connection
         .send(call, connection.options().call_timeout)
         .await?;
-    match refusal(answer) {
+    match error_for_status(answer) {
         Ok(answer) => Ok(uid(&answer.body)),
         Err(error) if (400..500).contains(&error.http_status) && error.http_status != 429 => {
             Ok(None)

@@ -12,7 +12,7 @@
 use super::store::{Store, number};
 use super::watch::StoreCall;
 use crate::api::ApiError;
-use crate::http::answer::refusal;
+use crate::http::status::error_for_status;
 use crate::http::transport::Connection;
 use crate::json::{JsonError, List, ObjectVersion};
 use crate::request::ObjectKey;
@@ -107,7 +107,7 @@ async fn suspects(
         .call(store);
         let timeout = connection.options().call_timeout;
         let answer = connection.send(call, timeout).await;
-        let answer = refusal(answer.map_err(ApiError::from)?)?;
+        let answer = error_for_status(answer.map_err(ApiError::from)?)?;
         let list = List::split(answer.body)?;
         for item in list.items() {
             comparison.add(store, &ObjectVersion::scan(item)?);

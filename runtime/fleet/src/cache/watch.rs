@@ -30,9 +30,9 @@ pub(crate) use server_features::ServerFeatures;
 
 use super::continuity::{Continuity, ServerChanges};
 use super::store::{Store, number};
-use crate::http::answer;
 use crate::http::lines::{Broken, Lines};
-use crate::http::transport::{Body, Call, Connection, TransportError};
+use crate::http::status;
+use crate::http::transport::{AnswerBody, Call, Connection, TransportError};
 use crate::json::{Frame, FrameType};
 use end::{Malformed, WatchEnd};
 use http::Response;
@@ -320,7 +320,7 @@ impl Watcher {
     }
 
     /// Sends a call whose answer is a stream, and returns once the answer has begun.
-    async fn begin(&self, call: Call) -> Result<Response<Body>, WatchEnd> {
+    async fn begin(&self, call: Call) -> Result<Response<AnswerBody>, WatchEnd> {
         let connection = &self.server.connection;
         let limit = connection.options().call_timeout;
         let response = match tokio::time::timeout(limit, connection.open(call)).await {
@@ -341,7 +341,7 @@ impl Watcher {
         let retry_after = connection.retry_after(&response);
         let body = tokio::time::timeout(limit, connection.collect(response.into_body())).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
-        Err(answer::error(status, retry_after, &body).into())
+        Err(status::error(status, retry_after, &body).into())
     }
 
     /// Applies one event of a watch that began at version `from`. Returns whether the watch made progress.

@@ -5,7 +5,7 @@
 
 use super::Cluster;
 use crate::api::{ApiCode, ApiError, Json};
-use crate::http::answer::refusal;
+use crate::http::status::error_for_status;
 use crate::http::transport::{Call, JSON};
 use crate::kind::{GroupVersionKind, Resource};
 use http::Method;
@@ -92,7 +92,7 @@ impl LeaseCalls {
         let sent = async {
             let backend = cluster.connected().await?;
             let answer = backend.connection.send_apart(call, timeout).await?;
-            Ok(refusal(answer)?.body)
+            Ok(error_for_status(answer)?.body)
         };
         tokio::time::timeout(timeout, sent)
             .await

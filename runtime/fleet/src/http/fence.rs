@@ -1,9 +1,17 @@
 //! Refuses writes of a process that may no longer be the leader. Entry point: [`Fence::enter`].
 //!
-//! Another process may lead once the lease has lasted its time since the last renewal *began*. So a write is let through only for
-//! a while after that beginning, and its own deadline ends before the lease does. The fence knows nothing but that moment and reads
-//! its clock at every write, the last time when the bytes are handed to the connection: a process that was stopped and goes on
-//! finds it closed, whatever its tasks and timers still believe.
+//! Another process may lead once the Lease's duration has passed since the last renewal *began*. So a write may start only for a while after
+//! that beginning, and its deadline ends before the Lease does ([`Reach`]).
+//!
+//! Invariants:
+//! * The decision depends on the time of the last renewal and the clock alone, never on a timer or a task. So a process that was stopped and
+//!   resumes finds the fence closed.
+//! * A write is checked twice: at [`Fence::enter`], and by [`Pass::check`] when the connection takes its bytes.
+//! * After [`Fence::shut`] the fence never opens again.
+//!
+//! Cost: a clock read and an atomic load per check.
+//!
+//! Not guaranteed: a request that has left the process may be delayed by the network beyond the Lease. Nobody can recall it.
 
 use crate::api::{ApiCode, ApiError};
 use crate::clock::Clock;
@@ -25,27 +33,27 @@ impl From<Refused> for ApiError {
     }
 }
 
-/// How long after the beginning of a renewal its process may write.
+/// How long a process may write after its last renewal began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// No write is sent later.
+    /// Writes start and send their bytes before this.
     pub(crate) send: Duration,
-    /// Every write has ended by then, one way or another.
+    /// Every write has ended before this, with an answer or by its deadline.
     pub(crate) land: Duration,
 }
 
-/// Closed until the first renewal, and for ever once it is shut.
+/// Lets writes through while a renewal is recent. Closed until the first renewal.
 pub(crate) struct Fence {
     clock: Clock,
     epoch: Instant,
     reach: Reach,
-    /// Nanoseconds from `epoch` to the beginning of the last renewal that succeeded, plus one. 0: none yet. [`SHUT`]: never again.
+    /// Nanoseconds from `epoch` to the beginning of the last successful renewal, plus one. 0: no renewal yet. [`SHUT`]: shut.
     renewed: AtomicU64,
-    /// Writes that were let through and have not ended.
-    under_way: TaskTracker,
+    /// Writes that have entered and not ended.
+    in_flight: TaskTracker,
 }
 
-/// What `renewed` is once the fence has been shut.
+/// The value of `renewed` once the fence is shut.
 const SHUT: u64 = u64::MAX;
 
 impl Fence {
@@ -55,41 +63,41 @@ impl Fence {
             clock,
             reach,
             renewed: AtomicU64::new(0),
-            under_way: TaskTracker::new(),
+            in_flight: TaskTracker::new(),
         })
     }
 
-    /// The lease was renewed by a call that began at `start`. A fence that was shut stays so.
+    /// Records a renewal by a call that began at `start`. Does nothing if the fence is shut.
     pub(crate) fn renewed(&self, start: Instant) {
         let since = start.saturating_duration_since(self.epoch).as_nanos();
         let since = u64::try_from(since).unwrap_or(SHUT - 2).min(SHUT - 2) + 1;
-        // The highest wins, so that neither a late answer nor a renewal after the end opens anything.
+        // The maximum, so that neither a late answer nor a renewal after `shut` changes anything.
         self.renewed.fetch_max(since, Ordering::AcqRel);
     }
 
-    /// Lets no write through any more.
+    /// Refuses all further writes, for ever.
     pub(crate) fn shut(&self) {
         self.renewed.store(SHUT, Ordering::Release);
-        self.under_way.close();
+        self.in_flight.close();
     }
 
-    /// Waits until every write that was let through has ended; each has its own deadline. To be called after [`Fence::shut`].
+    /// Waits until every write in flight has ended. Each has a deadline. Call [`Fence::shut`] first.
     pub(crate) async fn emptied(&self) {
-        self.under_way.wait().await;
+        self.in_flight.wait().await;
     }
 
-    /// Lets a write through.
+    /// Lets a write start.
     ///
     /// # Errors
-    /// [`Refused`] when the last renewal is too long ago, or there was none.
+    /// [`Refused`]: the last renewal is too long ago, or there was none.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<Pass, Refused> {
-        // Counted before the look, so that who shuts the fence and then waits misses nobody.
-        let under_way = self.under_way.token();
+        // Counted before the check, so that `emptied` after `shut` misses no write.
+        let in_flight = self.in_flight.token();
         let begun = self.open_since()?;
         Ok(Pass {
             fence: self.clone(),
             until: begun + self.reach.land,
-            _under_way: under_way,
+            _in_flight: in_flight,
         })
     }
 
@@ -115,22 +123,22 @@ impl fmt::Debug for Fence {
     }
 }
 
-/// Leave to send one write, held until the write has ended.
+/// Permission to send one write, held until the write has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Pass {
     fence: Arc<Fence>,
     /// When the write must have ended.
     until: Instant,
-    _under_way: TaskTrackerToken,
+    _in_flight: TaskTrackerToken,
 }
 
 impl Pass {
-    /// How long the write may take from now on.
+    /// The time that is left for the write.
     pub(crate) fn time_left(&self) -> Duration {
         self.until.saturating_duration_since(self.fence.clock.now())
     }
 
-    /// Whether the write may still be sent, to be asked when its bytes go out.
+    /// Whether the write may still be sent. Called when its bytes go out.
     ///
     /// # Errors
     /// [`Refused`].
@@ -201,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn once_shut_it_stays_shut_and_waits_for_what_is_under_way() {
+    async fn once_shut_it_stays_shut_and_waits_for_writes_in_flight() {
         let (hand, fence) = fence();
         fence.renewed(hand.now());
         let pass = fence.enter().unwrap();

@@ -1,4 +1,4 @@
-//! Lines of a body as it comes in, none longer than a limit. Entry point: [`Lines::next`].
+//! Splits the body of a watch into lines as it arrives, none longer than a limit. Entry point: [`Lines::next`].
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -7,7 +7,7 @@ use hyper::body::Body;
 /// Why there is no further line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The body broke off.
+    /// The connection broke.
     Connection,
     /// A line is longer than this many bytes.
     LongLine(usize),
@@ -32,8 +32,8 @@ impl<B: Body<Data = Bytes> + Unpin> Lines<B> {
         }
     }
 
-    /// The next line that is not empty, without its end; `None` at the end of the body. What stands behind the last line end is not
-    /// a line. Nothing is lost when the future is dropped.
+    /// The next line that is not empty, without its line end. `None` at the end of the body. Bytes after the last line end are dropped.
+    /// Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         loop {
             if let Some(line) = self.take_line() {
@@ -65,7 +65,7 @@ impl<B: Body<Data = Bytes> + Unpin> Lines<B> {
             let Some(at) = at else {
                 self.searched = self.buffer.len();
                 if self.buffer.is_empty() {
-                    // A watch is idle for most of its life: it must not hold on to the room of its longest line.
+                    // A watch is idle for most of its life, and must not keep memory for its longest line.
                     self.buffer = BytesMut::new();
                 }
                 return None;
@@ -87,7 +87,7 @@ mod tests {
     use http_body_util::StreamBody;
     use hyper::body::Frame;
 
-    /// Lines of a body that comes in these parts; `None` breaks it.
+    /// The lines of a body that arrives in these parts. `None` breaks the connection.
     async fn lines(parts: &[Option<&[u8]>], limit: usize) -> (Vec<String>, Result<(), Broken>) {
         let parts: Vec<_> = parts
             .iter()
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_stands_before_a_break_is_given_and_half_a_line_is_not() {
+    async fn lines_before_a_break_are_given_and_half_a_line_is_not() {
         let (all, end) = lines(&[Some(b"one\ntw"), None], 10).await;
         assert_eq!(
             (all, end),

@@ -172,18 +172,18 @@ impl From<Unfit> for WatchEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::answer;
+    use crate::http::status;
 
     #[test]
     fn a_version_that_the_server_has_not_reached_differs_from_other_timeouts() {
         let body = br#"{"kind":"Status","code":504,"reason":"Timeout","message":"Too large resource version: 9, current: 5",
             "details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}}"#;
         assert!(matches!(
-            answer::error(504, None, body).into(),
+            status::error(504, None, body).into(),
             WatchEnd::ServerBehind
         ));
         let other: WatchEnd =
-            answer::error(504, None, br#"{"kind":"Status","reason":"Timeout"}"#).into();
+            status::error(504, None, br#"{"kind":"Status","reason":"Timeout"}"#).into();
         assert!(other.is_temporary());
     }
 

@@ -9,8 +9,8 @@ use super::listing::Listing;
 use super::options::CacheOptions;
 use super::{Bookmark, Malformed, OpenWatch, Watcher, error_event};
 use crate::cache::store::{StaleList, number};
-use crate::http::answer::refusal;
 use crate::http::lines::Broken;
+use crate::http::status::error_for_status;
 use crate::http::transport::TransportError;
 use crate::json::{Frame, FrameType, List};
 use std::time::Duration;
@@ -195,7 +195,7 @@ impl Watcher {
     async fn page(&self, limit: usize, token: Option<&str>) -> Result<List, WatchEnd> {
         let call = StoreCall::Page { limit, token }.call(&self.store);
         let timeout = self.server.connection.options().call_timeout;
-        let answer = refusal(self.server.connection.send(call, timeout).await?)?;
+        let answer = error_for_status(self.server.connection.send(call, timeout).await?)?;
         Ok(List::split(answer.body)?)
     }
 

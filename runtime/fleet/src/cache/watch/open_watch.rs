@@ -1,9 +1,9 @@
 //! A watch that a server has begun to answer. Entry point: [`OpenWatch`].
 
 use super::end::{Malformed, WatchEnd};
-use crate::http::answer;
 use crate::http::lines::Lines;
-use crate::http::transport::Body;
+use crate::http::status;
+use crate::http::transport::AnswerBody;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(4);
 
 /// A watch that a server has begun to answer.
 pub(super) struct OpenWatch {
-    pub(super) lines: Lines<Body>,
+    pub(super) lines: Lines<AnswerBody>,
     /// When the last line came.
     pub(super) last_line: Option<Instant>,
     /// How long the server was asked to keep it open.
@@ -23,7 +23,7 @@ pub(super) struct OpenWatch {
 }
 
 impl OpenWatch {
-    pub(super) fn new(lines: Lines<Body>, timeout: Duration) -> Self {
+    pub(super) fn new(lines: Lines<AnswerBody>, timeout: Duration) -> Self {
         Self {
             lines,
             last_line: None,
@@ -67,8 +67,8 @@ impl OpenWatch {
 
 /// The error that an `ERROR` event carries.
 pub(super) fn error_event(text: &[u8]) -> WatchEnd {
-    let code = serde_json::from_slice::<answer::Status>(text).map_or(500, |status| status.code);
-    answer::error(code, None, text).into()
+    let code = serde_json::from_slice::<status::Status>(text).map_or(500, |body| body.code);
+    status::error(code, None, text).into()
 }
 
 /// A `BOOKMARK` event: a version without an object.

@@ -55,7 +55,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::answer;
+    use crate::http::status;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -65,7 +65,7 @@ mod tests {
 
     /// A 410, as servers send it.
     fn expired() -> WatchEnd {
-        answer::error(410, None, br#"{"kind":"Status","reason":"Expired"}"#).into()
+        status::error(410, None, br#"{"kind":"Status","reason":"Expired"}"#).into()
     }
 
     /// Asserts that the next waits are in the upper halves of these steps, in milliseconds.
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_longer_wait_that_the_server_asks_for_counts() {
-        let busy = answer::error(429, Some(5 * SECOND), b"{}").into();
+        let busy = status::error(429, Some(5 * SECOND), b"{}").into();
         assert_eq!(pace().wait(&busy), 5 * SECOND);
     }
 }

@@ -4,7 +4,7 @@
 use super::Client;
 use super::target::{Target, WAIT};
 use crate::api::{ApiCode, ApiError, Json};
-use crate::http::answer::refusal;
+use crate::http::status::error_for_status;
 use crate::http::transport::{ADVANCE, Call, Charge, Payer, TransportError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Client {
             match self.within(sent).await? {
                 Err(TransportError::NoRoom { bytes: needed, .. }) => bytes = needed,
                 answer => {
-                    let answer = refusal(answer?)?;
+                    let answer = error_for_status(answer?)?;
                     return Ok(Charged {
                         body: answer.body,
                         charge: answer.charge,
@@ -102,8 +102,7 @@ impl Client {
             account: self.account.clone(),
         };
         let answers = target.backend.connection.answers();
-        let reserved = self.within(answers.reserve(&payer, bytes, until)).await?;
-        reserved.map_err(|reason| ApiError::host(ApiCode::LimitExceeded, reason))
+        Ok(self.within(answers.reserve(&payer, bytes, until)).await??)
     }
 
     /// How long a call of at most `limit` waits for room: less than its time, so that it can report that there was none.

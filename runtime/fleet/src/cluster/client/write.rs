@@ -12,7 +12,7 @@ use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
 };
 use crate::grant::{Namespaces, Verb};
-use crate::http::answer::refusal;
+use crate::http::status::error_for_status;
 use crate::http::transport::{ADVANCE, Call, JSON, TransportError};
 use crate::json::{Head, Object};
 use crate::kind::{GroupVersionKind, Resource};
@@ -279,7 +279,7 @@ impl Client {
                 .connection
                 .send_fenced(call, limit, pass.clone())
                 .await;
-            let answer = refusal(answer.map_err(unread)?)?;
+            let answer = error_for_status(answer.map_err(unread)?)?;
             // An answer of a lost history must not enter a rebuilt cache, where its version would be newer than all others.
             if backend.continuity.histories_lost() == history {
                 let stores = backend.stores.of_kind(&resource.kind);

@@ -3,7 +3,7 @@
 //! Keys are hashes, so that an entry has a fixed size. Each tenant has its own budgets, so it can evict only its own entries. Evicting
 //! the budget of an object gains little, because the budget of its controller also applies, and names cannot multiply that.
 
-use crate::http::transport::{Bucket, RateLimit};
+use crate::rate_limit::{Bucket, RateLimit};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

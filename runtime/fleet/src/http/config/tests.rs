@@ -1,4 +1,4 @@
-//! What kubeconfigs may bring, and what errors tell of them.
+//! What kubeconfigs may contain, and what errors say about them.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn kubeconfig(user: &str) -> String {
 }
 
 #[test]
-fn a_plugins_path_begins_at_the_kubeconfigs_folder_and_a_bare_name_is_left_to_path() {
+fn a_plugins_path_is_relative_to_the_kubeconfigs_folder_and_a_bare_name_is_left_to_path() {
     for (command, expected) in [
         ("./bin/plugin", "/folder/./bin/plugin"),
         ("bin/plugin", "/folder/bin/plugin"),
@@ -56,7 +56,7 @@ fn credentials_make_a_configuration_but_not_a_server() {
 }
 
 #[test]
-fn a_secret_may_bring_neither_plugins_nor_files() {
+fn a_kubeconfig_from_a_secret_has_neither_plugins_nor_files() {
     let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}}";
     assert!(load(exec, Provenance::File).is_ok());
     assert!(matches!(
@@ -70,7 +70,7 @@ fn a_secret_may_bring_neither_plugins_nor_files() {
 }
 
 #[test]
-fn errors_name_what_there_is_and_quote_nothing_secret() {
+fn errors_name_the_contexts_and_quote_nothing_secret() {
     let error = ClusterConfig::from_kubeconfig_text(
         &kubeconfig("{token: hush}"),
         Some("b"),

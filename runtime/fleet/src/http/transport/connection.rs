@@ -1,19 +1,24 @@
-//! One cluster's way to its server: deadlines, caps and limits. Entry point: [`Connection::send`].
+//! One cluster's calls to its server. Entry point: [`Connection::send`].
+//!
+//! A call waits for a slot, then for the rate limit, then goes to the [`AuthenticatedClient`]. All of that and the whole answer must fit into
+//! the call's timeout. A watch has no timeout and takes no slot; it has a limit of its own on open watches.
 
-use super::answers::Answers;
-use super::body::Body;
-use super::content::Content;
-use super::http::Http;
-use super::pool::{Outgoing, Use};
-use super::read::{Unread, read};
+use super::answer_body::AnswerBody;
+use super::answer_memory::AnswerMemory;
+use super::client::AuthenticatedClient;
+use super::connection_counts::ConnectionCounts;
+use super::pool::{Outgoing, Purpose};
+use super::read_answer::{Unread, read};
+use super::request_body::RequestBody;
 use super::slots::{Slot, Slots};
-use super::tally::ConnectionCounts;
-use super::throttle::Bucket;
-use super::{Answer, Call, Charge, Owner, TransportError, TransportOptions, retry_after};
+use super::{
+    Answer, Call, Charge, Owner, TransportError, TransportOptions, retry_after, root_cause,
+};
 use crate::grant::Identity;
 use crate::http::config::ClusterConfig;
 use crate::http::fence::Pass;
 use crate::metrics::ClusterMetrics;
+use crate::rate_limit::Bucket;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
@@ -26,83 +31,83 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
-/// How soon an attempt may follow a failed one because the server has answered another call.
+/// The least time between a failed attempt and the next one, even if the server has answered another call.
 const SOONEST: Duration = Duration::from_millis(200);
-/// Calls that the host makes for itself, under way at once per cluster: discovery, identity, comparisons, lists that fill caches. They
-/// are few and short, and no tenant's calls may hold them up.
+/// Calls of the host's own in flight per cluster: discovery, identity, comparisons, lists that fill caches. They are few and short, and have
+/// slots of their own so that no tenant's calls delay them.
 const HOST_SLOTS: usize = 16;
 
-/// One cluster's way to its server. Cheap to clone.
+/// One cluster's calls to its server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Connection {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    way: ArcSwap<Way>,
+    route: ArcSwap<Route>,
     /// Path of the server's URL, without a slash at its end.
     prefix: String,
     server: String,
-    /// Whether it is the local cluster's.
-    vital: bool,
+    /// Whether this is the local cluster.
+    is_local: bool,
     host: Handle,
-    /// A slot for each call under way, watches and the host's own apart.
+    /// A slot for each call in flight, without watches and the host's own calls.
     slots: Slots,
-    /// One permit per call of the host's own.
+    /// A permit for each call of the host's own.
     host_slots: Semaphore,
-    /// Watches under way.
+    /// A permit for each open watch.
     watches: Arc<Semaphore>,
     rate: Option<Mutex<Bucket>>,
-    /// Set by a call that no answer came to, until one is answered.
+    /// Whether the last calls had no answer.
     down: AtomicBool,
-    /// Counts the times that the server answered again.
+    /// How often the server has answered again.
     recoveries: watch::Sender<u64>,
     options: TransportOptions,
-    answers: Arc<Answers>,
+    answers: Arc<AnswerMemory>,
     metrics: Arc<ClusterMetrics>,
 }
 
-/// What a connection goes by until its credentials are exchanged.
-struct Way {
-    http: Arc<Http>,
-    /// Cancelled when it is no longer gone by: watches end, to resume on the next.
-    over: CancellationToken,
+/// The client that a connection uses, until its credentials are exchanged.
+struct Route {
+    client: Arc<AuthenticatedClient>,
+    /// Cancelled when the route is replaced. Watches end then, to resume on the new route.
+    replaced: CancellationToken,
 }
 
-impl Way {
-    fn new(http: Arc<Http>) -> Arc<Self> {
-        http.users.fetch_add(1, Ordering::Relaxed);
+impl Route {
+    fn new(client: Arc<AuthenticatedClient>) -> Arc<Self> {
+        client.users.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
-            http,
-            over: CancellationToken::new(),
+            client,
+            replaced: CancellationToken::new(),
         })
     }
 }
 
-impl Drop for Way {
+impl Drop for Route {
     fn drop(&mut self) {
-        self.http.users.fetch_sub(1, Ordering::Relaxed);
-        self.over.cancel();
+        self.client.users.fetch_sub(1, Ordering::Relaxed);
+        self.replaced.cancel();
     }
 }
 
 impl Connection {
     pub(super) fn new(
         config: &ClusterConfig,
-        http: Arc<Http>,
-        vital: bool,
+        client: Arc<AuthenticatedClient>,
+        is_local: bool,
         host: &Handle,
         options: &TransportOptions,
-        answers: Arc<Answers>,
+        answers: Arc<AnswerMemory>,
         metrics: Arc<ClusterMetrics>,
     ) -> Self {
         let bucket = |limit| Mutex::new(Bucket::new(limit, Instant::now()));
         Self {
             inner: Arc::new(Inner {
-                way: ArcSwap::new(Way::new(http)),
+                route: ArcSwap::new(Route::new(client)),
                 prefix: config.access().url.path().trim_end_matches('/').to_owned(),
                 server: config.server(),
-                vital,
+                is_local,
                 host: host.clone(),
                 slots: Slots::new(options.in_flight.max(1)),
                 host_slots: Semaphore::new(HOST_SLOTS),
@@ -117,13 +122,13 @@ impl Connection {
         }
     }
 
-    pub(super) fn exchange(&self, http: Arc<Http>) {
-        let old = self.inner.way.swap(Way::new(http));
-        old.over.cancel();
+    pub(super) fn exchange(&self, client: Arc<AuthenticatedClient>) {
+        let old = self.inner.route.swap(Route::new(client));
+        old.replaced.cancel();
     }
 
-    pub(super) fn is_vital(&self) -> bool {
-        self.inner.vital
+    pub(super) fn is_local(&self) -> bool {
+        self.inner.is_local
     }
 
     pub(crate) fn metrics(&self) -> &ClusterMetrics {
@@ -138,25 +143,25 @@ impl Connection {
         &self.inner.options
     }
 
-    /// What all answers of the process are charged to.
-    pub(crate) fn answers(&self) -> &Arc<Answers> {
+    /// The memory that the answers to clients are charged to.
+    pub(crate) fn answers(&self) -> &Arc<AnswerMemory> {
         &self.inner.answers
     }
 
-    /// The connections that this one shares with others.
+    /// Counts of the connections that this cluster uses.
     pub(crate) fn counts(&self) -> ConnectionCounts {
-        self.inner.way.load().http.counts()
+        self.inner.route.load().client.counts()
     }
 
-    /// When the credentials end, as far as they say.
+    /// When the credentials expire, if that is known.
     pub(crate) fn valid_until(&self) -> Option<SystemTime> {
-        self.inner.way.load().http.valid_until()
+        self.inner.route.load().client.valid_until()
     }
 
-    /// Waits before another attempt, but not beyond an exchange of the credentials, nor long after the server has answered another
-    /// call: then the attempt need not wait.
+    /// Waits before another attempt. The wait ends early when the credentials are exchanged or the server answers another call, then not
+    /// before [`SOONEST`].
     pub(crate) async fn pause(&self, delay: Duration) {
-        let over = self.inner.way.load().over.clone();
+        let replaced = self.inner.route.load().replaced.clone();
         let mut recoveries = self.inner.recoveries.subscribe();
         let soonest = tokio::time::sleep(delay.min(SOONEST));
         let recovered = async {
@@ -166,12 +171,12 @@ impl Connection {
         };
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = over.cancelled() => {}
+            () = replaced.cancelled() => {}
             () = recovered => {}
         }
     }
 
-    /// Notes that a call was not answered.
+    /// Records that a call had no answer.
     pub(crate) fn note_down(&self) {
         self.inner.down.store(true, Ordering::Relaxed);
     }
@@ -183,9 +188,9 @@ impl Connection {
         }
     }
 
-    /// Whether dead peers are found by PING: over HTTP/2. Over HTTP/1.1 only the timeout of a watch finds them.
+    /// Whether a dead server is detected by PING, as over HTTP/2. Over HTTP/1.1 only the timeout of a watch detects it.
     pub(crate) fn pings(&self) -> bool {
-        self.inner.way.load().http.pings()
+        self.inner.route.load().client.pings()
     }
 
     /// Sends a call and reads its whole answer, within `timeout`. Dropping the future cancels the call.
@@ -202,10 +207,10 @@ impl Connection {
         );
         task.join()
             .await
-            .unwrap_or_else(|reason| Err(self.unreachable(reason)))
+            .unwrap_or_else(|error| Err(self.unreachable(error.to_string())))
     }
 
-    /// As [`Self::send`], but the caller is on the host's runtime already (a detached write).
+    /// As [`Self::send`], for a caller on the host's runtime (a detached write).
     pub(crate) async fn send_here(
         &self,
         call: Call,
@@ -214,7 +219,7 @@ impl Connection {
         self.send_fenced(call, timeout, None).await
     }
 
-    /// As [`Self::send_here`]; the body is sent only while its pass holds.
+    /// As [`Self::send_here`]. The body is sent only while the pass is valid.
     pub(crate) async fn send_fenced(
         &self,
         call: Call,
@@ -226,7 +231,7 @@ impl Connection {
         let Ok(_slot) = tokio::time::timeout_at(until, slot).await else {
             return Err(self.no_slot(call.owner.as_ref(), timeout));
         };
-        // After the slot: what the calls of one owner may book ahead of the cluster's rate is bounded by their slots.
+        // After the slot, so that an owner's slots limit how many turns of the rate limit its calls book in advance.
         let call = async {
             let left = until.saturating_duration_since(tokio::time::Instant::now());
             self.wait_turn(left).await?;
@@ -235,7 +240,7 @@ impl Connection {
         self.within(until, timeout, call).await
     }
 
-    /// As [`Self::send_here`], for calls that no limit on a cluster's calls may hold up, such as those that renew a lease.
+    /// As [`Self::send_here`], without a slot and without the rate limit, such as for the renewal of a Lease.
     pub(crate) async fn send_apart(
         &self,
         call: Call,
@@ -264,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Leave for one call. The caller bounds the wait.
+    /// A slot for one call. The caller bounds the wait.
     async fn slot(&self, owner: Option<&Owner>) -> (Option<Slot>, Option<SemaphorePermit<'_>>) {
         match owner {
             Some(owner) => (Some(self.inner.slots.take(owner).await), None),
@@ -277,7 +282,7 @@ impl Connection {
         let server = self.inner.server.clone();
         match owner {
             Some(_) => TransportError::Busy { server, after },
-            // As many of the host's own calls as there are slots had no answer either.
+            // All slots are held by calls of the host that have no answer either.
             None => TransportError::Timeout { server, after },
         }
     }
@@ -288,14 +293,14 @@ impl Connection {
         pass: Option<Pass>,
     ) -> Result<Answer, TransportError> {
         let mut charge = call.charge.take();
-        // The write has happened, even if its answer says otherwise. The answer is read if there is any room for it.
-        let read = call.method == Method::GET;
-        let response = self.request(Use::Call, call, pass).await?;
+        // Only a read may be refused for its size. The answer to a write is read if there is memory: the write has happened anyway.
+        let is_read = call.method == Method::GET;
+        let response = self.request(Purpose::Call, call, pass).await?;
         let status = response.status().as_u16();
         let retry_after = self.retry_after(&response);
-        let admit = read && response.status().is_success();
+        let ask_account = is_read && response.status().is_success();
         let body = self
-            .read(response.into_body(), charge.as_mut(), admit)
+            .read(response.into_body(), charge.as_mut(), ask_account)
             .await?;
         Ok(Answer {
             status,
@@ -305,13 +310,13 @@ impl Connection {
         })
     }
 
-    /// Opens a watch: returns once the head of the answer is there. A watch of which there are too many waits for another to end.
-    /// The caller bounds the wait.
-    pub(crate) async fn open(&self, call: Call) -> Result<Response<Body>, TransportError> {
+    /// Opens a watch and returns once the head of its answer is here. At the limit on watches it waits for another to end. The caller
+    /// bounds the wait.
+    pub(crate) async fn open(&self, call: Call) -> Result<Response<AnswerBody>, TransportError> {
         self.wait_turn(self.inner.options.call_timeout).await?;
         // The semaphore is never closed, so this waits or succeeds.
         let permit = self.inner.watches.clone().acquire_owned().await.ok();
-        let mut response = self.request(Use::Watch, call, None).await?;
+        let mut response = self.request(Purpose::Watch, call, None).await?;
         response.body_mut().hold(permit);
         Ok(response)
     }
@@ -336,15 +341,15 @@ impl Connection {
 
     async fn request(
         &self,
-        wanted: Use,
+        purpose: Purpose,
         call: Call,
         pass: Option<Pass>,
-    ) -> Result<Response<Body>, TransportError> {
-        let way = self.inner.way.load_full();
+    ) -> Result<Response<AnswerBody>, TransportError> {
+        let route = self.inner.route.load_full();
         let mut counted = self.inner.metrics.request(&call.method);
         let outgoing = self.outgoing(call, pass);
-        // On the heap, and gone with the answer: a watch that waits for events does not carry it along.
-        let response = Box::pin(way.http.send(wanted, outgoing, &way.over)).await;
+        // Boxed, so that the future of a watch that waits for events does not contain it.
+        let response = Box::pin(route.client.send(purpose, outgoing, &route.replaced)).await;
         let response = response.inspect_err(|_| self.note_down())?;
         self.note_answer();
         counted.answered(response.status().as_u16());
@@ -370,12 +375,15 @@ impl Connection {
             method: call.method,
             path: format!("{}{}", self.inner.prefix, call.path),
             headers,
-            body: Content::new(body, pass),
+            body: RequestBody::new(body, pass),
         }
     }
 
-    /// An answer in an encoding that was never asked for could unfold to any size.
-    fn refuse_encoded(&self, response: Response<Body>) -> Result<Response<Body>, TransportError> {
+    /// An answer in an encoding that was not requested could decompress to any size.
+    fn refuse_encoded(
+        &self,
+        response: Response<AnswerBody>,
+    ) -> Result<Response<AnswerBody>, TransportError> {
         let encoding = response.headers().get(CONTENT_ENCODING);
         match encoding {
             Some(encoding) if encoding.as_bytes() != b"identity" => Err(TransportError::Encoded {
@@ -385,29 +393,29 @@ impl Connection {
         }
     }
 
-    pub(crate) fn retry_after(&self, response: &Response<Body>) -> Option<Duration> {
+    pub(crate) fn retry_after(&self, response: &Response<AnswerBody>) -> Option<Duration> {
         let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
         let cap = self.inner.options.max_retry_after;
         retry_after::parse(value, SystemTime::now(), cap)
     }
 
-    /// Reads a whole body within the cap, for the host itself.
-    pub(crate) async fn collect(&self, body: Body) -> Result<Bytes, TransportError> {
+    /// Reads a whole body of at most `max_body` bytes, for the host itself.
+    pub(crate) async fn collect(&self, body: AnswerBody) -> Result<Bytes, TransportError> {
         self.read(body, None, false).await
     }
 
     async fn read(
         &self,
-        body: Body,
+        body: AnswerBody,
         charge: Option<&mut Charge>,
-        admit: bool,
+        ask_account: bool,
     ) -> Result<Bytes, TransportError> {
         let limit = self.inner.options.max_body;
         let server = || self.inner.server.clone();
-        read(body, limit, charge, admit)
+        read(body, limit, charge, ask_account)
             .await
             .map_err(|unread| match unread {
-                Unread::Broken(reason) => self.unreachable(reason),
+                Unread::Broken(error) => self.unreachable(root_cause(&error)),
                 Unread::TooLarge => TransportError::TooLarge {
                     server: server(),
                     limit,
@@ -435,12 +443,12 @@ impl Connection {
     }
 }
 
-/// A task that ends with its handle.
+/// A task that is aborted when this is dropped.
 struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> {
-    async fn join(mut self) -> Result<T, String> {
-        (&mut self.0).await.map_err(|error| error.to_string())
+    async fn join(mut self) -> Result<T, tokio::task::JoinError> {
+        (&mut self.0).await
     }
 }
 

@@ -1,6 +1,11 @@
-//! From a configuration to what a connection needs: TLS, headers, and until when they hold. Entry point: [`prepare`].
+//! Loads credentials: TLS, headers, and when they expire. Entry point: [`load`].
+//!
+//! Reads the files that the configuration names and runs its credential plugin. A load costs a process (with a plugin) or a few file reads
+//! on a blocking thread; [`AuthenticatedClient`](super::client::AuthenticatedClient) decides when to load again.
+//!
+//! Invariant: no error holds a secret.
 
-use super::exec;
+use super::exec_plugin::{self, Issued, PluginError};
 use super::tls::{self, ClientCertificate, Trust};
 use crate::file::{self, FileError, is_exhausted};
 use crate::http::config::{Access, MAX_REFERENCED, Secret, User, certificates};
@@ -16,118 +21,116 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 
-/// How long a token that was read from a file is believed, as client-go does.
+/// A token file is read again after this time, as in client-go.
 const TOKEN_FILE_LIFE: Duration = Duration::from_secs(60);
 
-/// What to connect with.
-pub(super) struct Prepared {
-    pub(super) tls: ClientConfig,
-    /// Authorization, impersonation and the like; marked sensitive where secret.
+/// Credentials of one user.
+pub(super) struct Credentials {
+    /// Authorization and impersonation. Secret values are marked sensitive.
     pub(super) headers: HeaderMap,
-    /// Stands for the client certificate: connections made with another one are not used any more.
-    pub(super) identity: [u8; 32],
-    /// When to prepare anew.
+    /// Digest of the client certificate and its key. Connections made with another certificate must not be used.
+    pub(super) client_certificate: [u8; 32],
+    /// When to load them again.
     pub(super) renew_at: Option<SystemTime>,
-    /// When the credentials end, as far as they say.
+    /// When they expire, if that is known.
     pub(super) valid_until: Option<SystemTime>,
 }
 
-/// Why there is nothing to connect with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unprepared {
-    /// The process cannot open a file.
+/// Why credentials, or TLS with them, cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CredentialsError {
+    #[error("this process is out of file descriptors")]
     NoDescriptors,
-    /// What is wrong with the credentials, for people; never a secret.
-    Unusable(String),
+    #[error("auth-provider is not supported, as in Kubernetes: use exec")]
+    AuthProvider,
+    #[error("proxy-url is not supported: give the server's own address")]
+    Proxy,
+    #[error("the server's URL is not valid")]
+    Url,
+    #[error("tls-server-name is not a valid name")]
+    TlsServerName,
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    #[error("{field} {path:?} cannot be read: {error}")]
+    File {
+        field: &'static str,
+        path: String,
+        error: FileError,
+    },
+    #[error("token file {0:?} holds no text")]
+    TokenFile(String),
+    #[error("the token has bytes that a header cannot hold")]
+    Token,
+    #[error("{0} has bytes that a header cannot hold")]
+    Impersonation(String),
+    #[error("one of client certificate and client key is given without the other")]
+    HalfACertificate,
+    #[error(
+        "the kubeconfig names no certificate-authority, and the system has none to trust: set certificate-authority, or install the system's certificates (ca-certificates)"
+    )]
+    NoAuthorities,
+    /// A certificate or a key cannot be used.
+    #[error("{0}")]
+    Tls(String),
+    #[error("they could not be loaded: this process is ending")]
+    Ending,
 }
 
-impl From<String> for Unprepared {
-    fn from(reason: String) -> Self {
-        Self::Unusable(reason)
-    }
-}
-
-impl Unprepared {
-    /// Of a file that was not read; `what` names it.
-    fn of_file(what: &str, error: FileError) -> Self {
-        match error {
-            FileError::NoDescriptors => Self::NoDescriptors,
-            error => Self::Unusable(format!("{what} cannot be read: {error}")),
-        }
-    }
-}
-
-/// Whether preparing again may give something else: credentials from a plugin or from files.
+/// Whether loading again may give other credentials, because they come from a plugin or from files.
 pub(super) fn is_renewable(user: &User) -> bool {
     user.exec.is_some() || user.token_file.is_some() || user.client_certificate.is_some()
 }
 
-/// Reads files and runs the credential plugin, if there are such.
-///
-/// # Errors
-/// [`Unprepared`].
-pub(super) async fn prepare(
+/// Reads the files and runs the credential plugin, if the configuration names any.
+pub(super) async fn load(
     access: &Access,
     plugin_deadline: Duration,
     plugins: &Semaphore,
-) -> Result<Prepared, Unprepared> {
+) -> Result<(Credentials, ClientConfig), CredentialsError> {
     let mut access = access.clone();
     if access.user.auth_provider.is_some() {
-        let reason = "auth-provider is not supported, as in Kubernetes: use exec";
-        return Err(Unprepared::Unusable(reason.to_owned()));
+        return Err(CredentialsError::AuthProvider);
     }
-    let mut ends = Ends::default();
+    let (mut renew_at, mut valid_until) = (None, None);
     if let Some(plugin) = access.user.exec.take() {
-        let issued = exec::run(&plugin, plugin_deadline, plugins).await?;
-        ends = Ends::of_issued(&issued, SystemTime::now());
+        let issued = exec_plugin::run(&plugin, plugin_deadline, plugins).await?;
+        valid_until = issued.valid_until();
+        renew_at = valid_until.map(|end| renewal(end, SystemTime::now()));
         apply(issued, &mut access.user);
     }
     let mut headers = impersonation(&access.user)?;
     if let Some((value, from_file)) = authorization(&access.user).await? {
         headers.insert(AUTHORIZATION, value);
         if from_file {
-            ends.renew_at = Some(SystemTime::now() + TOKEN_FILE_LIFE);
+            renew_at = Some(SystemTime::now() + TOKEN_FILE_LIFE);
         }
     }
     // Reads files, the system's certificates among them.
     let with_files = tokio::task::spawn_blocking(move || {
         inline_certificate(&mut access.user)?;
-        let identity = identity(&access.user);
-        Ok::<_, Unprepared>((tls_config(&access)?, identity))
+        let client_certificate = digest_certificate(&access.user);
+        Ok::<_, CredentialsError>((tls_config(&access)?, client_certificate))
     });
-    let (tls, identity) = with_files.await.map_err(|e| e.to_string())??;
-    Ok(Prepared {
-        tls,
+    let joined = with_files.await.map_err(|_| CredentialsError::Ending)?;
+    let (tls, client_certificate) = joined?;
+    let credentials = Credentials {
         headers,
-        identity,
-        renew_at: ends.renew_at,
-        valid_until: ends.valid_until,
-    })
+        client_certificate,
+        renew_at,
+        valid_until,
+    };
+    Ok((credentials, tls))
 }
 
-#[derive(Default)]
-struct Ends {
-    renew_at: Option<SystemTime>,
-    valid_until: Option<SystemTime>,
+/// When to renew credentials that expire at `end`: 10 s before, or a fifth of their remaining life before if that is shorter. So
+/// short-lived credentials are not renewed all the time.
+fn renewal(end: SystemTime, now: SystemTime) -> SystemTime {
+    let left = end.duration_since(now).unwrap_or_default();
+    end - (left / 5).min(Duration::from_secs(10))
 }
 
-impl Ends {
-    /// A little before the end, but not so early that short-lived credentials are renewed all the time.
-    fn of_issued(issued: &exec::Issued, now: SystemTime) -> Self {
-        let valid_until = issued.valid_until();
-        let renew_at = valid_until.map(|end| {
-            let left = end.duration_since(now).unwrap_or_default();
-            end - (left / 5).min(Duration::from_secs(10))
-        });
-        Self {
-            renew_at,
-            valid_until,
-        }
-    }
-}
-
-/// Puts what a plugin gave in place of the plugin.
-fn apply(issued: exec::Issued, user: &mut User) {
+/// Replaces the plugin by the credentials that it gave.
+fn apply(issued: Issued, user: &mut User) {
     if let Some(token) = issued.token {
         user.token = Some(Secret(token));
         user.token_file = None;
@@ -140,8 +143,8 @@ fn apply(issued: exec::Issued, user: &mut User) {
     }
 }
 
-/// The header, and whether it comes from a file. A token file wins over a token, as in client-go.
-async fn authorization(user: &User) -> Result<Option<(HeaderValue, bool)>, Unprepared> {
+/// The Authorization header, and whether it comes from a file. A token file wins over a token, as in client-go.
+async fn authorization(user: &User) -> Result<Option<(HeaderValue, bool)>, CredentialsError> {
     if let Some(path) = user.token_file.as_ref().filter(|path| !path.is_empty()) {
         let text = read_token(path.clone()).await?;
         return Ok(Some((sensitive(format!("Bearer {}", text.trim()))?, true)));
@@ -161,23 +164,29 @@ async fn authorization(user: &User) -> Result<Option<(HeaderValue, bool)>, Unpre
     Ok(None)
 }
 
-async fn read_token(path: String) -> Result<String, Unprepared> {
+async fn read_token(path: String) -> Result<String, CredentialsError> {
     let read = tokio::task::spawn_blocking(move || {
-        let what = format!("token file {path:?}");
-        let read = file::read(Path::new(&path), MAX_REFERENCED);
-        let bytes = read.map_err(|error| Unprepared::of_file(&what, error))?;
-        let no_text = |_| Unprepared::Unusable(format!("{what} holds no text"));
-        String::from_utf8(bytes).map_err(no_text)
+        let bytes = read_file("token file", Path::new(&path))?;
+        String::from_utf8(bytes).map_err(|_| CredentialsError::TokenFile(path))
     });
-    read.await.map_err(|error| error.to_string())?
+    read.await.map_err(|_| CredentialsError::Ending)?
 }
 
-/// Puts what the files of a client certificate and its key hold in place of the files.
-fn inline_certificate(user: &mut User) -> Result<(), Unprepared> {
-    let read = |name: &str, path: Option<String>| match path.filter(|path| !path.is_empty()) {
-        Some(path) => file::read(Path::new(&path), MAX_REFERENCED)
-            .map(|held| Some(STANDARD.encode(held)))
-            .map_err(|error| Unprepared::of_file(&format!("{name} {path:?}"), error)),
+fn read_file(field: &'static str, path: &Path) -> Result<Vec<u8>, CredentialsError> {
+    file::read(path, MAX_REFERENCED).map_err(|error| match error {
+        FileError::NoDescriptors => CredentialsError::NoDescriptors,
+        error => CredentialsError::File {
+            field,
+            path: path.display().to_string(),
+            error,
+        },
+    })
+}
+
+/// Replaces the files of a client certificate and its key by their contents.
+fn inline_certificate(user: &mut User) -> Result<(), CredentialsError> {
+    let read = |field, path: Option<String>| match path.filter(|path| !path.is_empty()) {
+        Some(path) => read_file(field, Path::new(&path)).map(|bytes| Some(STANDARD.encode(bytes))),
         None => Ok(None),
     };
     let certificate = user.client_certificate.take();
@@ -191,8 +200,8 @@ fn inline_certificate(user: &mut User) -> Result<(), Unprepared> {
     Ok(())
 }
 
-/// Of a user whose files have been read.
-fn tls_config(access: &Access) -> Result<ClientConfig, Unprepared> {
+/// TLS for a user whose files have been read.
+fn tls_config(access: &Access) -> Result<ClientConfig, CredentialsError> {
     let trusted = authorities(access)?;
     let trust = match access.accept_invalid_certs {
         true => Trust::Anyone,
@@ -202,23 +211,19 @@ fn tls_config(access: &Access) -> Result<ClientConfig, Unprepared> {
     let client = match (&user.client_certificate_data, &user.client_key_data) {
         (Some(chain), Some(Secret(key))) => Some(ClientCertificate { chain, key }),
         (None, None) => None,
-        _ => {
-            let reason = "one of client certificate and client key is given without the other";
-            return Err(Unprepared::Unusable(reason.to_owned()));
-        }
+        _ => return Err(CredentialsError::HalfACertificate),
     };
-    Ok(tls::client_config(&trust, client.as_ref())?)
+    tls::client_config(&trust, client.as_ref()).map_err(CredentialsError::Tls)
 }
 
 /// The authorities to trust: those of the kubeconfig or of the pod, else those of the system, as in client-go.
-fn authorities(access: &Access) -> Result<Vec<Vec<u8>>, Unprepared> {
+fn authorities(access: &Access) -> Result<Vec<Vec<u8>>, CredentialsError> {
     if access.accept_invalid_certs || access.url.scheme_str() == Some("http") {
         return Ok(Vec::new());
     }
     if let Some(path) = &access.authorities_file {
-        let held = file::read(path, MAX_REFERENCED);
-        let held = held.map_err(|error| Unprepared::of_file(&format!("{path:?}"), error))?;
-        return Ok(certificates(&held)?);
+        let contents = read_file("certificate-authority", path)?;
+        return certificates(&contents).map_err(CredentialsError::Tls);
     }
     match &access.authorities {
         Some(named) => Ok(named.clone()),
@@ -226,15 +231,15 @@ fn authorities(access: &Access) -> Result<Vec<Vec<u8>>, Unprepared> {
     }
 }
 
-/// The system's certificates that can be used.
-fn of_system(loaded: CertificateResult) -> Result<Vec<Vec<u8>>, Unprepared> {
+/// The usable certificates among those of the system.
+fn of_system(loaded: CertificateResult) -> Result<Vec<Vec<u8>>, CredentialsError> {
     for error in &loaded.errors {
         match &error.kind {
-            // Others were read perhaps, but not those of this server.
+            // The certificate that this server needs may be among those that could not be read.
             ErrorKind::Io { inner, .. } if is_exhausted(inner) => {
-                return Err(Unprepared::NoDescriptors);
+                return Err(CredentialsError::NoDescriptors);
             }
-            _ => tracing::debug!(%error, "certificates of the system were not read"),
+            _ => tracing::debug!(%error, "system certificates not read"),
         }
     }
     let usable = |certificate: &_| {
@@ -245,27 +250,25 @@ fn of_system(loaded: CertificateResult) -> Result<Vec<Vec<u8>>, Unprepared> {
     let usable = loaded.certs.into_iter().filter(usable);
     let usable: Vec<_> = usable.map(|certificate| certificate.to_vec()).collect();
     if usable.is_empty() {
-        let reason = "the kubeconfig names no certificate-authority, and the system has none to trust: set certificate-authority, or install the system's certificates (ca-certificates)";
-        return Err(Unprepared::Unusable(reason.to_owned()));
+        return Err(CredentialsError::NoAuthorities);
     }
     Ok(usable)
 }
 
-fn sensitive(value: String) -> Result<HeaderValue, String> {
-    let mut value = HeaderValue::try_from(value)
-        .map_err(|_| "the token has bytes that a header cannot hold".to_owned())?;
+fn sensitive(value: String) -> Result<HeaderValue, CredentialsError> {
+    let mut value = HeaderValue::try_from(value).map_err(|_| CredentialsError::Token)?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 /// Impersonation, as kubectl writes it.
-fn impersonation(user: &User) -> Result<HeaderMap, String> {
+fn impersonation(user: &User) -> Result<HeaderMap, CredentialsError> {
     let mut headers = HeaderMap::new();
     let mut add = |name: HeaderName, value: &str| {
         let value = HeaderValue::try_from(value);
-        let value = value.map_err(|_| format!("{name} has bytes that a header cannot hold"))?;
+        let value = value.map_err(|_| CredentialsError::Impersonation(name.to_string()))?;
         headers.append(name, value);
-        Ok::<_, String>(())
+        Ok::<_, CredentialsError>(())
     };
     if let Some(name) = &user.impersonate {
         add(HeaderName::from_static("impersonate-user"), name)?;
@@ -277,10 +280,10 @@ fn impersonation(user: &User) -> Result<HeaderMap, String> {
         add(HeaderName::from_static("impersonate-group"), group)?;
     }
     for (key, values) in user.impersonate_extra.iter().flatten() {
-        // The API server decodes what is percent-encoded, as the characters of a header's name are few.
+        // Few characters may stand in a header's name, so the API server decodes percent encoding.
         let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
         let name = HeaderName::try_from(format!("impersonate-extra-{key}"));
-        let name = name.map_err(|_| "as-user-extra has a key that no header can hold")?;
+        let name = name.map_err(|_| CredentialsError::Impersonation("as-user-extra".into()))?;
         for value in values {
             add(name.clone(), value)?;
         }
@@ -288,8 +291,8 @@ fn impersonation(user: &User) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// Of a client certificate whose files have been read.
-fn identity(user: &User) -> [u8; 32] {
+/// The digest of a client certificate and its key, after [`inline_certificate`].
+fn digest_certificate(user: &User) -> [u8; 32] {
     let mut hash = Sha256::new();
     let key = user.client_key_data.as_ref().map(|key| key.0.as_str());
     for part in [user.client_certificate_data.as_deref(), key] {
@@ -304,23 +307,24 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    async fn prepared(auth: Value) -> Result<Prepared, Unprepared> {
+    async fn loaded(auth: Value) -> Result<Credentials, CredentialsError> {
         let mut access = Access::of_url("https://127.0.0.1:1".parse().unwrap());
         access.user = serde_json::from_value(auth).unwrap();
-        prepare(&access, Duration::from_secs(10), &Semaphore::new(1)).await
+        let loaded = load(&access, Duration::from_secs(10), &Semaphore::new(1)).await;
+        loaded.map(|(credentials, _)| credentials)
     }
 
-    fn bearer(prepared: &Prepared) -> &str {
-        prepared.headers[AUTHORIZATION].to_str().unwrap()
+    fn authorization(credentials: &Credentials) -> &str {
+        credentials.headers[AUTHORIZATION].to_str().unwrap()
     }
 
     #[tokio::test]
     async fn a_token_file_is_read_again_after_a_minute() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "one\n").unwrap();
-        let first = prepared(json!({"tokenFile": file.path(), "token": "old"})).await;
+        let first = loaded(json!({"tokenFile": file.path(), "token": "old"})).await;
         let first = first.ok().unwrap();
-        assert_eq!(bearer(&first), "Bearer one");
+        assert_eq!(authorization(&first), "Bearer one");
         assert!(first.headers[AUTHORIZATION].is_sensitive());
         assert!(first.renew_at.unwrap() <= SystemTime::now() + TOKEN_FILE_LIFE);
     }
@@ -328,55 +332,58 @@ mod tests {
     #[tokio::test]
     async fn headers_carry_basic_credentials_and_impersonation() {
         let auth = json!({"username": "u", "password": "p", "as": "robot", "as-groups": ["a", "b"], "as-user-extra": {"a/b": ["c"]}});
-        let prepared = prepared(auth).await.ok().unwrap();
-        assert_eq!(bearer(&prepared), "Basic dTpw");
-        assert_eq!(prepared.headers["impersonate-user"], "robot");
+        let credentials = loaded(auth).await.ok().unwrap();
+        assert_eq!(authorization(&credentials), "Basic dTpw");
+        assert_eq!(credentials.headers["impersonate-user"], "robot");
         assert_eq!(
-            prepared.headers.get_all("impersonate-group").iter().count(),
+            credentials
+                .headers
+                .get_all("impersonate-group")
+                .iter()
+                .count(),
             2
         );
-        assert_eq!(prepared.headers["impersonate-extra-a%2fb"], "c");
-        assert!(prepared.renew_at.is_none());
+        assert_eq!(credentials.headers["impersonate-extra-a%2fb"], "c");
+        assert!(credentials.renew_at.is_none());
     }
 
     #[test]
     fn credentials_are_renewed_a_little_before_their_end() {
         let now = SystemTime::UNIX_EPOCH;
-        let ends = |until: &str| {
-            let issued = serde_json::from_value(json!({"expirationTimestamp": until})).unwrap();
-            let at = Ends::of_issued(&issued, now).renew_at.unwrap();
+        let renewed = |life| {
+            let at = renewal(now + Duration::from_secs(life), now);
             at.duration_since(now).unwrap().as_secs()
         };
-        assert_eq!(ends("1970-01-01T01:00:00Z"), 3590);
-        assert_eq!(ends("1970-01-01T00:00:10Z"), 8);
+        assert_eq!((renewed(3600), renewed(10)), (3590, 8));
     }
 
     #[tokio::test]
-    async fn an_identity_is_another_when_its_files_are() {
+    async fn another_certificate_file_has_another_digest() {
         let folder = tempfile::tempdir().unwrap();
         let (cert, key) = (folder.path().join("c"), folder.path().join("k"));
         let auth: User =
             serde_json::from_value(json!({"client-certificate": cert, "client-key": key})).unwrap();
-        let identity = || {
+        let digest = || {
             let mut auth = auth.clone();
             inline_certificate(&mut auth).unwrap();
-            identity(&auth)
+            digest_certificate(&auth)
         };
         std::fs::write(&key, "key").unwrap();
         std::fs::write(&cert, "one").unwrap();
-        let one = identity();
-        assert_eq!(one, identity());
+        let one = digest();
+        assert_eq!(one, digest());
         std::fs::write(&cert, "two").unwrap();
-        assert_ne!(one, identity());
+        assert_ne!(one, digest());
     }
 
     #[tokio::test]
     async fn files_without_end_are_refused_with_their_field() {
         for field in ["client-certificate", "client-key", "tokenFile"] {
             let auth = json!({field: "/dev/zero"});
-            let Err(Unprepared::Unusable(reason)) = prepared(auth).await else {
+            let Err(error) = loaded(auth).await else {
                 panic!("{field} was read");
             };
+            let reason = error.to_string();
             assert!(
                 reason.contains("\"/dev/zero\" cannot be read: it is no regular file"),
                 "{reason}"
@@ -399,14 +406,15 @@ mod tests {
                 }));
             of_system(loaded)
         };
-        assert_eq!(
+        assert!(matches!(
             loaded(Some(rustix::io::Errno::MFILE)),
-            Err(Unprepared::NoDescriptors)
-        );
+            Err(CredentialsError::NoDescriptors)
+        ));
         for other in [None, Some(rustix::io::Errno::NOENT)] {
-            assert!(
-                matches!(loaded(other), Err(Unprepared::Unusable(reason)) if reason.contains("ca-certificates"))
-            );
+            assert!(matches!(
+                loaded(other),
+                Err(CredentialsError::NoAuthorities)
+            ));
         }
     }
 }

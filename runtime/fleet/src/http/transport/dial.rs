@@ -1,9 +1,14 @@
-//! Makes connections: TCP, TLS, and the HTTP version that both sides speak. Entry point: [`Dialer::dial`].
+//! Makes connections: TCP, TLS, and HTTP/2 if the server negotiates it, else HTTP/1.1. Entry point: [`Dialer::dial`].
+//!
+//! A dial takes one permit of the process's [`Sockets`] first, and the connection holds it until its socket is closed. An HTTP/2 connection
+//! is returned only after the server's SETTINGS, because hyper would otherwise queue requests beyond the server's limit on streams.
 
-use super::content::Content;
-use super::pool::Use;
+use super::credentials::CredentialsError;
+use super::pool::Purpose;
+use super::request_body::RequestBody;
 use super::sockets::Sockets;
-use super::{OnHost, TransportError, TransportOptions, is_for_want_of_descriptors, root_cause};
+use super::{TransportError, TransportOptions, root_cause};
+use crate::file::is_exhausted;
 use crate::http::config::Access;
 use futures::FutureExt as _;
 use http::Uri;
@@ -22,7 +27,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceExt};
 
-/// Bytes that a server may send ahead of what was read: of one answer, and of all on a connection.
+/// Bytes that a server may send before we read them: of one answer, and of all answers on a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
@@ -30,17 +35,17 @@ type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Connector = BoxCloneSyncService<Uri, Io, BoxError>;
 type Driver = futures::future::BoxFuture<'static, Result<(), hyper::Error>>;
 
-/// A connection that was just made. The driver must run for anything to happen, and holds the room for the socket.
+/// A new connection. Nothing is sent or received unless its driver is polled. The driver holds the permit for the socket.
 pub(super) enum Dialed {
-    Http1(http1::SendRequest<Content>, Driver),
-    Http2(http2::SendRequest<Content>, Streams, Driver),
+    Http1(http1::SendRequest<RequestBody>, Driver),
+    Http2(http2::SendRequest<RequestBody>, Streams, Driver),
 }
 
 impl Dialed {
-    fn holding(self, room: OwnedSemaphorePermit) -> Self {
+    fn holding(self, socket: OwnedSemaphorePermit) -> Self {
         let hold = |driver: Driver| -> Driver {
             Box::pin(async move {
-                let _room = room;
+                let _socket = socket;
                 driver.await
             })
         };
@@ -51,7 +56,7 @@ impl Dialed {
     }
 }
 
-/// How many streams the peer of an HTTP/2 connection allows at once, as it last said.
+/// How many concurrent streams the server allows on an HTTP/2 connection, by its last SETTINGS.
 #[derive(Clone, Default)]
 pub(super) struct Streams(Arc<AtomicUsize>);
 
@@ -72,24 +77,24 @@ pub(super) struct Dialer {
     ping_after: Duration,
     ping_grace: Duration,
     sockets: Sockets,
-    /// Whether calls of the local cluster go this way.
-    vital: Arc<AtomicBool>,
+    /// Whether the local cluster uses this server and these credentials.
+    is_local: Arc<AtomicBool>,
 }
 
 impl Dialer {
     /// # Errors
-    /// What in the configuration cannot be used, for people.
+    /// [`CredentialsError`] if a field of the configuration cannot be used.
     pub(super) fn new(
         access: &Access,
         tls: ClientConfig,
         host: &Handle,
         options: &TransportOptions,
         sockets: Sockets,
-        vital: Arc<AtomicBool>,
-    ) -> Result<Self, String> {
-        // Not passed over in silence: what is meant to go through a proxy may not be meant to go any other way.
+        is_local: Arc<AtomicBool>,
+    ) -> Result<Self, CredentialsError> {
+        // A direct connection in place of the proxy could break a rule of the network, so this is refused rather than ignored.
         if access.proxy_url.is_some() {
-            return Err("proxy-url is not supported: give the server's own address".to_owned());
+            return Err(CredentialsError::Proxy);
         }
         let connector = over_tls(access, tls, tcp(options))?;
         let url = &access.url;
@@ -97,16 +102,14 @@ impl Dialer {
         let target = format!("{}://{authority}", url.scheme_str().unwrap_or("https"));
         Ok(Self {
             connector,
-            target: target
-                .parse()
-                .map_err(|_| "the server's url is none".to_owned())?,
+            target: target.parse().map_err(|_| CredentialsError::Url)?,
             server: url.to_string(),
             host: host.clone(),
             timeout: options.connect_timeout,
             ping_after: options.ping_after,
             ping_grace: options.ping_grace,
             sockets,
-            vital,
+            is_local,
         })
     }
 
@@ -122,16 +125,17 @@ impl Dialer {
         &self.sockets
     }
 
-    /// Connects, within the connect timeout; waits as long for room for a socket, but for calls of the local cluster.
+    /// Connects within the connect timeout. Before that, waits up to the same time for a socket permit. Calls of the local cluster may take a
+    /// reserved permit.
     ///
     /// # Errors
     /// [`TransportError::Unreachable`], [`TransportError::NoDescriptors`], [`TransportError::Timeout`] and [`TransportError::Crowded`].
-    pub(super) async fn dial(&self, wanted: Use) -> Result<Dialed, TransportError> {
-        let vital = wanted == Use::Call && self.vital.load(Ordering::Relaxed);
-        let room = self.sockets.take(&self.server, vital).await?;
+    pub(super) async fn dial(&self, purpose: Purpose) -> Result<Dialed, TransportError> {
+        let may_use_reserve = purpose == Purpose::Call && self.is_local.load(Ordering::Relaxed);
+        let socket = self.sockets.take(&self.server, may_use_reserve).await?;
         match tokio::time::timeout(self.timeout, self.connect()).await {
-            Ok(Ok(dialed)) => Ok(dialed.holding(room)),
-            Ok(Err(error)) if is_for_want_of_descriptors(&*error) => {
+            Ok(Ok(dialed)) => Ok(dialed.holding(socket)),
+            Ok(Err(error)) if lacks_descriptors(&*error) => {
                 let server = self.server.clone();
                 Err(TransportError::NoDescriptors { server })
             }
@@ -157,21 +161,21 @@ impl Dialer {
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(STREAM_WINDOW)
                 .initial_connection_window_size(CONNECTION_WINDOW);
-            // Unknown until the peer has said: nothing is sent before, lest it be stuck behind a limit.
+            // No request may be sent before the server's SETTINGS: hyper would accept it, and hold it back if the limit is smaller.
             builder.initial_max_send_streams(0);
             let (send, connection) = builder.handshake(io).await?;
             let streams = Streams::default();
             let mut driver = drive(connection, streams.clone());
-            // hyper does not tell when it has heard.
-            let mut look = Duration::from_millis(1);
+            // hyper gives no notice of SETTINGS, so this polls.
+            let mut pause = Duration::from_millis(1);
             while streams.allowed() == 0 {
                 if let Some(ended) = driver.as_mut().now_or_never() {
                     ended?;
                     return Err("the server closed the connection at once".into());
                 }
                 if streams.allowed() == 0 {
-                    tokio::time::sleep(look).await;
-                    look = (look * 2).min(Duration::from_millis(50));
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_millis(50));
                 }
             }
             return Ok(Dialed::Http2(send, streams, driver));
@@ -181,8 +185,8 @@ impl Dialer {
     }
 }
 
-/// Runs a connection and notes what its peer says about streams, which is looked at whenever a request is sent.
-fn drive(connection: http2::Connection<Io, Content, OnHost>, streams: Streams) -> Driver {
+/// Runs a connection and records the server's limit on streams, which the pool reads for each checkout.
+fn drive(connection: http2::Connection<Io, RequestBody, OnHost>, streams: Streams) -> Driver {
     let mut connection = Box::pin(connection);
     Box::pin(std::future::poll_fn(move |cx| {
         let polled = connection.as_mut().poll(cx);
@@ -190,6 +194,28 @@ fn drive(connection: http2::Connection<Io, Content, OnHost>, streams: Streams) -
         streams.0.store(allowed, Ordering::Relaxed);
         polled
     }))
+}
+
+/// Spawns hyper's tasks on the host's runtime, whichever thread connects.
+#[derive(Clone)]
+struct OnHost(Handle);
+
+impl<F> hyper::rt::Executor<F> for OnHost
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}
+
+/// Whether one of the causes is that the process has no file descriptor left.
+fn lacks_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |cause| cause.source());
+    causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(is_exhausted)
 }
 
 fn tcp(options: &TransportOptions) -> HttpConnector {
@@ -201,13 +227,16 @@ fn tcp(options: &TransportOptions) -> HttpConnector {
     tcp
 }
 
-fn over_tls(access: &Access, tls: ClientConfig, tcp: HttpConnector) -> Result<Connector, String> {
+fn over_tls(
+    access: &Access,
+    tls: ClientConfig,
+    tcp: HttpConnector,
+) -> Result<Connector, CredentialsError> {
     let mut https = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_or_http();
     if let Some(name) = access.tls_server_name.clone() {
-        let name =
-            ServerName::try_from(name).map_err(|_| "tls-server-name is no name".to_owned())?;
+        let name = ServerName::try_from(name).map_err(|_| CredentialsError::TlsServerName)?;
         https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let https = https.enable_all_versions().wrap_connector(tcp);

@@ -1,19 +1,33 @@
-//! The connections to one server with one identity, and which of them carries the next request. Entry point: [`Pool::lease`].
+//! The connections to one server with one client certificate. Entry point: [`Pool::check_out`].
 //!
-//! HTTP/2 connections are filled one after another: a further one is made once the others carry 80 % of the streams that their
-//! peer allows, and watches never take the rest. Over HTTP/1.1 each request has a connection of its own while it lasts. Connections
-//! that are made are driven by tasks on the host's runtime; they are closed after [`IDLE`] without a request.
+//! Over HTTP/2 connections are filled one after another. A further one is made when the others carry four fifths of the streams that the
+//! server allows, and watches never take the rest. Over HTTP/1.1 each request has a connection of its own. A task on the host's runtime
+//! drives each connection, and closes it after [`IDLE`] without a request.
+//!
+//! Invariants:
+//! * A connection carries at most as many requests as the server allows.
+//! * `busy` and `watches` count every HTTP/1.1 connection that is checked out or being made, and no other ([`Busy`]).
+//! * After [`Pool::close`] nothing is checked out, and no connection outlives its requests or [`LINGER`].
+//! * Whenever a stream or a connection becomes free, `freed` wakes the waits. They look again and may find it taken: waits are not served in
+//!   order.
+//!
+//! Cost: a checkout takes one lock and looks at the HTTP/2 connections in turn, of which there are few.
+//!
+//! Not guaranteed: a connection that was checked out may be closed already. `SendError` says whether the server can have seen the request.
 
-mod lease;
+mod capacity;
+mod checkout;
 
-pub(super) use lease::{Broken, Lease, LeaseError, Outgoing};
+pub(super) use capacity::four_fifths;
+pub(super) use checkout::{Checkout, CheckoutError, Outgoing};
 
-use super::content::Content;
+use super::connection_counts::{ConnectionCounter, Open, Protocol};
 use super::dial::{Dialed, Dialer, Streams};
-use super::single::Single;
-use super::sockets;
-use super::tally::{Open, Protocol, Tally};
+use super::request_body::RequestBody;
+use super::single_flight::SingleFlight;
+use super::sockets::HasIdle;
 use super::{TransportError, TransportOptions};
+use capacity::{Capacity, capacity};
 use hyper::client::conn::{http1, http2};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,98 +37,76 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection may be unused before it is closed, and how often that is looked at.
+/// How long a connection may be idle before it is closed.
 const IDLE: Duration = Duration::from_secs(90);
-const LOOK: Duration = Duration::from_secs(30);
-/// Most HTTP/1.1 connections that wait for a request.
+/// How often connections are checked for that.
+const IDLE_CHECK: Duration = Duration::from_secs(30);
+/// Most idle HTTP/1.1 connections.
 const MAX_IDLE: usize = 32;
-/// How long requests on a connection that is given up may still take.
+/// How long requests may go on after the pool was closed.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// What a connection is wanted for.
+/// What a connection is checked out for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum Purpose {
     Call,
     Watch,
 }
 
-/// The part of `limit` that is taken before more is made: four fifths.
-pub(super) fn most(limit: usize) -> usize {
-    (limit - limit / 5).max(1)
-}
-
-/// Whether a connection of which `taken` of `limit` streams are in use may carry one more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// Yes.
-    Plenty,
-    /// If there is no other: the last part, which watches never take.
-    Last,
-    No,
-}
-
-fn room(limit: usize, taken: usize, wanted: Use) -> Room {
-    if taken < most(limit) && taken < limit {
-        Room::Plenty
-    } else if taken < limit && wanted == Use::Call {
-        Room::Last
-    } else {
-        Room::No
-    }
-}
-
-/// Requests of one identity to one server.
+/// The connections to one server with one client certificate.
 pub(super) struct Pool {
     dialer: Arc<Dialer>,
     host: Handle,
     max_connections: usize,
     state: Mutex<State>,
-    /// Told whenever a stream or a connection has become free.
+    /// Wakes the waits whenever a stream or a connection has become free.
     freed: Notify,
-    /// The one dial, which all callers without a connection wait for.
-    dialing: Single<Result<(), TransportError>>,
-    /// Cancelled when the credentials are no longer used: nothing is leased any more, and watches end.
-    over: CancellationToken,
-    tally: Arc<Tally>,
+    /// The one dial for all checkouts that found no connection.
+    dialing: SingleFlight<Result<(), TransportError>>,
+    /// Cancelled when the pool is closed.
+    closed: CancellationToken,
+    counter: Arc<ConnectionCounter>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What the last connection spoke; `None` before the first.
+    /// The protocol of the last connection; `None` before the first.
     protocol: Option<Protocol>,
     http2: Vec<Arc<Http2>>,
-    /// HTTP/1.1 connections that wait for a request; the one used last at the end.
-    idle: Vec<Idle>,
-    /// HTTP/1.1 connections in use or being made, and those of them that carry watches.
+    /// Idle HTTP/1.1 connections, the one used last at the end.
+    idle: Vec<IdleHttp1>,
+    /// HTTP/1.1 connections that are checked out or being made.
     busy: usize,
+    /// Those of them that carry watches.
     watches: usize,
 }
 
-struct Idle {
-    send: http1::SendRequest<Content>,
+struct IdleHttp1 {
+    send: http1::SendRequest<RequestBody>,
     since: Instant,
 }
 
 struct Http2 {
-    send: http2::SendRequest<Content>,
+    send: http2::SendRequest<RequestBody>,
     streams: Streams,
-    /// Streams that are leased. Grows only under the pool's lock.
+    /// Streams that are checked out. Grows only under the pool's lock.
     taken: AtomicUsize,
-    /// When the last lease ended, or it was made.
+    /// When the last checkout ended, or the connection was made.
     used: Mutex<Instant>,
 }
 
-/// What to do about a request.
+/// The next step of a checkout.
 enum Plan {
-    Go(Sender),
-    /// An HTTP/1.1 connection of its own, already counted as busy.
-    DialAlone,
-    DialTogether,
+    Use(Sender),
+    /// Dial an HTTP/1.1 connection for this checkout. It is counted as busy already.
+    DialOwn,
+    /// Join the dial that serves all checkouts.
+    DialShared,
     Wait,
 }
 
 enum Sender {
-    Http1(http1::SendRequest<Content>),
+    Http1(http1::SendRequest<RequestBody>),
     Http2(Arc<Http2>),
 }
 
@@ -123,7 +115,7 @@ impl Pool {
         dialer: Dialer,
         host: &Handle,
         options: &TransportOptions,
-        tally: Arc<Tally>,
+        counter: Arc<ConnectionCounter>,
     ) -> Arc<Self> {
         let pool = Arc::new(Self {
             dialer: Arc::new(dialer),
@@ -131,71 +123,77 @@ impl Pool {
             max_connections: options.max_connections.max(1),
             state: Mutex::default(),
             freed: Notify::new(),
-            dialing: Single::new(),
-            over: CancellationToken::new(),
-            tally,
+            dialing: SingleFlight::new(),
+            closed: CancellationToken::new(),
+            counter,
         });
         let idle: Weak<Self> = Arc::downgrade(&pool);
-        pool.dialer.sockets().watch_over(idle);
+        pool.dialer.sockets().register(idle);
         pool
     }
 
-    /// Cancelled when the pool is given up.
-    pub(super) fn over(&self) -> &CancellationToken {
-        &self.over
+    /// Cancelled when the pool is closed.
+    pub(super) fn closed(&self) -> &CancellationToken {
+        &self.closed
     }
 
-    /// What the last connection spoke; `None` before the first.
+    /// The protocol of the last connection; `None` before the first.
     pub(super) fn protocol(&self) -> Option<Protocol> {
         self.state.lock().protocol
     }
 
-    /// Leases no more; watches end at once, and connections once what they carry has ended.
-    pub(super) fn give_up(&self) {
-        self.over.cancel();
+    /// Checks out no more. Watches end at once, connections when their requests have ended.
+    pub(super) fn close(&self) {
+        self.closed.cancel();
         self.empty();
     }
 
-    /// A place for one request, as soon as there is one. Waits without end when all connections are full: callers have deadlines.
+    /// A connection for one request. Waits for ever while all connections are full: the caller has a deadline.
     ///
     /// # Errors
-    /// When no connection can be made, or the pool was given up.
-    pub(super) async fn lease(self: &Arc<Self>, wanted: Use) -> Result<Lease, LeaseError> {
-        let mut room = None;
+    /// No connection can be made, or the pool is closed.
+    pub(super) async fn check_out(
+        self: &Arc<Self>,
+        purpose: Purpose,
+    ) -> Result<Checkout, CheckoutError> {
+        let mut watch_socket = None;
         loop {
-            if self.over.is_cancelled() {
-                return Err(LeaseError::GivenUp);
+            if self.closed.is_cancelled() {
+                return Err(CheckoutError::Closed);
             }
-            let alone = wanted == Use::Watch && self.protocol() == Some(Protocol::Http1);
-            if alone && room.is_none() {
+            let is_http1 = self.protocol() == Some(Protocol::Http1);
+            if is_http1 && purpose == Purpose::Watch && watch_socket.is_none() {
                 let sockets = self.dialer.sockets();
-                room = Some(sockets.take_watch(self.dialer.server()).await?);
+                watch_socket = Some(sockets.take_watch(self.dialer.server()).await?);
             }
-            // Registered before the look: what is freed in between is not missed.
+            // Registered before the plan, so that nothing that is freed in between is missed.
             let freed = self.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            let plan = self.plan(wanted);
+            let plan = self.plan(purpose);
             match plan {
-                Plan::Go(sender) => return Ok(Lease::new(self, sender, wanted, true).with(room)),
-                Plan::DialAlone => {
-                    let mut busy = Busy::new(self, wanted);
-                    match Box::pin(self.dialer.dial(wanted)).await? {
+                Plan::Use(sender) => {
+                    return Ok(Checkout::new(self, sender, purpose, true).holding(watch_socket));
+                }
+                Plan::DialOwn => {
+                    let mut busy = Busy::new(self, purpose);
+                    match Box::pin(self.dialer.dial(purpose)).await? {
                         Dialed::Http1(send, driver) => {
                             self.drive(Protocol::Http1, driver, None);
                             busy.keep();
-                            let lease = Lease::new(self, Sender::Http1(send), wanted, false);
-                            return Ok(lease.with(room));
+                            let sender = Sender::Http1(send);
+                            let checkout = Checkout::new(self, sender, purpose, false);
+                            return Ok(checkout.holding(watch_socket));
                         }
-                        // The server has learned to speak HTTP/2.
+                        // The server speaks HTTP/2 now.
                         http2 @ Dialed::Http2(..) => {
                             drop(busy);
                             self.admit(http2);
                         }
                     }
                 }
-                Plan::DialTogether => {
-                    let dialing = self.dial_together();
+                Plan::DialShared => {
+                    let dialing = self.dial_shared();
                     tokio::select! {
                         outcome = dialing => outcome.unwrap_or_else(|| Err(self.ended()))?,
                         () = freed => {}
@@ -206,21 +204,17 @@ impl Pool {
         }
     }
 
-    fn plan(self: &Arc<Self>, wanted: Use) -> Plan {
+    fn plan(self: &Arc<Self>, purpose: Purpose) -> Plan {
         let mut state = self.state.lock();
         match state.protocol {
-            None => Plan::DialTogether,
-            Some(Protocol::Http1) => self.plan_http1(&mut state, wanted),
-            Some(Protocol::Http2) => {
-                let plan = self.plan_http2(&mut state, wanted);
-                drop(state);
-                plan
-            }
+            None => Plan::DialShared,
+            Some(Protocol::Http1) => self.plan_http1(&mut state, purpose),
+            Some(Protocol::Http2) => self.plan_http2(&mut state, purpose),
         }
     }
 
-    fn plan_http1(&self, state: &mut State, wanted: Use) -> Plan {
-        if wanted == Use::Watch && state.watches >= most(self.max_connections) {
+    fn plan_http1(&self, state: &mut State, purpose: Purpose) -> Plan {
+        if purpose == Purpose::Watch && state.watches >= four_fifths(self.max_connections) {
             return Plan::Wait;
         }
         let ready = loop {
@@ -233,44 +227,44 @@ impl Pool {
             return Plan::Wait;
         }
         state.busy += 1;
-        state.watches += usize::from(wanted == Use::Watch);
-        ready.map_or(Plan::DialAlone, |idle| Plan::Go(Sender::Http1(idle.send)))
+        state.watches += usize::from(purpose == Purpose::Watch);
+        ready.map_or(Plan::DialOwn, |idle| Plan::Use(Sender::Http1(idle.send)))
     }
 
-    fn plan_http2(self: &Arc<Self>, state: &mut State, wanted: Use) -> Plan {
+    fn plan_http2(self: &Arc<Self>, state: &mut State, purpose: Purpose) -> Plan {
         state
             .http2
             .retain(|connection| !connection.send.is_closed());
         let mut last = None;
         for connection in &state.http2 {
             let limit = connection.streams.allowed();
-            match room(limit, connection.taken.load(Ordering::SeqCst), wanted) {
-                Room::Plenty => return Plan::Go(connection.take()),
-                Room::Last => last = last.or(Some(connection)),
-                Room::No => {}
+            match capacity(limit, connection.taken.load(Ordering::SeqCst), purpose) {
+                Capacity::Free => return Plan::Use(connection.take()),
+                Capacity::AlmostFull => last = last.or(Some(connection)),
+                Capacity::Full => {}
             }
         }
         let may_dial = state.http2.len() < self.max_connections;
         match last {
             Some(connection) => {
-                // Goes at once, while a further connection is made for those who come.
-                let plan = Plan::Go(connection.take());
+                // A further connection is made for later requests, in the background.
+                let plan = Plan::Use(connection.take());
                 if may_dial {
-                    drop(self.dial_together());
+                    drop(self.dial_shared());
                 }
                 plan
             }
-            None if may_dial => Plan::DialTogether,
+            None if may_dial => Plan::DialShared,
             None => Plan::Wait,
         }
     }
 
-    fn dial_together(
+    fn dial_shared(
         self: &Arc<Self>,
     ) -> impl Future<Output = Option<Result<(), TransportError>>> + use<> {
         let (dialer, pool) = (self.dialer.clone(), Arc::downgrade(self));
         self.dialing.join(&self.host, || async move {
-            let dialed = dialer.dial(Use::Call).await?;
+            let dialed = dialer.dial(Purpose::Call).await?;
             if let Some(pool) = pool.upgrade() {
                 pool.admit(dialed);
             }
@@ -278,7 +272,7 @@ impl Pool {
         })
     }
 
-    /// Takes in a connection that nobody has leased yet.
+    /// Adds a connection that is not checked out.
     fn admit(self: &Arc<Self>, dialed: Dialed) {
         match dialed {
             Dialed::Http1(send, driver) => {
@@ -286,7 +280,7 @@ impl Pool {
                 let mut state = self.state.lock();
                 state.protocol = Some(Protocol::Http1);
                 let since = Instant::now();
-                state.idle.push(Idle { send, since });
+                state.idle.push(IdleHttp1 { send, since });
             }
             Dialed::Http2(send, streams, driver) => {
                 let connection = Arc::new(Http2 {
@@ -301,14 +295,14 @@ impl Pool {
                 state.http2.push(connection);
             }
         }
-        // Checked afterwards: the pool may have been given up and emptied meanwhile.
-        if self.over.is_cancelled() {
+        // Checked after the connection was added: a close that came in between has not seen it.
+        if self.closed.is_cancelled() {
             self.empty();
         }
         self.freed.notify_waiters();
     }
 
-    /// Drops all connections; each closes after its last request has ended.
+    /// Drops all connections. Each ends when its requests have ended.
     fn empty(&self) {
         let mut state = self.state.lock();
         let dropped = (
@@ -319,28 +313,28 @@ impl Pool {
         drop(dropped);
     }
 
-    /// Runs a connection until it ends, is unused for long, or the pool is given up and what it carries has had time to end.
+    /// Drives a connection until it ends. Closes it when it is idle for [`IDLE`], or [`LINGER`] after the pool is closed.
     fn drive(
         self: &Arc<Self>,
         protocol: Protocol,
         driver: impl Future<Output = Result<(), hyper::Error>> + Send + 'static,
         http2: Option<Weak<Http2>>,
     ) {
-        let open = Open::new(&self.tally, protocol);
-        let (pool, over) = (Arc::downgrade(self), self.over.clone());
+        let open = Open::new(&self.counter, protocol);
+        let (pool, closed) = (Arc::downgrade(self), self.closed.clone());
         self.host.spawn(async move {
             let _open = open;
             tokio::pin!(driver);
             loop {
                 tokio::select! {
                     _ = &mut driver => break,
-                    () = over.cancelled() => {
+                    () = closed.cancelled() => {
                         let _ = tokio::time::timeout(LINGER, &mut driver).await;
                         break;
                     }
-                    () = tokio::time::sleep(LOOK) => {
+                    () = tokio::time::sleep(IDLE_CHECK) => {
                         let Some(pool) = pool.upgrade() else { continue };
-                        pool.close_unused(http2.as_ref());
+                        pool.close_idle(http2.as_ref());
                     }
                 }
             }
@@ -350,15 +344,15 @@ impl Pool {
         });
     }
 
-    /// Drops the connections that were unused for [`IDLE`]; they then close.
-    fn close_unused(&self, http2: Option<&Weak<Http2>>) {
+    /// Drops the connections that have been idle for [`IDLE`].
+    fn close_idle(&self, http2: Option<&Weak<Http2>>) {
         let now = Instant::now();
         let mut state = self.state.lock();
         let expired = |since: Instant| now.duration_since(since) >= IDLE;
         let mut dropped = Vec::new();
         state.idle.retain_mut(|idle| !expired(idle.since));
         if let Some(connection) = http2.and_then(Weak::upgrade)
-            && connection.unused_since().is_some_and(expired)
+            && connection.idle_since().is_some_and(expired)
         {
             dropped.extend(state.http2.extract_if(.., |c| Arc::ptr_eq(c, &connection)));
         }
@@ -366,30 +360,30 @@ impl Pool {
         drop(dropped);
     }
 
-    /// Ends a lease. While somebody waits for a socket, a connection that is unused is closed.
+    /// Ends a checkout. Closes the connection if it is idle now and somebody waits for a socket.
     fn release(&self, connection: &Arc<Http2>) {
         connection.release();
-        if connection.unused_since().is_none() || !self.dialer.sockets().are_wanted() {
+        if connection.idle_since().is_none() || self.dialer.sockets().may_keep_idle() {
             return;
         }
         let mut state = self.state.lock();
-        let unused =
-            |of: &mut Arc<Http2>| Arc::ptr_eq(of, connection) && of.unused_since().is_some();
-        let dropped: Vec<_> = state.http2.extract_if(.., unused).collect();
+        let is_idle =
+            |one: &mut Arc<Http2>| Arc::ptr_eq(one, connection) && one.idle_since().is_some();
+        let dropped: Vec<_> = state.http2.extract_if(.., is_idle).collect();
         drop(state);
         drop(dropped);
     }
 
     /// Keeps an HTTP/1.1 connection whose answer was read to its end.
-    fn put_back(&self, send: http1::SendRequest<Content>) {
+    fn put_back(&self, send: http1::SendRequest<RequestBody>) {
         let mut state = self.state.lock();
-        // Looked at under the lock, under which a pool that is given up is emptied.
-        let unwanted = state.idle.len() >= MAX_IDLE || self.dialer.sockets().are_wanted();
-        if self.over.is_cancelled() || unwanted {
+        // Checked under the lock: `close` empties the pool under it, after the token.
+        let keep = state.idle.len() < MAX_IDLE && self.dialer.sockets().may_keep_idle();
+        if self.closed.is_cancelled() || !keep {
             return;
         }
         let since = Instant::now();
-        state.idle.push(Idle { send, since });
+        state.idle.push(IdleHttp1 { send, since });
     }
 
     fn ended(&self) -> TransportError {
@@ -412,33 +406,33 @@ impl Http2 {
         self.taken.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// `None` while it is used.
-    fn unused_since(&self) -> Option<Instant> {
-        let unused = self.taken.load(Ordering::SeqCst) == 0;
-        unused.then(|| *self.used.lock())
+    /// `None` while the connection is in use.
+    fn idle_since(&self) -> Option<Instant> {
+        let is_idle = self.taken.load(Ordering::SeqCst) == 0;
+        is_idle.then(|| *self.used.lock())
     }
 }
 
 impl State {
-    /// The HTTP/2 connection that is unused for longest, and since when.
+    /// Since when the oldest idle HTTP/2 connection is idle, and its position.
     fn oldest_http2(&self) -> Option<(Instant, usize)> {
         let all = self.http2.iter().enumerate();
-        all.filter_map(|(at, connection)| Some((connection.unused_since()?, at)))
+        all.filter_map(|(at, connection)| Some((connection.idle_since()?, at)))
             .min()
     }
 }
 
-impl sockets::Idle for Pool {
-    fn since(&self) -> Option<Instant> {
+impl HasIdle for Pool {
+    fn oldest_idle(&self) -> Option<Instant> {
         let state = self.state.lock();
         let http1 = state.idle.first().map(|idle| idle.since);
         let http2 = state.oldest_http2().map(|(since, _)| since);
         http1.into_iter().chain(http2).min()
     }
 
-    fn close(&self) {
+    fn close_oldest_idle(&self) {
         let mut state = self.state.lock();
-        // It speaks one of the two at a time.
+        // Almost always all connections of a pool speak one protocol.
         let http2 = state.oldest_http2().map(|(_, at)| state.http2.remove(at));
         let http1 = (http2.is_none() && !state.idle.is_empty()).then(|| state.idle.remove(0));
         drop(state);
@@ -446,23 +440,23 @@ impl sockets::Idle for Pool {
     }
 }
 
-/// One HTTP/1.1 connection that is counted as busy until this is dropped.
+/// Counts one HTTP/1.1 connection as busy until it is dropped.
 struct Busy {
     pool: Arc<Pool>,
-    wanted: Use,
+    purpose: Purpose,
     kept: bool,
 }
 
 impl Busy {
-    fn new(pool: &Arc<Pool>, wanted: Use) -> Self {
+    fn new(pool: &Arc<Pool>, purpose: Purpose) -> Self {
         Self {
             pool: pool.clone(),
-            wanted,
+            purpose,
             kept: false,
         }
     }
 
-    /// The next caller counts it.
+    /// Leaves the connection counted: its checkout ends the count.
     fn keep(&mut self) {
         self.kept = true;
     }
@@ -473,30 +467,9 @@ impl Drop for Busy {
         if !self.kept {
             let mut state = self.pool.state.lock();
             state.busy -= 1;
-            state.watches -= usize::from(self.wanted == Use::Watch);
+            state.watches -= usize::from(self.purpose == Purpose::Watch);
             drop(state);
             self.pool.freed.notify_waiters();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn watches_leave_the_last_fifth_of_a_connection_to_calls() {
-        let of_hundred = |taken, wanted| room(100, taken, wanted);
-        assert_eq!(of_hundred(79, Use::Watch), Room::Plenty);
-        assert_eq!(of_hundred(80, Use::Watch), Room::No);
-        assert_eq!(of_hundred(80, Use::Call), Room::Last);
-        assert_eq!(of_hundred(100, Use::Call), Room::No);
-    }
-
-    #[test]
-    fn a_peer_with_few_streams_gets_a_connection_for_each() {
-        assert_eq!(room(1, 0, Use::Watch), Room::Plenty);
-        assert_eq!(room(1, 1, Use::Call), Room::No);
-        assert_eq!(room(0, 0, Use::Call), Room::No);
     }
 }

@@ -1,9 +1,10 @@
-//! Who shares connections with whom. Entry points: [`Transports::connect`] and [`Transports::exchange`].
+//! Finds the client that clusters with the same server, TLS and credentials share. Entry points: [`Transports::connect`] and
+//! [`Transports::exchange`].
 
 use super::TransportOptions;
-use super::answers::{AnswerUse, Answers};
+use super::answer_memory::{AnswerMemory, AnswerUse};
+use super::client::AuthenticatedClient;
 use super::connection::Connection;
-use super::http::Http;
 use super::sockets::{SocketUse, Sockets};
 use crate::http::config::ClusterConfig;
 use crate::metrics::ClusterMetrics;
@@ -13,18 +14,18 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// Credential plugins that are started at once.
+/// Credential plugins that start at once, for all servers together.
 const PLUGINS: usize = 16;
 
-/// The ways to servers, by what they are shared by. Entries vanish with their last user.
+/// The clients of a process, and the limits that all of them share.
 pub(crate) struct Transports {
     host: Handle,
     options: TransportOptions,
     plugins: Arc<Semaphore>,
     sockets: Sockets,
-    answers: Arc<Answers>,
-    /// Holds no connection alive: each user holds its own `Arc`. Dead entries are dropped whenever one is added.
-    shared: Mutex<HashMap<[u8; 32], Weak<Http>>>,
+    answers: Arc<AnswerMemory>,
+    /// By [`ClusterConfig::connection_digest`]. Each user keeps its client alive; dropped clients are removed when one is added.
+    clients: Mutex<HashMap<[u8; 32], Weak<AuthenticatedClient>>>,
 }
 
 impl Transports {
@@ -32,24 +33,24 @@ impl Transports {
         Self {
             host,
             sockets: Sockets::new(&options),
-            answers: Answers::new(options.max_answers),
+            answers: AnswerMemory::new(options.max_answers),
             options,
             plugins: Arc::new(Semaphore::new(PLUGINS)),
-            shared: Mutex::default(),
+            clients: Mutex::default(),
         }
     }
 
-    /// The way to a server; nothing is read or sent yet. `vital`: for the local cluster.
+    /// A connection to a server. Reads and sends nothing yet. `is_local`: for the local cluster.
     pub(crate) fn connect(
         &self,
         config: &ClusterConfig,
-        vital: bool,
+        is_local: bool,
         metrics: Arc<ClusterMetrics>,
     ) -> Connection {
         Connection::new(
             config,
-            self.http(config, vital),
-            vital,
+            self.client(config, is_local),
+            is_local,
             &self.host,
             &self.options,
             self.answers.clone(),
@@ -57,45 +58,45 @@ impl Transports {
         )
     }
 
-    /// Has a connection go on with other credentials for the same server: new calls use them, watches end and resume with them,
-    /// and the old sockets are closed once what they carry has ended.
+    /// Gives a connection other credentials for the same server. New calls use them. Watches end, to resume with them. Old sockets are closed
+    /// when their calls have ended.
     pub(crate) fn exchange(&self, connection: &Connection, config: &ClusterConfig) {
-        connection.exchange(self.http(config, connection.is_vital()));
+        connection.exchange(self.client(config, connection.is_local()));
     }
 
-    /// How many sockets there are, where there is a cap.
+    /// Sockets in use; `None`: there is no limit.
     pub(crate) fn sockets(&self) -> Option<SocketUse> {
-        self.sockets.now()
+        self.sockets.in_use()
     }
 
-    /// The bytes of answers that are held.
+    /// Bytes of answers that are held.
     pub(crate) fn answers(&self) -> AnswerUse {
         self.answers.usage()
     }
 
-    fn http(&self, config: &ClusterConfig, vital: bool) -> Arc<Http> {
-        let http = self.shared_http(config);
-        if vital {
-            http.becomes_vital();
+    fn client(&self, config: &ClusterConfig, is_local: bool) -> Arc<AuthenticatedClient> {
+        let client = self.shared_client(config);
+        if is_local {
+            client.mark_local();
         }
-        http
+        client
     }
 
-    fn shared_http(&self, config: &ClusterConfig) -> Arc<Http> {
+    fn shared_client(&self, config: &ClusterConfig) -> Arc<AuthenticatedClient> {
         let digest = config.connection_digest();
-        let mut shared = self.shared.lock();
-        if let Some(http) = shared.get(&digest).and_then(Weak::upgrade) {
-            return http;
+        let mut clients = self.clients.lock();
+        if let Some(client) = clients.get(&digest).and_then(Weak::upgrade) {
+            return client;
         }
-        shared.retain(|_, http| http.strong_count() > 0);
-        let http = Http::new(
+        clients.retain(|_, client| client.strong_count() > 0);
+        let client = AuthenticatedClient::new(
             config.clone(),
             &self.host,
             &self.options,
             self.plugins.clone(),
             self.sockets.clone(),
         );
-        shared.insert(digest, Arc::downgrade(&http));
-        http
+        clients.insert(digest, Arc::downgrade(&client));
+        client
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-/// How long to wait: at most `cap`, however much is asked for. `None` for what is no such header: below zero, or garbage.
+/// How long to wait, at most `cap`. `None`: not a valid value.
 pub(super) fn parse(value: &str, now: SystemTime, cap: Duration) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
-        // Digits that are no number are a number that is too large.
+        // Digits fail to parse only if the number is too large.
         return Some(value.parse().map_or(cap, Duration::from_secs).min(cap));
     }
     let date = jiff::fmt::rfc2822::DateTimeParser::new()
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_ignored() {
+    fn other_values_are_ignored() {
         for value in ["", "-5", "1.5", "soon", "Sun, 99 Nov 1994 08:49:37 GMT"] {
             assert_eq!(at(value), None, "{value:?}");
         }

@@ -1,22 +1,22 @@
-//! Slots for the calls of one cluster that are made for tenants and for the program. Entry point: [`Slots::take`].
+//! Slots for the calls in flight of one cluster, the host's own apart. Entry point: [`Slots::take`].
 //!
-//! How they are shared is decided in [`shares`], without I/O; here calls wait. A call that is given up gives up its place in line.
+//! [`fair`] decides, without I/O, which owner's call is next; calls wait here. A call whose future is dropped stops waiting.
 
-mod shares;
+mod fair;
 
 use super::Owner;
+use fair::FairSlots;
 use parking_lot::Mutex;
-use shares::Shares;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// The slots of one cluster. Clones share them.
 #[derive(Clone)]
 pub(super) struct Slots {
-    shares: Arc<Mutex<Shares<oneshot::Sender<Slot>>>>,
+    fair: Arc<Mutex<FairSlots<oneshot::Sender<Slot>>>>,
 }
 
-/// A slot for one call. It is free again once this is dropped.
+/// A slot for one call. Dropping it frees the slot.
 pub(super) struct Slot {
     slots: Slots,
     owner: Owner,
@@ -25,7 +25,7 @@ pub(super) struct Slot {
 impl Slots {
     pub(super) fn new(slots: usize) -> Self {
         Self {
-            shares: Arc::new(Mutex::new(Shares::new(slots))),
+            fair: Arc::new(Mutex::new(FairSlots::new(slots))),
         }
     }
 
@@ -33,19 +33,19 @@ impl Slots {
     pub(super) async fn take(&self, owner: &Owner) -> Slot {
         loop {
             let mut waiting = {
-                let mut shares = self.shares.lock();
-                if shares.try_take(owner) {
+                let mut fair = self.fair.lock();
+                if fair.try_take(owner) {
                     return self.slot(owner.clone());
                 }
                 let (give, given) = oneshot::channel();
                 Waiting {
                     slots: self,
                     owner,
-                    ticket: shares.wait(owner, give),
+                    ticket: fair.wait(owner, give),
                     given,
                 }
             };
-            // A sender goes only with a slot: this does not loop.
+            // A sender is used or kept, never dropped unused, so this does not loop.
             if let Ok(slot) = (&mut waiting.given).await {
                 return slot;
             }
@@ -61,20 +61,20 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut next = Vec::new();
-        let mut shares = self.slots.shares.lock();
-        shares.release(&self.owner);
-        while let Some(given) = shares.next() {
+        let mut fair = self.slots.fair.lock();
+        fair.release(&self.owner);
+        while let Some(given) = fair.next() {
             next.push(given);
         }
-        // A slot whose call has gone meanwhile is dropped here, and takes the lock for itself.
-        drop(shares);
+        // After the lock: if the call has stopped waiting, its slot is dropped here, which takes the lock again.
+        drop(fair);
         for (owner, give) in next {
             let _ = give.send(self.slots.slot(owner));
         }
     }
 }
 
-/// A call that waits. Dropped, it leaves the line.
+/// A waiting call. Dropping it ends the wait.
 struct Waiting<'a> {
     slots: &'a Slots,
     owner: &'a Owner,
@@ -84,7 +84,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.slots.shares.lock().give_up(self.owner, self.ticket);
+        self.slots.fair.lock().give_up(self.owner, self.ticket);
     }
 }
 

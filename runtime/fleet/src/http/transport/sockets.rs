@@ -1,10 +1,16 @@
-//! How many sockets the process may have to API servers, of all clusters together. Entry point: [`Sockets::take`].
+//! Limits the process's sockets to API servers, in all clusters together. Entry point: [`Sockets::take`].
 //!
-//! A process that has used up its descriptors cannot open a file, answer a probe or start a compiler either. So there may be a cap
-//! below that limit; who finds no room under it has the connection closed that is unused for longest, or waits as long as a
-//! connection may take, and is told why. A few are kept for calls of the local cluster: its lease does not wait for other clusters.
+//! A process without file descriptors cannot open a file, answer a probe or start a compiler, so there may be a limit below that of the
+//! system. At the limit, [`Sockets::take`] closes the connection that is idle for longest. If none is idle, it waits as long as a
+//! connection may take to be made, and fails.
+//!
+//! Invariants:
+//! * A few sockets are reserved for calls of the local cluster, so that its Lease never waits for other clusters.
+//! * Watches over HTTP/1.1, which need a socket each, take at most four fifths.
+//!
+//! Cost: a permit per connection. Only at the limit, each wait looks at every pool. Not guaranteed: fairness between clusters at the limit.
 
-use super::pool::most;
+use super::pool::four_fifths;
 use super::{TransportError, TransportOptions};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,127 +23,130 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) struct Sockets {
     limit: Option<usize>,
     patience: Duration,
-    all: Arc<Semaphore>,
-    /// Those that are kept for what is vital.
-    kept: Arc<Semaphore>,
-    /// Those that watches over HTTP/1.1 may have: each keeps one for itself, and calls need the rest.
+    /// Sockets for everybody.
+    general: Arc<Semaphore>,
+    /// Sockets for calls of the local cluster.
+    reserved: Arc<Semaphore>,
+    /// Watches over HTTP/1.1. They take a permit here and one above.
     watches: Arc<Semaphore>,
-    unused: Arc<Unused>,
+    pools: Arc<Pools>,
 }
 
-/// Who has connections, of which some may be unused.
-pub(super) trait Idle: Send + Sync {
-    /// Since when the one is unused that is unused for longest.
-    fn since(&self) -> Option<Instant>;
-    /// Closes that one.
-    fn close(&self);
+/// A pool that may have idle connections.
+pub(super) trait HasIdle: Send + Sync {
+    /// Since when the oldest idle connection is idle.
+    fn oldest_idle(&self) -> Option<Instant>;
+    /// Closes that connection.
+    fn close_oldest_idle(&self);
 }
 
 #[derive(Default)]
-struct Unused {
-    /// Those that are gone leave with the next one that comes.
-    pools: Mutex<Vec<Weak<dyn Idle>>>,
-    /// Who waits for a socket. While somebody does, a connection is closed as soon as it is unused.
+struct Pools {
+    /// Dropped pools are removed when the next one is added.
+    all: Mutex<Vec<Weak<dyn HasIdle>>>,
+    /// How many wait for a socket. While there are any, pools close each connection that becomes idle.
     waiting: AtomicUsize,
-    /// Whether one was kept, unused, since all were looked at last.
-    some: AtomicBool,
+    /// Whether a pool may hold an idle connection. Spares waits the look at every pool.
+    may_have_idle: AtomicBool,
 }
 
-impl Unused {
-    /// Closes the connection that is unused for longest.
-    fn close_one(&self) {
-        if !self.some.swap(false, Ordering::SeqCst) {
+impl Pools {
+    /// Closes the connection that is idle for longest.
+    fn close_oldest_idle(&self) {
+        if !self.may_have_idle.swap(false, Ordering::SeqCst) {
             return;
         }
         // Nothing is closed under the lock.
-        let pools: Vec<_> = self.pools.lock().iter().filter_map(Weak::upgrade).collect();
-        let idle = pools.iter().filter_map(|pool| Some((pool.since()?, pool)));
+        let pools: Vec<_> = self.all.lock().iter().filter_map(Weak::upgrade).collect();
+        let idle = pools
+            .iter()
+            .filter_map(|pool| Some((pool.oldest_idle()?, pool)));
         if let Some((_, pool)) = idle.min_by_key(|(since, _)| *since) {
-            self.some.store(true, Ordering::SeqCst);
-            pool.close();
+            self.may_have_idle.store(true, Ordering::SeqCst);
+            pool.close_oldest_idle();
         }
     }
 }
 
-/// A caller that waits for a socket.
-struct Waits<'a>(&'a Unused);
+/// Counts one wait for a socket.
+struct Waiting<'a>(&'a Pools);
 
-impl<'a> Waits<'a> {
-    fn new(unused: &'a Unused) -> Self {
-        unused.waiting.fetch_add(1, Ordering::SeqCst);
-        Self(unused)
+impl<'a> Waiting<'a> {
+    fn new(pools: &'a Pools) -> Self {
+        pools.waiting.fetch_add(1, Ordering::SeqCst);
+        Self(pools)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// How many of so many sockets are kept for what is vital.
-fn kept(limit: usize) -> usize {
+/// How many of `limit` sockets are reserved for the local cluster.
+fn reserved(limit: usize) -> usize {
     (limit / 8).min(4)
 }
 
-/// How many sockets there are, and may be.
+/// Sockets in use, and their limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketUse {
-    /// Open, or being made.
+    /// Sockets that are open or being opened.
     pub used: usize,
-    /// At most.
+    /// Most sockets.
     pub limit: usize,
-    /// Those of them that watches over HTTP/1.1 have for themselves.
+    /// Sockets of watches over HTTP/1.1, which carry nothing else.
     pub watches: usize,
-    /// At most.
+    /// Most sockets of such watches.
     pub watch_limit: usize,
 }
 
 impl Sockets {
     pub(super) fn new(options: &TransportOptions) -> Self {
         let limit = options.max_sockets.map(|limit| limit.max(2));
-        let most_of = |part: fn(usize) -> usize| {
+        let part_of_limit = |part: fn(usize) -> usize| {
             let permits = limit.map_or(Semaphore::MAX_PERMITS, part);
             Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
         };
         Self {
             limit,
             patience: options.connect_timeout,
-            all: most_of(|limit| limit - kept(limit)),
-            kept: most_of(kept),
-            watches: most_of(most),
-            unused: Arc::default(),
+            general: part_of_limit(|limit| limit - reserved(limit)),
+            reserved: part_of_limit(reserved),
+            watches: part_of_limit(four_fifths),
+            pools: Arc::default(),
         }
     }
 
-    /// Has unused connections of these closed when somebody needs a socket.
-    pub(super) fn watch_over(&self, pool: Weak<dyn Idle>) {
-        let mut pools = self.unused.pools.lock();
+    /// From now on closes idle connections of this pool when a socket is needed.
+    pub(super) fn register(&self, pool: Weak<dyn HasIdle>) {
+        let mut pools = self.pools.all.lock();
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(pool);
     }
 
-    /// Room for one socket, which lasts as long as what is returned. `vital`: one of those that are kept will do.
+    /// A permit for one socket. `may_use_reserve`: a reserved one will do.
     ///
     /// # Errors
-    /// [`TransportError::Crowded`], when there was none for as long as a connection may take.
+    /// [`TransportError::Crowded`] after a wait of `connect_timeout`.
     pub(super) async fn take(
         &self,
         server: &str,
-        vital: bool,
+        may_use_reserve: bool,
     ) -> Result<OwnedSemaphorePermit, TransportError> {
-        if let Ok(permit) = self.all.clone().try_acquire_owned() {
+        if let Ok(permit) = self.general.clone().try_acquire_owned() {
             return Ok(permit);
         }
-        if vital && let Ok(permit) = self.kept.clone().try_acquire_owned() {
+        if may_use_reserve && let Ok(permit) = self.reserved.clone().try_acquire_owned() {
             return Ok(permit);
         }
-        let _waits = Waits::new(&self.unused);
-        self.unused.close_one();
-        self.wait(&self.all, self.limit, server).await
+        let _waiting = Waiting::new(&self.pools);
+        self.pools.close_oldest_idle();
+        self.wait(&self.general, self.limit, server).await
     }
 
-    /// Room for one watch over HTTP/1.1.
+    /// A permit for one watch over HTTP/1.1, beside the permit for its socket.
     ///
     /// # Errors
     /// As [`Self::take`].
@@ -145,17 +154,18 @@ impl Sockets {
         &self,
         server: &str,
     ) -> Result<OwnedSemaphorePermit, TransportError> {
-        self.wait(&self.watches, self.limit.map(most), server).await
+        self.wait(&self.watches, self.limit.map(four_fifths), server)
+            .await
     }
 
     async fn wait(
         &self,
-        of: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
         limit: Option<usize>,
         server: &str,
     ) -> Result<OwnedSemaphorePermit, TransportError> {
-        // Never closed, so it waits or succeeds.
-        match tokio::time::timeout(self.patience, of.clone().acquire_owned()).await {
+        // The semaphore is never closed, so this waits or succeeds.
+        match tokio::time::timeout(self.patience, permits.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(TransportError::Crowded {
                 server: server.to_owned(),
@@ -164,20 +174,22 @@ impl Sockets {
         }
     }
 
-    /// Whether somebody waits for a socket that may be open and unused. If not, the caller keeps one that is.
-    pub(super) fn are_wanted(&self) -> bool {
-        self.unused.some.store(true, Ordering::SeqCst);
-        self.unused.waiting.load(Ordering::SeqCst) > 0
+    /// Whether a pool may keep a connection that has become idle. It must close the connection if not: somebody waits for a socket.
+    pub(super) fn may_keep_idle(&self) -> bool {
+        // Set before the load: a wait that begins in between finds the connection.
+        self.pools.may_have_idle.store(true, Ordering::SeqCst);
+        self.pools.waiting.load(Ordering::SeqCst) == 0
     }
 
-    /// `None` where there is no cap.
-    pub(super) fn now(&self) -> Option<SocketUse> {
+    /// `None`: there is no limit.
+    pub(super) fn in_use(&self) -> Option<SocketUse> {
         self.limit.map(|limit| SocketUse {
-            used: limit
-                .saturating_sub(self.all.available_permits() + self.kept.available_permits()),
+            used: limit.saturating_sub(
+                self.general.available_permits() + self.reserved.available_permits(),
+            ),
             limit,
-            watches: most(limit).saturating_sub(self.watches.available_permits()),
-            watch_limit: most(limit),
+            watches: four_fifths(limit).saturating_sub(self.watches.available_permits()),
+            watch_limit: four_fifths(limit),
         })
     }
 }
@@ -196,16 +208,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_finds_no_room_is_told_so_in_the_time_that_a_connection_may_take() {
+    async fn without_a_free_socket_a_dial_fails_after_the_connect_timeout() {
         let sockets = Sockets::new(&five());
         let mut held = Vec::new();
         for _ in 0..5 {
             held.push(sockets.take("server", false).await.unwrap());
         }
-        let now = sockets
-            .now()
+        let in_use = sockets
+            .in_use()
             .map(|now| (now.used, now.watches, now.watch_limit));
-        assert_eq!(now, Some((5, 0, 4)));
+        assert_eq!(in_use, Some((5, 0, 4)));
         let began = Instant::now();
         let refused = sockets.take("server", true).await.unwrap_err();
         assert!(began.elapsed() >= five().connect_timeout);
@@ -215,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_few_are_kept_for_what_is_vital() {
+    async fn a_few_sockets_are_reserved_for_the_local_cluster() {
         let sockets = Sockets::new(&TransportOptions {
             max_sockets: Some(16),
             ..five()
@@ -228,52 +240,56 @@ mod tests {
         for _ in 0..2 {
             held.push(sockets.take("local", true).await.unwrap());
         }
-        assert_eq!(sockets.now().map(|now| now.used), Some(16));
+        assert_eq!(sockets.in_use().map(|now| now.used), Some(16));
         assert!(sockets.take("local", true).await.is_err());
     }
 
-    /// A pool with one connection, that is unused since a time.
+    /// A pool with one connection, which is idle since a time.
     struct One(Instant, Mutex<Option<OwnedSemaphorePermit>>);
 
-    impl Idle for One {
-        fn since(&self) -> Option<Instant> {
+    impl HasIdle for One {
+        fn oldest_idle(&self) -> Option<Instant> {
             self.1.lock().as_ref().map(|_| self.0)
         }
 
-        fn close(&self) {
+        fn close_oldest_idle(&self) {
             *self.1.lock() = None;
         }
     }
 
     #[tokio::test]
-    async fn who_waits_has_the_connection_closed_that_is_unused_for_longest() {
+    async fn a_wait_closes_the_connection_that_is_idle_for_longest() {
         let sockets = Sockets::new(&five());
         let mut pools = Vec::new();
         for age in [3, 5, 4] {
             let permit = sockets.take("server", false).await.unwrap();
             let since = Instant::now().checked_sub(Duration::from_secs(age));
             let pool = Arc::new(One(since.unwrap(), Mutex::new(Some(permit))));
-            assert!(!sockets.are_wanted(), "it is kept");
+            assert!(sockets.may_keep_idle());
             let weak: Weak<One> = Arc::downgrade(&pool);
-            sockets.watch_over(weak);
+            sockets.register(weak);
             pools.push(pool);
         }
         let mut held = Vec::new();
         for unused in [3, 3, 2, 1, 0] {
             held.push(sockets.take("server", false).await.unwrap());
-            let left = pools.iter().filter(|pool| pool.since().is_some());
+            let left = pools.iter().filter(|pool| pool.oldest_idle().is_some());
             assert_eq!(left.count(), unused);
-            assert_eq!(pools[1].since().is_some(), unused == 3, "the oldest first");
+            assert_eq!(
+                pools[1].oldest_idle().is_some(),
+                unused == 3,
+                "the oldest first"
+            );
         }
         let waits = sockets.take("server", false);
         tokio::pin!(waits);
-        assert!(futures::poll!(&mut waits).is_pending() && sockets.are_wanted());
+        assert!(futures::poll!(&mut waits).is_pending() && !sockets.may_keep_idle());
         held.pop();
-        assert!(waits.await.is_ok() && !sockets.are_wanted());
+        assert!(waits.await.is_ok() && sockets.may_keep_idle());
     }
 
     #[tokio::test]
-    async fn watches_of_their_own_connections_leave_the_last_fifth_to_calls() {
+    async fn watches_over_http1_leave_the_last_fifth_to_calls() {
         let sockets = Sockets::new(&five());
         let mut held = Vec::new();
         for _ in 0..4 {
@@ -281,6 +297,6 @@ mod tests {
         }
         let refused = sockets.take_watch("server").await.unwrap_err();
         assert!(matches!(refused, TransportError::Crowded { limit: 4, .. }));
-        assert_eq!(sockets.now().map(|now| now.watches), Some(4));
+        assert_eq!(sockets.in_use().map(|now| now.watches), Some(4));
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a request, which stays in once its pass has run out. Entry point: [`Content::new`].
+//! The body of a request, which is not sent once its pass of the fence has expired. Entry point: [`RequestBody::new`].
 
 use crate::http::fence::{Pass, Refused};
 use bytes::Bytes;
@@ -6,16 +6,16 @@ use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A body in one piece. A request without its body changes nothing, so this is the last place where a write can be held back: its
-/// pass is looked at when the connection takes the bytes to send them.
+/// A body in one piece. A server does nothing with a write before it has the body, so this is the last place where a write can be held
+/// back: the pass is checked when the connection takes the bytes.
 #[derive(Clone)]
-pub(super) struct Content {
-    /// Not sent yet.
+pub(super) struct RequestBody {
+    /// `None` once sent, or if there is no body.
     bytes: Option<Bytes>,
     pass: Option<Pass>,
 }
 
-impl Content {
+impl RequestBody {
     pub(super) fn new(bytes: Bytes, pass: Option<Pass>) -> Self {
         Self {
             bytes: Some(bytes).filter(|bytes| !bytes.is_empty()),
@@ -24,7 +24,7 @@ impl Content {
     }
 }
 
-impl Body for Content {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = Refused;
 

@@ -1,19 +1,21 @@
-//! Bytes of answers that are read and held: one bound for the process, divided between tenants. Entry point:
-//! [`Answers::reserve`].
+//! Memory for answers that are read and held: one limit for the process, shared by tenants. Entry point: [`AnswerMemory::reserve`].
 //!
-//! A call of a client reserves [`ADVANCE`] before it is sent. Its charge grows as its answer arrives, and lasts until the last
-//! reference to the answer's bytes is dropped.
+//! A client's call reserves [`ADVANCE`] before it is sent. Its charge grows as the answer arrives, and ends when the last reference to the
+//! answer's bytes is dropped.
 //!
-//! **The rule: a tenant may hold as much as it leaves free.** A tenant that is alone holds at most half of the bound. Two that hold
-//! all they may hold a third each. However many they are, the next tenant finds as much free as each of them holds, so that large
-//! answers of one tenant never keep small ones of another from being read.
+//! **The rule: a tenant may hold as much as it leaves free.** One tenant alone holds at most half of the limit, two hold at most a third each.
+//! However many there are, the next tenant finds as much free as each of them holds. So large answers of one tenant never keep small
+//! answers of another from being read.
 //!
-//! Nobody waits for room while it holds some: an answer that finds none is dropped first. So waiting calls cannot block each
-//! other, and an unread answer never takes up the window of a connection that it shares with others.
+//! Invariant: no call waits for memory while it holds some; an answer that finds none is dropped first. So waiting calls cannot block each
+//! other, and an unread answer does not fill the window of a connection that other calls use.
 //!
-//! Lists that fill stores, watches, discovery and leases are the host's own. They are bounded by
-//! [`TransportOptions::max_body`](super::TransportOptions::max_body), count for no tenant and never wait here.
+//! Cost: a lock for each charge and release. Not guaranteed: an order of the waits, which all look again when memory is released.
+//!
+//! Lists that fill caches, watches, discovery and Leases are the host's own. They are limited by
+//! [`TransportOptions::max_body`](super::TransportOptions::max_body), charged to no tenant, and never wait here.
 
+use crate::api::{ApiCode, ApiError};
 use crate::name::TenantName;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -24,50 +26,66 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What a call reserves before it is sent, in bytes: enough for most objects, and little enough for thousands of calls at once.
+/// Bytes that a call reserves before it is sent: enough for most objects, and few enough for thousands of concurrent calls.
 pub(crate) const ADVANCE: usize = 64 << 10;
 
-/// How often a waiting call looks again. An account may have room without anything of [`Answers`] having changed.
+/// How often a waiting call looks again. An account gives no notice when it has memory.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What is charged for the answers of a client besides the process: see [`Client::charged_to`](crate::Client::charged_to).
+/// A further limit on the answers of a client, beside that of the process: see [`Client::charged_to`](crate::Client::charged_to).
 pub trait AnswerAccount: Send + Sync + fmt::Debug {
-    /// Whether the answer to a read may have so many bytes. Asked while it is read: the rest of one that may not is not read.
+    /// Whether the answer to a read may have this many bytes. It is asked while the answer is read; after a rejection the rest is not read.
     ///
     /// # Errors
-    /// Why not, for the caller.
+    /// The reason, as a message for the client's caller.
     fn admits(&self, bytes: usize) -> Result<(), String>;
 
-    /// Charges so many bytes more. `false`: there is no room for them now.
+    /// Charges this many further bytes. `false`: there is no memory for them now, and nothing is charged.
     fn charge(&self, bytes: usize) -> bool;
 
-    /// Gives back so many bytes.
+    /// Releases this many bytes.
     fn release(&self, bytes: usize);
 }
 
-/// Who answers are charged to.
+/// The tenant and the account that answers are charged to.
 #[derive(Debug, Clone)]
 pub(crate) struct Payer {
     pub(crate) tenant: TenantName,
     pub(crate) account: Option<Arc<dyn AnswerAccount>>,
 }
 
-/// The bytes of answers that a process holds.
+/// Bytes of answers that the process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerUse {
-    /// Bytes held now.
+    /// Bytes held.
     pub held: usize,
-    /// Most that were held at once.
+    /// Most bytes that were held at once.
     pub peak: usize,
-    /// The bound.
+    /// Most bytes that may be held.
     pub limit: usize,
-    /// Calls that were rejected because no room came in time.
+    /// Calls that were rejected because there was no memory in time.
     pub rejected: u64,
 }
 
-/// The bound, and what is held.
+/// An answer finds no memory beside the answers that are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no room for an answer of {bytes} bytes beside those that are held: ask for less at once, or raise the tenant's limits.memory or the manager's transport.answersInMemory ({limit} bytes)"
+)]
+pub(crate) struct NoRoom {
+    bytes: usize,
+    limit: usize,
+}
+
+impl From<NoRoom> for ApiError {
+    fn from(error: NoRoom) -> Self {
+        Self::host(ApiCode::LimitExceeded, error.to_string())
+    }
+}
+
+/// The limit, and the bytes that are held.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct AnswerMemory {
     limit: usize,
     state: Mutex<State>,
     freed: Notify,
@@ -78,7 +96,7 @@ struct State {
     held: usize,
     peak: usize,
     rejected: u64,
-    /// Only of tenants that hold something.
+    /// Bytes of each tenant that holds any.
     tenants: HashMap<TenantName, usize>,
 }
 
@@ -95,7 +113,7 @@ impl State {
         true
     }
 
-    fn give_back(&mut self, tenant: &TenantName, bytes: usize) {
+    fn release(&mut self, tenant: &TenantName, bytes: usize) {
         self.held -= bytes;
         if let Some(own) = self.tenants.get_mut(tenant) {
             *own -= bytes;
@@ -106,7 +124,7 @@ impl State {
     }
 }
 
-impl Answers {
+impl AnswerMemory {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -125,16 +143,16 @@ impl Answers {
         }
     }
 
-    /// Waits until so many bytes can be charged, no longer than until a time. The caller holds no charge meanwhile.
+    /// Charges this many bytes, and waits for them until `until`. The caller must hold no charge.
     ///
     /// # Errors
-    /// Why the call is rejected.
+    /// [`NoRoom`].
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         payer: &Payer,
         bytes: usize,
         until: Instant,
-    ) -> Result<Charge, String> {
+    ) -> Result<Charge, NoRoom> {
         let mut charge = Charge {
             answers: self.clone(),
             payer: payer.clone(),
@@ -144,7 +162,7 @@ impl Answers {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
-            // Listens before it looks, so that room that comes in between is not missed.
+            // Registered before the check, so that no release in between is missed.
             freed.as_mut().enable();
             if charge.cover(bytes) {
                 return Ok(charge);
@@ -157,26 +175,26 @@ impl Answers {
         }
     }
 
-    /// Counts a rejected call, and says why it is one.
-    pub(crate) fn reject(&self, bytes: usize) -> String {
+    /// Counts a rejected call.
+    pub(crate) fn reject(&self, bytes: usize) -> NoRoom {
         self.state.lock().rejected += 1;
-        format!(
-            "there is no room for an answer of {bytes} bytes beside those that are held: ask for less at once, or raise the tenant's limits.memory or the manager's transport.answersInMemory ({} bytes)",
-            self.limit
-        )
+        NoRoom {
+            bytes,
+            limit: self.limit,
+        }
     }
 }
 
-/// Bytes that are charged to a payer until this is dropped.
+/// Bytes that are charged to a payer. Dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct Charge {
-    answers: Arc<Answers>,
+    answers: Arc<AnswerMemory>,
     payer: Payer,
     bytes: usize,
 }
 
 impl Charge {
-    /// Whether the payer takes an answer of so many bytes.
+    /// Whether the account admits an answer of this many bytes.
     pub(super) fn admits(&self, bytes: usize) -> Result<(), String> {
         match &self.payer.account {
             Some(account) => account.admits(bytes),
@@ -184,7 +202,7 @@ impl Charge {
         }
     }
 
-    /// Charges up to so many bytes. `false`: there is no room, and the charge stays as it is.
+    /// Raises the charge to this many bytes. `false`: there is no memory, and the charge stays as it is.
     pub(super) fn cover(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let tenant = &self.payer.tenant;
@@ -201,14 +219,14 @@ impl Charge {
         }
         let account = self.payer.account.as_ref();
         if account.is_some_and(|account| !account.charge(more)) {
-            self.answers.state.lock().give_back(tenant, more);
+            self.answers.state.lock().release(tenant, more);
             return false;
         }
         self.bytes = bytes;
         true
     }
 
-    /// Gives back what is charged beyond so many bytes.
+    /// Lowers the charge to this many bytes.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         if less == 0 {
@@ -216,20 +234,20 @@ impl Charge {
         }
         self.bytes = bytes;
         let tenant = &self.payer.tenant;
-        self.answers.state.lock().give_back(tenant, less);
+        self.answers.state.lock().release(tenant, less);
         if let Some(account) = &self.payer.account {
             account.release(less);
         }
         self.answers.freed.notify_waiters();
     }
 
-    /// The same bytes, charged for as long as they are held.
+    /// Charges these bytes until the last reference to them is dropped.
     pub(crate) fn of(mut self, json: Bytes) -> Bytes {
         self.shrink(json.len());
         Arc::new(self).share(json)
     }
 
-    /// As [`Self::of`], for one of several that are charged together, until the last of them is dropped.
+    /// As [`Self::of`], for one of several parts with one charge. It ends when the last part is dropped.
     pub(crate) fn share(self: Arc<Self>, json: Bytes) -> Bytes {
         Bytes::from_owner(Charged {
             json,
@@ -272,13 +290,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_tenant_holds_as_much_as_it_leaves_free() {
-        let answers = Answers::new(120);
+        let answers = AnswerMemory::new(120);
         let mut a = answers.reserve(&payer("a"), 60, soon()).await.unwrap();
         assert!(!a.cover(61), "half of it, alone");
         let b = answers.reserve(&payer("b"), 30, soon()).await.unwrap();
         assert_eq!(answers.usage().held, 90);
         let refused = answers.reserve(&payer("b"), 1, soon()).await.unwrap_err();
-        assert!(refused.contains("transport.answersInMemory"), "{refused}");
+        assert_eq!((refused.bytes, refused.limit), (1, 120));
         let c = answers.reserve(&payer("c"), 15, soon()).await.unwrap();
         drop((a, b, c));
         let usage = answers.usage();
@@ -287,8 +305,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_served_as_soon_as_bytes_are_dropped() {
-        let answers = Answers::new(120);
+    async fn a_waiting_call_is_served_when_bytes_are_dropped() {
+        let answers = AnswerMemory::new(120);
         let charge = answers.reserve(&payer("a"), 60, soon()).await.unwrap();
         let bytes = charge.of(Bytes::from(vec![0; 50]));
         assert_eq!(answers.usage().held, 50);
@@ -303,8 +321,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_can_never_be_held_is_rejected_at_once() {
-        let (answers, payer) = (Answers::new(120), payer("a"));
+    async fn an_answer_that_can_never_fit_is_rejected_at_once() {
+        let (answers, payer) = (AnswerMemory::new(120), payer("a"));
         let waits = answers.reserve(&payer, 61, soon());
         tokio::pin!(waits);
         let std::task::Poll::Ready(Err(_)) = futures::poll!(waits) else {
@@ -335,8 +353,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_an_account_has_no_room_for_is_charged_to_nobody() {
-        let answers = Answers::new(1000);
+    async fn bytes_that_an_account_rejects_are_charged_to_nobody() {
+        let answers = AnswerMemory::new(1000);
         let account = Arc::new(Account(Mutex::new(0)));
         let payer = Payer {
             account: Some(account.clone()),

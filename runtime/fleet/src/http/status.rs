@@ -1,11 +1,11 @@
-//! Turns an API server's refusals into [`ApiError`]s. Entry point: [`refusal`].
+//! Turns an error status of an API server into an [`ApiError`]. Entry point: [`error_for_status`].
 
 use super::transport::{Answer, TransportError};
 use crate::api::{ApiCode, ApiError};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// The parts of a `Status` object that matter here.
+/// A Kubernetes `Status` object.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Status {
     #[serde(default)]
@@ -20,23 +20,26 @@ pub(crate) struct Status {
     pub(crate) details: Option<serde_json::Value>,
 }
 
-/// Longest message taken over from a server, in bytes.
+/// Longest message that is kept of a server, in bytes.
 const MAX_MESSAGE: usize = 2048;
-/// Longest details taken over from a server, in bytes.
+/// Longest details that are kept of a server, in bytes.
 const MAX_DETAILS: usize = 16 << 10;
 
-/// Longest delay that the body of an answer may ask for.
-const MAX_HINT: Duration = Duration::from_secs(60);
+/// Longest delay that the body of an answer may request.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// `Ok` for a success, else the error that the answer stands for.
-pub(crate) fn refusal(answer: Answer) -> Result<Answer, ApiError> {
+/// The answer if its status is a success.
+///
+/// # Errors
+/// The error that status and body describe.
+pub(crate) fn error_for_status(answer: Answer) -> Result<Answer, ApiError> {
     if (200..300).contains(&answer.status) {
         return Ok(answer);
     }
     Err(error(answer.status, answer.retry_after, &answer.body))
 }
 
-/// The error that a status and body stand for.
+/// The error that a status and a body describe.
 pub(crate) fn error(http_status: u16, retry_after: Option<Duration>, body: &[u8]) -> ApiError {
     let status = serde_json::from_slice::<Status>(body)
         .ok()
@@ -53,18 +56,18 @@ pub(crate) fn error(http_status: u16, retry_after: Option<Duration>, body: &[u8]
         .as_ref()
         .map(ToString::to_string)
         .filter(|d| d.len() <= MAX_DETAILS);
-    let hinted = status
+    let in_body = status
         .details
         .as_ref()
         .and_then(|d| d["retryAfterSeconds"].as_u64())
-        .map(|seconds| Duration::from_secs(seconds).min(MAX_HINT));
+        .map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
     ApiError {
         code,
         http_status,
         reason: cut(status.reason),
         message,
         details,
-        retry_after: retry_after.or(hinted),
+        retry_after: retry_after.or(in_body),
     }
 }
 
@@ -85,7 +88,7 @@ fn code_of(http_status: u16, status: &Status) -> ApiCode {
     }
 }
 
-/// A 404 about a path that is not served: kube-apiserver names no object in it, or answers with plain text.
+/// Whether a 404 is about a path that is not served: kube-apiserver names no object in it, or answers with plain text.
 fn names_no_object(status: &Status) -> bool {
     status
         .details
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_object_and_a_missing_kind_are_told_apart() {
+    fn a_missing_object_and_a_missing_kind_differ() {
         let object =
             r#"{"kind":"Status","reason":"NotFound","details":{"name":"a","kind":"configmaps"}}"#;
         let kind = r#"{"kind":"Status","reason":"NotFound","details":{}}"#;
@@ -170,6 +173,9 @@ mod tests {
             Some(Duration::from_secs(2))
         );
         let for_ever = br#"{"kind":"Status","details":{"retryAfterSeconds":18446744073709551615}}"#;
-        assert_eq!(error(429, None, for_ever).retry_after, Some(MAX_HINT));
+        assert_eq!(
+            error(429, None, for_ever).retry_after,
+            Some(MAX_RETRY_AFTER)
+        );
     }
 }

@@ -1,35 +1,35 @@
-//! Which call of a cluster begins next: a share of the slots for each owner, without I/O. Entry point: [`Shares::next`].
+//! Decides which call of a cluster begins next, fairly by owner, without I/O. Entry point: [`FairSlots::next`].
 //!
-//! Invariant: no call waits that may have a slot now. [`Shares::next`] restores it after a release.
-//! A release costs a pass over the owners whose calls wait or are under way.
+//! Invariant: no call waits that may take a slot now. [`FairSlots::next`] restores it after a release.
+//! A release costs one pass over the owners with calls that wait or are in flight.
 
 use crate::http::transport::Owner;
 use std::collections::{BTreeMap, HashMap};
 
-/// An owner takes one more slot only while it holds fewer than this many times the free ones. One owner alone therefore holds three
-/// quarters of all slots at most, two hold three sevenths each, and an owner without a slot finds a free one.
+/// An owner may take a slot while it holds fewer than this many times the free slots. So one owner alone holds at most three quarters of all
+/// slots, two hold three sevenths each, and an owner without a slot finds a free one.
 const TIMES_THE_FREE: usize = 3;
 
-/// The slots of one cluster and the calls that wait for one; `W` stands for a waiting call.
+/// The slots of one cluster and the calls that wait for one. `W` is a waiting call.
 #[derive(Debug)]
-pub(super) struct Shares<W> {
+pub(super) struct FairSlots<W> {
     free: usize,
-    /// Counts calls that came to wait and slots that were given: what has a smaller number came earlier.
+    /// Counts waits and slots taken: the smaller number is the earlier event.
     clock: u64,
     /// Owners that hold a slot or wait for one.
-    owners: HashMap<Owner, Share<W>>,
+    owners: HashMap<Owner, Owned<W>>,
 }
 
 #[derive(Debug)]
-struct Share<W> {
+struct Owned<W> {
     held: usize,
-    /// When the owner was given its last slot, or came.
+    /// When the owner took its last slot, or first appeared.
     served: u64,
-    /// In the order in which the calls came.
+    /// In order of arrival.
     waiting: BTreeMap<u64, W>,
 }
 
-impl<W> Shares<W> {
+impl<W> FairSlots<W> {
     pub(super) fn new(slots: usize) -> Self {
         Self {
             free: slots,
@@ -38,57 +38,57 @@ impl<W> Shares<W> {
         }
     }
 
-    /// Takes a slot for an owner that may have one now. By the invariant no call of its own waits then.
+    /// Takes a slot if the owner may have one now. By the invariant no earlier call of the owner waits then.
     pub(super) fn try_take(&mut self, owner: &Owner) -> bool {
-        let held = self.owners.get(owner).map_or(0, |share| share.held);
+        let held = self.owners.get(owner).map_or(0, |owned| owned.held);
         if !may_take(held, self.free) {
             return false;
         }
         let now = self.tick();
-        let share = self.share(owner, now);
-        share.held += 1;
-        share.served = now;
+        let owned = self.owned(owner, now);
+        owned.held += 1;
+        owned.served = now;
         self.free -= 1;
         true
     }
 
-    /// Has a call wait, and returns its ticket.
+    /// Adds a waiting call and returns its ticket.
     pub(super) fn wait(&mut self, owner: &Owner, call: W) -> u64 {
         let now = self.tick();
-        self.share(owner, now).waiting.insert(now, call);
+        self.owned(owner, now).waiting.insert(now, call);
         now
     }
 
-    /// A call waits no longer. Nothing happens if it was given a slot before.
+    /// Removes a waiting call. Does nothing if the call has a slot already.
     pub(super) fn give_up(&mut self, owner: &Owner, ticket: u64) {
-        if let Some(share) = self.owners.get_mut(owner) {
-            share.waiting.remove(&ticket);
+        if let Some(owned) = self.owners.get_mut(owner) {
+            owned.waiting.remove(&ticket);
         }
-        self.forget_if_idle(owner);
+        self.remove_if_idle(owner);
     }
 
-    /// Takes back a slot. [`Shares::next`] says who gets it.
+    /// Takes back a slot. [`FairSlots::next`] must be called after it.
     pub(super) fn release(&mut self, owner: &Owner) {
-        if let Some(share) = self.owners.get_mut(owner) {
-            share.held -= 1;
+        if let Some(owned) = self.owners.get_mut(owner) {
+            owned.held -= 1;
             self.free += 1;
         }
-        self.forget_if_idle(owner);
+        self.remove_if_idle(owner);
     }
 
-    /// Gives a slot to the waiting call that is next, if one may have it: of the owner with the fewest slots, and among equals of the
-    /// one that was served the longest ago.
+    /// Gives a slot to the next waiting call, if it may have one. The owner with the fewest slots goes first; among equals, the owner
+    /// whose last slot is the longest ago.
     pub(super) fn next(&mut self) -> Option<(Owner, W)> {
         let waiting = self.owners.iter_mut().filter(|o| !o.1.waiting.is_empty());
-        let (owner, share) = waiting.min_by_key(|(_, share)| (share.held, share.served))?;
-        if !may_take(share.held, self.free) {
+        let (owner, owned) = waiting.min_by_key(|(_, owned)| (owned.held, owned.served))?;
+        if !may_take(owned.held, self.free) {
             return None;
         }
-        let (_, call) = share.waiting.pop_first()?;
+        let (_, call) = owned.waiting.pop_first()?;
         self.free -= 1;
         self.clock += 1;
-        share.held += 1;
-        share.served = self.clock;
+        owned.held += 1;
+        owned.served = self.clock;
         Some((owner.clone(), call))
     }
 
@@ -97,16 +97,16 @@ impl<W> Shares<W> {
         self.clock
     }
 
-    fn share(&mut self, owner: &Owner, now: u64) -> &mut Share<W> {
-        self.owners.entry(owner.clone()).or_insert_with(|| Share {
+    fn owned(&mut self, owner: &Owner, now: u64) -> &mut Owned<W> {
+        self.owners.entry(owner.clone()).or_insert_with(|| Owned {
             held: 0,
             served: now,
             waiting: BTreeMap::new(),
         })
     }
 
-    fn forget_if_idle(&mut self, owner: &Owner) {
-        let idle = |share: &Share<W>| share.held == 0 && share.waiting.is_empty();
+    fn remove_if_idle(&mut self, owner: &Owner) {
+        let idle = |owned: &Owned<W>| owned.held == 0 && owned.waiting.is_empty();
         if self.owners.get(owner).is_some_and(idle) {
             self.owners.remove(owner);
         }
@@ -129,50 +129,47 @@ mod tests {
         }
     }
 
-    fn all_next<W>(shares: &mut Shares<W>) -> Vec<(Owner, W)> {
-        std::iter::from_fn(|| shares.next()).collect()
+    fn all_next<W>(slots: &mut FairSlots<W>) -> Vec<(Owner, W)> {
+        std::iter::from_fn(|| slots.next()).collect()
     }
 
     #[test]
     fn one_owner_alone_leaves_a_quarter_of_the_slots_free() {
-        let (mut shares, [busy, other]) = (Shares::new(128), [owner(1), owner(2)]);
-        let taken = (0..1000).filter(|_| shares.try_take(&busy)).count();
+        let (mut slots, [busy, other]) = (FairSlots::new(128), [owner(1), owner(2)]);
+        let taken = (0..1000).filter(|_| slots.try_take(&busy)).count();
         assert_eq!(taken, 96);
         for call in 0..100 {
-            shares.wait(&busy, call);
+            slots.wait(&busy, call);
         }
-        assert_eq!(all_next(&mut shares), []);
-        assert_eq!((0..1000).filter(|_| shares.try_take(&other)).count(), 24);
+        assert_eq!(all_next(&mut slots), []);
+        assert_eq!((0..1000).filter(|_| slots.try_take(&other)).count(), 24);
     }
 
     #[test]
-    fn few_slots_are_all_had_by_one_owner() {
-        for slots in 1..=3 {
-            let mut shares: Shares<()> = Shares::new(slots);
-            assert_eq!(
-                (0..10).filter(|_| shares.try_take(&owner(1))).count(),
-                slots
-            );
+    fn one_owner_may_hold_all_of_few_slots() {
+        for total in 1..=3 {
+            let mut slots: FairSlots<()> = FairSlots::new(total);
+            assert_eq!((0..10).filter(|_| slots.try_take(&owner(1))).count(), total);
         }
     }
 
     #[test]
     fn owners_take_turns_at_one_slot_however_many_calls_each_has() {
-        let mut shares = Shares::new(1);
-        assert!(shares.try_take(&owner(1)));
+        let mut slots = FairSlots::new(1);
+        assert!(slots.try_take(&owner(1)));
         for call in 0..100 {
-            shares.wait(&owner(1), call);
+            slots.wait(&owner(1), call);
         }
         for call in 100..103 {
-            shares.wait(&owner(2), call);
-            shares.wait(&owner(3), call);
+            slots.wait(&owner(2), call);
+            slots.wait(&owner(3), call);
         }
         let mut order = Vec::new();
         let mut holds = owner(1);
         for _ in 0..10 {
-            shares.release(&holds);
-            let (next, _) = shares.next().unwrap();
-            assert_eq!(shares.next(), None);
+            slots.release(&holds);
+            let (next, _) = slots.next().unwrap();
+            assert_eq!(slots.next(), None);
             order.push(next.clone());
             holds = next;
         }
@@ -187,19 +184,19 @@ mod tests {
 
     #[test]
     fn a_call_that_gave_up_gets_no_slot_and_leaves_nothing_behind() {
-        let mut shares = Shares::new(1);
-        assert!(shares.try_take(&owner(1)));
-        let ticket = shares.wait(&owner(2), "a");
-        shares.wait(&owner(2), "b");
-        shares.give_up(&owner(2), ticket);
-        shares.release(&owner(1));
-        assert_eq!(shares.next(), Some((owner(2), "b")));
-        shares.give_up(&owner(2), ticket);
-        shares.release(&owner(2));
-        assert!(shares.owners.is_empty() && shares.free == 1);
+        let mut slots = FairSlots::new(1);
+        assert!(slots.try_take(&owner(1)));
+        let ticket = slots.wait(&owner(2), "a");
+        slots.wait(&owner(2), "b");
+        slots.give_up(&owner(2), ticket);
+        slots.release(&owner(1));
+        assert_eq!(slots.next(), Some((owner(2), "b")));
+        slots.give_up(&owner(2), ticket);
+        slots.release(&owner(2));
+        assert!(slots.owners.is_empty() && slots.free == 1);
     }
 
-    /// A list of what is held and what waits, in order: what the rules say, in the plainest words.
+    /// The same rules over plain lists.
     #[derive(Default)]
     struct Model {
         held: Vec<usize>,
@@ -218,32 +215,32 @@ mod tests {
         const SLOTS: usize = 9;
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
-            let (mut shares, mut model) = (Shares::new(SLOTS), Model::default());
+            let (mut slots, mut model) = (FairSlots::new(SLOTS), Model::default());
             for _ in 0..400 {
                 let at = rng.usize(0..5);
                 match rng.u8(0..10) {
                     0..5 => {
                         let free = SLOTS - model.held.len();
                         let takes = model.held_by(at) < 3 * free;
-                        assert_eq!(shares.try_take(&owner(at)), takes, "seed {seed}");
+                        assert_eq!(slots.try_take(&owner(at)), takes, "seed {seed}");
                         if takes {
                             model.held.push(at);
                         } else {
-                            model.waiting.push((at, shares.wait(&owner(at), at)));
+                            model.waiting.push((at, slots.wait(&owner(at), at)));
                         }
                     }
                     5 if !model.waiting.is_empty() => {
                         let given_up = rng.usize(0..model.waiting.len());
                         let (at, ticket) = model.waiting.remove(given_up);
-                        shares.give_up(&owner(at), ticket);
+                        slots.give_up(&owner(at), ticket);
                     }
                     _ if !model.held.is_empty() => {
                         let ended = rng.usize(0..model.held.len());
-                        shares.release(&owner(model.held.swap_remove(ended)));
+                        slots.release(&owner(model.held.swap_remove(ended)));
                     }
                     _ => {}
                 }
-                while let Some((_, at)) = shares.next() {
+                while let Some((_, at)) = slots.next() {
                     let least = model.waiting.iter().map(|(one, _)| model.held_by(*one));
                     assert_eq!(Some(model.held_by(at)), least.min(), "seed {seed}");
                     let first = model.waiting.iter().position(|(one, _)| *one == at);
@@ -251,7 +248,7 @@ mod tests {
                     model.held.push(at);
                 }
                 let free = SLOTS - model.held.len();
-                assert_eq!(shares.free, free, "seed {seed}");
+                assert_eq!(slots.free, free, "seed {seed}");
                 let mut waiting = model.waiting.iter();
                 assert!(waiting.all(|(one, _)| model.held_by(*one) >= 3 * free));
             }

@@ -1,7 +1,7 @@
-//! A place on a connection for one request and its answer. Entry point: [`Lease::send`].
+//! A connection, or a stream of one, that is checked out for one request and its answer. Entry point: [`Checkout::send`].
 
-use super::{Busy, Pool, Sender, Use};
-use crate::http::transport::content::Content;
+use super::{Busy, Pool, Purpose, Sender};
+use crate::http::transport::request_body::RequestBody;
 use crate::http::transport::{TransportError, root_cause};
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
@@ -9,14 +9,14 @@ use hyper::body::Incoming;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Why there is no place for a request.
-pub(in crate::http::transport) enum LeaseError {
-    /// The pool was given up: newer credentials have one of their own.
-    GivenUp,
+/// Why no connection was checked out.
+pub(in crate::http::transport) enum CheckoutError {
+    /// The pool was closed because the client certificate was replaced. Use the new pool.
+    Closed,
     Transport(TransportError),
 }
 
-impl From<TransportError> for LeaseError {
+impl From<TransportError> for CheckoutError {
     fn from(error: TransportError) -> Self {
         Self::Transport(error)
     }
@@ -28,46 +28,46 @@ pub(in crate::http::transport) struct Outgoing {
     pub(in crate::http::transport) method: Method,
     pub(in crate::http::transport) path: String,
     pub(in crate::http::transport) headers: HeaderMap,
-    pub(in crate::http::transport) body: Content,
+    pub(in crate::http::transport) body: RequestBody,
 }
 
-/// Why there is no answer.
-pub(in crate::http::transport) struct Broken {
+/// Why a request has no answer.
+pub(in crate::http::transport) struct SendError {
     pub(in crate::http::transport) reason: String,
     /// Whether the server certainly has not seen the request.
     pub(in crate::http::transport) unsent: bool,
 }
 
-/// A place on a connection for one request and its answer. It is free again when this is dropped.
-pub(in crate::http::transport) struct Lease {
+/// A connection for one request and its answer. Dropping it frees the connection.
+pub(in crate::http::transport) struct Checkout {
     pool: Arc<Pool>,
-    /// `None` once the place is free again.
+    /// `None` only while this is dropped.
     sender: Option<Sender>,
-    wanted: Use,
+    purpose: Purpose,
     reused: bool,
-    /// The share of the process's sockets that a watch on a connection of its own takes.
-    _room: Option<OwnedSemaphorePermit>,
+    /// The permit of a watch over HTTP/1.1.
+    _watch_socket: Option<OwnedSemaphorePermit>,
 }
 
-impl Lease {
-    pub(super) fn new(pool: &Arc<Pool>, sender: Sender, wanted: Use, reused: bool) -> Self {
+impl Checkout {
+    pub(super) fn new(pool: &Arc<Pool>, sender: Sender, purpose: Purpose, reused: bool) -> Self {
         let pool = pool.clone();
         Self {
             pool,
             sender: Some(sender),
-            wanted,
+            purpose,
             reused,
-            _room: None,
+            _watch_socket: None,
         }
     }
 
-    /// Holds room for a watch as long as it lasts.
-    pub(super) fn with(mut self, room: Option<OwnedSemaphorePermit>) -> Self {
-        self._room = room;
+    /// Holds the permit of a watch over HTTP/1.1.
+    pub(super) fn holding(mut self, watch_socket: Option<OwnedSemaphorePermit>) -> Self {
+        self._watch_socket = watch_socket;
         self
     }
 
-    /// Whether others have used the connection before: it may have been closed without our knowing.
+    /// Whether the connection was in the pool: the server may have closed it without our knowledge.
     pub(in crate::http::transport) fn is_reused(&self) -> bool {
         self.reused
     }
@@ -75,14 +75,18 @@ impl Lease {
     pub(in crate::http::transport) async fn send(
         &mut self,
         outgoing: Outgoing,
-    ) -> Result<Response<Incoming>, Broken> {
-        let unusable = |reason: String| Broken {
+    ) -> Result<Response<Incoming>, SendError> {
+        let unusable = |reason: String| SendError {
             reason,
             unsent: true,
         };
         let target = self.pool.dialer.target();
         let (unsent, error) = match &mut self.sender {
-            None => return Err(unusable("the connection is not leased any more".to_owned())),
+            None => {
+                return Err(unusable(
+                    "the connection is not checked out any more".to_owned(),
+                ));
+            }
             Some(Sender::Http1(send)) => {
                 let request = over_http1(outgoing, target).map_err(|e| unusable(e.to_string()))?;
                 match send.try_send_request(request).await {
@@ -98,14 +102,14 @@ impl Lease {
                 }
             }
         };
-        Err(Broken {
+        Err(SendError {
             reason: root_cause(&error),
             unsent,
         })
     }
 }
 
-impl Drop for Lease {
+impl Drop for Checkout {
     fn drop(&mut self) {
         match self.sender.take() {
             None => {}
@@ -114,15 +118,15 @@ impl Drop for Lease {
                 self.pool.freed.notify_waiters();
             }
             Some(Sender::Http1(mut send)) => {
-                let busy = Busy::new(&self.pool, self.wanted);
-                if self.wanted == Use::Watch || send.is_closed() {
+                let busy = Busy::new(&self.pool, self.purpose);
+                if self.purpose == Purpose::Watch || send.is_closed() {
                     return;
                 }
                 if send.is_ready() {
                     self.pool.put_back(send);
                     return;
                 }
-                // Ready a moment after its answer was read to the end; never, if it was not.
+                // Becomes ready once the answer was read to its end, else fails.
                 let pool = self.pool.clone();
                 self.pool.host.spawn(async move {
                     if send.ready().await.is_ok() {
@@ -135,7 +139,7 @@ impl Drop for Lease {
     }
 }
 
-fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<Content>, http::Error> {
+fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<RequestBody>, http::Error> {
     let mut request = Request::builder()
         .method(outgoing.method)
         .uri(outgoing.path)
@@ -148,7 +152,7 @@ fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<Content>, http
     Ok(request)
 }
 
-fn over_http2(outgoing: Outgoing, target: &Uri) -> Result<Request<Content>, http::Error> {
+fn over_http2(outgoing: Outgoing, target: &Uri) -> Result<Request<RequestBody>, http::Error> {
     let target = target.to_string();
     let mut request = Request::builder()
         .method(outgoing.method)

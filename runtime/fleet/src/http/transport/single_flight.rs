@@ -1,23 +1,23 @@
-//! One run of some work for all callers that need its result. Entry point: [`Single::join`].
+//! Runs one piece of work at a time, for all who need its outcome. Entry point: [`SingleFlight::join`].
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-/// Work under way: who comes meanwhile waits for the same outcome. The work goes on when those who wait give up.
-pub(super) struct Single<T: Clone> {
+/// The work in flight, if any. All who join while it runs get the same outcome. The work goes on when they stop waiting.
+pub(super) struct SingleFlight<T: Clone> {
     running: Mutex<Option<Shared<BoxFuture<'static, Option<T>>>>>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Single<T> {
+impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     pub(super) fn new() -> Self {
         Self {
             running: Mutex::new(None),
         }
     }
 
-    /// The outcome of the work under way, begun on `host` if there is none. `None`: it panicked or its runtime ended.
+    /// The outcome of the work in flight; `begin` starts it on `host` if there is none. `None`: the work panicked or the runtime ended.
     pub(super) fn join<F>(
         &self,
         host: &Handle,
@@ -31,8 +31,8 @@ impl<T: Clone + Send + Sync + 'static> Single<T> {
             return there.clone();
         }
         let task = host.spawn(begin());
-        // Driven by a task of its own too, so that its end shows even when nobody waits any more.
         let shared = task.map(Result::ok).boxed().shared();
+        // A second task polls the shared future, so that `peek` sees the end even if nobody waits.
         host.spawn(shared.clone().map(drop));
         *running = Some(shared.clone());
         shared

@@ -1,4 +1,4 @@
-//! How many connections there are and have been. Entry point: [`Tally`].
+//! Counts open connections and all connections made. Entry point: [`ConnectionCounter`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ pub(super) enum Protocol {
 /// Connections of one version of HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ConnectionCount {
-    /// Open now.
+    /// Open connections.
     pub open: usize,
     /// Made since the first cluster that shares them was engaged.
     pub made: u64,
@@ -26,13 +26,13 @@ pub struct ConnectionCounts {
     pub http1: ConnectionCount,
     /// Over HTTP/2.
     pub http2: ConnectionCount,
-    /// How many engaged clusters share them; to add up connections of a fleet, divide by it.
+    /// How many engaged clusters share them. To add up the connections of a fleet, divide by this.
     pub shared_by: usize,
 }
 
 /// Counts connections.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ConnectionCounter {
     http1: Count,
     http2: Count,
 }
@@ -44,7 +44,7 @@ struct Count {
 }
 
 impl Count {
-    fn now(&self) -> ConnectionCount {
+    fn count(&self) -> ConnectionCount {
         ConnectionCount {
             open: self.open.load(Ordering::Relaxed),
             made: self.made.load(Ordering::Relaxed),
@@ -52,7 +52,7 @@ impl Count {
     }
 }
 
-impl Tally {
+impl ConnectionCounter {
     fn of(&self, protocol: Protocol) -> &Count {
         match protocol {
             Protocol::Http1 => &self.http1,
@@ -60,28 +60,28 @@ impl Tally {
         }
     }
 
-    pub(super) fn now(&self, shared_by: usize) -> ConnectionCounts {
+    pub(super) fn counts(&self, shared_by: usize) -> ConnectionCounts {
         ConnectionCounts {
-            http1: self.http1.now(),
-            http2: self.http2.now(),
+            http1: self.http1.count(),
+            http2: self.http2.count(),
             shared_by,
         }
     }
 }
 
-/// Counts one connection as open while it is held.
+/// Counts one connection as open until it is dropped.
 pub(super) struct Open {
-    tally: Arc<Tally>,
+    counter: Arc<ConnectionCounter>,
     protocol: Protocol,
 }
 
 impl Open {
-    pub(super) fn new(tally: &Arc<Tally>, protocol: Protocol) -> Self {
-        let count = tally.of(protocol);
+    pub(super) fn new(counter: &Arc<ConnectionCounter>, protocol: Protocol) -> Self {
+        let count = counter.of(protocol);
         count.open.fetch_add(1, Ordering::Relaxed);
         count.made.fetch_add(1, Ordering::Relaxed);
         Self {
-            tally: tally.clone(),
+            counter: counter.clone(),
             protocol,
         }
     }
@@ -89,7 +89,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let count = self.tally.of(self.protocol);
+        let count = self.counter.of(self.protocol);
         count.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,70 +1,68 @@
 //! Reads the body of an answer into memory of its own size, charged as it grows. Entry point: [`read`].
 
-use super::answers::Charge;
-use super::body::Body;
-use super::root_cause;
+use super::answer_body::AnswerBody;
+use super::answer_memory::Charge;
 use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
-/// First piece of memory for a body, in bytes, however long it says to be: a server may say anything.
+/// First allocation for a body, in bytes, however long the server says that it is.
 const FIRST: usize = 256 << 10;
 
-/// Why a body is not read to its end.
+/// Why a body was not read to its end.
 pub(super) enum Unread {
-    /// It broke.
-    Broken(String),
-    /// It is larger than any may be.
+    /// The connection broke.
+    Broken(hyper::Error),
+    /// It is larger than `limit`.
     TooLarge,
-    /// It is larger than who pays for it admits.
+    /// The account rejects an answer of this size.
     NotAdmitted(String),
-    /// There is no room for so many bytes now.
+    /// There is no free memory for this many bytes.
     NoRoom(usize),
 }
 
-/// Reads a body of at most `limit` bytes. `charge`: what is held of it is charged there; none: to nobody. `admit`: whether who pays is asked
-/// for leave.
+/// Reads a body of at most `limit` bytes and charges it to `charge`, if there is one. `ask_account`: the account may reject the size.
 pub(super) async fn read(
-    mut body: Body,
+    mut body: AnswerBody,
     limit: usize,
     charge: Option<&mut Charge>,
-    admit: bool,
+    ask_account: bool,
 ) -> Result<Bytes, Unread> {
-    let told = usize::try_from(body.size_hint().exact().unwrap_or(0)).unwrap_or(usize::MAX);
-    let mut whole = Whole {
+    let announced = usize::try_from(body.size_hint().exact().unwrap_or(0)).unwrap_or(usize::MAX);
+    let mut buffer = Buffer {
         bytes: Vec::new(),
-        told,
+        announced,
         limit,
         charge,
-        admit,
+        ask_account,
     };
-    whole.check(told)?;
+    buffer.check(announced)?;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unread::Broken(root_cause(&error)))?;
-        // Copied out: a frame may keep a much larger buffer of its connection alive.
+        let frame = frame.map_err(Unread::Broken)?;
+        // Copied, because a frame may keep a much larger buffer of its connection alive.
         if let Ok(data) = frame.into_data() {
-            whole.push(&data)?;
+            buffer.push(&data)?;
         }
     }
-    Ok(whole.done())
+    Ok(buffer.finish())
 }
 
-struct Whole<'a> {
+struct Buffer<'a> {
     bytes: Vec<u8>,
-    /// How long the server says it is; 0 where it does not.
-    told: usize,
+    /// The Content-Length; 0 if there is none.
+    announced: usize,
     limit: usize,
     charge: Option<&'a mut Charge>,
-    admit: bool,
+    ask_account: bool,
 }
 
-impl Whole<'_> {
+impl Buffer<'_> {
     fn check(&self, length: usize) -> Result<(), Unread> {
         if length > self.limit {
             return Err(Unread::TooLarge);
         }
         match &self.charge {
-            Some(charge) if self.admit => charge.admits(length).map_err(Unread::NotAdmitted),
+            Some(charge) if self.ask_account => charge.admits(length).map_err(Unread::NotAdmitted),
             _ => Ok(()),
         }
     }
@@ -73,12 +71,12 @@ impl Whole<'_> {
         let length = self.bytes.len() + data.len();
         self.check(length)?;
         if length > self.bytes.capacity() {
-            let capacity = self.next(length);
+            let capacity = self.next_capacity(length);
             if let Some(charge) = &mut self.charge
                 && !charge.cover(capacity)
             {
-                // Asked for again, it is as likely as not to be longer.
-                return Err(Unread::NoRoom(capacity.max(self.told)));
+                // The call is sent again with this much reserved, and its answer is likely to be at least as long.
+                return Err(Unread::NoRoom(capacity.max(self.announced)));
             }
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
@@ -86,20 +84,20 @@ impl Whole<'_> {
         Ok(())
     }
 
-    /// The capacity for a length that is beyond the present one.
-    fn next(&self, length: usize) -> usize {
+    /// The capacity for a length beyond the present capacity.
+    fn next_capacity(&self, length: usize) -> usize {
         let more = match self.bytes.capacity() {
             0 => FIRST,
             capacity => capacity + capacity / 2,
         };
-        match self.told {
+        match self.announced {
             0 if self.bytes.is_empty() => length,
-            told if told >= length => length.max(more.min(told)),
+            announced if announced >= length => length.max(more.min(announced)),
             _ => length.max(more),
         }
     }
 
-    fn done(mut self) -> Bytes {
+    fn finish(mut self) -> Bytes {
         self.bytes.shrink_to_fit();
         if let Some(charge) = &mut self.charge {
             charge.shrink(self.bytes.capacity());

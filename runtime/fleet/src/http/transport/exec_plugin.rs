@@ -1,25 +1,68 @@
 //! Credential plugins: programs that print an `ExecCredential`. Entry point: [`run`].
 //!
-//! As client-go's, but that a plugin has no terminal, a deadline and a limit on what it prints, and that neither its output nor
-//! its arguments reach an error or a log.
+//! As in client-go, except that a plugin has no terminal, a deadline and a limit on its output.
+//!
+//! Invariants:
+//! * Neither the output nor the arguments of a plugin reach an error or a log.
+//! * A plugin and the programs that it started are killed when [`run`] ends, also if its future is dropped. A program that leaves the
+//!   plugin's process group survives.
+//!
+//! Cost: one process per run. At most as many plugins start at once as the semaphore has permits; a plugin gives its permit back after
+//! [`QUICK`], so slow plugins delay no others.
 
 use crate::file::FileError;
 use crate::http::config::{Exec, InteractiveMode};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::json;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, SystemTime};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
 
-/// Longest output that is read.
+/// Longest output that is read, in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// A plugin that takes longer no longer counts among those that run at once: slow ones hold up no others.
+/// How long a plugin holds its permit.
 const QUICK: Duration = Duration::from_secs(2);
+/// Longest install hint that an error quotes, in characters.
+const MAX_HINT: usize = 200;
 
-/// What a plugin gave.
+/// Why a plugin gave no credentials. No message quotes what the plugin printed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PluginError {
+    #[error("the credential plugin has no command")]
+    NoCommand,
+    #[error("the credential plugin wants a terminal (interactiveMode: Always): there is none")]
+    WantsTerminal,
+    #[error("the credential plugin {program:?} cannot be run: {error}{hint}")]
+    NotRun {
+        program: String,
+        error: FileError,
+        /// The plugin's install hint after a colon, or empty.
+        hint: String,
+    },
+    #[error(
+        "the credential plugin did not end within {0:?}: run it by hand to see what it waits for"
+    )]
+    TooSlow(Duration),
+    #[error("the credential plugin's output cannot be read: {0}")]
+    Unreadable(std::io::Error),
+    #[error("the credential plugin printed more than {MAX_OUTPUT} bytes")]
+    TooMuchOutput,
+    #[error("the credential plugin failed ({0}): run it by hand to see why")]
+    Failed(ExitStatus),
+    #[error("the credential plugin cannot be waited for: {0}")]
+    NoStatus(std::io::Error),
+    #[error("the credential plugin printed no ExecCredential")]
+    NotACredential,
+    #[error("the credential plugin gave one of certificate and key without the other")]
+    HalfACertificate,
+    #[error("the credential plugin gave neither a token nor a certificate")]
+    Empty,
+}
+
+/// The credentials that a plugin gave.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Issued {
@@ -30,7 +73,7 @@ pub(super) struct Issued {
 }
 
 impl Issued {
-    /// Until when it may be used, if it says.
+    /// When the credentials expire, if the plugin gave a time.
     pub(super) fn valid_until(&self) -> Option<SystemTime> {
         let text = self.expiration_timestamp.as_deref()?;
         text.parse::<jiff::Timestamp>().ok().map(SystemTime::from)
@@ -38,69 +81,58 @@ impl Issued {
 }
 
 #[derive(Deserialize)]
-struct Credential {
+struct ExecCredential {
     status: Option<Issued>,
 }
 
-/// Runs a plugin to its end, and kills it with all that it started when `deadline` has passed or the future is dropped.
+/// Runs a plugin to its end, at most until `deadline` has passed. The deadline begins when the plugin has a permit.
 ///
 /// # Errors
-/// What went wrong, for people: never what the plugin printed.
+/// [`PluginError`].
 pub(super) async fn run(
     config: &Exec,
     deadline: Duration,
-    running: &Semaphore,
-) -> Result<Issued, String> {
+    permits: &Semaphore,
+) -> Result<Issued, PluginError> {
     // The semaphore is never closed.
-    let mut permit = running.acquire().await.ok();
-    let work = read(config);
+    let mut permit = permits.acquire().await.ok();
+    let work = read_output(config);
     tokio::pin!(work);
     let end = tokio::time::sleep(deadline);
     tokio::pin!(end);
     loop {
         tokio::select! {
-            output = &mut work => return understand(&output?),
+            output = &mut work => return parse(&output?),
             () = tokio::time::sleep(QUICK), if permit.is_some() => permit = None,
-            () = &mut end => return Err(format!(
-                "the credential plugin did not end within {deadline:?}: run it by hand to see what it waits for"
-            )),
+            () = &mut end => return Err(PluginError::TooSlow(deadline)),
         }
     }
 }
 
-async fn read(config: &Exec) -> Result<Vec<u8>, String> {
+async fn read_output(config: &Exec) -> Result<Vec<u8>, PluginError> {
     let mut plugin = start(config)?;
     let stdout = plugin.child.stdout.take();
     let mut output = Vec::new();
     if let Some(stdout) = stdout {
         let read = stdout.take(MAX_OUTPUT + 1).read_to_end(&mut output).await;
-        read.map_err(|error| format!("the credential plugin's output cannot be read: {error}"))?;
+        read.map_err(PluginError::Unreadable)?;
     }
     if output.len() as u64 > MAX_OUTPUT {
-        return Err(format!(
-            "the credential plugin printed more than {MAX_OUTPUT} bytes"
-        ));
+        return Err(PluginError::TooMuchOutput);
     }
     match plugin.child.wait().await {
         Ok(status) if status.success() => Ok(output),
-        Ok(status) => Err(format!(
-            "the credential plugin failed ({status}): run it by hand to see why"
-        )),
-        Err(error) => Err(format!(
-            "the credential plugin cannot be waited for: {error}"
-        )),
+        Ok(status) => Err(PluginError::Failed(status)),
+        Err(error) => Err(PluginError::NoStatus(error)),
     }
 }
 
-fn start(config: &Exec) -> Result<Plugin, String> {
+fn start(config: &Exec) -> Result<Plugin, PluginError> {
     let Some(program) = config.command.as_ref().filter(|c| !c.is_empty()) else {
-        return Err("the credential plugin has no command".to_owned());
+        return Err(PluginError::NoCommand);
     };
     if config.interactive_mode == Some(InteractiveMode::Always) {
-        return Err(
-            "the credential plugin wants a terminal (interactiveMode: Always): there is none"
-                .to_owned(),
-        );
+        return Err(PluginError::WantsTerminal);
     }
     let mut command = Command::new(program);
     command.args(config.args.iter().flatten());
@@ -119,34 +151,32 @@ fn start(config: &Exec) -> Result<Plugin, String> {
         .stderr(Stdio::null())
         .process_group(0)
         .kill_on_drop(true);
-    let child = command.spawn().map_err(|error| {
-        let hint = config.install_hint.as_deref().unwrap_or_default();
-        let hint: String = hint
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(200)
-            .collect();
-        let hint = if hint.is_empty() {
-            hint
-        } else {
-            format!(": {hint}")
-        };
-        let error = FileError::from(error);
-        format!("the credential plugin {program:?} cannot be run: {error}{hint}")
+    let child = command.spawn().map_err(|error| PluginError::NotRun {
+        program: program.clone(),
+        error: error.into(),
+        hint: install_hint(config),
     })?;
     Ok(Plugin { child })
 }
 
-/// A running plugin. It ends with this, and so does what it started.
+fn install_hint(config: &Exec) -> String {
+    let hint = config.install_hint.as_deref().unwrap_or_default();
+    match hint.lines().next() {
+        Some(line) if !line.is_empty() => {
+            format!(": {}", line.chars().take(MAX_HINT).collect::<String>())
+        }
+        _ => String::new(),
+    }
+}
+
+/// A running plugin. Dropping it kills the plugin's process group.
 struct Plugin {
     child: Child,
 }
 
 impl Drop for Plugin {
     fn drop(&mut self) {
-        // No id: it has ended and was waited for, and its number may be another's by now.
+        // `None` once the plugin was waited for: its process id may belong to another process by now.
         let id = self.child.id().and_then(|id| i32::try_from(id).ok());
         if let Some(group) = id.and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
@@ -154,18 +184,16 @@ impl Drop for Plugin {
     }
 }
 
-fn understand(output: &[u8]) -> Result<Issued, String> {
-    // Errors of parsers quote what they read, so they are not passed on. Some plugins print YAML, which client-go reads too.
-    let credential: Credential = serde_saphyr::from_slice(output)
-        .map_err(|_| "the credential plugin printed no ExecCredential".to_owned())?;
+fn parse(output: &[u8]) -> Result<Issued, PluginError> {
+    // A parser's error quotes its input, so it is dropped. Some plugins print YAML, which client-go reads too.
+    let credential: ExecCredential =
+        serde_saphyr::from_slice(output).map_err(|_| PluginError::NotACredential)?;
     let issued = credential.status.unwrap_or_default();
     if issued.client_certificate_data.is_some() != issued.client_key_data.is_some() {
-        return Err(
-            "the credential plugin gave one of certificate and key without the other".to_owned(),
-        );
+        return Err(PluginError::HalfACertificate);
     }
     if issued.token.is_none() && issued.client_certificate_data.is_none() {
-        return Err("the credential plugin gave neither a token nor a certificate".to_owned());
+        return Err(PluginError::Empty);
     }
     Ok(issued)
 }
@@ -182,14 +210,14 @@ mod tests {
         .unwrap()
     }
 
-    async fn outcome(script: &str, deadline: Duration) -> Result<Issued, String> {
+    async fn outcome(script: &str, deadline: Duration) -> Result<Issued, PluginError> {
         run(&plugin(script), deadline, &Semaphore::new(1)).await
     }
 
     const LONG: Duration = Duration::from_secs(30);
 
     #[tokio::test]
-    async fn a_plugin_gives_a_token_and_says_until_when() {
+    async fn a_plugin_gives_a_token_and_its_expiry() {
         let issued = outcome(
             r#"echo '{"kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"2030-01-01T00:00:00Z"}}'"#,
             LONG,
@@ -207,7 +235,7 @@ mod tests {
             r#"echo '{"status":{"clientKeyData":"hush"}}'"#,
         ] {
             let error = outcome(script, LONG).await.err().unwrap();
-            assert!(!error.contains("hush"), "{error}");
+            assert!(!format!("{error} {error:?}").contains("hush"), "{error}");
         }
     }
 
@@ -217,7 +245,7 @@ mod tests {
         let file = folder.path().join("pid");
         let script = format!("sleep 600 & echo $! > {}; wait", file.display());
         let error = outcome(&script, Duration::from_millis(500)).await.err();
-        assert!(error.unwrap().contains("did not end"));
+        assert!(matches!(error, Some(PluginError::TooSlow(_))), "{error:?}");
         let child: i32 = std::fs::read_to_string(file)
             .unwrap()
             .trim()
@@ -247,7 +275,10 @@ mod tests {
 
     #[tokio::test]
     async fn endless_output_ends_at_the_limit() {
-        let error = outcome("yes", LONG).await.err().unwrap();
-        assert!(error.contains("more than"), "{error}");
+        let error = outcome("yes", LONG).await.err();
+        assert!(
+            matches!(error, Some(PluginError::TooMuchOutput)),
+            "{error:?}"
+        );
     }
 }

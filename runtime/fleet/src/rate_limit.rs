@@ -1,66 +1,65 @@
-//! How much of something may begin per second, calls of a cluster above all: a token bucket without I/O. Entry point:
-//! [`Bucket::take`].
+//! Limits how many calls begin per second: a token bucket without I/O. Entry point: [`Bucket::take`].
 
 use std::time::{Duration, Instant};
 
-/// A rate of calls, or of whatever else is counted.
+/// A rate of calls, or of anything else that is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit {
-    /// Calls per second in the long run; more than zero.
+    /// Calls per second in the long run. More than zero.
     pub per_second: f64,
-    /// Calls that may begin at once after a pause; at least one.
+    /// Calls that may begin at once after a pause. At least one.
     pub burst: u32,
 }
 
-/// Calls that may begin now, and debts of those that wait.
+/// A token bucket. Calls that wait have taken their tokens in advance.
 #[derive(Debug)]
 pub struct Bucket {
     limit: RateLimit,
-    /// Below zero while calls wait for what they took in advance.
-    left: f64,
-    /// When `left` was right.
+    /// Below zero while calls wait.
+    tokens: f64,
+    /// The time for which `tokens` holds.
     at: Instant,
 }
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     #[must_use]
     pub fn new(limit: RateLimit, now: Instant) -> Self {
         let burst = limit.burst.max(1);
         Self {
             limit: RateLimit { burst, ..limit },
-            left: f64::from(burst),
+            tokens: f64::from(burst),
             at: now,
         }
     }
 
-    /// Takes the turn of one call: how long it has to wait, or `None`, and then nothing is taken, if that is longer than
+    /// Takes a token for one call and returns how long the call must wait. `None`, and nothing is taken, if that is longer than
     /// `patience`.
     pub fn take(&mut self, now: Instant, patience: Duration) -> Option<Duration> {
         self.take_many(1, now, patience)
     }
 
-    /// As [`Self::take`], of so many at once. What is more than a burst never fits.
+    /// As [`Self::take`], for `count` tokens. More tokens than a burst are never given.
     pub fn take_many(&mut self, count: u32, now: Instant, patience: Duration) -> Option<Duration> {
         let rate = self.limit.per_second.max(f64::MIN_POSITIVE);
         let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
-        self.left = (self.left + earned).min(f64::from(self.limit.burst));
+        self.tokens = (self.tokens + earned).min(f64::from(self.limit.burst));
         self.at = self.at.max(now);
         if count > self.limit.burst {
             return None;
         }
-        let missing = (f64::from(count) - self.left).max(0.0);
+        let missing = (f64::from(count) - self.tokens).max(0.0);
         let wait = Duration::try_from_secs_f64(missing / rate).unwrap_or(Duration::MAX);
         if wait > patience {
             return None;
         }
-        self.left -= f64::from(count);
+        self.tokens -= f64::from(count);
         Some(wait)
     }
 
-    /// Gives back the turn of a call that does not begin.
+    /// Gives back the token of a call that does not begin.
     pub fn give_back(&mut self) {
-        self.left = (self.left + 1.0).min(f64::from(self.limit.burst));
+        self.tokens = (self.tokens + 1.0).min(f64::from(self.limit.burst));
     }
 }
 
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_wait_takes_no_turn_from_who_can() {
+    fn a_call_that_cannot_wait_takes_no_token() {
         let (mut bucket, now) = bucket(1.0, 1);
         assert_eq!(bucket.take(now, Duration::ZERO), Some(Duration::ZERO));
         for _ in 0..100 {
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_is_given_back_is_another_ones_and_never_more_than_a_burst() {
+    fn a_token_that_is_given_back_can_be_taken_again() {
         let (mut bucket, now) = bucket(1.0, 2);
         assert_eq!(bucket.take(now, PATIENT), Some(Duration::ZERO));
         bucket.give_back();
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn several_are_taken_together_or_not_at_all() {
+    fn several_tokens_are_taken_together_or_not_at_all() {
         let (mut bucket, now) = bucket(10.0, 10);
         assert_eq!(
             bucket.take_many(8, now, Duration::ZERO),
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_never_divides_by_it() {
+    fn a_rate_of_zero_does_not_divide_by_zero() {
         let (mut bucket, now) = bucket(0.0, 0);
         assert_eq!(bucket.take(now, PATIENT), Some(Duration::ZERO));
         assert_eq!(bucket.take(now, PATIENT), None);
