@@ -245,11 +245,11 @@ impl Builder {
         })
     }
 
+    /// The declared primary kind, else that of the first primary watch.
     fn primary_kind(&self) -> Option<GroupVersionKind> {
-        let mut watches = self.watches.iter();
-        let watched = || watches.find(|watch| watch.enqueue == Enqueue::Primary);
-        let declared = self.primary.clone();
-        declared.or_else(|| watched().map(|watch| watch.kind.clone()))
+        let is_primary = |watch: &&Watch| watch.enqueue == Enqueue::Primary;
+        let watched = self.watches.iter().find(is_primary);
+        self.primary.clone().or_else(|| Some(watched?.kind.clone()))
     }
 }
 

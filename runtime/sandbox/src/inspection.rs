@@ -2,14 +2,14 @@
 
 use crate::component::revision::{LoadError, Revision};
 use crate::description::kinds::CustomResource;
-use crate::description::{Description, EnqueueSpec, WatchSpec, needed_rules};
+use crate::description::{Description, WatchSpec, needed_rules};
 use crate::digest::Digest;
 use crate::engine::Sandbox;
 use crate::guest::code::Code;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::Rule;
-use windlass_fleet::source::WatchClusters;
+use windlass_fleet::source::{EnqueueRule, WatchClusters};
 
 /// The needs and the interfaces of a component, for people.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl Revision {
             maps: description
                 .watches
                 .iter()
-                .any(|watch| watch.enqueue == EnqueueSpec::Mapped),
+                .any(|watch| watch.enqueue == EnqueueRule::Mapped),
             indexes: indexes(&description),
             title: description.title,
         })
@@ -90,7 +90,7 @@ impl Revision {
 fn watches(description: &Description) -> Vec<String> {
     let line = |watch: &WatchSpec| {
         let mut line = format!("{}, enqueued by {}", watch.kind, watch.enqueue.as_str());
-        if let EnqueueSpec::ByIndex(index) = &watch.enqueue {
+        if let EnqueueRule::ByIndex(index) = &watch.enqueue {
             line.push_str(&format!(" {index:?}"));
         }
         if let Some(selector) = &watch.label_selector {

@@ -14,7 +14,7 @@ impl Description {
     /// Checks that every watch and index is granted, as far as that can be told without a cluster: a rule that depends on the
     /// cluster, or on the resource of a kind that is not built in, is left to each cluster.
     pub(crate) fn check_granted(&self, grant: &Grant) -> Result<(), DescriptionError> {
-        for (place, watch) in self.places() {
+        for (place, watch) in self.named_watches() {
             check(
                 grant,
                 &place,

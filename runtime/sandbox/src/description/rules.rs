@@ -1,9 +1,10 @@
 //! The rules that a guest would need. Entry point: [`needed_rules`].
 
-use super::{Description, EnqueueSpec};
+use super::Description;
 use crate::description::kinds::{CustomResource, plural_of};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use windlass_fleet::source::EnqueueRule;
 use windlass_fleet::{GroupVersionKind, Rule};
 
 /// Rules for what a guest says and imports: what it watches it lists and gets; what it owns it writes with the functions that
@@ -41,7 +42,7 @@ pub(crate) fn needed_rules(
         add(verbs, &["get", "list", "watch"]);
         if matches!(
             watch.enqueue,
-            EnqueueSpec::ControllerOwner | EnqueueSpec::AnyOwner
+            EnqueueRule::ControllerOwner | EnqueueRule::AnyOwner
         ) {
             for (_, needed) in WRITES.iter().filter(|(function, _)| imports(function)) {
                 add(verbs, needed);

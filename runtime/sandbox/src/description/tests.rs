@@ -1,8 +1,9 @@
-//! A description is refused with a sentence that says what to do.
+//! A description that cannot be used is refused with an error that says what to do.
 
 use super::*;
 use crate::contract::windlass::runtime::types::GroupVersionKind as WitKind;
 use crate::description::kinds::CustomResource;
+use windlass_fleet::name::NamePattern;
 use windlass_fleet::{Grant, Rule};
 
 fn kind(group: &str, kind: &str) -> WitKind {

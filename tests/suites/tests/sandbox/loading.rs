@@ -221,7 +221,7 @@ async fn a_description_that_traps_loops_or_refuses_fails_the_load() -> Result<()
         ),
         (
             "watch-nothing",
-            "the guest watches nothing and would never run",
+            "there is no watch, so the reconciler would never run: add a watch",
         ),
     ] {
         let error = stage
