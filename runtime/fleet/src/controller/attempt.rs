@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long before its deadline a run's calls begin to answer `cancelled`, at most; never more than a tenth of the time it has.
+/// How long before the deadline a run's calls begin to fail with `cancelled`, at most. Never more than a tenth of the timeout.
 const NOTICE: Duration = Duration::from_secs(1);
-/// How long a run that was cancelled from outside may take to return by itself.
+/// How long a run that was cancelled may take to return by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How a run ended.
@@ -18,9 +18,9 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) enum Ended {
     /// It succeeded.
     Action(Action),
-    /// It failed; not before this may it run again.
+    /// It failed. The delay, if any, is the least before the next run.
     Failed(Failure, Option<Duration>),
-    /// Its cluster has left the fleet: nothing it did or failed at matters any more.
+    /// It failed after its cluster had left the fleet, so the failure does not count.
     Gone,
 }
 
@@ -32,10 +32,10 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Runs the reconciler within its bounds and waits for the writes that it started.
+    /// Runs the reconciler until its deadline, then waits for the writes that it started.
     pub(crate) async fn run(self) -> Ended {
         let outcome = self.bounded().await;
-        // A write in flight is never abandoned: the key must not run again before it has landed. Each has its own deadline.
+        // The key must not run again while a write is in flight. Each write has a deadline.
         self.context.scope.token.cancel();
         self.context.scope.writes.close();
         self.context.scope.writes.wait().await;
@@ -49,14 +49,14 @@ impl Attempt {
             .deadline
             .unwrap_or_else(|| Instant::now() + self.timeout);
         let notice = deadline - NOTICE.min(self.timeout / 10);
-        // Called inside of the future, so that a panic before the first await counts as well.
+        // Called inside the future, so that a panic before the first await is caught too.
         let run = async { self.reconciler.reconcile(self.context.clone()).await };
         let run = AssertUnwindSafe(run).catch_unwind();
         tokio::pin!(run);
         let token = &self.context.scope.token;
         let end = tokio::select! {
             outcome = &mut run => return settle(outcome),
-            // Calls answer `cancelled` from now on; the run may still return by itself.
+            // Calls fail with `cancelled` from now on. The run may still return by itself.
             () = tokio::time::sleep_until(notice) => { token.cancel(); deadline }
             () = token.cancelled() => deadline.min(Instant::now() + GRACE),
         };
@@ -88,8 +88,7 @@ impl Attempt {
         }
     }
 
-    /// A reconciler that answers an error after a call that failed passes on what the API server said, whatever its words. A guest
-    /// has no other way to say so.
+    /// Blames the API server for an error that follows a failed call. A guest has no other way to say that it passes on the server's error.
     fn blame(&self, failure: Failure) -> Failure {
         let is_own = failure.blame == Blame::Guest && failure.reason == "error";
         if is_own && self.context.api_failed() {
@@ -99,14 +98,14 @@ impl Attempt {
     }
 }
 
-/// A panic is one failed run, as in controller-runtime.
+/// A panic counts as a failed run, as in controller-runtime.
 fn settle(outcome: std::thread::Result<Result<Action, Failure>>) -> Result<Action, Failure> {
     outcome.unwrap_or_else(|panic| {
-        let what = panic
+        let text = panic
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied());
-        let message = format!("the reconciler panicked: {}", what.unwrap_or("no message"));
+        let message = format!("the reconciler panicked: {}", text.unwrap_or("no message"));
         Err(Failure::retry(message).blame(Blame::Host).reason("panic"))
     })
 }

@@ -1,4 +1,4 @@
-//! What a reconciler is given for one run. Entry point: [`Context`].
+//! The context of one run, which a reconciler is called with. Entry point: [`Context`].
 
 use crate::cluster::scope::CallScope;
 use crate::cluster::{Caller, Client, Cluster, Fleet, TypedClient};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Tells one run from every other, in logs.
+/// The id of a run, for logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReconcileId(u128);
 
@@ -29,13 +29,13 @@ impl fmt::Display for ReconcileId {
 /// One run: the request, and clients whose calls belong to it. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// What to look at.
+    /// The object to reconcile.
     pub request: Request,
-    /// Tells this run from every other.
+    /// The id of this run.
     pub id: ReconcileId,
     pub(crate) attempt: u32,
     pub(crate) cluster: Arc<Cluster>,
-    /// The controller's.
+    /// The controller's grant.
     pub(crate) grant: Arc<Grant>,
     pub(crate) fleet: Fleet,
     pub(crate) scope: Arc<CallScope>,
@@ -79,13 +79,13 @@ impl Context {
         &self.fleet
     }
 
-    /// Whom the run is for.
+    /// The tenant and the controller of this run.
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.scope.caller
     }
 
-    /// How often the key has run since it last succeeded, this time included: 1 for a first run.
+    /// Counts the runs of the key since it last succeeded. The first is 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
@@ -97,13 +97,13 @@ impl Context {
         &self.scope.token
     }
 
-    /// When the run is cut off.
+    /// When the run is dropped.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.scope.deadline
     }
 
-    /// Whether the run's last call to a cluster failed, and not through the fault of who called.
+    /// Whether the run's last call to a cluster failed through no fault of the reconciler.
     pub(crate) fn api_failed(&self) -> bool {
         self.scope.api_failed()
     }
