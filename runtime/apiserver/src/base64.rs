@@ -1,41 +1,27 @@
-//! Standard base64 with padding, as Secrets hold it: [`encode`] and [`check`].
+//! Standard base64 with padding, as in Secrets: [`encode`] and [`check`].
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use ::base64::DecodeError;
+use ::base64::alphabet::STANDARD;
+use ::base64::engine::general_purpose::{GeneralPurpose, PAD};
+use ::base64::prelude::{BASE64_STANDARD, Engine as _};
+
+/// Ignores the unused bits of the last digit, as Go does.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, PAD.with_decode_allow_trailing_bits(true));
 
 pub(crate) fn encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk
-            .iter()
-            .fold(0u32, |word, byte| word << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = (word >> (18 - 6 * place)) & 63;
-            out.push(if place <= chunk.len() {
-                char::from(ALPHABET[digit as usize])
-            } else {
-                '='
-            });
-        }
-    }
-    out
+    BASE64_STANDARD.encode(bytes)
 }
 
 /// Whether `text` is base64.
 ///
 /// # Errors
-/// The offset of the first byte that cannot stand there.
+/// The offset of the first byte that is not.
 pub(crate) fn check(text: &str) -> Result<(), usize> {
-    let body = text.trim_end_matches('=');
-    let padding = text.len() - body.len();
-    if let Some(at) = body.bytes().position(|byte| !ALPHABET.contains(&byte)) {
-        return Err(at);
-    }
-    let fine = text.len().is_multiple_of(4) && padding <= 2 && body.len() % 4 != 1;
-    if fine {
-        Ok(())
-    } else {
-        Err(text.len() - text.len() % 4)
+    match LENIENT.decode(text) {
+        Ok(_) => Ok(()),
+        Err(DecodeError::InvalidByte(at, _)) => Err(at),
+        Err(_) => Err(text.len() - text.len() % 4),
     }
 }
 
