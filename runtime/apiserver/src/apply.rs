@@ -1,4 +1,4 @@
-//! Server-side apply: who owns which field, and what follows from it. Entry point: [`Managers`].
+//! Server-side apply: which manager owns which field, and the conflicts that follow. Entry point: [`Managers`].
 //!
 //! [`field_set`] holds sets of field paths, [`typed`] walks values by their schema, [`fits`] finds what a schema does not allow, and
 //! `managers` keeps `metadata.managedFields`.

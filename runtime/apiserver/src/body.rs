@@ -1,4 +1,4 @@
-//! Request bodies: [`parse`] reads JSON, YAML or protocol buffers and tells which fields were given twice.
+//! Request bodies: [`parse`] reads JSON, YAML or protocol buffers and reports fields that were given twice.
 
 use std::collections::HashSet;
 use std::fmt;

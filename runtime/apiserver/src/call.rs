@@ -48,11 +48,11 @@ pub struct Call {
     pub name: String,
     /// Subresource; mostly empty.
     pub subresource: String,
-    /// Content type of the body without parameters: tells the kinds of patch apart.
+    /// Content type of the body without parameters. It is the kind of a patch.
     pub content_type: String,
     /// `User-Agent` header.
     pub user_agent: String,
-    /// `Impersonate-User` header; empty where nobody is impersonated. Everything is allowed to everybody here.
+    /// `Impersonate-User` header; empty: none. Every user may do everything here.
     pub impersonate_user: String,
     /// `Impersonate-Group` headers.
     pub impersonate_groups: Vec<String>,

@@ -50,7 +50,7 @@ impl State {
             return;
         }
         let namespace = &object.head.namespace;
-        // A kind that nobody serves may come back: its objects cannot be said to be gone.
+        // A kind that is not served may come back, so its objects may still exist.
         let unknown = |owner: &Owner| {
             let (group, version) = group_version(&owner.api_version);
             self.registry

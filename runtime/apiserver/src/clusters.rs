@@ -27,7 +27,7 @@ impl Clusters {
         self.0.read().get(name).cloned()
     }
 
-    /// The cluster of that name, made if there is none. Nobody else adds or finds one in between.
+    /// The cluster of that name, made if there is none, atomically.
     pub(crate) fn get_or_add(&self, name: &str, make: impl FnOnce() -> Cluster) -> Cluster {
         self.0
             .write()

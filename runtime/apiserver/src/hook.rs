@@ -27,7 +27,7 @@ pub enum RequestVerdict {
     },
     /// It is answered like this, and the server does nothing.
     Reply(Reply),
-    /// Reads are answered as of so many changes ago, or as far back as the history reaches; a watch tells nothing newer than that.
+    /// Reads and watches see the state of this many changes ago, or of the oldest change that is kept.
     /// Other requests are answered as usual.
     Behind(u64),
     /// The connection breaks without an answer.

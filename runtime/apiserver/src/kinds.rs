@@ -175,7 +175,7 @@ impl State {
             ("apiextensions.k8s.io", "customresourcedefinitions") => crd::begin(body),
             ("batch", "jobs") => workloads::select_job_pods(body),
             _ if !resource.custom => {
-                // What a built-in kind of this shape has although nobody wrote it.
+                // Fields that the server sets on a built-in kind of this shape.
                 if resource
                     .schema()
                     .property("status")

@@ -1,7 +1,7 @@
 //! An in-memory Kubernetes API server, many clusters in one process. Entry point: [`Server`].
 //!
 //! It behaves as kube-apiserver 1.36 with kube-controller-manager's garbage collector and namespace controller does, for what
-//! controllers and kubectl use. It admits everybody unless it is told bearer tokens, allows everything, keeps nothing on disk, runs
+//! controllers and kubectl use. It accepts every client unless it is given bearer tokens, allows everything, keeps nothing on disk, runs
 //! no admission webhooks, no CEL rules and no conversion webhooks, and answers in JSON only (it reads JSON, YAML and, for built-in
 //! kinds, protocol buffers).
 //!

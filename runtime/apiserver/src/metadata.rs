@@ -127,7 +127,7 @@ pub(crate) fn validate(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 list.join(", ")
             );
-            // Found by two validations, listed by both as a cause, told once.
+            // Two validations find this error and list it as a cause; the message has it once.
             errors.push(FieldError::forbidden("metadata.finalizers", &text));
             errors.push(FieldError::forbidden("metadata.finalizers", &text));
         }

@@ -162,7 +162,7 @@ impl State {
     }
 }
 
-/// What a create is compared with to learn who owns what.
+/// The object before a create, from which field ownership is computed.
 pub(crate) fn empty_object(resource: &Resource) -> Value {
     if resource.custom {
         json!({})

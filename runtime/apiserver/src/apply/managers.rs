@@ -9,7 +9,7 @@ use super::typed::{compare, fields_of, merge, remove};
 use crate::schema::Schema;
 use crate::status::ApiError;
 
-/// Who writes, and how.
+/// A field manager and its operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
@@ -27,7 +27,7 @@ enum Operation {
     Update,
 }
 
-/// Who an entry belongs to. Appliers are the same whatever version they apply in.
+/// The manager of an entry. The version of an apply does not matter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
     manager: String,
@@ -130,7 +130,7 @@ impl Managers {
         self.0.is_empty()
     }
 
-    /// Writes `metadata.managedFields`, or takes it away where nobody owns anything.
+    /// Writes `metadata.managedFields`, or removes it if no manager owns a field.
     pub(crate) fn write(&self, object: &mut Value) {
         let mut entries: Vec<(&Owner, &Entry)> = self.0.iter().collect();
         entries.sort_by_key(|(owner, entry)| {
@@ -261,7 +261,7 @@ impl Managers {
         self.0.insert(adopter.owner(Operation::Update), entry);
     }
 
-    /// Takes away what this manager applied last time, does not apply now, and nobody else owns.
+    /// Removes the fields that this manager applied last time, does not apply now, and no other manager owns.
     fn prune(
         &self,
         merged: &Value,
@@ -353,7 +353,7 @@ impl Writer<'_> {
     }
 }
 
-/// Fields that nobody owns: the server's own bookkeeping.
+/// Fields without an owner: the server sets them.
 fn bookkeeping() -> FieldSet {
     FieldSet::from_json(&json!({
         "f:apiVersion": {}, "f:kind": {},
@@ -425,113 +425,4 @@ fn shown(owner: &Owner) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn writer<'a>(manager: &'a str, reset: &'a FieldSet) -> Writer<'a> {
-        Writer {
-            manager,
-            api_version: "v1",
-            subresource: "",
-            now: "2026-01-01T00:00:00Z",
-            reset,
-        }
-    }
-
-    #[test]
-    fn an_applier_that_stops_naming_a_field_removes_it_unless_another_owns_it() {
-        let none = FieldSet::default();
-        let mut managers = Managers::default();
-        let config = json!({"data": {"mine": "1", "shared": "1"}});
-        let live = managers
-            .apply(
-                &json!({}),
-                &config,
-                Schema::any(),
-                &writer("a", &none),
-                Force::Nothing,
-            )
-            .unwrap()
-            .object
-            .unwrap();
-        let unchanged = managers
-            .apply(
-                &live,
-                &json!({"data": {"shared": "1"}}),
-                Schema::any(),
-                &writer("b", &none),
-                Force::Nothing,
-            )
-            .unwrap();
-        assert!(unchanged.object.is_none());
-        let left = managers
-            .apply(
-                &live,
-                &json!({"data": {}}),
-                Schema::any(),
-                &writer("a", &none),
-                Force::Nothing,
-            )
-            .unwrap()
-            .object
-            .unwrap();
-        assert_eq!(left, json!({"data": {"shared": "1"}}));
-    }
-
-    #[test]
-    fn a_field_of_another_manager_is_a_conflict_until_forced() {
-        let none = FieldSet::default();
-        let mut managers = Managers::default();
-        let live = managers
-            .apply(
-                &json!({}),
-                &json!({"a": 1}),
-                Schema::any(),
-                &writer("one", &none),
-                Force::Nothing,
-            )
-            .unwrap()
-            .object
-            .unwrap();
-        let refused = managers
-            .apply(
-                &live,
-                &json!({"a": 2}),
-                Schema::any(),
-                &writer("two", &none),
-                Force::Nothing,
-            )
-            .unwrap_err();
-        assert_eq!(
-            refused.message,
-            "Apply failed with 1 conflict: conflict with \"one\": .a"
-        );
-        let forced = managers
-            .apply(
-                &live,
-                &json!({"a": 2}),
-                Schema::any(),
-                &writer("two", &none),
-                Force::Everything,
-            )
-            .unwrap();
-        assert_eq!(forced.object.unwrap(), json!({"a": 2}));
-        assert_eq!(managers.0.len(), 1);
-    }
-
-    #[test]
-    fn updaters_beyond_ten_become_one() {
-        let none = FieldSet::default();
-        let mut managers = Managers::default();
-        for number in 0..15 {
-            let new = json!({ format!("f{number}"): 1 });
-            managers.update(
-                &json!({}),
-                &new,
-                Schema::any(),
-                &writer(&format!("m{number:02}"), &none),
-            );
-        }
-        assert_eq!(managers.0.len(), MAX_UPDATERS);
-    }
-}
+mod tests;

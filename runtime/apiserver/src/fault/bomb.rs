@@ -22,7 +22,7 @@ pub(super) fn zeros(size: u64) -> Bytes {
     // The end of the block: symbol 256.
     bits.push_code(0, 7);
     let length = 1 + copies * COPY;
-    // Magic, method, no flags, no time, no hints; the checksum is left out: nobody should get that far.
+    // Magic, method, no flags, no time, no hints; the checksum is left out, because no reader should get that far.
     let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     file.extend(bits.finish());
     file.extend([0; 4]);

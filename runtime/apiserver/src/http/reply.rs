@@ -48,7 +48,7 @@ pub(crate) fn broken(bytes: Bytes) -> Frames {
     stream::iter([Ok(Frame::data(bytes))]).chain(cut).boxed()
 }
 
-/// These bytes for as long as somebody takes them.
+/// Repeats these bytes until the reader goes away.
 pub(crate) fn endless(bytes: Bytes) -> Frames {
     stream::repeat_with(move || Ok(Frame::data(bytes.clone()))).boxed()
 }

@@ -51,7 +51,7 @@ struct Watcher {
     start: u64,
     /// Every change up to here has been sent or passed over.
     position: u64,
-    /// Nothing newer is told.
+    /// No newer change is sent.
     as_of: u64,
     /// What there was at the beginning and has not been sent yet.
     initial: std::vec::IntoIter<Arc<Object>>,

@@ -1,4 +1,4 @@
-//! What tells the items of a list apart: [`ItemKey`], found by [`Schema::item_key`].
+//! How the items of a list differ: [`ItemKey`], found by [`Schema::item_key`].
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ fn walk_required(value: &Value, schema: Schema<'_>, path: &str, errors: &mut Vec
                 let absent = object
                     .get(name)
                     .is_none_or(|value| value.is_null() || (text && value == ""));
-                // The decoder makes absent lists and numbers of what Go cannot tell from empty ones.
+                // As in Go, where an absent list or number equals an empty one.
                 if absent && text {
                     errors.push(FieldError::required(join(path, name), ""));
                 }

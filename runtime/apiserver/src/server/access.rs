@@ -1,4 +1,4 @@
-//! Who may ask: [`Access`], bearer tokens and client certificates.
+//! Which requests are accepted, by bearer token or client certificate. Entry point: [`Access`].
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;

@@ -1,4 +1,4 @@
-//! What clean-up has still to look at: [`Work`], kept in a [`WorkQueue`] and queued by what is written and deleted.
+//! The work that clean-up has still to do: [`Work`] in a [`WorkQueue`]. Writes and deletes add it.
 //!
 //! Nothing is done about it here; that comes after the write, one piece at a time.
 
@@ -11,7 +11,7 @@ use crate::resource::{CollectionId, group_version};
 use crate::store::object::Owner;
 use crate::store::{Object, Place, key};
 
-/// Something to look at again.
+/// One item of work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     /// An object with owner references: do its owners live?
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// Owners in foreground deletion look again when a dependent changed.
+    /// Adds owners in foreground deletion, whose dependent has changed.
     fn wake_owners(&mut self, dependent: &Object) {
         for owner in &dependent.head.owners {
             let Some((id, key)) = self.place_of(owner, &dependent.head.namespace) else {

@@ -143,7 +143,7 @@ impl State {
         })
     }
 
-    /// The object behind an [`Outcome`], for callers that do not tell a delete from a write.
+    /// The object of an [`Outcome`], for callers that treat a delete as a write.
     pub(crate) fn delete_quietly(
         &mut self,
         resource: &Arc<Resource>,
@@ -268,7 +268,7 @@ fn set_propagation_finalizers(
     }
 }
 
-/// Namespaces and CRDs are told to end, without grace and generation.
+/// Namespaces and CRDs get a deletion timestamp only, without grace period and generation.
 fn mark_terminating(new: &mut Value) {
     if new["metadata"].get("deletionTimestamp").is_none() {
         new["metadata"]["deletionTimestamp"] = now().into();

@@ -144,7 +144,7 @@ impl State {
     }
 }
 
-/// The merged object was made by the server: nothing about it is the client's to be told.
+/// The server made the merged object, so no warning about it goes to the client.
 fn quiet(options: &WriteOptions) -> WriteOptions {
     WriteOptions {
         validation: FieldValidation::Ignore,

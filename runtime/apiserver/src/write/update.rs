@@ -118,7 +118,7 @@ impl State {
         }
         let managers = managers.unwrap_or_else(|| {
             let reset = part.others(resource);
-            // Nobody notes when a scale was written.
+            // A write of a scale has no time in managedFields.
             let time = if part == Part::Scale {
                 String::new()
             } else {
@@ -141,7 +141,7 @@ impl State {
             let (mut before, mut after) = (old.clone(), new.clone());
             strip_managed_fields(&mut before);
             strip_managed_fields(&mut after);
-            // An object that nobody tracks stays so until somebody applies it.
+            // An object without managedFields stays so until the first apply.
             if !managers.is_empty() {
                 managers.update(&before, &after, resource.schema(), &writer);
             }
@@ -239,7 +239,7 @@ fn check_uid(resource: &Resource, live: &Object, new: &Value) -> Result<(), ApiE
     Ok(())
 }
 
-/// A patch cannot make another object of this one, and nobody but the server ends an object.
+/// A patch cannot change the identity of an object, and only the server sets its deletion timestamp.
 fn check_immutable(resource: &Resource, old: &Value, new: &Value) -> Result<(), ApiError> {
     let (before, after) = (&old["metadata"], &new["metadata"]);
     let changed = |field: &&str| {
@@ -254,7 +254,7 @@ fn check_immutable(resource: &Resource, old: &Value, new: &Value) -> Result<(), 
             "field is immutable",
         )
     };
-    // Two validations look at each of them.
+    // Two validations check each of them.
     let errors: Vec<FieldError> = ["uid", "deletionTimestamp"]
         .iter()
         .filter(|field| changed(field))

@@ -1,6 +1,6 @@
 //! OpenAPI v3 documents made of schemas: [`of`].
 //!
-//! They hold what kubectl and clients look for: field types, merge keys, kinds, and which patches and parameters a path takes.
+//! They have what kubectl and clients read: field types, merge keys, kinds, and the patches and parameters of each path.
 //! They hold no descriptions.
 
 use std::collections::BTreeSet;
