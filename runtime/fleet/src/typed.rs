@@ -104,7 +104,8 @@ fn type_name<T>() -> &'static str {
     std::any::type_name::<T>()
 }
 
-#[cfg(all(test, feature = "k8s-openapi"))]
+#[cfg(test)]
+#[cfg(feature = "k8s-openapi")]
 mod tests {
     use super::*;
     use k8s_openapi::api::apps::v1::Deployment;

@@ -16,7 +16,7 @@ use windlass_fleet::api::{ApiCode, ApiError, GetOptions, Json, Projection};
 use windlass_fleet::controller::Reconciler;
 use windlass_fleet::path::FieldPath;
 use windlass_fleet::predicate::Predicate;
-use windlass_fleet::source::{Enqueue, Index, MapContext, Mapper, Watch, WatchClusters};
+use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch, WatchClusters};
 use windlass_fleet::{
     Action, Client, ClusterName, Context, Failure, Grant, GroupVersionKind, ObjectKey, Request,
 };
@@ -199,18 +199,19 @@ impl Mapper for NativeMapper {
         context: MapContext,
         kind: GroupVersionKind,
         objects: Vec<Json>,
-    ) -> BoxFuture<'_, Result<Vec<Request>, String>> {
+    ) -> BoxFuture<'_, Result<Vec<Request>, MapError>> {
         Box::pin(async move {
             let Some(newest) = objects.last().map(words::parsed) else {
                 return Ok(Vec::new());
             };
             let asked = newest["metadata"]["annotations"][FOR].as_str();
-            let asked = asked.ok_or("no cluster is asked for")?;
+            let no_cluster = || MapError::Failed("no cluster is asked for".to_owned());
+            let asked = asked.ok_or_else(no_cluster)?;
             let namespace = text(&newest, "/metadata/namespace");
             let client: Client = context.client(&self.grant);
             let apple = ObjectKey::namespaced(&namespace, "apple");
             let apple = client.get(&maps(), &apple, &GetOptions::default()).await;
-            let apple = apple.map_err(|error| error.to_string())?;
+            let apple = apple.map_err(failed)?;
             let granted = context.fleet.clusters();
             let granted = granted.iter().map(|cluster| cluster.name().as_str());
             let granted: Vec<_> = granted.filter(|name| *name != "gamma").collect();
@@ -231,11 +232,15 @@ impl Mapper for NativeMapper {
                     "a mapper has cached reads only: enqueue a request and do the rest in reconcile",
                 ),
             );
-            let cluster = ClusterName::new(asked).map_err(|error| error.to_string())?;
+            let cluster = ClusterName::new(asked).map_err(failed)?;
             Ok(vec![Request::new(
                 cluster,
                 ObjectKey::namespaced(&namespace, "asked"),
             )])
         })
     }
+}
+
+fn failed(error: impl std::fmt::Display) -> MapError {
+    MapError::Failed(error.to_string())
 }
