@@ -93,7 +93,7 @@ fn lines_of_pages_are_short() -> Result<()> {
 }
 
 #[test]
-fn pages_are_in_plain_words() -> Result<()> {
+fn texts_are_in_plain_words() -> Result<()> {
     holds(check::phrases::check)
 }
 

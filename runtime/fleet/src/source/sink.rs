@@ -53,9 +53,9 @@ pub(crate) struct SourceSink {
     pub(crate) origin: Origin,
     /// Where mapped events wait for their code.
     pub(crate) mapped: Option<MappedEvents>,
-    /// Which objects of the store are owed: requests were refused for want of room, or every object was asked for.
+    /// Which objects of the store are owed: requests were refused for lack of room, or every object was asked for.
     pub(crate) rescan: Rescan,
-    /// Requests refused for want of room that no rescan would repeat: their objects are gone.
+    /// Requests refused for lack of room that no rescan would repeat: their objects are gone.
     pub(crate) missed: Mutex<Missed>,
     /// Notified when no request is missed any more.
     pub(crate) settled: Notify,

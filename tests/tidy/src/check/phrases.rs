@@ -3,53 +3,73 @@
 use super::links::prose;
 use crate::{Finding, Repository};
 
+/// This file, which names the phrases.
+const OWN: &str = "tests/tidy/src/check/phrases.rs";
+
 /// A phrase in lower case, and what to write in its place. Each is so precise that no plain sentence has it.
-const OLD: [(&str, &str); 29] = [
+const OLD: [(&str, &str); 36] = [
     ("it is had", "name the subject and the verb"),
-    ("is had look", "`is checked`"),
     ("had look", "`was checked`"),
+    ("be had", "`be available`"),
+    ("are had", "`are available`"),
     ("owned, it would", "the condition after the rule"),
     ("it would be there twice", "`it is stored twice`"),
     ("half forgotten", "`decays`"),
     ("in long ones", "name the thing"),
     ("turn their wheels", "`make progress`"),
-    ("nobody who uses", "name the user"),
+    ("nobody who", "name the user"),
+    ("everybody who", "name the users"),
+    ("somebody who", "name the user"),
+    ("whoever", "name the person or the part"),
     ("have who is", "name the person or the part"),
-    ("for who has", "name the person or the part"),
-    ("for who asks", "`for callers`"),
+    ("for who", "`for callers`"),
     ("asks whom", "name the person or the part"),
     ("who refers to", "`objects that refer to`"),
-    ("cannot be had", "`is not available`"),
-    ("is to be had", "`is available`"),
-    ("cannot be told", "`is unknown`"),
+    ("told of", "`reported`"),
     ("is told with", "`is reported with`"),
-    ("what comes of it", "`the result`"),
+    ("cannot be told", "`is unknown`"),
+    ("takes note of", "`stores`"),
+    ("lets go of", "`closes` or `drops`"),
+    ("what comes of", "`the result of`"),
+    ("what becomes of", "`the result of`"),
     ("what is brought", "name the thing"),
     ("whatever becomes of", "`whether … succeeds or not`"),
-    ("whatever comes of", "`whether … succeeds or not`"),
-    ("is reckoned to", "`is assumed to`"),
+    ("whatever comes", "name the thing"),
+    ("reckoned", "`assumed` or `counted`"),
     ("gone back to", "`rolled back to`"),
     ("roll backs", "`rollbacks`"),
-    ("made good by", "`repaired by`"),
-    ("mend the", "`correct the`"),
+    ("made good", "`repaired`"),
+    ("mend", "`correct` or `repair`"),
+    ("mends", "`corrects` or `repairs`"),
+    ("mended", "`corrected` or `repaired`"),
     ("for want of", "`for lack of`"),
     ("the revision before", "`the previous revision`"),
 ];
 
-/// Old phrases in Markdown pages and in the contract; fenced code may quote them.
+/// Old phrases in Markdown pages, where fenced code may quote them, in the contract, and in Rust: comments, texts and names.
 pub fn check(repository: &Repository) -> Vec<Finding> {
-    let pages = repository.texts_ending(".md");
     let mut findings = Vec::new();
+    let pages = repository.texts_ending(".md");
     for page in pages.chain(repository.texts_ending(".wit")) {
-        for (index, line) in prose(&page.text) {
-            let line = line.to_lowercase();
-            for (phrase, instead) in OLD.iter().filter(|(phrase, _)| has(&line, phrase)) {
-                let message = format!("`{phrase}` is hard to read: write {instead}");
-                findings.push(Finding::new(&page.path, index + 1, message));
-            }
-        }
+        let lines = prose(&page.text);
+        findings.extend(lines.flat_map(|(index, line)| in_line(&page.path, index, line)));
+    }
+    for file in repository.rust.iter().filter(|file| file.path != OWN) {
+        let lines = file.text.lines().enumerate();
+        findings.extend(lines.flat_map(|(index, line)| in_line(&file.path, index, line)));
     }
     findings
+}
+
+fn in_line(path: &str, index: usize, line: &str) -> Vec<Finding> {
+    let line = line.to_lowercase();
+    let found = OLD.iter().filter(|(phrase, _)| has(&line, phrase));
+    found
+        .map(|(phrase, instead)| {
+            let message = format!("`{phrase}` is hard to read, instead: {instead}");
+            Finding::new(path, index + 1, message)
+        })
+        .collect()
 }
 
 /// Whether a line has a phrase as whole words.
@@ -78,12 +98,19 @@ mod tests {
     #[test]
     fn old_phrases_are_found_in_pages_and_in_the_contract() {
         let text = "In it is had look now and then.\nFor want of room.\n";
-        let expected = ["it is had", "is had look", "had look", "for want of"];
+        let expected = ["it is had", "had look", "for want of"];
         assert_eq!(found("docs/a.md", text), expected);
         assert_eq!(
             found("wit/a.wit", "/// Of what is brought.\n"),
             ["what is brought"]
         );
+    }
+
+    #[test]
+    fn old_phrases_are_found_in_rust() {
+        let text = "/// For who asks.\nfn f() {\n    panic!(\"it cannot be had\");\n}\n";
+        assert_eq!(found("runtime/a.rs", text), ["for who", "be had"]);
+        assert_eq!(found(OWN, text), [""; 0]);
     }
 
     #[test]
