@@ -46,7 +46,7 @@ pub trait Provider: Send + Sync {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), ProviderError>>;
 
-    /// What cannot be used at the moment.
+    /// Its problems at the moment.
     fn problems(&self) -> Vec<Problem> {
         Vec::new()
     }

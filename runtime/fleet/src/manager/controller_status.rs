@@ -35,7 +35,7 @@ pub struct ControllerStatus {
     pub last_error: Option<String>,
     /// Clusters it is attached to.
     pub clusters: usize,
-    /// What keeps a watch of it from running, by cluster.
+    /// Why watches of it do not run, a line for each with its cluster.
     pub problems: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The running manager: composes its parts and does what several of them have to do together. Entry point: [`Core::new`].
+//! The running manager: composes its parts, and coordinates the work that needs several of them. Entry point: [`Core::new`].
 //!
 //! Each part owns its locks, and none leaves its part. The parts, in the order in which they depend on each other:
 //!

@@ -43,7 +43,7 @@ struct Replacement {
 
 type Table = BTreeMap<ClusterName, Engaged>;
 
-/// What clusters are made of, and what has to know of them.
+/// The parts that clusters are built from, and those that have to be informed of clusters.
 pub(super) struct Environment {
     pub(super) host: Handle,
     pub(super) metrics: Metrics,
@@ -129,7 +129,7 @@ impl Engagements {
         spec: ClusterSpec,
     ) -> Result<(), EngageError> {
         let mut table = self.engaged.lock();
-        // Checked under the lock: the end of the provider, or a drain that begins now, ends what was engaged before.
+        // Checked under the lock: the end of the provider, or a drain that begins now, ends the clusters that were engaged before.
         if stop.is_cancelled() {
             return Err(EngageError::Stopping);
         }

@@ -21,7 +21,7 @@ pub struct Idle {
     pub terminal: Vec<KeyStatus>,
 }
 
-/// Checks everything in the order in which work flows, and then the queue once more: what a cache received meanwhile is there.
+/// Checks everything in the order in which work flows, and then the queue once more: events that a cache received meanwhile are there.
 pub(super) async fn idle(core: &Core) -> Idle {
     let clusters = core.fleet.clusters();
     let mut busy: Vec<String> = clusters

@@ -39,7 +39,7 @@ impl Leadership {
         &self.lost
     }
 
-    /// What a controller's writes must pass.
+    /// The fence that a controller's writes must pass, if the controller needs the lease.
     pub(super) fn fence(&self, controller: &Controller) -> Option<Arc<Fence>> {
         let election = self.election.as_ref().filter(|_| controller.needs_lease)?;
         Some(election.fence().clone())
@@ -64,7 +64,7 @@ impl Leadership {
         }
     }
 
-    /// Stands for election, if there is one. Calls `phase_changed` after every change of what [`Self::holds`] says.
+    /// Stands for election, if there is one. Calls `phase_changed` after every change of [`Self::holds`].
     pub(super) fn stand(
         &self,
         fleet: Fleet,

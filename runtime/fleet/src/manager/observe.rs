@@ -1,4 +1,4 @@
-//! What metrics read of a manager when somebody asks for them. Entry point: the [`Observe`] of [`Core`].
+//! The state of a manager as metrics read it. Entry point: the [`Observe`] of [`Core`].
 
 use super::core::Core;
 use crate::cluster::ClusterState;

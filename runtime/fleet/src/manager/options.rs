@@ -1,4 +1,4 @@
-//! What a manager can be configured with. Entry point: [`ManagerOptions`].
+//! The options of a manager. Entry point: [`ManagerOptions`].
 
 use crate::cluster::{CacheOptions, TransportOptions};
 use crate::kind::GroupKind;

@@ -34,7 +34,7 @@ pub struct ProviderStatus {
     pub name: String,
     /// Whether it has engaged every cluster that it knows, at least once.
     pub listed: bool,
-    /// What it cannot use, and why it does not run if it does not.
+    /// Why it does not run, if it does not, and parts of it that cannot be used.
     pub problems: Vec<Problem>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// What it cannot use, and why it does not run if it does not.
+    /// Why it does not run, if it does not, and parts of it that cannot be used.
     fn problems(&self) -> Vec<Problem> {
         let failure = self.failure.lock().clone();
         let failure = failure.map(|message| Problem {
@@ -154,7 +154,7 @@ impl Providers {
         by_name.values().map(status).collect()
     }
 
-    /// What providers cannot use at the moment, and which of them do not run.
+    /// Problems of all providers at the moment.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let by_name = self.by_name.lock();
         by_name.values().flat_map(Running::problems).collect()
@@ -231,7 +231,7 @@ impl ProviderTask {
     }
 }
 
-/// What a provider is given for one run: engages clusters in its name.
+/// Engages clusters in the name of a provider, for one run of it.
 struct ProviderEngage {
     engagements: Arc<Engagements>,
     provider: String,

@@ -99,7 +99,7 @@ impl Registration {
         }
     }
 
-    /// Wakes what waits in [`Self::room`].
+    /// Wakes the tasks that wait in [`Self::room`].
     pub(super) fn note_room(&self) {
         self.drained.notify_waiters();
     }

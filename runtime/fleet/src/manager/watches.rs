@@ -5,7 +5,7 @@
 //! * `plan`, `visibility`: how a watch is to run, and how it sees an object.
 //! * `startup`, `active`: the state of one watch, which its task changes. `startup` is a part of `active`, and refers to others.
 //! * `running`: the table of watches, and questions about them.
-//! * `links`: what the tasks of a watch refer to.
+//! * `links`: the references that the tasks of a watch hold.
 //! * `stores`, `enqueue`, `task`: the work of a watch.
 //!
 //! Methods that attach are called while the clusters are frozen (see [`Engagements`](super::engagements::Engagements)), so that the
@@ -73,7 +73,7 @@ impl Watches {
         }
     }
 
-    /// Brings a controller's watches in step with what the controller is now.
+    /// Brings a controller's watches in step with its current definition.
     pub(super) fn reattach(&self, registration: &Arc<Registration>, clusters: &[Arc<Cluster>]) {
         let mut before = self.running.take(registration.id);
         for cluster in clusters {

@@ -44,7 +44,7 @@ const RESCAN: Duration = Duration::from_secs(60);
 pub struct KubeconfigFilesOptions {
     /// The folder that relative paths begin at.
     pub base: PathBuf,
-    /// Files, and folders of files. What is not there yet is picked up when it appears.
+    /// Files, and folders of files. A path that does not exist yet is read when it appears.
     pub paths: Vec<PathBuf>,
     /// Names of files that count in folders; `*` matches any characters. Default, if empty: [`DEFAULT_GLOBS`].
     pub globs: Vec<String>,
@@ -85,7 +85,7 @@ impl KubeconfigFiles {
         }
     }
 
-    /// Reads the files and brings what is engaged in line. Blocks on the file system. False if the manager is stopping.
+    /// Reads the files and brings the engaged clusters in line. Blocks on the file system. False if the manager is stopping.
     fn scan(&self, engage: &dyn Engage, watch: &mut Watch) -> bool {
         let mut state = self.state.lock();
         let last = std::mem::take(&mut state.files);
@@ -118,7 +118,7 @@ impl KubeconfigFiles {
     }
 }
 
-/// Disengages what is no longer wanted, then engages what is new or changed. False if the manager is stopping.
+/// Disengages clusters that are no longer wanted, then engages those that are new or changed. False if the manager is stopping.
 fn bring_in_line(
     engaged: &mut BTreeMap<ClusterName, ClusterSpec>,
     wanted: BTreeMap<ClusterName, ClusterSpec>,

@@ -9,7 +9,7 @@ use crate::request::ObjectKey;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a rule needs to know besides the object.
+/// A rule with everything that it needs besides the object.
 pub(super) struct Rule<'a> {
     pub(super) enqueue: &'a Enqueue,
     pub(super) primary: Option<&'a GroupVersionKind>,

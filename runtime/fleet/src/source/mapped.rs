@@ -71,7 +71,7 @@ impl Event {
     }
 }
 
-/// What became of an event.
+/// The result of pushing an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pushed {
     Taken,

@@ -41,7 +41,7 @@ pub(crate) struct SourceSink {
     pub(crate) fleet: Fleet,
     pub(crate) backend: Arc<Backend>,
     pub(crate) watch: Watch,
-    /// What the controller may see.
+    /// The rights of the controller.
     pub(crate) grant: Arc<Grant>,
     /// The one namespace that the watch may see, where its store holds more.
     pub(crate) namespace: Option<Arc<str>>,
@@ -182,7 +182,7 @@ impl SourceSink {
         !self.missed.lock().is_empty() || !self.mapped.as_ref().is_none_or(MappedEvents::is_idle)
     }
 
-    /// Handles what another sink has not finished, as far as this one's watch selects it. Other sinks may handle the rest.
+    /// Handles another sink's unfinished events and missed requests, as far as this one's watch selects it. Other sinks may handle the rest.
     pub(crate) fn inherit(&self, other: &Self) {
         let unfinished = other.mapped.as_ref().map(MappedEvents::unfinished);
         for change in unfinished.unwrap_or_default() {

@@ -28,7 +28,7 @@ pub(super) struct ActiveWatch {
     subscriptions: Mutex<Vec<Subscription>>,
     /// Held as long as the watch lives: an index goes with its last user.
     indexes: Mutex<Vec<IndexUse>>,
-    /// What it holds until it has its caches.
+    /// References that it holds until it has its caches.
     startup: Mutex<Startup>,
     /// Why it does not run, while it does not.
     problem: Mutex<Option<String>>,
@@ -89,7 +89,7 @@ impl ActiveWatch {
         self.plan.watch.kind.to_string()
     }
 
-    /// Whether the watch is what brings in the controller's own objects.
+    /// Whether the watch enqueues the controller's own objects.
     pub(super) fn is_primary(&self) -> bool {
         self.plan.watch.enqueue == Enqueue::Primary
     }
@@ -103,7 +103,7 @@ impl ActiveWatch {
         !self.in_step.swap(true, Ordering::AcqRel)
     }
 
-    /// Why it does not run, or what its server does to it. A server that cannot be reached is its cluster's problem.
+    /// Why it does not run, or why its caches are not filled. A server that cannot be reached is its cluster's problem.
     pub(super) fn problem(&self) -> Option<String> {
         let cluster = self.cluster.name();
         let own = self.problem.lock().clone();
@@ -168,7 +168,7 @@ impl ActiveWatch {
         waiting.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
     }
 
-    /// Enqueues again what a mapper asked for in a cluster while that was away.
+    /// Scans again for the requests that a mapper made for a cluster while the cluster was away.
     pub(super) fn cluster_arrived(&self, cluster: &ClusterName) {
         for subscription in self.subscriptions.lock().iter() {
             let sink = &subscription.sink;
@@ -240,7 +240,7 @@ impl ActiveWatch {
         drop(before);
     }
 
-    /// Changes what it holds until it has its caches.
+    /// Changes the references that it holds until it has its caches.
     pub(super) fn with_startup<A>(&self, change: impl FnOnce(&mut Startup) -> A) -> A {
         change(&mut self.startup.lock())
     }
@@ -254,7 +254,7 @@ impl ActiveWatch {
             .collect()
     }
 
-    /// Whether it sees what another watch in its place would see, and no more.
+    /// Whether it sees exactly the objects that another watch in its place would see.
     pub(super) fn is_like(&self, plan: &WatchPlan) -> bool {
         let all = self.subscriptions.lock();
         let would_use = |of: &Subscription| plan.would_use(&self.cluster, of.user.store());

@@ -1,4 +1,4 @@
-//! What a watch enqueues besides events: requests that found no room in the queue, and every object when somebody asks for that.
+//! Enqueues requests that no event causes: those that found no room in the queue, and those of a scan of every object.
 //! Entry point: [`run`].
 
 use super::links::WatchLinks;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// Objects that are enqueued in one go, before other tasks run.
 const PAGE: usize = 256;
 
-/// Enqueues what is owed, as soon as there is room for it, and every object in every resync period. Never returns.
+/// Enqueues requests that are owed, as soon as there is room for them, and every object in every resync period. Never returns.
 pub(super) async fn run(links: &WatchLinks, sinks: Vec<Arc<SourceSink>>) {
     if sinks.is_empty() {
         return std::future::pending().await;

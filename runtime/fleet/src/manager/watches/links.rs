@@ -1,4 +1,4 @@
-//! What the tasks of a watch refer to. Entry point: [`WatchLinks`].
+//! The references that the tasks of a watch hold. Entry point: [`WatchLinks`].
 
 use super::active::ActiveWatch;
 use super::plan::WatchPlan;
@@ -9,7 +9,7 @@ use crate::manager::registrations::Registration;
 use crate::source::SourceSink;
 use std::sync::{Arc, Weak};
 
-/// What the tasks of a watch refer to. The watch itself is held weakly, because its end is what ends the tasks.
+/// The references that the tasks of a watch hold. The watch itself is held weakly, because its end ends the tasks.
 pub(super) struct WatchLinks {
     pub(super) running: Weak<RunningWatches>,
     pub(super) registration: Arc<Registration>,

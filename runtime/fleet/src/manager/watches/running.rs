@@ -175,7 +175,7 @@ impl RunningWatches {
         chosen.for_each(|watch| watch.enqueue_all());
     }
 
-    /// Enqueues again what mappers of a controller asked for in a cluster while that was away.
+    /// Scans again for the requests that mappers of a controller made for a cluster while the cluster was away.
     pub(super) fn cluster_arrived(&self, controller: ControllerId, cluster: &ClusterName) {
         for watch in self.of(controller) {
             watch.cluster_arrived(cluster);

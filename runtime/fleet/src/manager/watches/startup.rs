@@ -1,4 +1,4 @@
-//! What a watch holds while it starts, so that nothing is listed anew and no event is lost where it replaces others.
+//! The references that a starting watch holds, so that nothing is listed anew and no event is lost where it replaces others.
 //! Entry point: [`Startup::replace`].
 
 use super::active::ActiveWatch;
@@ -14,7 +14,7 @@ pub(super) struct Startup {
     pending: Option<Pending>,
     /// Caches of the replaced watches that it will use too.
     caches: Vec<StoreUse>,
-    /// Replaced watches that see what it will see: they go on until it does.
+    /// Replaced watches that see the same objects: they go on until it has its caches.
     replaced: Vec<Arc<ActiveWatch>>,
     /// Sinks of replaced watches with events that are not mapped yet. Several watches may replace one, and each handles those of the
     /// events that it selects.
