@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Delays that double from `base` to `cap`. Each is drawn at random from the upper half of its step, so that callers that failed at the
 /// same time do not retry at the same time.
 ///
-/// It only counts attempts: the caller waits, and calls [`Backoff::reset`] when it has made progress.
+/// It only counts attempts: the caller waits, and calls `reset` when it has made progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     base: Duration,

@@ -2,7 +2,7 @@
 //!
 //! This crate is a multi-cluster controller library of its own; it knows nothing of WebAssembly. A [`provider`] discovers
 //! clusters and [engages](engage::Engage) them; each engaged [`cluster::Cluster`] keeps caches; [`source`]s turn changes of
-//! cached objects into [`Request`]s; one [`queue`] holds them; [`controller`]s run them through a
+//! cached objects into [`Request`]s; one queue holds them; [`controller`]s run them through a
 //! [`Reconciler`]; the [`Manager`] owns it all.
 //!
 //! A native reconciler, which keeps a copy of each ConfigMap with the label `copy=yes`:

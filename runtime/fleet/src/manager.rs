@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! Modules are listed from the parts to the whole: a module imports only modules above it. [`core`](self::core) says which part
+//! Modules are listed from the parts to the whole: a module imports only modules above it. `core` says which part
 //! owns what, and in which order locks are taken.
 
 mod options;

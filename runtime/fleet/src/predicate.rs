@@ -1,4 +1,4 @@
-//! Which changes of an object count. Entry point: [`Predicate::admits`].
+//! Which changes of an object count. Entry point: [`Predicate`].
 
 use crate::json::Object;
 use crate::selector::LabelSelector;

@@ -70,7 +70,7 @@ pub struct ControllerId {
     number: u32,
 }
 
-/// The queue. See the [module](self) for what it promises.
+/// The queue. See the module's header for what it promises.
 ///
 /// All methods are O(log n) in keys and classes unless they say otherwise.
 #[derive(Debug)]
