@@ -1,4 +1,7 @@
-//! How to reach one API server and as whom. Entry point: [`ClusterConfig`].
+//! The address, TLS and credentials of one API server. Entry point: [`ClusterConfig`].
+//!
+//! Reads one context of a kubeconfig. File references become absolute, and a kubeconfig from a Secret may have none. Credentials are not
+//! loaded here: a configuration only says where they are.
 
 mod files;
 mod in_cluster;
@@ -20,12 +23,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a kubeconfig came from, which decides what it may make this process do.
+/// Where a kubeconfig came from. Decides whether it may run credential plugins and refer to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provenance {
-    /// A file that the operator named: may run credential plugins and refer to files.
+    /// A file that the operator named. Plugins and file references are allowed.
     File,
-    /// A Secret that somebody could write to an API server: plugins and file references are refused.
+    /// A Secret of an API server. Plugins and file references are refused.
     Secret,
     /// As [`Provenance::Secret`], but the operator made the provider trust the writers of such Secrets as if they had a shell of this
     /// process: plugins and file references are allowed.
@@ -37,23 +40,23 @@ pub enum Provenance {
 /// Why a kubeconfig cannot be used. No message quotes the kubeconfig's contents.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Not a kubeconfig.
+    /// The text is not a kubeconfig.
     #[error("not a kubeconfig: {0}")]
     Parse(String),
-    /// The context is not there.
+    /// The kubeconfig has no such context.
     #[error("context {context:?} is not in the kubeconfig: it has {present}")]
     NoContext {
-        /// The context asked for.
+        /// The context.
         context: String,
-        /// What there is, for people.
+        /// The contexts that it has.
         present: String,
     },
-    /// A credential plugin from a place that may not bring one.
+    /// The provenance allows no credential plugin.
     #[error(
         "user of context {0:?} runs a credential plugin, which a kubeconfig from a Secret may not"
     )]
     Exec(String),
-    /// A file reference from a place that may not bring one.
+    /// The provenance allows no file reference.
     #[error(
         "context {context:?} refers to a file in {field}, which a kubeconfig from a Secret may not: inline the data"
     )]
@@ -63,23 +66,23 @@ pub enum ConfigError {
         /// The kubeconfig field.
         field: &'static str,
     },
-    /// The context cannot be turned into a connection.
+    /// A field of the context cannot be used.
     #[error("context {context:?} cannot be used: {reason}")]
     Unusable {
         /// The context.
         context: String,
-        /// What is wrong, without values.
+        /// The reason, without secrets.
         reason: String,
     },
-    /// A file that it refers to could not be read for lack of descriptors: it may have changed or not.
+    /// A referenced file could not be read because the process is out of descriptors, so it may have changed.
     #[error("{path:?}, which it refers to, cannot be read: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: FileError,
     },
-    /// The URL of a server is not one.
+    /// The URL of the server is not valid.
     #[error("server url {0:?} is not valid: write http(s)://host:port[/path]")]
     Url(String),
     /// This process does not run in a cluster, or its service account is not mounted.
@@ -97,18 +100,18 @@ struct Inner {
     access: Access,
     digest: [u8; 32],
     referenced_files: Vec<PathBuf>,
-    /// Of what these files held.
+    /// Digest of the contents of these files.
     files_digest: [u8; 32],
 }
 
-/// What one context of a kubeconfig comes to.
+/// One context of a kubeconfig, with its cluster and user.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) url: Uri,
     pub(crate) namespace: String,
     /// Certificates in DER of the authorities to trust; `None`: those of the system.
     pub(crate) authorities: Option<Vec<Vec<u8>>>,
-    /// Where the authorities are read anew, as they are in a pod.
+    /// The file from which the authorities are read again for each load, as in a pod.
     pub(crate) authorities_file: Option<PathBuf>,
     pub(crate) accept_invalid_certs: bool,
     pub(crate) tls_server_name: Option<String>,
@@ -197,7 +200,7 @@ impl ClusterConfig {
         self.inner.access.url.to_string()
     }
 
-    /// The namespace that a kubeconfig's context names, or that of the service account; else `default`.
+    /// The namespace of the kubeconfig's context or of the service account, else `default`.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.inner.access.namespace
@@ -209,7 +212,7 @@ impl ClusterConfig {
         authority.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Files that the credentials or the CA come from; a change of one changes the configuration.
+    /// Files of the credentials and the certificate authority. If one changes, the configuration does.
     #[must_use]
     pub fn referenced_files(&self) -> &[PathBuf] {
         &self.inner.referenced_files
@@ -221,7 +224,7 @@ impl ClusterConfig {
         self.inner.digest == other.inner.digest
     }
 
-    /// Whether both reach the same address, be it with other credentials or another certificate authority.
+    /// Whether both have the same address. Credentials and certificate authority may differ.
     #[must_use]
     pub fn same_server(&self, other: &Self) -> bool {
         self.inner.access.url == other.inner.access.url
@@ -238,7 +241,7 @@ impl ClusterConfig {
         &self.inner.access
     }
 
-    /// What connections are shared by: everything but the path of the server's URL.
+    /// A digest of everything but the path of the URL. Clusters with the same digest share connections.
     pub(crate) fn connection_digest(&self) -> [u8; 32] {
         let access = &self.inner.access;
         let mut hash = Sha256::new();
@@ -283,7 +286,7 @@ pub fn contexts(yaml: &str) -> Result<Vec<String>, ConfigError> {
     Ok(contexts.map(|context| context.name).collect())
 }
 
-/// Every context of a kubeconfig by itself, in file order: one that cannot be used takes no other with it.
+/// Every context of a kubeconfig on its own, in file order. One that cannot be used does not affect the others.
 ///
 /// # Errors
 /// [`ConfigError::Parse`] when the whole cannot be read; else each context has its own.
@@ -398,7 +401,7 @@ fn cluster_info(cluster: &KubeconfigCluster, authority: Option<&[u8]>) -> serde_
     info
 }
 
-/// Refuses what a kubeconfig from a Secret may not bring; `file` is the first field that names a file.
+/// Refuses credential plugins and file references, for a kubeconfig from a Secret. `file` is the first field that names a file.
 fn refuse_foreign(
     context: &str,
     user: &User,
@@ -421,7 +424,7 @@ fn digest_all(access: &Access, files: &[u8; 32]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Everything that makes a connection what it is, but the address.
+/// Everything but the address: TLS and credentials.
 fn hash_transport(access: &Access, hash: &mut Sha256, files: &[u8; 32]) {
     for certificate in access.authorities.iter().flatten() {
         hash.update([1]);
@@ -453,7 +456,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The first line of an error, which for YAML tells the position and, unlike the rest, quotes no content.
+/// The first line of an error. For YAML it has the position and, unlike the rest, quotes no content.
 fn first_line(error: &dyn std::error::Error) -> String {
     chain(error)
         .lines()

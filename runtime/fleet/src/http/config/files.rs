@@ -1,4 +1,4 @@
-//! The files that a kubeconfig names: where they are, and what they hold. Entry points: [`resolve_cluster`] and [`resolve_user`].
+//! The files that a kubeconfig refers to. Entry points: [`resolve_cluster`] and [`resolve_user`].
 
 use super::ConfigError;
 use super::kubeconfig::{KubeconfigCluster, User};
@@ -10,10 +10,10 @@ use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Largest file that a kubeconfig may refer to, in bytes: a bundle of all public authorities has a quarter of a MiB.
+/// Largest file that a kubeconfig may refer to, in bytes. A bundle of all public authorities has a quarter of a MiB.
 pub(crate) const MAX_REFERENCED: u64 = 4 << 20;
 
-/// Fields and the files that they name.
+/// Fields and the files that they refer to.
 pub(super) type Files = Vec<(&'static str, PathBuf)>;
 
 pub(super) fn resolve_cluster(
@@ -35,7 +35,7 @@ pub(super) fn resolve_user(user: &mut User, base: Option<&Path>, files: &mut Fil
     }
 }
 
-/// Takes a plugin's path from the kubeconfig's folder, as client-go does; a bare name is looked up in PATH.
+/// Makes a plugin's path relative to the kubeconfig's folder, as client-go does. A bare name is looked up in PATH.
 fn resolve_command(command: &mut String, base: Option<&Path>) {
     if command.contains(std::path::MAIN_SEPARATOR)
         && let Some(base) = base
@@ -44,7 +44,7 @@ fn resolve_command(command: &mut String, base: Option<&Path>) {
     }
 }
 
-/// Makes a file reference absolute and notes it.
+/// Makes a file reference absolute and records it.
 fn resolve(
     value: &mut Option<String>,
     field: &'static str,
@@ -62,7 +62,7 @@ fn resolve(
 /// The certificate authorities of a cluster in PEM; `None`: it names none.
 ///
 /// # Errors
-/// What is wrong, for people.
+/// The reason, as a message.
 pub(super) fn authority(cluster: &KubeconfigCluster) -> Result<Option<Vec<u8>>, String> {
     let data = cluster.certificate_authority_data.as_deref();
     if let Some(data) = data.filter(|data| !data.is_empty()) {
@@ -82,7 +82,7 @@ pub(super) fn authority(cluster: &KubeconfigCluster) -> Result<Option<Vec<u8>>, 
 /// The certificates of a PEM text, in DER. Other sections are skipped.
 ///
 /// # Errors
-/// What is wrong, for people.
+/// The reason, as a message.
 pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     CertificateDer::pem_slice_iter(pem)
         .map(|certificate| certificate.map(|der| der.to_vec()))
@@ -90,10 +90,10 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         .map_err(|_| "certificate-authority holds no PEM".to_owned())
 }
 
-/// What files hold now. Which of them cannot be used is said where they are.
+/// A digest of the present contents of files. One that cannot be read counts as empty here: its use gives the error.
 ///
 /// # Errors
-/// [`ConfigError::File`], when the process is out of descriptors: otherwise each lack would look like a change of the files.
+/// [`ConfigError::File`] if the process is out of descriptors, which is no change of a file.
 pub(super) fn digest_files(files: &[PathBuf]) -> Result<[u8; 32], ConfigError> {
     let mut hash = Sha256::new();
     for path in files {

@@ -1,4 +1,4 @@
-//! The TLS of connections to one server: who is trusted, and the client's certificate. Entry point: [`client_config`].
+//! TLS for one server: the trusted authorities and the client certificate. Entry point: [`client_config`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,11 +9,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Which servers are trusted.
+/// The servers that are trusted.
 pub(super) enum Trust<'a> {
-    /// Those with a certificate of one of these authorities, in DER.
+    /// Servers with a certificate of one of these authorities, in DER.
     Authorities(&'a [Vec<u8>]),
-    /// All: `insecure-skip-tls-verify`.
+    /// All servers: `insecure-skip-tls-verify`.
     Anyone,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct ClientCertificate<'a> {
 }
 
 /// # Errors
-/// What cannot be used, for people; never a key.
+/// The field that cannot be used, as a message. Never a key.
 pub(super) fn client_config(
     trust: &Trust<'_>,
     client: Option<&ClientCertificate<'_>>,
@@ -72,7 +72,7 @@ impl ClientCertificate<'_> {
     }
 }
 
-/// Takes any server's certificate. Signatures are checked: the server holds the key of the certificate that it shows.
+/// Accepts any server's certificate. Signatures are checked, so the server has the key of its certificate.
 #[derive(Debug)]
 struct TrustAnyone {
     algorithms: WebPkiSupportedAlgorithms,
