@@ -1,9 +1,9 @@
 //! Leader election: one of several processes leads, by a Lease. Entry point: `Election`; options: [`ElectionOptions`].
 //!
-//! [`machine`] decides, without I/O; the task here sends its calls. As in client-go, with two stricter invariants:
+//! `machine` decides, without I/O; the task here sends its calls. As in client-go, with two stricter invariants:
 //!
 //! * Only time that this process has observed decides, never a time that is written in the Lease. So clocks may differ.
-//! * A leader's writes pass a [`Fence`] that closes by itself before another process may lead.
+//! * A leader's writes pass a fence that closes by itself before another process may lead.
 //!
 //! Cost: one call per `retry_period`, for a leader and for a follower.
 //!
