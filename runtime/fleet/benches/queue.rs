@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use table::{Table, verdict};
-use windlass_fleet::bench::{Add, ControllerId, ControllerOptions, Limits, Outcome, Queue};
+use windlass_fleet::bench::{Add, ControllerId, Limits, Outcome, Queue, QueueOptions};
 use windlass_fleet::manager::{HotKeyLimit, TenantOptions};
 use windlass_fleet::{ClusterName, ControllerName, ObjectKey, Request, TenantName};
 
@@ -70,9 +70,9 @@ impl Fleet {
             queue.set_tenant(&tenant, TenantOptions::default());
             for controller in 0..controllers {
                 let name = ControllerName::new(format!("controller-{controller}")).unwrap();
-                let options = ControllerOptions {
+                let options = QueueOptions {
                     concurrency: Some(8),
-                    ..ControllerOptions::default()
+                    ..QueueOptions::default()
                 };
                 let id = queue.add_controller(&tenant, name, options);
                 let cluster = |i| ClusterName::new(format!("cluster-{i}")).unwrap();

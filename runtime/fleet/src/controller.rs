@@ -15,7 +15,7 @@ use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};
 use crate::outcome::{Action, Failure};
-use crate::queue::ControllerOptions as QueueOptions;
+use crate::queue::QueueOptions;
 use crate::source::{ClusterSelection, Enqueue, Index, Watch};
 use futures::future::BoxFuture;
 use std::sync::Arc;

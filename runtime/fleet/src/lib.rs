@@ -97,5 +97,5 @@ pub use typed::{Kind, Typed};
 /// The queue by itself, for `benches/queue.rs`. Not part of the API.
 #[doc(hidden)]
 pub mod bench {
-    pub use crate::queue::{Add, ControllerId, ControllerOptions, Limits, Outcome, Queue};
+    pub use crate::queue::{Add, ControllerId, Limits, Outcome, Queue, QueueOptions};
 }

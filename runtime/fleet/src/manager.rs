@@ -43,7 +43,7 @@ mod idle;
 mod observe;
 mod handle;
 
-pub use crate::queue::{HotKeyLimit, TenantOptions};
+pub use crate::queue::{Cause, HotKeyLimit, KeyState, LastFailure, QueuedKey, TenantOptions};
 pub use controller_status::ControllerStatus;
 pub use error::ManagerError;
 pub use explain::Explanation;

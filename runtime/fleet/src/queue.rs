@@ -39,13 +39,14 @@ mod removal_tests;
 #[cfg(test)]
 mod tests;
 
-pub use options::{Add, ControllerOptions, HotKeyLimit, Limits, TenantOptions};
+pub use options::{Add, Cause, HotKeyLimit, Limits, QueueOptions, TenantOptions};
 pub use run::Outcome;
+pub use status::{KeyState, LastFailure, QueuedKey};
 
 pub(crate) use class::{Counts, Totals};
-pub(crate) use options::{Added, Cause, ClusterState, Origin};
+pub(crate) use options::{Added, ClusterMode, Origin};
 pub(crate) use run::{Run, Token};
-pub(crate) use status::{KeyFilter, KeyState, KeyStatus, LastFailure};
+pub(crate) use status::QueuedKeyFilter;
 
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::request::{ObjectKey, Request};
@@ -168,7 +169,7 @@ impl Queue {
         &mut self,
         tenant: &TenantName,
         name: ControllerName,
-        options: ControllerOptions,
+        options: QueueOptions,
     ) -> ControllerId {
         let tenant = match self.classes.tenant_id(tenant) {
             Some(tenant) => tenant,
@@ -178,7 +179,7 @@ impl Queue {
     }
 
     /// Changes a controller's options.
-    pub fn set_controller(&mut self, controller: ControllerId, options: ControllerOptions) {
+    pub fn set_controller(&mut self, controller: ControllerId, options: QueueOptions) {
         if self.controller(controller).is_some() {
             self.classes.set_options(controller.index, options);
         }
@@ -246,7 +247,7 @@ impl Queue {
         for token in &runs {
             self.runs.abandon(*token);
         }
-        self.classes.set_cluster(name, ClusterState::Ready);
+        self.classes.set_cluster(name, ClusterMode::Ready);
         self.classes.reset_answers(cluster);
         self.classes.release_cluster(cluster);
         self.classes.clusters[cluster].leaving = true;
@@ -260,7 +261,7 @@ impl Queue {
     }
 
     /// Sets how a cluster's keys may run. A cluster that was never set is ready.
-    pub fn set_cluster(&mut self, name: &ClusterName, state: ClusterState) {
+    pub fn set_cluster(&mut self, name: &ClusterName, state: ClusterMode) {
         self.classes.set_cluster(name, state);
     }
 

@@ -343,7 +343,7 @@ impl Engagements {
             watches,
             ..
         } = &self.environment;
-        queue.set_cluster(cluster, queue::ClusterState::Held);
+        queue.set_cluster(cluster, queue::ClusterMode::Held);
         cluster.metrics().served_by(&cluster.config().host());
         fleet.insert(cluster.clone());
         self.spawn(cluster, self.clone().follow(cluster.clone()));
@@ -359,9 +359,9 @@ impl Engagements {
                 return self.engage_anew(&cluster);
             }
             let state = match now.reach {
-                Reach::Full => queue::ClusterState::Ready,
-                Reach::Doubtful => queue::ClusterState::Probing,
-                Reach::None => queue::ClusterState::Held,
+                Reach::Full => queue::ClusterMode::Ready,
+                Reach::Doubtful => queue::ClusterMode::Probing,
+                Reach::None => queue::ClusterMode::Held,
             };
             self.environment.queue.set_cluster(&cluster, state);
             if states.changed().await.is_err() {

@@ -4,11 +4,12 @@ use super::core::Core;
 use super::keys::{self, KeyStatus};
 use super::registrations::Registration;
 use crate::cluster::{Cluster, Reach};
+use crate::queue::{KeyState, QueuedKey};
 use crate::request::Request;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Why one controller does not reconcile an object.
-#[derive(Debug, Clone, serde::Serialize)]
+#[derive(Debug, Clone)]
 pub struct Explanation {
     /// The tenant.
     pub tenant: String,
@@ -86,7 +87,7 @@ fn explain_in(
         );
     }
     if let Some(key) = key {
-        return waits(key);
+        return waits(&key.queued);
     }
     // The watch that explains most: one that would have it reconciled, else one that says why not.
     let best = visibility.into_iter().min_by_key(|(_, of)| of.rank());
@@ -98,38 +99,41 @@ fn explain_in(
 }
 
 /// What a key in the queue waits for.
-fn waits(key: &KeyStatus) -> String {
-    let time = |seconds: Option<f64>| {
-        let seconds = seconds.unwrap_or_default().max(0.0);
-        format!("{:?}", Duration::from_millis((seconds * 1000.0) as u64))
-    };
-    let failures = format!(
-        "its last {} failed",
-        if key.attempts == 1 {
-            "run".to_owned()
-        } else {
-            format!("{} runs", key.attempts)
-        }
-    );
+fn waits(key: &QueuedKey) -> String {
+    let now = Instant::now();
+    let ago = |at: Instant| millis(now.saturating_duration_since(at));
+    let ahead = |at: Instant| millis(at.saturating_duration_since(now));
     match key.state {
-        "running" => format!("it runs since {}", time(key.since)),
-        "ready" => format!(
-            "it is ready since {}: other keys run up to the limits of the manager, its tenant, its reconciler or its cluster",
-            time(key.since)
+        KeyState::Running(at) => format!("it runs since {:?}", ago(at)),
+        KeyState::Ready(at) => format!(
+            "it is ready since {:?}: other keys run up to the limits of the manager, its tenant, its reconciler or its cluster",
+            ago(at)
         ),
-        "delayed" => format!(
-            "its last run, or the source that enqueued it, asked for it in {}",
-            time(key.runs_in)
+        KeyState::Delayed(at) => format!(
+            "its last run, or the source that enqueued it, asked for it in {:?}",
+            ahead(at)
         ),
-        "backoff" => format!("{failures}, the next is in {}", time(key.runs_in)),
-        "throttled" => format!(
-            "it has run too often lately, the next run is in {}",
-            time(key.runs_in)
+        KeyState::Backoff(at) if key.attempts == 1 => {
+            format!("its last run failed, the next is in {:?}", ahead(at))
+        }
+        KeyState::Backoff(at) => format!(
+            "its last {} runs failed, the next is in {:?}",
+            key.attempts,
+            ahead(at)
         ),
-        "terminal" => {
+        KeyState::Throttled(at) => format!(
+            "it has run too often lately, the next run is in {:?}",
+            ahead(at)
+        ),
+        KeyState::Terminal(_) => {
             "it failed for good: an event about it, or a requeue, runs it again".to_owned()
         }
-        _ => "it is held: caches that its reconciler watches in this cluster are being filled, or another process leads"
+        KeyState::Held(_) => "it is held: caches that its reconciler watches in this cluster are being filled, or another process leads"
             .to_owned(),
     }
+}
+
+/// Without the digits that are of no use to people.
+fn millis(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

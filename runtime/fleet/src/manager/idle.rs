@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::keys::{self, KeyFilter, KeyStatus};
 use crate::cluster::{Cluster, ClusterState};
+use crate::queue::KeyState;
 
 /// Most keys of one sort that an answer lists.
 const MAX_LISTED: usize = 100;
@@ -45,7 +46,7 @@ pub(super) async fn idle(core: &Core) -> Idle {
     };
     let terminal = keys("terminal");
     let mut failing = keys("failing");
-    failing.retain(|key| key.state != "terminal");
+    failing.retain(|key| !matches!(key.queued.state, KeyState::Terminal(_)));
     Idle {
         idle: busy.is_empty(),
         busy,

@@ -2,10 +2,10 @@
 
 use super::registrations::Registrations;
 use super::shared_queue::SharedQueue;
-use crate::name::ClusterName;
-use crate::queue::{ControllerId, KeyState, KeyStatus as QueuedKey};
+use crate::kind::GroupVersionKind;
+use crate::name::{ClusterName, ControllerName, TenantName};
+use crate::queue::{ControllerId, QueuedKey, QueuedKeyFilter};
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 /// Most keys that one answer lists.
 const MAX_KEYS: usize = 10_000;
@@ -35,35 +35,17 @@ pub struct KeyPage {
     pub next: Option<u32>,
 }
 
-/// A key as status pages show it: why is my object not reconciled?
-#[derive(Debug, Clone, serde::Serialize)]
+/// A key in the queue, with the names of its controller: why is my object not reconciled?
+#[derive(Debug, Clone)]
 pub struct KeyStatus {
-    /// The key, as `cluster://…`.
-    pub key: String,
     /// Its tenant.
-    pub tenant: String,
+    pub tenant: TenantName,
     /// Its controller.
-    pub controller: String,
-    /// `ready`, `held`, `delayed`, `backoff`, `throttled` (it has run too often lately), `running` or `terminal`.
-    pub state: &'static str,
-    /// How often it has failed since it last succeeded.
-    pub attempts: u32,
-    /// Its priority.
-    pub priority: i32,
-    /// Seconds until it runs, for `delayed`, `backoff` and `throttled`.
-    pub runs_in: Option<f64>,
-    /// Seconds since it entered its state, for the other states.
-    pub since: Option<f64>,
-    /// What enqueued it.
-    pub cause: &'static str,
-    /// The kind of the object whose event enqueued it, or enqueued it before it was retried; `None` if no event did.
-    pub source: Option<String>,
-    /// Its last error, while it fails.
-    pub last_error: Option<String>,
-    /// The party at fault for the last error.
-    pub blame: Option<&'static str>,
-    /// The last error's short reason.
-    pub reason: Option<&'static str>,
+    pub controller: ControllerName,
+    /// The kind of the object whose event enqueued it, or enqueued what it is retried for; `None` if no event did.
+    pub source: Option<GroupVersionKind>,
+    /// What the queue knows of it.
+    pub queued: QueuedKey,
 }
 
 /// Keys that a filter takes, from 0 or from [`KeyPage::next`] of the page before.
@@ -79,7 +61,7 @@ pub(super) fn page(
         filter.limit.min(MAX_KEYS)
     };
     let failing = filter.state.as_deref() == Some("failing");
-    let queue_filter = crate::queue::KeyFilter {
+    let queue_filter = QueuedKeyFilter {
         controllers: controllers(registrations, filter),
         cluster: filter.cluster.clone(),
         state: filter.state.clone().filter(|_| !failing),
@@ -124,30 +106,10 @@ fn controllers(
 pub(super) fn status(registrations: &Registrations, key: QueuedKey) -> Option<KeyStatus> {
     let registration = registrations.by_id(key.controller)?;
     let controller = registration.controller();
-    let now = Instant::now();
-    let (runs_in, since) = match key.state {
-        KeyState::Delayed(at) | KeyState::Backoff(at) | KeyState::Throttled(at) => {
-            (Some(at.saturating_duration_since(now)), None)
-        }
-        KeyState::Ready(at)
-        | KeyState::Held(at)
-        | KeyState::Running(at)
-        | KeyState::Terminal(at) => (None, Some(now.saturating_duration_since(at))),
-    };
-    let failure = key.last_failure.as_ref();
     Some(KeyStatus {
-        key: key.request.to_string(),
-        tenant: controller.tenant.to_string(),
-        controller: controller.name.to_string(),
-        state: key.state.as_str(),
-        attempts: key.attempts,
-        priority: key.priority,
-        runs_in: runs_in.map(|d| d.as_secs_f64()),
-        since: since.map(|d| d.as_secs_f64()),
-        cause: key.cause.as_str(),
-        source: registration.kind(key.origin).map(|kind| kind.to_string()),
-        last_error: failure.map(|failure| failure.message.to_string()),
-        blame: failure.map(|failure| failure.blame.as_str()),
-        reason: failure.map(|failure| failure.reason),
+        tenant: controller.tenant.clone(),
+        controller: controller.name.clone(),
+        source: registration.kind(key.origin),
+        queued: key,
     })
 }

@@ -84,7 +84,7 @@ impl RecentRuns {
 mod tests {
     use super::*;
     use crate::name::{ControllerName, TenantName};
-    use crate::queue::{ControllerOptions, Limits, Queue};
+    use crate::queue::{Limits, Queue, QueueOptions};
     use crate::request::ObjectKey;
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         let controller = queue.add_controller(
             &TenantName::default(),
             ControllerName::new("c").unwrap(),
-            ControllerOptions::default(),
+            QueueOptions::default(),
         );
         let alpha = ClusterName::new("alpha").unwrap();
         let request = |n: usize| {

@@ -9,7 +9,7 @@ use crate::controller::Controller;
 use crate::kind::{GroupKind, GroupVersionKind};
 use crate::metrics::{ControllerMetrics, Metrics};
 use crate::name::{ControllerName, TenantName};
-use crate::queue::{Add, Added, ControllerId, ControllerOptions as QueueOptions, Origin, Token};
+use crate::queue::{Add, Added, ControllerId, Origin, QueueOptions, Token};
 use crate::request::Request;
 use crate::source::ControllerQueue;
 use arc_swap::ArcSwap;

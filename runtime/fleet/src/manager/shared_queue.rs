@@ -6,7 +6,7 @@
 use crate::cluster::{Cluster, Fleet};
 use crate::name::{ClusterName, ControllerName, TenantName};
 use crate::queue::{
-    Add, Added, ClusterState, ControllerId, ControllerOptions, Limits, Outcome, Queue, Run,
+    Add, Added, ClusterMode, ControllerId, Limits, Outcome, Queue, QueueOptions, Run,
     TenantOptions, Token,
 };
 use crate::request::Request;
@@ -150,12 +150,12 @@ impl SharedQueue {
         &self,
         tenant: &TenantName,
         name: ControllerName,
-        options: ControllerOptions,
+        options: QueueOptions,
     ) -> ControllerId {
         self.change(|queue| queue.add_controller(tenant, name, options))
     }
 
-    pub(super) fn set_controller(&self, controller: ControllerId, options: ControllerOptions) {
+    pub(super) fn set_controller(&self, controller: ControllerId, options: QueueOptions) {
         self.change(|queue| queue.set_controller(controller, options));
     }
 
@@ -185,7 +185,7 @@ impl SharedQueue {
     }
 
     /// Sets the state of a cluster, unless the cluster is ending.
-    pub(super) fn set_cluster(&self, cluster: &Cluster, state: ClusterState) {
+    pub(super) fn set_cluster(&self, cluster: &Cluster, state: ClusterMode) {
         self.change(|queue| {
             // Checked under the lock: a cluster that leaves is cancelled before the queue removes it, and another one may have
             // its name by now.
@@ -214,13 +214,13 @@ mod tests {
         let controller = shared.add_controller(
             &TenantName::default(),
             ControllerName::new("c").unwrap(),
-            ControllerOptions::default(),
+            QueueOptions::default(),
         );
         let cluster = ClusterName::new("alpha").unwrap();
         let request = Request::new(cluster.clone(), ObjectKey::cluster_scoped("a"));
         {
             let mut queue = shared.queue.lock();
-            queue.set_cluster(&cluster, ClusterState::Ready);
+            queue.set_cluster(&cluster, ClusterMode::Ready);
             let add = Add::now(Cause::Operator);
             let added = queue.add(Instant::now(), controller, &request, add);
             assert_ne!(added, Added::Full);

@@ -5,7 +5,7 @@
 use super::ControllerId;
 use super::gate::Rank;
 use super::key::{Lists, State};
-use super::options::{ClusterState, ControllerOptions, TenantOptions};
+use super::options::{ClusterMode, QueueOptions, TenantOptions};
 use super::slab::{ClusterId, ControllerIndex, FlowId, GateId, TenantClusterId, TenantId};
 use super::slow::TenantGates;
 use crate::name::{ClusterName, ControllerName, TenantName};
@@ -309,7 +309,7 @@ pub(super) struct Controller {
     pub(super) alive: bool,
     /// A request has been refused since there was room.
     pub(super) refused: bool,
-    pub(super) options: ControllerOptions,
+    pub(super) options: QueueOptions,
     pub(super) totals: Totals,
     pub(super) name: ControllerName,
     /// Keys whose last failure is kept.
@@ -339,7 +339,7 @@ pub(super) struct Flow {
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) name: ClusterName,
-    pub(super) state: ClusterState,
+    pub(super) state: ClusterMode,
     pub(super) gate: GateId,
     pub(super) flows: Vec<FlowId>,
     /// Its parts by tenant, of tenants that had a key there.

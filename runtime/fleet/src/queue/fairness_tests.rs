@@ -54,9 +54,9 @@ impl Simulation {
     fn tenant(&mut self, name: &str, options: TenantOptions) -> ControllerId {
         let tenant = TenantName::new(name).unwrap();
         self.queue.set_tenant(&tenant, options);
-        let options = ControllerOptions {
+        let options = QueueOptions {
             per_cluster: 1000,
-            ..ControllerOptions::default()
+            ..QueueOptions::default()
         };
         self.queue
             .add_controller(&tenant, ControllerName::new("c").unwrap(), options)
@@ -293,11 +293,11 @@ fn a_cluster_that_was_held_does_not_make_up_for_it_at_the_cost_of_others() {
         simulation.work(a, cluster, 100, endless(5 * MILLI));
     }
     let [x, y] = ["x", "y"].map(|name| ClusterName::new(name).unwrap());
-    simulation.queue.set_cluster(&x, ClusterState::Held);
+    simulation.queue.set_cluster(&x, ClusterMode::Held);
     simulation.run_for(10 * SECOND);
     assert!(!simulation.got.contains_key(&(a, x.clone())));
     simulation.got.clear();
-    simulation.queue.set_cluster(&x, ClusterState::Ready);
+    simulation.queue.set_cluster(&x, ClusterMode::Ready);
     simulation.run_for(SECOND);
     let ratio = simulation.got[&(a, x)].slot_time.as_secs_f64()
         / simulation.got[&(a, y)].slot_time.as_secs_f64();
@@ -415,7 +415,7 @@ fn wait_beside(silent: bool) -> Duration {
     let mut simulation = Simulation::new(Limits::default());
     let tenant = TenantName::new("t").unwrap();
     let name = ControllerName::new("c").unwrap();
-    let options = ControllerOptions::default();
+    let options = QueueOptions::default();
     let a = simulation.queue.add_controller(&tenant, name, options);
     for cluster in 0..1000 {
         if cluster % 10 >= 3 {

@@ -32,7 +32,7 @@ impl Limited {
     fn add_tenant(&mut self, options: TenantOptions) {
         let tenant = tenant(&format!("t{}", self.controllers.len()));
         self.queue.set_tenant(&tenant, options);
-        let options = ControllerOptions::default();
+        let options = QueueOptions::default();
         let controller = self.queue.add_controller(&tenant, name("c"), options);
         self.controllers.push(controller);
     }
@@ -134,9 +134,9 @@ fn by_default_512_run_at_once_128_in_a_cluster_and_4_of_a_controller_there() {
 #[test]
 fn a_concurrency_of_1_is_one_at_a_time_in_the_whole_fleet() {
     let mut limited = Limited::new(Limits::default(), &[TenantOptions::default()]);
-    let options = ControllerOptions {
+    let options = QueueOptions {
         concurrency: Some(1),
-        ..ControllerOptions::default()
+        ..QueueOptions::default()
     };
     limited
         .queue
@@ -271,9 +271,9 @@ fn a_cluster_that_is_ready_again_is_not_slow() {
     let idle = (0..10).map(|at| format!("slow{at}"));
     let idle = idle.filter(|at| limited.at(at) == 0).collect::<Vec<_>>();
     let back = cluster(&idle[0]);
-    limited.queue.set_cluster(&back, ClusterState::Held);
+    limited.queue.set_cluster(&back, ClusterMode::Held);
     assert_eq!(limited.take(), 0);
-    limited.queue.set_cluster(&back, ClusterState::Ready);
+    limited.queue.set_cluster(&back, ClusterMode::Ready);
     assert_eq!(limited.take(), 1);
     limited.end(back.as_str());
     assert_eq!(limited.take(), 4);

@@ -56,7 +56,7 @@ struct Controller {
     id: ControllerId,
     tenant: usize,
     alive: bool,
-    options: ControllerOptions,
+    options: QueueOptions,
     refused: bool,
 }
 
@@ -68,7 +68,7 @@ struct Model {
     limits: Limits,
     tenants: Vec<TenantOptions>,
     controllers: Vec<Controller>,
-    clusters: BTreeMap<ClusterName, ClusterState>,
+    clusters: BTreeMap<ClusterName, ClusterMode>,
     /// Controllers whose keys of a cluster are held.
     held: BTreeSet<(usize, ClusterName)>,
     /// Clusters that are slow for a tenant.
@@ -165,8 +165,8 @@ impl Model {
         });
     }
 
-    fn controller_options(&mut self) -> ControllerOptions {
-        ControllerOptions {
+    fn controller_options(&mut self) -> QueueOptions {
+        QueueOptions {
             concurrency: self.rng.bool().then(|| self.rng.usize(1..6)),
             per_cluster: self.rng.usize(1..5),
             backoff: BACKOFF,
@@ -354,7 +354,7 @@ impl Model {
             && self
                 .clusters
                 .values()
-                .all(|state| *state == ClusterState::Ready)
+                .all(|state| *state == ClusterMode::Ready)
         {
             assert_eq!(
                 Some(run.priority),
@@ -512,19 +512,19 @@ impl Model {
         let state = *self
             .rng
             .choice(&[
-                ClusterState::Ready,
-                ClusterState::Ready,
-                ClusterState::Probing,
-                ClusterState::Held,
+                ClusterMode::Ready,
+                ClusterMode::Ready,
+                ClusterMode::Probing,
+                ClusterMode::Held,
             ])
             .unwrap();
         self.put_cluster(name, state);
     }
 
-    fn put_cluster(&mut self, name: ClusterName, state: ClusterState) {
+    fn put_cluster(&mut self, name: ClusterName, state: ClusterMode) {
         self.queue.set_cluster(&name, state);
         let before = self.clusters.insert(name.clone(), state);
-        if state == ClusterState::Ready && before.unwrap_or_default() != state {
+        if state == ClusterMode::Ready && before.unwrap_or_default() != state {
             self.forgive(&name);
         }
     }
@@ -635,7 +635,7 @@ impl Model {
     /// Lets everything run that can, and checks that nothing stays behind.
     fn drain(&mut self) {
         for name in self.clusters.clone().into_keys() {
-            self.put_cluster(name, ClusterState::Ready);
+            self.put_cluster(name, ClusterMode::Ready);
         }
         for (at, name) in std::mem::take(&mut self.held) {
             self.queue

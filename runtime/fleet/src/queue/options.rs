@@ -71,9 +71,9 @@ impl Default for TenantOptions {
     }
 }
 
-/// What a controller gets.
+/// How the queue treats a controller's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ControllerOptions {
+pub struct QueueOptions {
     /// Most runs at once, over all clusters: 1 is one at a time. Default: no limit but the tenant's.
     pub concurrency: Option<usize>,
     /// Most runs at once in one cluster. Default: 4.
@@ -82,7 +82,7 @@ pub struct ControllerOptions {
     pub backoff: Backoff,
 }
 
-impl Default for ControllerOptions {
+impl Default for QueueOptions {
     fn default() -> Self {
         Self {
             concurrency: None,
@@ -94,7 +94,7 @@ impl Default for ControllerOptions {
 
 /// How a cluster's keys may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ClusterState {
+pub enum ClusterMode {
     /// Up to the limits.
     #[default]
     Ready,

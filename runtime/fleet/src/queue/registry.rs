@@ -6,7 +6,7 @@ use super::class::{
 };
 use super::gate::Gate;
 use super::key::Lists;
-use super::options::{ClusterState, ControllerOptions, Limits, TenantOptions};
+use super::options::{ClusterMode, Limits, QueueOptions, TenantOptions};
 use super::slab::{ClusterId, ControllerIndex, FlowId, GateId, Slab, TenantClusterId, TenantId};
 use super::slow::{TenantCluster, TenantGates};
 use crate::name::{ClusterName, ControllerName, TenantName};
@@ -161,7 +161,7 @@ impl Classes {
         &mut self,
         tenant: TenantId,
         name: ControllerName,
-        options: ControllerOptions,
+        options: QueueOptions,
     ) -> ControllerId {
         let virtual_clock = self.tenants[tenant].virtual_clock;
         self.controllers_added = self.controllers_added.wrapping_add(1);
@@ -197,7 +197,7 @@ impl Classes {
         self.count_controllers(self.controllers[controller].tenant, -1);
     }
 
-    pub(super) fn set_options(&mut self, controller: ControllerIndex, options: ControllerOptions) {
+    pub(super) fn set_options(&mut self, controller: ControllerIndex, options: QueueOptions) {
         let changed = &mut self.controllers[controller];
         changed.options = options;
         changed.slots = options.concurrency.map_or(u32::MAX, slots);
@@ -269,7 +269,7 @@ impl Classes {
         }
         let cluster = self.clusters.insert(Cluster {
             name: name.clone(),
-            state: ClusterState::Ready,
+            state: ClusterMode::Ready,
             gate: self.gates.insert(Gate::default()),
             flows: Vec::new(),
             tenants: BTreeMap::new(),
@@ -280,11 +280,11 @@ impl Classes {
         cluster
     }
 
-    pub(super) fn set_cluster(&mut self, name: &ClusterName, state: ClusterState) {
+    pub(super) fn set_cluster(&mut self, name: &ClusterName, state: ClusterMode) {
         let cluster = self.cluster(name);
         let before = std::mem::replace(&mut self.clusters[cluster].state, state);
         self.refresh_cluster(cluster);
-        if state == ClusterState::Ready && before != state {
+        if state == ClusterMode::Ready && before != state {
             self.reset_answers(cluster);
         }
     }
@@ -293,9 +293,9 @@ impl Classes {
     fn refresh_cluster(&mut self, cluster: ClusterId) {
         let Cluster { gate, state, .. } = self.clusters[cluster];
         self.gates[gate].limit = match state {
-            ClusterState::Ready => saturated(self.limits.per_cluster),
-            ClusterState::Probing => 1,
-            ClusterState::Held => 0,
+            ClusterMode::Ready => saturated(self.limits.per_cluster),
+            ClusterMode::Probing => 1,
+            ClusterMode::Held => 0,
         };
         self.wake_at(gate);
     }

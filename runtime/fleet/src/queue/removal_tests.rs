@@ -76,10 +76,9 @@ fn a_removed_controller_leaves_nothing_behind() {
     assert_eq!(bench.add("x"), Added::Gone);
     assert_eq!(bench.queue.name(old), None);
     assert!(!bench.queue.remove_tenant(&tenant("t")), "it still runs");
-    bench.controller =
-        bench
-            .queue
-            .add_controller(&tenant("t"), name("c"), ControllerOptions::default());
+    bench.controller = bench
+        .queue
+        .add_controller(&tenant("t"), name("c"), QueueOptions::default());
     assert_ne!(bench.controller, old);
     assert_eq!(bench.add("run"), Added::New);
     assert!(

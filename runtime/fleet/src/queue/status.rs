@@ -2,7 +2,7 @@
 
 use super::class::{Counts, Flow, Totals};
 use super::key::{Entry, State};
-use super::options::{Cause, ClusterState, Origin};
+use super::options::{Cause, ClusterMode, Origin};
 use super::slab::{Id, KeyId};
 use super::{ControllerId, Queue};
 use crate::name::ClusterName;
@@ -68,6 +68,24 @@ pub enum KeyState {
 }
 
 impl KeyState {
+    /// When the key runs next, if it waits for a time.
+    #[must_use]
+    pub fn runs_at(self) -> Option<Instant> {
+        match self {
+            Self::Delayed(at) | Self::Backoff(at) | Self::Throttled(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Since when the key is in this state; `None` if it waits for a time.
+    #[must_use]
+    pub fn since(self) -> Option<Instant> {
+        match self {
+            Self::Ready(at) | Self::Held(at) | Self::Running(at) | Self::Terminal(at) => Some(at),
+            _ => None,
+        }
+    }
+
     /// The word in status.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -85,9 +103,9 @@ impl KeyState {
 
 /// What the queue knows of a key.
 #[derive(Debug, Clone)]
-pub struct KeyStatus {
+pub struct QueuedKey {
     /// Its controller.
-    pub controller: ControllerId,
+    pub(crate) controller: ControllerId,
     /// The key.
     pub request: Request,
     /// What it is doing.
@@ -99,7 +117,7 @@ pub struct KeyStatus {
     /// What enqueued it.
     pub cause: Cause,
     /// Which source enqueued it, or enqueued what the key is retried for.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
     /// It has been enqueued while it runs.
     pub dirty: bool,
     /// `None` if its last run did not fail, or too many keys of its controller fail to keep all.
@@ -108,7 +126,7 @@ pub struct KeyStatus {
 
 /// Which keys are wanted; the default is all.
 #[derive(Debug, Clone, Default)]
-pub struct KeyFilter {
+pub struct QueuedKeyFilter {
     /// Of these controllers.
     pub controllers: Option<BTreeSet<ControllerId>>,
     /// Of this cluster.
@@ -119,9 +137,9 @@ pub struct KeyFilter {
     pub failing: bool,
 }
 
-impl KeyFilter {
+impl QueuedKeyFilter {
     /// Whether it takes a key whose controller and cluster it takes.
-    fn takes(&self, key: &KeyStatus) -> bool {
+    fn takes(&self, key: &QueuedKey) -> bool {
         self.state
             .as_ref()
             .is_none_or(|state| state == key.state.as_str())
@@ -133,7 +151,7 @@ impl KeyFilter {
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// In no order.
-    pub keys: Vec<KeyStatus>,
+    pub keys: Vec<QueuedKey>,
     /// Where to go on; `None` at the end.
     pub next: Option<u32>,
 }
@@ -142,7 +160,7 @@ impl Queue {
     /// Keys that a filter takes, at most `limit` of them, beginning at 0 or where the last page said. Looks at a bounded number of
     /// keys, so a page may be empty and still not be the last. Keys that come or change between two pages may be missed.
     #[must_use]
-    pub fn keys(&self, filter: &KeyFilter, from: u32, limit: usize) -> Page {
+    pub fn keys(&self, filter: &QueuedKeyFilter, from: u32, limit: usize) -> Page {
         let capacity = u32::try_from(self.keys.capacity()).unwrap_or(u32::MAX);
         let end = capacity.min(from.saturating_add(MAX_SCANNED));
         let mut page = Page::default();
@@ -179,13 +197,13 @@ impl Queue {
 
     /// What is known of one key; `None` if it is not in the queue.
     #[must_use]
-    pub fn key(&self, controller: ControllerId, request: &Request) -> Option<KeyStatus> {
+    pub fn key(&self, controller: ControllerId, request: &Request) -> Option<QueuedKey> {
         self.controller(controller)?;
         let hash = self.hash(controller, request);
         self.status(self.find(controller, request, hash)?)
     }
 
-    fn status(&self, key: KeyId) -> Option<KeyStatus> {
+    fn status(&self, key: KeyId) -> Option<QueuedKey> {
         #[cfg(test)]
         self.shown.set(self.shown.get() + 1);
         let Entry {
@@ -211,7 +229,7 @@ impl Queue {
             State::Terminal => KeyState::Terminal(since),
             State::Running => KeyState::Running(since),
         };
-        Some(KeyStatus {
+        Some(QueuedKey {
             controller: self.classes.controllers[flow.controller].id,
             request,
             state,
@@ -226,7 +244,7 @@ impl Queue {
 
     /// Whether a flow's ready keys are held: by a cluster that is not ready, or by a hold on the controller.
     fn is_held(&self, flow: &Flow) -> bool {
-        self.classes.clusters[flow.cluster].state != ClusterState::Ready
+        self.classes.clusters[flow.cluster].state != ClusterMode::Ready
             || self.classes.is_held(flow)
             || self.classes.controllers[flow.controller].class.blocked
     }

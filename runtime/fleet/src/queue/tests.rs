@@ -21,10 +21,10 @@ impl Bench {
         let controller = queue.add_controller(
             &tenant("t"),
             name("c"),
-            ControllerOptions {
+            QueueOptions {
                 concurrency: Some(concurrency),
                 per_cluster: concurrency,
-                ..ControllerOptions::default()
+                ..QueueOptions::default()
             },
         );
         Self {
@@ -336,9 +336,9 @@ fn a_terminal_failure_waits_for_an_event_and_attempts_stay() {
     assert!(bench.get().is_none() && bench.queue.next_wake().is_none() && bench.queue.is_idle());
     assert_eq!(bench.queue.counts(bench.controller).terminal, 1);
     let page = bench.queue.keys(
-        &KeyFilter {
+        &QueuedKeyFilter {
             failing: true,
-            ..KeyFilter::default()
+            ..QueuedKeyFilter::default()
         },
         0,
         10,
@@ -438,10 +438,10 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
             ..TenantOptions::default()
         },
     );
-    let options = ControllerOptions {
+    let options = QueueOptions {
         concurrency: Some(3),
         per_cluster: 2,
-        ..ControllerOptions::default()
+        ..QueueOptions::default()
     };
     let a = [
         queue.add_controller(&tenant("a"), name("x"), options),
@@ -450,7 +450,7 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
     let b = queue.add_controller(
         &tenant("b"),
         name("z"),
-        ControllerOptions {
+        QueueOptions {
             concurrency: None,
             per_cluster: 9,
             ..options
@@ -518,7 +518,7 @@ fn limits_hold_at_every_level_and_others_get_the_slots() {
 fn a_cluster_that_is_not_ready_is_probed_by_one_key() {
     let mut bench = Bench::new(Limits::default(), 10);
     let alpha = cluster("alpha");
-    bench.queue.set_cluster(&alpha, ClusterState::Held);
+    bench.queue.set_cluster(&alpha, ClusterMode::Held);
     for name in ["a", "b", "c"] {
         let _ = bench.add(name);
     }
@@ -538,7 +538,7 @@ fn a_cluster_that_is_not_ready_is_probed_by_one_key() {
         cluster("beta"),
         "others are not held up"
     );
-    bench.queue.set_cluster(&alpha, ClusterState::Probing);
+    bench.queue.set_cluster(&alpha, ClusterMode::Probing);
     let (first, probe) = bench.get().unwrap();
     assert!(bench.get().is_none());
     bench
@@ -546,7 +546,7 @@ fn a_cluster_that_is_not_ready_is_probed_by_one_key() {
         .done(bench.now, probe.token, Failure::retry("refused").into());
     let (second, _) = bench.get().unwrap();
     assert_ne!(first, second, "the one that failed waits");
-    bench.queue.set_cluster(&alpha, ClusterState::Ready);
+    bench.queue.set_cluster(&alpha, ClusterMode::Ready);
     assert!(bench.get().is_some() && bench.get().is_none());
 }
 
@@ -568,9 +568,9 @@ fn what_is_kept_of_failures_is_bounded() {
         });
     }
     let page = bench.queue.keys(
-        &KeyFilter {
+        &QueuedKeyFilter {
             failing: true,
-            ..KeyFilter::default()
+            ..QueuedKeyFilter::default()
         },
         0,
         100,
@@ -607,7 +607,7 @@ fn status_comes_in_pages() {
             },
         );
     }
-    let filter = KeyFilter {
+    let filter = QueuedKeyFilter {
         state: Some("delayed".into()),
         controllers: Some(BTreeSet::from([bench.controller])),
         cluster: Some(cluster("alpha")),
@@ -631,7 +631,7 @@ fn status_comes_in_pages() {
         bench
             .queue
             .keys(
-                &KeyFilter {
+                &QueuedKeyFilter {
                     cluster: Some(cluster("beta")),
                     ..filter
                 },
@@ -647,10 +647,9 @@ fn status_comes_in_pages() {
 fn what_is_shown_of_a_controller_looks_at_no_key_and_its_keys_are_found_without_looking_at_others()
 {
     let mut bench = Bench::new(Limits::default(), 10);
-    let other =
-        bench
-            .queue
-            .add_controller(&tenant("t"), name("other"), ControllerOptions::default());
+    let other = bench
+        .queue
+        .add_controller(&tenant("t"), name("other"), QueueOptions::default());
     for i in 0..100 {
         let _ = bench.add(&i.to_string());
         bench.run(Failure::retry(format!("error {i}")));
@@ -662,10 +661,10 @@ fn what_is_shown_of_a_controller_looks_at_no_key_and_its_keys_are_found_without_
     assert_eq!(error.as_deref(), Some("error 99"));
     assert_eq!(bench.queue.last_error(other), None);
     assert_eq!(bench.queue.shown.get(), 0);
-    let of = |controllers: &[ControllerId], cluster_name| KeyFilter {
+    let of = |controllers: &[ControllerId], cluster_name| QueuedKeyFilter {
         controllers: Some(controllers.iter().copied().collect()),
         cluster: Some(cluster(cluster_name)),
-        ..KeyFilter::default()
+        ..QueuedKeyFilter::default()
     };
     assert_eq!(
         bench.queue.keys(&of(&[other], "alpha"), 0, 10).keys.len(),
@@ -743,9 +742,9 @@ fn absurd_delays_are_cut_and_never_overflow() {
     let backoff = Backoff::new(Duration::MAX, Duration::MAX);
     bench.queue.set_controller(
         bench.controller,
-        ControllerOptions {
+        QueueOptions {
             backoff,
-            ..ControllerOptions::default()
+            ..QueueOptions::default()
         },
     );
     let _ = bench.add_with("a", after(Duration::MAX));

@@ -8,7 +8,7 @@ use crate::status::view::{
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use windlass_fleet::manager::{ControllerStatus, Explanation, KeyFilter, KeyStatus};
 use windlass_fleet::{ClusterName, ControllerName, Request};
 use windlass_sandbox::GuestStatus;
@@ -310,20 +310,30 @@ fn explanation_view(request: &Request, explanation: Explanation) -> ExplanationV
 
 /// A key as JSON.
 pub(crate) fn key_view(status: KeyStatus) -> KeyView {
+    let now = Instant::now();
+    let key = status.queued;
+    let seconds = |time: Duration| time.as_secs_f64();
+    let since = key.state.since();
+    let runs_at = key.state.runs_at();
+    let failure = key.last_failure.as_ref();
     KeyView {
-        key: status.key,
-        tenant: status.tenant,
-        reconciler: status.controller,
-        state: status.state.to_owned(),
-        attempts: status.attempts.into(),
-        since_seconds: status.since,
-        runs_in_seconds: status.runs_in,
-        last_error: status.last_error.unwrap_or_default(),
-        reason: status.reason.unwrap_or_default().to_owned(),
-        blame: status.blame.unwrap_or_default().to_owned(),
-        cause: status.cause.to_owned(),
-        source: status.source.unwrap_or_default(),
-        priority: status.priority.into(),
+        key: key.request.to_string(),
+        tenant: status.tenant.to_string(),
+        reconciler: status.controller.to_string(),
+        state: key.state.as_str().to_owned(),
+        attempts: key.attempts.into(),
+        since_seconds: since.map(|at| seconds(now.saturating_duration_since(at))),
+        runs_in_seconds: runs_at.map(|at| seconds(at.saturating_duration_since(now))),
+        last_error: failure.map_or_else(String::new, |failure| failure.message.to_string()),
+        reason: failure.map_or("", |failure| failure.reason).to_owned(),
+        blame: failure
+            .map_or("", |failure| failure.blame.as_str())
+            .to_owned(),
+        cause: key.cause.as_str().to_owned(),
+        source: status
+            .source
+            .map_or_else(String::new, |kind| kind.to_string()),
+        priority: key.priority.into(),
     }
 }
 

@@ -265,11 +265,11 @@ async fn clusters_that_come_and_go_leave_nothing_behind() -> Result<()> {
     .await?;
     wait_idle(&fleet).await?;
     assert!(
-        fleet
-            .handle
-            .keys(&Default::default())
-            .iter()
-            .all(|key| !key.key.contains("alpha"))
+        fleet.handle.keys(&Default::default()).iter().all(|key| !key
+            .queued
+            .request
+            .to_string()
+            .contains("alpha"))
     );
     fleet.apply("beta", object("b", json!({"still": "here"})))?;
     log.ran(&request("beta", "b"), 2).await?;

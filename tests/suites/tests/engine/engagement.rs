@@ -40,7 +40,7 @@ async fn after_a_disengage_no_event_reaches_the_queue_watches_close_and_keys_van
             .handle
             .keys(&windlass_fleet::manager::KeyFilter::default())
             .iter()
-            .all(|key| !key.key.contains("alpha"))
+            .all(|key| !key.queued.request.to_string().contains("alpha"))
     );
     assert!(
         fleet

@@ -185,10 +185,9 @@ async fn a_failure_is_retried_a_terminal_one_waits_and_a_panic_is_one_failed_run
     let [terminal] = &idle.terminal[..] else {
         panic!("{idle:?}")
     };
-    assert_eq!(
-        (terminal.last_error.as_deref(), terminal.blame),
-        (Some("never"), Some("guest"))
-    );
+    let failure = terminal.queued.last_failure.as_ref();
+    let failure = failure.map(|failure| (&*failure.message, failure.blame.as_str()));
+    assert_eq!(failure, Some(("never", "guest")));
     fleet.apply("alpha", object("terminal", json!({"event": "new"})))?;
     log.ran(&request("alpha", "terminal"), 2).await?;
     fleet.stop().await

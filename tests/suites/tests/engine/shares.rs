@@ -177,8 +177,10 @@ async fn a_new_event_overtakes_a_thousand_objects_of_the_first_list() -> Result<
     fleet.apply("alpha", object("n999", json!({"changed": "yes"})))?;
     wait("the change", || {
         let keys = fleet.handle.keys(&Default::default());
-        let changed = keys.iter().find(|key| key.key.ends_with("/n999"));
-        Seen::of(changed.map(|key| key.priority), |priority| {
+        let changed = keys
+            .iter()
+            .find(|key| key.queued.request.to_string().ends_with("/n999"));
+        Seen::of(changed.map(|key| key.queued.priority), |priority| {
             *priority == Some(0)
         })
     })
@@ -225,7 +227,11 @@ async fn failing_keys_of_one_cluster_delay_no_other_cluster() -> Result<()> {
         in_line(&fleet, 99).await?;
     }
     let failing = fleet.handle.keys(&Default::default());
-    assert!(failing.iter().all(|key| key.key.contains("alpha")));
+    assert!(
+        failing
+            .iter()
+            .all(|key| key.queued.request.to_string().contains("alpha"))
+    );
     gate.add_permits(10_000);
     fleet.stop().await
 }

@@ -135,7 +135,11 @@ async fn writes_that_crawl_or_are_never_answered_cost_their_deadline_and_the_oth
     };
     let reason = wait("the failure in the status", || {
         let keys = rig.handle.keys(&failing);
-        match keys.into_iter().find_map(|key| key.reason) {
+        match keys
+            .into_iter()
+            .find_map(|key| key.queued.last_failure)
+            .map(|failure| failure.reason)
+        {
             Some(reason) => Seen::Yes(reason),
             None => Seen::NotYet("no key fails".into()),
         }

@@ -11,7 +11,9 @@ use windlass_harness::eventually::Seen;
 
 fn keys_of(rig: &Rig, cluster: &str) -> usize {
     let keys = rig.handle.keys(&KeyFilter::default());
-    let of_cluster = keys.iter().filter(|key| key.key.contains(cluster));
+    let of_cluster = keys
+        .iter()
+        .filter(|key| key.queued.request.to_string().contains(cluster));
     of_cluster.count()
 }
 

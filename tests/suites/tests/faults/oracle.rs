@@ -67,7 +67,10 @@ fn engine(rig: &Rig, wrong: &[String]) -> String {
     let mut text = String::new();
     for name in names {
         let keys = rig.handle.keys(&KeyFilter::default());
-        let keys: Vec<_> = keys.iter().filter(|key| key.key.contains(name)).collect();
+        let keys: Vec<_> = keys
+            .iter()
+            .filter(|key| key.queued.request.to_string().contains(name))
+            .collect();
         // Writing to a String cannot fail.
         let _ = write!(text, "\n{name}: {:?}, keys {keys:?}", rig.status(name));
     }

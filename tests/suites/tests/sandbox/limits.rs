@@ -233,23 +233,28 @@ async fn a_key_at_which_a_guest_panics_backs_off_longer_each_time() -> Result<()
     actor.failure("alpha", "b").await?;
     let waiting = |name: &str, attempts: u32| {
         let keys = stage.handle.keys(&KeyFilter::default());
-        let key = keys.into_iter().find(|key| key.key.ends_with(name));
+        let key = keys
+            .into_iter()
+            .find(|key| key.queued.request.to_string().ends_with(name));
         Seen::of(key, |key| {
-            key.as_ref()
-                .is_some_and(|key| key.attempts >= attempts && key.state == "backoff")
+            key.as_ref().is_some_and(|key| {
+                key.queued.attempts >= attempts && key.queued.state.as_str() == "backoff"
+            })
         })
     };
     let key = wait("the key after its fourth attempt", || waiting("/a", 4)).await?;
-    let key = key.expect("it was seen");
-    assert_eq!((key.reason, key.blame), (Some("trap"), Some("guest")));
+    let key = key.expect("it was seen").queued;
+    let failure = key.last_failure.expect("it failed");
+    assert_eq!((failure.reason, failure.blame), ("trap", Blame::Guest));
     // Each delay is drawn from the upper half of its step, which is twice the one before.
     assert!(
         began.elapsed() >= base * (1 + 2 + 4) / 2,
         "four attempts within {:?}",
         began.elapsed()
     );
-    let left = key.runs_in.unwrap_or_default();
-    assert!(left > base.as_secs_f64(), "the next in {left} s");
+    let next = key.state.runs_at().expect("it waits for a time");
+    let left = next.saturating_duration_since(Instant::now());
+    assert!(left > base, "the next in {left:?}");
     assert!(actor.runs() < 10, "{} runs of two keys", actor.runs());
     Ok(())
 }

@@ -184,8 +184,10 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
     assert_eq!(storms(&beside)?, Some(0.0), "of the other one");
     wait("its key, by its reconciler", || {
         let keys = stage.handle.keys(&KeyFilter::default());
-        let hot = keys.iter().find(|key| key.key.ends_with("/hot"));
-        let seen = hot.map(|key| (key.controller.clone(), key.state));
+        let hot = keys
+            .iter()
+            .find(|key| key.queued.request.to_string().ends_with("/hot"));
+        let seen = hot.map(|key| (key.controller.to_string(), key.queued.state.as_str()));
         Seen::of(seen, |seen| *seen == Some((name.to_owned(), state)))
     })
     .await?;

@@ -1,7 +1,7 @@
 //! What the queue says of itself, against what the model knows. Entry point: [`Model::compare`].
 
 use super::{Doing, Key, Model, Why};
-use crate::queue::{ClusterState, Counts, KeyState};
+use crate::queue::{ClusterMode, Counts, KeyState};
 
 impl Model {
     /// Every key is where it should be, and all are counted.
@@ -22,7 +22,7 @@ impl Model {
             let held = self
                 .clusters
                 .get(&id.1.cluster)
-                .is_some_and(|state| *state != ClusterState::Ready)
+                .is_some_and(|state| *state != ClusterMode::Ready)
                 || self.held.contains(&(id.0, id.1.cluster.clone()));
             let same = match (key.doing, status.state) {
                 (Doing::Ready, KeyState::Ready(_)) => !held,

@@ -2,7 +2,7 @@
 
 use super::{Controller, Doing, Id, Key, MILLI, Model, SECOND};
 use crate::name::ClusterName;
-use crate::queue::ClusterState;
+use crate::queue::ClusterMode;
 
 impl Model {
     fn is_of(&self, tenant: usize) -> impl Fn(&Id) -> bool {
@@ -73,9 +73,9 @@ impl Model {
         } = self.controllers[*at];
         let state = self.clusters.get(&request.cluster).copied();
         let cluster = match state.unwrap_or_default() {
-            ClusterState::Ready => self.limits.per_cluster,
-            ClusterState::Probing => 1,
-            ClusterState::Held => 0,
+            ClusterMode::Ready => self.limits.per_cluster,
+            ClusterMode::Probing => 1,
+            ClusterMode::Held => 0,
         };
         let is_there = |id: &Id| id.1.cluster == request.cluster;
         !self.held.contains(&(*at, request.cluster.clone()))
