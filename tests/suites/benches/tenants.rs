@@ -39,6 +39,7 @@ mod tenants {
     pub(crate) mod host;
     pub(crate) mod memory;
     pub(crate) mod neighbour;
+    pub(crate) mod process;
     pub(crate) mod program;
     pub(crate) mod reload;
     pub(crate) mod stage;
@@ -47,15 +48,16 @@ mod tenants {
 
 use anyhow::{Result, bail};
 use fleet::served;
-use tenants::{boundary, compiling, harm, host, memory, neighbour, reload};
+use tenants::{boundary, compiling, harm, host, memory, neighbour, process, reload};
 use workload::{Workload, tell};
 
-const WORKLOADS: [Workload; 7] = [
+const WORKLOADS: [Workload; 8] = [
     boundary::WORKLOAD,
     harm::WORKLOAD,
     neighbour::WORKLOAD,
     host::WORKLOAD,
     memory::WORKLOAD,
+    process::WORKLOAD,
     reload::WORKLOAD,
     compiling::WORKLOAD,
 ];
@@ -79,6 +81,7 @@ async fn measure(run: &[String]) -> Result<()> {
         ["neighbour", hot_reads] => tell(neighbour::measure(hot_reads).await?),
         ["host"] => host::measure().await,
         ["memory"] => memory::measure().await,
+        ["process"] => process::measure().await,
         ["reload"] => reload::measure().await,
         ["compiling", guest] => compiling::measure(guest).await,
         other => bail!("nothing to measure in {other:?}"),

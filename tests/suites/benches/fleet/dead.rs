@@ -1,4 +1,4 @@
-//! Dead clusters: three in ten stop answering, or refuse everything, while the others work. Entry point: [`measure`].
+//! Dead clusters: three in ten stop answering, refuse everything, or are 100 ms away, while the others work. Entry point: [`measure`].
 
 use super::answer::Answering;
 use super::simulated::{Layout, Order, Simulated};
@@ -45,6 +45,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     runs: &[
         &["1000", "silent"],
         &["20", "silent"],
+        &["20", "far"],
         &["20", "403"],
         &["20", "503"],
     ],
@@ -54,6 +55,7 @@ pub(crate) async fn measure(clusters: &str, trouble: &str) -> Result<Vec<String>
     let clusters: usize = clusters.parse()?;
     let how = match trouble {
         "silent" => Trouble::Silent,
+        "far" => Trouble::Far,
         code => Trouble::Status(code.parse().context("a status")?),
     };
     let server = Simulated::start(Layout::new(clusters, OBJECTS / clusters)).await?;

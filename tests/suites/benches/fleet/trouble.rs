@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
 
 /// How disturbed clusters answer requests.
@@ -15,9 +16,14 @@ pub(crate) enum Trouble {
     None,
     /// Not at all: connections stand, and nothing comes.
     Silent,
+    /// As usual, but [`FAR`] away.
+    Far,
     /// With this status.
     Status(u16),
 }
+
+/// How much later a cluster answers that is on another continent.
+const FAR: Duration = Duration::from_millis(100);
 
 /// Disturbs a range of clusters, and holds watches back behind a gate.
 pub(crate) struct Disturbance {
@@ -97,6 +103,7 @@ impl Hook for Disturbance {
         match trouble {
             Trouble::None => RequestVerdict::Proceed,
             Trouble::Silent => RequestVerdict::Silence,
+            Trouble::Far => RequestVerdict::Delay(FAR),
             Trouble::Status(code) => RequestVerdict::Answer {
                 code,
                 retry_after: None,
