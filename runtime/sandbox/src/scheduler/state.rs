@@ -24,6 +24,8 @@ pub(super) struct State {
     width: usize,
     /// Workers that sleep, the one that fell asleep last at the end.
     pub(super) idle: Vec<usize>,
+    /// Workers that were woken and have not looked for a task yet: no other worker is woken for that task.
+    pub(super) waking: usize,
     /// Slices so far.
     begun: u64,
     /// No task is taken in any more.
@@ -71,6 +73,7 @@ impl State {
             running: 0,
             width,
             idle: Vec::with_capacity(workers),
+            waking: 0,
             begun: 0,
             closed: false,
             ticker_sleeps: false,
@@ -82,9 +85,10 @@ impl State {
         self.running < self.width
     }
 
-    /// Whether one more slice may run now and a task is there for it.
-    pub(super) fn has_work(&self) -> bool {
-        self.has_free() && self.queue.has_ready()
+    /// Whether a sleeping worker is needed: for a task, or to wait until a tenant's cap lets its tasks run.
+    pub(super) fn needs_worker(&self) -> bool {
+        let wanted = self.queue.has_ready() || self.queue.next_release().is_some();
+        wanted && self.running + self.waking < self.width
     }
 
     /// How many slices have begun, while tasks wait for theirs.

@@ -62,9 +62,7 @@ impl Shared {
             return drop(task);
         }
         state.push(task, Instant::now());
-        if state.has_free() {
-            self.wake_worker(&mut state); // that waits for the cap, if its tenant has one and has used it up
-        }
+        self.wake_worker(&mut state);
     }
 
     /// Drops a task that has not begun its slice. One that is polled just now is dropped by its worker if its owner has given it up.
@@ -109,9 +107,7 @@ impl Shared {
             if std::mem::take(&mut state.ticker_sleeps) {
                 self.slices.notify_one();
             }
-            if state.has_work() {
-                self.wake_worker(&mut state); // a stuck slice or a cap held several tasks back
-            }
+            self.wake_worker(&mut state); // several tasks may have waited for a stuck slice or a cap
             MutexGuard::unlocked(&mut state, || poll(task));
             let after = processor_time();
             let computed = after
@@ -128,13 +124,18 @@ impl Shared {
             Some(at) => drop(self.work[worker].wait_until(state, at)),
             None => self.work[worker].wait(state),
         }
-        // Still there unless somebody woke it.
-        state.idle.retain(|idle| *idle != worker);
+        match state.idle.iter().position(|idle| *idle == worker) {
+            Some(at) => drop(state.idle.remove(at)),
+            None => state.waking -= 1,
+        }
     }
 
-    /// Wakes the worker that fell asleep last: it has the warmest caches.
+    /// Wakes a worker if one is needed: the one that fell asleep last, which has the warmest caches.
     fn wake_worker(&self, state: &mut State) {
-        if let Some(worker) = state.idle.pop() {
+        if state.needs_worker()
+            && let Some(worker) = state.idle.pop()
+        {
+            state.waking += 1;
             self.work[worker].notify_one();
         }
     }
@@ -147,7 +148,7 @@ impl Shared {
                 self.engine.increment_epoch();
             }
             for _ in 0..ticked.stuck {
-                self.wake_worker(&mut state);
+                self.wake_worker(&mut state); // in place of the stuck one
             }
             match ticked.next {
                 Some(at) => drop(self.slices.wait_until(&mut state, at)),
