@@ -52,7 +52,11 @@ pub(crate) async fn measure() -> Result<()> {
     let running = Running::start(TempDir::new()?, &server, &documents).await?;
     ready(&running, 1, 0).await?;
     let one = resident(&running).await?;
-    row("RSS of the process, one cluster without objects, MB", one / 1e6, PROCESS)?;
+    row(
+        "RSS of the process, one cluster without objects, MB",
+        one / 1e6,
+        PROCESS,
+    )?;
 
     for n in 0..CLUSTERS {
         server.add_cluster(&format!("idle-{n}"));
@@ -73,7 +77,11 @@ pub(crate) async fn measure() -> Result<()> {
     ready(&running, 1 + CLUSTERS, OBJECTS).await?;
     let full = resident(&running).await?;
     let object = (full - many) / OBJECTS as f64;
-    row("RSS of each of 10,000 objects of 2 KB, KB", object / 1e3, OBJECT)?;
+    row(
+        "RSS of each of 10,000 objects of 2 KB, KB",
+        object / 1e3,
+        OBJECT,
+    )?;
 
     let size = stripped(running.program.pid().context("the program runs")?)?;
     row("the program, stripped, MB", size as f64 / 1e6, PROGRAM)

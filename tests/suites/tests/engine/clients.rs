@@ -2,12 +2,17 @@
 
 use super::fixture::{Fleet, bytes, client, config_map, get, key, object};
 use anyhow::Result;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_fleet::api::{
-    ApiCode, ApplyOptions, DeleteOptions, GetOptions, ListOptions, Operation, PatchType,
+    ApiCode, ApiError, ApplyOptions, DeleteOptions, GetOptions, ListOptions, Operation, PatchType,
     Projection, ReadMode, Reply, Selection, WriteOptions,
 };
+use windlass_fleet::cluster::{CallPolicy, Permit};
+use windlass_fleet::grant::Denied;
 use windlass_fleet::{Cluster, Grant, GroupVersionKind, ObjectKey, Rule};
 
 pub(crate) fn rule(resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
@@ -251,6 +256,43 @@ async fn a_collection_is_deleted_by_selection() -> Result<()> {
             "{name}"
         );
     }
+    fleet.stop().await
+}
+
+/// Leaves of each grant what the rule allows, as when rights are revoked during a run.
+struct Only(Rule);
+
+impl CallPolicy for Only {
+    fn acquire(&self, _: Duration) -> BoxFuture<'_, Result<Permit, ApiError>> {
+        async { Ok(Box::new(()) as Permit) }.boxed()
+    }
+
+    fn current_grant(&self, grant: &Arc<Grant>) -> Arc<Grant> {
+        Arc::new(grant.and(&Grant::new([self.0.clone()])))
+    }
+
+    fn denied(&self, missing: &Denied) {
+        panic!("{missing}");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_of_all_namespaces_needs_no_right_to_namespaces() -> Result<()> {
+    let (fleet, cluster) = alpha().await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    let right = rule(&["configmaps"], &["deletecollection"], &["*"]);
+    let caller = client(&cluster).with_policy(Arc::new(Only(right)));
+    caller
+        .delete_collection(
+            &config_map(),
+            &Selection::default(),
+            &DeleteOptions::default(),
+        )
+        .await?;
+    assert!(
+        get(&client(&cluster), "a", ReadMode::Live).await?.is_none(),
+        "it is deleted"
+    );
     fleet.stop().await
 }
 

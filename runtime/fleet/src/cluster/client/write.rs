@@ -11,6 +11,7 @@ use super::target::{Target, check_key, check_namespace, check_segment, check_sub
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
 };
+use crate::cluster::call_policy::{CallPolicy, LimitsOnly};
 use crate::grant::{Namespaces, Verb};
 use crate::http::status::error_for_status;
 use crate::http::transport::{ADVANCE, Call, JSON, TransportError};
@@ -211,8 +212,10 @@ impl Client {
     /// Names of all namespaces, read live under the host's own rights and identity, for a call that must be made in each namespace.
     async fn every_namespace(&self) -> Result<Vec<Option<Arc<str>>>, ApiError> {
         let namespaces = GroupVersionKind::new("", "v1", "Namespace");
+        let limits = |policy: &Arc<dyn CallPolicy>| Arc::new(LimitsOnly(policy.clone()));
         let program = Self {
             grant: Arc::new(crate::grant::Grant::all()),
+            policy: self.policy.as_ref().map(|policy| limits(policy) as _),
             ..self.clone()
         };
         let mut names = Vec::new();
