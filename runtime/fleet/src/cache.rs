@@ -6,8 +6,10 @@
 //! * [`drift`]: finds stores that differ from their server although the watch runs.
 //! * [`continuity`]: detects another server under the same address, and a server that lost its history.
 //!
-//! A watch writes into its store, own writes do too, and sinks and readers use it. Continuity ends or rebuilds all stores of a server
-//! at once, drift causes a new list of one.
+//! A watch writes into its store, and so do the clients' own writes. Readers look objects up; *sinks* are subscribers, which see every
+//! change. Continuity ends or rebuilds all stores of a server at once. Drift lists one store again, or has all of them rebuilt.
+//!
+//! The invariants, costs and limits stand at [`store`] for what readers see, and at [`watch`] for how new it is.
 
 pub(crate) mod continuity;
 pub(crate) mod drift;

@@ -1,7 +1,7 @@
 //! Engaged clusters: name, client, caches, lifetime. Entry point: [`Cluster`].
 //!
-//! Each cluster has a tree of tasks under one token, so that a dead cluster does not affect the others. All calls to API servers are
-//! made in this module, and the only way to make one is [`Cluster::client`].
+//! Each cluster has a tree of tasks under one token, so that a dead cluster does not affect the others. Caches and discovery call the
+//! server for all users of the cluster. A caller makes calls of its own only through [`Cluster::client`], within a grant.
 //!
 //! * `backend`: one API server, with its connection, discovery and caches.
 //! * `lifecycle`: the states of a cluster; `handover`: a cluster that replaces another one; `fleet`: the clusters that are engaged now.

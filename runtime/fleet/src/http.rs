@@ -5,6 +5,8 @@
 //! * [`status`]: turns an error status into an [`ApiError`](crate::ApiError).
 //! * [`lines`]: splits the body of a watch into lines of bounded length.
 //! * [`fence`]: refuses writes once this process may have lost its lease.
+//!
+//! The invariants and limits stand at [`transport`] for calls, and at [`fence`] for writes of a leader.
 
 pub(crate) mod config;
 pub(crate) mod fence;

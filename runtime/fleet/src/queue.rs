@@ -1,8 +1,8 @@
 //! Holds requests until they run: merging, delay, backoff, priority, fairness. Entry point: [`Queue`].
 //!
 //! One queue serves the process. It does no I/O and reads no clock: every call that depends on time takes the time as an argument. A
-//! caller that got nothing from [`Queue::get`] sleeps until [`Queue::next_wake`]. Another caller that has changed the queue wakes it if
-//! the queue [has news](Queue::has_news).
+//! dispatcher that got nothing from [`Queue::get`] sleeps until [`Queue::next_wake`]. A caller that has changed the queue wakes the
+//! dispatcher if the queue [has news](Queue::has_news).
 //!
 //! The classes are tenant → controller → flow → key; a *flow* is a controller's keys of one cluster. Of the classes that have a ready key
 //! and are at no limit, the class that has been charged least slot time (from [`Queue::get`] to [`Queue::done`]) is next; tenants count
@@ -11,6 +11,21 @@
 //!
 //! A run holds its slot from [`Queue::get`] to [`Queue::done`], whatever it waits for. So that clusters whose servers are slow or dead do
 //! not take all slots, the clusters with a run that is a second old have at most half of a tenant's slots together.
+//!
+//! Invariants:
+//! * A key is handed out again only after [`Queue::done`]. A request for a key that runs makes it run once more.
+//! * Equal requests of a controller are one key, with the higher priority and the earlier time.
+//! * A request is refused only if its controller has all the keys that it may have, or has been removed. A controller that was refused
+//!   is named by [`Queue::drained`] once it has room.
+//!
+//! Cost: a method is O(log n) in keys and classes unless its comment says otherwise.
+//!
+//! Not guaranteed: the queue takes no slot back, so a class that was idle may wait for one. `slow` says how many slots clusters can hold
+//! that have just fallen silent.
+//!
+//! Rooms: `options` has what callers set and `status` what they ask for. `registry` holds the classes of `class`; `key` and `table` hold
+//! the keys. `wait` and `timer` decide when a key is ready, `pick` which one is next, `run` what it does when its run has ended. `gate`,
+//! `slow` and `hot_key` are limits. `slab` gives out ids.
 
 mod class;
 mod gate;

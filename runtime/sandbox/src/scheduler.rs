@@ -1,19 +1,23 @@
 //! Runs guests' calls on processors, fairly by tenant. Entry point: [`Scheduler::spawn`].
 //!
 //! Each call is a task. There is one [run queue](run_queue). A worker takes the next task, polls it once, and charges the time of
-//! the poll, which is a *slice*, to the tenant. A [ticker](threads) ends a slice that is a tick old: it moves the engine's epoch, the
-//! guest yields, and its task goes back into the queue.
+//! the poll, which is a *slice*, to the tenant. A [ticker](threads) ends a slice that is a *tick* old, a millisecond: it moves the
+//! engine's epoch, the guest yields, and its task goes back into the queue.
 //!
+//! A slice is *stuck* if its guest has not yielded at the third tick: the guest is in an operation that cannot be interrupted, or the
+//! system has given the processor to others. A spare worker goes on in its place.
+//!
+//! Invariants:
 //! * At most as many slices run at once as there are processors for guests; slices that are stuck do not count.
-//! * A slice is stuck when its guest was given three ticks: the guest is in an operation that cannot be interrupted, or the system has given
-//!   the processor to others. A spare worker goes on in its place, and the tenant has no other slice until the stuck one ends.
-//! * There are as many spare workers as processors for guests, at least four. When all of them are stuck too, tasks wait.
+//! * A tenant with a stuck slice gets no other slice until the stuck one ends.
 //! * No thread wakes up while no call computes.
 //!
-//! A slice costs three locks of one mutex, three readings of the clock and one of the worker's processor time. A call that finds all
-//! workers asleep costs a wake-up of one of them, and one of the ticker if that sleeps too.
+//! Cost: a slice takes three locks of one mutex, three readings of the clock and one of the worker's processor time. A call that finds
+//! all workers asleep wakes one of them, and the ticker if that sleeps too.
 //!
-//! The scheduler does not bound how long an operation takes that cannot be interrupted: `docs/limits.md` does.
+//! Not guaranteed:
+//! * The scheduler does not bound how long an operation takes that cannot be interrupted. `docs/limits.md` names the bound.
+//! * There are as many spare workers as processors for guests, at least four. When all of them are stuck too, tasks wait.
 
 pub(crate) mod priority;
 mod run_queue;

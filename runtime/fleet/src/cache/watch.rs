@@ -9,7 +9,7 @@
 //! Cost: one task and one request per store. A list holds the new objects beside the cached ones until it is complete; objects that
 //! have not changed are shared. Events are never parsed into types.
 //!
-//! Not guaranteed: an event that the server never sends is not missed here, but by [`drift`](super::drift).
+//! Not guaranteed: this module does not notice that the server never sent an event. [`drift`](super::drift) does.
 //!
 //! Rooms: `fill` lists, `calls` builds the requests, `open_watch` reads an open watch, `listing` checks a list, `end` says how a list
 //! or watch ended, `pace` how long to wait then, `server_features` which servers stream lists, `options` has what users configure.

@@ -1,8 +1,8 @@
 //! How often one key may run: at a rate, which a burst may exceed. Entry point: [`RunCounts`].
 //!
 //! The queue keeps nothing of a key that is not in it, and a key leaves it between two runs. So runs are counted by the keys' hashes in
-//! a table of fixed size. A count fades at the rate that is allowed. Where a new key finds no room, the count that has least left to
-//! fade is replaced. A hot key hardly ever loses its count: as many keys as there are slots would have to run without a pause.
+//! a table of fixed size. A count fades at the rate that is allowed. A new key that finds no room replaces the count that fades
+//! first. A hot key hardly ever loses its count: as many keys as there are slots would have to run without a pause.
 
 use super::options::HotKeyLimit;
 

@@ -1,4 +1,4 @@
-//! The ids of the queue's items, one type for each kind, and the items that they find. Entry point: [`Slab`].
+//! Items by id. Each kind of item has an id type of its own, so that no id finds an item of another kind. Entry point: [`Slab`].
 
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};

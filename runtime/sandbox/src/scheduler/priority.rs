@@ -1,4 +1,4 @@
-//! Threads as the system sees them: their priority and their processor time. Entry point: [`stand_back`].
+//! Priority and processor time of threads, as the operating system has them. Entry point: [`stand_back`], which lowers a priority.
 
 use std::time::Duration;
 
