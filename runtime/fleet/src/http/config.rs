@@ -431,8 +431,10 @@ fn hash_transport(access: &Access, hash: &mut Sha256, files: &[u8; 32]) {
         hash.update(certificate);
     }
     hash.update([u8::from(access.accept_invalid_certs)]);
-    hash.update(access.tls_server_name.as_deref().unwrap_or_default());
-    hash.update(access.proxy_url.as_deref().unwrap_or_default());
+    for text in [&access.tls_server_name, &access.proxy_url] {
+        hash.update([4]);
+        hash.update(text.as_deref().unwrap_or_default());
+    }
     hash.update([3]);
     // Every field, secrets included: only the digest is kept. `Value` sorts the keys of maps.
     if let Ok(user) = serde_json::to_value(&access.user) {
