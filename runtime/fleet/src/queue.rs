@@ -23,9 +23,8 @@
 //! Not guaranteed: the queue takes no slot back, so a class that was idle may wait for one. `slow` says how many slots clusters can hold
 //! that have just fallen silent.
 //!
-//! Rooms: `options` has what callers set and `status` what they ask for. `registry` holds the classes of `class`; `key` and `table` hold
-//! the keys. `wait` and `timer` decide when a key is ready, `pick` which one is next, `run` what it does when its run has ended. `gate`,
-//! `slow` and `hot_key` are limits. `slab` gives out ids.
+//! Rooms: `options` and `status` are for callers. `registry` holds the classes, `key` and `table` the keys. `wait` and `timer` decide when
+//! a key is ready, `pick` which is next, `run` what follows its run. `gate`, `slow` and `hot_key` are limits, `slab` gives out ids.
 
 mod class;
 mod gate;
@@ -87,8 +86,6 @@ pub struct ControllerId {
 }
 
 /// The queue. See the module's header for what it promises.
-///
-/// All methods are O(log n) in keys and classes unless they say otherwise.
 #[derive(Debug)]
 pub struct Queue {
     classes: Classes,
