@@ -1,10 +1,13 @@
-//! Waiting for a condition with a deadline. Entry point: [`eventually()`].
+//! Waiting for a condition with a deadline. Entry points: [`eventually()`] and [`wait`].
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep, timeout_at};
+
+/// How long anything may take before a test fails, unless the test says otherwise.
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Time between two checks of the condition.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -56,6 +59,18 @@ where
         }
         sleep(INTERVAL).await;
     }
+}
+
+/// Like [`eventually()`], for a condition that needs no waiting to be checked, and with [`DEADLINE`].
+///
+/// # Errors
+/// After the deadline, with the last state.
+pub async fn wait<T>(what: &str, mut look: impl FnMut() -> Seen<T>) -> Result<T> {
+    eventually(DEADLINE, what, || {
+        let seen = look();
+        async move { Ok(seen) }
+    })
+    .await
 }
 
 #[cfg(test)]

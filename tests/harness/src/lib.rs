@@ -1,6 +1,7 @@
-//! The base of every test suite: real servers, an in-memory fleet, built guests, the running program, waiting.
+//! The base of every test suite: real servers, a simulated fleet, built guests, the running program, waiting.
 //!
 //! * [`testenv`] starts real `kube-apiserver`s.
+//! * [`fleet`] starts simulated clusters and a manager.
 //! * [`guests`] builds the components under `guests/`; [`program`] runs the `windlass` binary, and [`http`] sends requests to it.
 //! * [`alone`] gives a test a process of its own.
 //! * [`eventually()`] is the one way to wait in a test: for a condition, with a deadline.
@@ -10,6 +11,7 @@
 
 pub mod alone;
 pub mod eventually;
+pub mod fleet;
 pub mod footprint;
 pub mod guests;
 pub mod http;

@@ -23,7 +23,7 @@ use kube_client::{Api, Client, Config};
 use kube_runtime::WatchStreamExt;
 use kube_runtime::reflector::{self, Store};
 use kube_runtime::watcher::{self, watcher};
-use rig::{Manager as Running, ServerProcess, config_map, resident, run};
+use rig::{ServerProcess, config_map, resident, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +31,7 @@ use table::verdict;
 use windlass_fleet::source::Index;
 use windlass_fleet::{Action, Controller, ControllerName, GroupVersionKind, Manager};
 use windlass_harness::eventually::Seen;
+use windlass_harness::fleet::RunningManager;
 use workload::{Workload, tell};
 
 /// The caches of the first cluster pay for what is needed once, such as buffers; those of the others are measured.
@@ -222,7 +223,7 @@ impl Reflected {
 }
 
 /// Waits until nothing is left to do.
-async fn settled(manager: &Running) -> Result<()> {
+async fn settled(manager: &RunningManager) -> Result<()> {
     let deadline = Duration::from_secs(120);
     windlass_harness::eventually(deadline, "an idle queue", || {
         let status = manager.handle.controllers().remove(0);
@@ -242,7 +243,7 @@ async fn objects() -> Result<Vec<String>> {
         namespace_path: None,
     };
     let controller = watching(kind, Some(index))?;
-    let manager = Running::start(
+    let manager = rig::start(
         Manager::builder().controller(controller),
         &server,
         &["warm"],
@@ -254,7 +255,7 @@ async fn objects() -> Result<Vec<String>> {
         let before = resident()?;
         manager.provider.put(server.spec(cluster)?);
         // Beside the warm one.
-        manager.ready(n + 2).await?;
+        manager.ready_clusters(n + 2).await?;
         settled(&manager).await?;
         let clusters = manager.handle.clusters();
         let status = clusters.iter().find(|status| status.name == cluster);
@@ -271,14 +272,14 @@ async fn clusters() -> Result<Vec<String>> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let server = ServerProcess::start(&names)?;
     let controller = watching(config_map(), None)?;
-    let manager = Running::start(Manager::builder().controller(controller), &server, &[]).await?;
+    let manager = rig::start(Manager::builder().controller(controller), &server, &[]).await?;
     let (mut kib, mut seconds) = (Vec::new(), Vec::new());
     for (n, batch) in names.chunks(CLUSTERS).enumerate() {
         let (before, began) = (resident()?, Instant::now());
         for cluster in batch {
             manager.provider.put(server.spec(cluster)?);
         }
-        manager.ready((n + 1) * CLUSTERS).await?;
+        manager.ready_clusters((n + 1) * CLUSTERS).await?;
         seconds.push(began.elapsed().as_secs_f64());
         kib.push(resident()?.saturating_sub(before) as f64 / CLUSTERS as f64 / 1024.0);
     }

@@ -13,7 +13,7 @@ mod turns;
 use anyhow::{Context as _, Result};
 use figures::percentile;
 use parking_lot::Mutex;
-use rig::{Manager as Running, ServerProcess, config_map, run};
+use rig::{ServerProcess, config_map, run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
@@ -29,6 +29,7 @@ use windlass_fleet::{
     Action, Context, Controller, ControllerName, Failure, Grant, Manager, ObjectKey, Reconciler,
     TenantName,
 };
+use windlass_harness::fleet::RunningManager;
 use windlass_sandbox::{
     Guest, GuestOptions, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
 };
@@ -54,7 +55,7 @@ fn main() -> Result<()> {
             .controller(controller("native", native)?)
             .controller(controller("guest", guest)?)
             .controller(timer(timed.clone())?);
-        let subject = Running::start(manager, &server, &["native", "guest"]).await?;
+        let subject = rig::start(manager, &server, &["native", "guest"]).await?;
         let driver = Driver::start(&server).await?;
         driver.latency(OBJECTS).await?;
         driver.report(&driver.latency(UPDATES).await?);
@@ -244,7 +245,7 @@ fn timer(timed: Arc<Timed>) -> Result<Controller> {
 
 /// Updates objects and waits for the result.
 struct Driver {
-    manager: Running,
+    manager: RunningManager,
     seen: Arc<Seen>,
 }
 
@@ -280,7 +281,7 @@ impl Driver {
         let observer = Controller::builder(ControllerName::new("observer")?)
             .for_kind(config_map())
             .build(Arc::new(observe))?;
-        let manager = Running::start(
+        let manager = rig::start(
             Manager::builder().controller(observer),
             server,
             &["native", "guest"],

@@ -19,7 +19,7 @@ use figures::median;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
-use rig::{Manager, config_map, resident};
+use rig::{config_map, resident};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -184,7 +184,7 @@ async fn run(figures: &Arc<Figures>) -> Result<()> {
     let manager = windlass_fleet::Manager::builder().controller(controller);
     let config = ClusterConfig::from_url(&server.url("alpha"))?;
     let spec = ClusterSpec::new(ClusterName::new("alpha")?, config);
-    let manager = Manager::engage(manager, vec![spec]).await?;
+    let manager = rig::engage(manager, vec![spec]).await?;
     tokio::time::timeout(Duration::from_secs(300), figures.done.notified())
         .await
         .context("what is measured takes too long")?;

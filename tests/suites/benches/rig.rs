@@ -1,5 +1,5 @@
 //! What benches stand on: a simulated server in a process of its own, a running manager. Entry points:
-//! [`ServerProcess::start`] and [`Manager::start`].
+//! [`ServerProcess::start`], [`start`] and [`engage`].
 
 #![allow(dead_code, reason = "each bench uses the parts it needs")]
 
@@ -7,18 +7,12 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use windlass_apiserver::Server;
-use windlass_fleet::cluster::{ClusterConfig, ClusterState};
+use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::{Builder, ManagerHandle};
-use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::manager::Builder;
 use windlass_fleet::{ClusterName, GroupVersionKind};
-use windlass_harness::eventually;
-use windlass_harness::eventually::Seen;
+use windlass_harness::fleet::RunningManager;
 
 pub(crate) fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
@@ -125,64 +119,22 @@ pub(crate) fn serve_if_asked(objects: fn(&str) -> Vec<Value>) -> Result<bool> {
     })
 }
 
-/// A running manager.
-pub(crate) struct Manager {
-    pub(crate) handle: ManagerHandle,
-    pub(crate) provider: Arc<Clusters>,
-    stop: CancellationToken,
-    running: JoinHandle<()>,
+/// Starts a manager on clusters of a server and waits until all are ready.
+pub(crate) async fn start(
+    builder: Builder,
+    server: &ServerProcess,
+    clusters: &[&str],
+) -> Result<RunningManager> {
+    let specs: Result<Vec<_>> = clusters.iter().map(|name| server.spec(name)).collect();
+    engage(builder, specs?).await
 }
 
-impl Manager {
-    /// Starts a manager on clusters of a server and waits until all are ready.
-    pub(crate) async fn start(
-        builder: Builder,
-        server: &ServerProcess,
-        clusters: &[&str],
-    ) -> Result<Self> {
-        let specs: Result<Vec<_>> = clusters.iter().map(|name| server.spec(name)).collect();
-        Self::engage(builder, specs?).await
+/// Starts a manager on clusters and waits until all are ready.
+pub(crate) async fn engage(builder: Builder, clusters: Vec<ClusterSpec>) -> Result<RunningManager> {
+    let (manager, count) = (RunningManager::start(builder)?, clusters.len());
+    for cluster in clusters {
+        manager.provider.put(cluster);
     }
-
-    /// Starts a manager on clusters and waits until all are ready.
-    pub(crate) async fn engage(builder: Builder, clusters: Vec<ClusterSpec>) -> Result<Self> {
-        let provider = Arc::new(Clusters::new("bench"));
-        let bound = builder.provider(provider.clone()).build()?.bind();
-        let (handle, stop) = (bound.handle(), CancellationToken::new());
-        let token = stop.clone();
-        let running = tokio::spawn(async move {
-            let _ = bound.run(token).await;
-        });
-        let count = clusters.len();
-        for cluster in clusters {
-            provider.put(cluster);
-        }
-        let this = Self {
-            handle,
-            provider,
-            stop,
-            running,
-        };
-        this.ready(count).await?;
-        Ok(this)
-    }
-
-    /// Waits until so many clusters are ready.
-    pub(crate) async fn ready(&self, clusters: usize) -> Result<()> {
-        eventually(Duration::from_secs(120), "ready clusters", || {
-            let fleet = self.handle.fleet().clusters();
-            let ready = fleet
-                .iter()
-                .filter(|c| c.state() == ClusterState::Ready)
-                .count();
-            async move { Ok(Seen::of(ready, |ready| *ready >= clusters)) }
-        })
-        .await
-        .map(drop)
-    }
-
-    pub(crate) async fn stop(self) -> Result<()> {
-        self.stop.cancel();
-        Ok(self.running.await?)
-    }
+    manager.ready_clusters(count).await?;
+    Ok(manager)
 }

@@ -3,7 +3,7 @@
 use super::simulated::{Layout, Order, Simulated, now};
 use super::subject::{Sent, controller, read, settled};
 use crate::figures::spread;
-use crate::rig::Manager;
+use crate::rig;
 use crate::until::until;
 use crate::usage::{Usage, mib};
 use crate::workload::Workload;
@@ -57,7 +57,7 @@ pub(crate) async fn measure(remembered: &str) -> Result<Vec<String>> {
     let mut server = Simulated::start(layout).await?;
     let markers = Arc::new(Markers::default());
     let controller = controller(Arc::new(reconciler(&markers)))?;
-    let manager = Manager::engage(
+    let manager = rig::engage(
         windlass_fleet::Manager::builder().controller(controller),
         server.specs()?,
     )

@@ -5,13 +5,14 @@ use super::simulated::{Layout, Order, Simulated};
 use super::subject::{settled, with_defaults};
 use super::trouble::Trouble;
 use crate::figures::spread;
-use crate::rig::Manager;
+use crate::rig;
 use crate::table::verdict;
 use crate::until::until;
 use crate::workload::Workload;
 use anyhow::{Context as _, Result};
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use windlass_harness::fleet::RunningManager;
 
 /// Objects in all clusters together.
 const OBJECTS: usize = 10_000;
@@ -61,7 +62,7 @@ pub(crate) async fn measure(clusters: &str, trouble: &str) -> Result<Vec<String>
     let server = Simulated::start(Layout::new(clusters, OBJECTS / clusters)).await?;
     let answering = Answering::new();
     let controller = with_defaults()?.build(answering.reconciler())?;
-    let manager = Manager::engage(
+    let manager = rig::engage(
         windlass_fleet::Manager::builder().controller(controller),
         server.specs()?,
     )
@@ -101,7 +102,7 @@ pub(crate) async fn measure(clusters: &str, trouble: &str) -> Result<Vec<String>
 
 struct Bench {
     server: Simulated,
-    manager: Manager,
+    manager: RunningManager,
     answering: std::sync::Arc<Answering>,
     clusters: usize,
     dead: Range<usize>,
@@ -136,7 +137,7 @@ impl Bench {
         let repaired = Instant::now();
         self.disturb(Trouble::None).await?;
         self.watching().await?;
-        self.manager.ready(self.clusters).await?;
+        self.manager.ready_clusters(self.clusters).await?;
         settled(&self.manager).await?;
         Ok(Round {
             well,

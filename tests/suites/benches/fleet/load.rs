@@ -4,11 +4,12 @@ use super::simulated::{Layout, Order, Simulated};
 use super::subject::{controller, settled, synced};
 use crate::figures::median;
 use crate::fleet::answer::Answering;
-use crate::rig::Manager;
+use crate::rig;
 use crate::until::until;
 use crate::workload::{Workload, tell};
 use anyhow::Result;
 use std::time::Instant;
+use windlass_harness::fleet::RunningManager;
 
 const CLUSTERS: usize = 10;
 const OBJECTS: usize = 1_000;
@@ -40,7 +41,7 @@ pub(crate) async fn measure() -> Result<()> {
     let mut server = Simulated::start(Layout::new(CLUSTERS, OBJECTS)).await?;
     let answering = Answering::new();
     let controller = controller(answering.reconciler())?;
-    let manager = Manager::engage(
+    let manager = rig::engage(
         windlass_fleet::Manager::builder().controller(controller),
         server.specs()?,
     )
@@ -86,7 +87,7 @@ pub(crate) async fn measure() -> Result<()> {
 /// Updates per second that are answered while more are made than can be.
 async fn sustained(
     server: &mut Simulated,
-    manager: &Manager,
+    manager: &RunningManager,
     answering: &Answering,
     rate: f64,
 ) -> Result<f64> {
@@ -106,7 +107,11 @@ async fn sustained(
 }
 
 /// Updates per second that are answered when all are there at once.
-async fn most(server: &mut Simulated, manager: &Manager, answering: &Answering) -> Result<f64> {
+async fn most(
+    server: &mut Simulated,
+    manager: &RunningManager,
+    answering: &Answering,
+) -> Result<f64> {
     let mut rates = Vec::new();
     for _ in 0..ROUNDS {
         answering.clear();

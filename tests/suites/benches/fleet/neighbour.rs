@@ -7,7 +7,7 @@ use super::noise::{AGAIN, HEADS, HOT, Noise, QUIET, SLOTS, layout, options};
 use super::peer::{self, Peers, Work};
 use super::simulated::Simulated;
 use super::subject::{Sent, read, settled, watching};
-use crate::rig::Manager;
+use crate::rig;
 use crate::workload::Workload;
 use anyhow::{Result, bail};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(crate) async fn measure(who: &str, hot_run: &str) -> Result<Vec<String>> {
             for n in 0..QUIET {
                 builder = builder.controller(quiet(&noise, n)?);
             }
-            let manager = Manager::engage(builder, server.specs()?).await?;
+            let manager = rig::engage(builder, server.specs()?).await?;
             settled(&manager).await?;
             cells.extend(noise.compare(&mut server).await?);
             manager.stop().await?;

@@ -5,7 +5,7 @@ use super::peer::{self, Peers, Work};
 use super::simulated::{Layout, Order, Simulated, Told, now};
 use super::subject::{Sent, read, settled, synced, watching};
 use crate::figures::spread;
-use crate::rig::Manager;
+use crate::rig;
 use crate::usage::Usage;
 use crate::workload::Workload;
 use anyhow::{Result, bail};
@@ -86,7 +86,7 @@ async fn windlass(mut server: Simulated) -> Result<Vec<Flood>> {
         }
     };
     let controller = watching("subject", None, SLOTS * CLUSTERS)?.build(Arc::new(reconcile))?;
-    let manager = Manager::engage(
+    let manager = rig::engage(
         windlass_fleet::Manager::builder().controller(controller),
         server.specs()?,
     )

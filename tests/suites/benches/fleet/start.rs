@@ -2,7 +2,7 @@
 
 use super::simulated::{Layout, Simulated};
 use super::subject::{controller, settled};
-use crate::rig::Manager;
+use crate::rig;
 use crate::table::verdict;
 use crate::usage::{Usage, kib, mib};
 use crate::workload::Workload;
@@ -53,7 +53,7 @@ pub(crate) async fn measure(clusters: usize, objects: usize, tls: bool) -> Resul
     let noop = |_: Context| async { Ok(Action::Done) };
     let before = Usage::own()?;
     let started = Instant::now();
-    let manager = Manager::engage(
+    let manager = rig::engage(
         windlass_fleet::Manager::builder().controller(controller(Arc::new(noop))?),
         specs,
     )

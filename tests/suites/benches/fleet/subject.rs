@@ -11,6 +11,7 @@ use windlass_fleet::api::GetOptions;
 use windlass_fleet::controller::{Builder, ControllerOptions};
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{Client, Context, Controller, ControllerName, Failure, Grant, Reconciler};
+use windlass_harness::fleet::RunningManager;
 
 /// Keys of a controller that run at once, in one cluster or in many.
 pub(crate) const CONCURRENCY: usize = 64;
@@ -95,7 +96,7 @@ pub(crate) async fn read(context: &Context) -> Result<(Client, Option<Bytes>), F
 }
 
 /// Waits until caches have come to these versions of their clusters.
-pub(crate) async fn synced(manager: &rig::Manager, versions: &[u64]) -> Result<()> {
+pub(crate) async fn synced(manager: &RunningManager, versions: &[u64]) -> Result<()> {
     let behind = || {
         let clusters = manager.handle.clusters();
         clusters.iter().any(|cluster| {
@@ -110,7 +111,7 @@ pub(crate) async fn synced(manager: &rig::Manager, versions: &[u64]) -> Result<(
 }
 
 /// Waits until no key is ready or runs.
-pub(crate) async fn settled(manager: &rig::Manager) -> Result<()> {
+pub(crate) async fn settled(manager: &RunningManager) -> Result<()> {
     let busy = || {
         let controllers = manager.handle.controllers();
         controllers

@@ -3,7 +3,7 @@
 use super::stage::{NO_NPM, Setup, Stage, component, rust};
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::watching;
-use crate::rig::{Manager, config_map};
+use crate::rig::{self, config_map};
 use crate::turns::{Turns, one_get};
 use crate::workload::{Workload, tell};
 use anyhow::Result;
@@ -99,7 +99,7 @@ async fn row_of([gets, lists]: [u32; 2], name: &str, reused: bool) -> Result<Opt
     let controller = watching("timer", Some("name=o-0"), 1)?
         .options(options)
         .build(timed.clone())?;
-    let manager = Manager::engage(
+    let manager = rig::engage(
         windlass_fleet::Manager::builder().controller(controller),
         server.specs()?,
     )

@@ -5,7 +5,7 @@ use super::worst::{Disturbance, Worst, spoilt};
 use crate::figures::spread;
 use crate::fleet::simulated::{Layout, Order, Simulated};
 use crate::fleet::subject::{settled, watching};
-use crate::rig::Manager;
+use crate::rig;
 use crate::table::verdict;
 use crate::until::until;
 use crate::workload::{Workload, tell};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use windlass_fleet::TenantName;
+use windlass_harness::fleet::RunningManager;
 use windlass_sandbox::Revision;
 
 const HOT: usize = 100;
@@ -136,7 +137,7 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
     let builder = windlass_fleet::Manager::builder()
         .controller(quiet)
         .controller(hot);
-    let manager = Manager::engage(builder, server.specs()?).await?;
+    let manager = rig::engage(builder, server.specs()?).await?;
     settled(&manager).await?;
     let mut scene = Scene {
         server,
@@ -162,7 +163,7 @@ pub(crate) async fn measure(name: &str) -> Result<()> {
 struct Scene {
     server: Simulated,
     stage: Stage,
-    manager: Manager,
+    manager: RunningManager,
     steady: Arc<Watched>,
     harmful: Arc<Loose>,
     /// Calls of the neighbour after which it is at it.

@@ -3,7 +3,7 @@
 use super::stage::{NO_NPM, Setup, Stage, component};
 use crate::fleet::simulated::{Layout, Simulated};
 use crate::fleet::subject::{settled, watching};
-use crate::rig::{Manager, resident};
+use crate::rig::{self, resident};
 use crate::workload::{Workload, tell};
 use anyhow::Result;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) async fn measure() -> Result<()> {
                 .build(guest)?;
             builder = builder.controller(controller);
         }
-        let manager = Manager::engage(builder, server.specs()?).await?;
+        let manager = rig::engage(builder, server.specs()?).await?;
         settled(&manager).await?;
         // Not a wait: what the start has allocated and freed settles meanwhile.
         tokio::time::sleep(Duration::from_secs(1)).await;

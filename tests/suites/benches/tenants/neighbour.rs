@@ -4,7 +4,7 @@ use super::stage::{Setup, Stage, rust};
 use crate::fleet::noise::{AGAIN, HEADS, Noise, QUIET, SLOTS, layout, options};
 use crate::fleet::simulated::Simulated;
 use crate::fleet::subject::{Sent, read, settled, watching};
-use crate::rig::Manager;
+use crate::rig;
 use crate::workload::Workload;
 use anyhow::Result;
 use futures::FutureExt;
@@ -58,7 +58,7 @@ pub(crate) async fn measure(hot_reads: &str) -> Result<Vec<String>> {
             .build(Arc::new(quiet))?;
         builder = builder.controller(controller);
     }
-    let manager = Manager::engage(builder, server.specs()?).await?;
+    let manager = rig::engage(builder, server.specs()?).await?;
     settled(&manager).await?;
     let mut cells = vec!["guests".to_owned(), format!("{hot_reads} reads")];
     cells.extend(noise.compare(&mut server).await?);

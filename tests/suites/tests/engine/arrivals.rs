@@ -1,6 +1,6 @@
 //! Kinds that come, change and go while they are watched: on a simulated cluster and on a real one.
 
-use super::fixture::{Fleet, Log, name, wait};
+use super::fixture::Log;
 use anyhow::Result;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -11,7 +11,8 @@ use windlass_fleet::{
     Action, Client, Context, Controller, ControllerName, Grant, GroupVersionKind, ObjectKey,
     Request,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name};
 
 fn widget_kind(version: &str) -> GroupVersionKind {
     GroupVersionKind::new("example.com", version, "Widget")
@@ -77,15 +78,19 @@ async fn serve(client: &Client, served: &[&str]) -> Result<()> {
 /// Creates a widget as soon as its kind is served.
 async fn create(client: &Client, name: &str) -> Result<()> {
     let kind = widget_kind("v1");
-    windlass_harness::eventually(super::fixture::DEADLINE, "a created widget", || async {
-        let options = WriteOptions::default();
-        Ok(
-            match client.create(&kind, text(&widget(name)), &options).await {
-                Ok(_) => Seen::Yes(()),
-                Err(error) => Seen::NotYet(error.to_string()),
-            },
-        )
-    })
+    windlass_harness::eventually(
+        windlass_harness::eventually::DEADLINE,
+        "a created widget",
+        || async {
+            let options = WriteOptions::default();
+            Ok(
+                match client.create(&kind, text(&widget(name)), &options).await {
+                    Ok(_) => Seen::Yes(()),
+                    Err(error) => Seen::NotYet(error.to_string()),
+                },
+            )
+        },
+    )
     .await
 }
 
@@ -152,7 +157,7 @@ async fn live_and_die(cluster: &Arc<Cluster>, log: &Log) -> Result<()> {
 async fn a_watch_waits_for_its_kind_starts_restarts_and_stops_with_it() -> Result<()> {
     let log = Arc::new(Log::default());
     let widgets = watching_widgets(&log)?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(widgets)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(widgets)).await?;
     let cluster = fleet.engage("alpha").await?;
     let began = std::time::Instant::now();
     live_and_die(&cluster, &log).await?;
@@ -170,7 +175,7 @@ async fn a_watch_follows_the_life_of_its_kind_on_a_real_server() -> Result<()> {
     let environment = Environment::start([Spec::new("real")]).await?;
     let log = Arc::new(Log::default());
     let widgets = watching_widgets(&log)?;
-    let fleet = Fleet::start(&[], |b| b.controller(widgets)).await?;
+    let fleet = TestFleet::start(&[], |b| b.controller(widgets)).await?;
     let kubeconfig = environment.server("real").kubeconfig();
     let config = ClusterConfig::from_kubeconfig_text(&kubeconfig, None, None, Provenance::File)?;
     fleet.provider.put(windlass_fleet::engage::ClusterSpec::new(

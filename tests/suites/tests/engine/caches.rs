@@ -1,8 +1,6 @@
 //! What caches promise: never back in time, resumed watches, one re-list on 410, own writes at once.
 
-use super::fixture::{
-    Fleet, Log, asked, bytes, client, config_map, get, key, object, recording, request, wait,
-};
+use super::fixture::{Log, bytes, client, config_map, get, key, object, recording};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
@@ -10,20 +8,21 @@ use windlass_fleet::api::{
     ApiCode, ApplyOptions, DeleteOptions, ListOptions, PatchType, ReadMode, WriteOptions,
 };
 use windlass_fleet::cluster::CacheOptions;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 
 #[tokio::test]
 async fn a_cut_watch_resumes_without_a_list_and_without_a_loss() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("before", json!({})))?;
     log.ran(&request("alpha", "before"), 1).await?;
-    let (lists, watches) = asked(&fleet, "configmaps");
-    fleet.server("alpha").cut_watches();
+    let (lists, watches) = fleet.asked("alpha", "configmaps");
+    fleet.simulated("alpha").cut_watches();
     fleet.apply("alpha", object("meanwhile", json!({})))?;
     log.ran(&request("alpha", "meanwhile"), 1).await?;
-    let (lists_after, watches_after) = asked(&fleet, "configmaps");
+    let (lists_after, watches_after) = fleet.asked("alpha", "configmaps");
     assert_eq!(lists_after, lists);
     assert!(watches_after > watches);
     assert_eq!(log.count(&request("alpha", "before")), 1);
@@ -33,13 +32,13 @@ async fn a_cut_watch_resumes_without_a_list_and_without_a_loss() -> Result<()> {
 #[tokio::test]
 async fn a_running_cache_follows_changed_options_from_its_next_watch_on() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     let cluster = fleet.engage("alpha").await?;
     fleet.handle.set_caches(CacheOptions {
         max_bytes: 1,
         ..CacheOptions::default()
     });
-    fleet.server("alpha").cut_watches();
+    fleet.simulated("alpha").cut_watches();
     fleet.apply("alpha", object("a", json!({})))?;
     wait("the cache to be too large", || {
         let stores = cluster.status().stores;
@@ -56,26 +55,26 @@ async fn a_running_cache_follows_changed_options_from_its_next_watch_on() -> Res
 #[tokio::test]
 async fn a_410_lists_once_and_synthesises_deletes() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("stays", json!({})))?;
     fleet.apply("alpha", object("goes", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "goes"), 1).await?;
     log.ran(&request("alpha", "stays"), 1).await?;
-    let (lists, _) = asked(&fleet, "configmaps");
-    fleet.server("alpha").down(true);
-    fleet.server("alpha").cut_watches();
+    let (lists, _) = fleet.asked("alpha", "configmaps");
+    fleet.simulated("alpha").down(true);
+    fleet.simulated("alpha").cut_watches();
     fleet
-        .server("alpha")
+        .simulated("alpha")
         .delete("v1", "ConfigMap", "default", "goes")
         .map_err(|e| anyhow::anyhow!("{e:?}"))?;
     fleet.apply("alpha", object("comes", json!({})))?;
-    fleet.server("alpha").compact();
-    fleet.server("alpha").down(false);
+    fleet.simulated("alpha").compact();
+    fleet.simulated("alpha").down(false);
     log.ran(&request("alpha", "comes"), 1).await?;
     log.ran(&request("alpha", "goes"), 2).await?;
     assert_eq!(
-        asked(&fleet, "configmaps").0,
+        fleet.asked("alpha", "configmaps").0,
         lists + 1,
         "one list, no more"
     );
@@ -95,7 +94,7 @@ async fn a_410_lists_once_and_synthesises_deletes() -> Result<()> {
 #[tokio::test]
 async fn own_writes_and_deletes_are_seen_by_the_next_cached_read() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     let cluster = fleet.engage("alpha").await?;
     let client = client(&cluster);
     for round in 0..50 {
@@ -129,7 +128,7 @@ async fn own_writes_and_deletes_are_seen_by_the_next_cached_read() -> Result<()>
 #[tokio::test]
 async fn a_cached_object_has_no_managed_fields_and_knows_its_kind() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     let cluster = fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({"x": "1"})))?;
     log.ran(&request("alpha", "a"), 1).await?;
@@ -150,14 +149,14 @@ async fn a_cached_object_has_no_managed_fields_and_knows_its_kind() -> Result<()
 
 #[tokio::test]
 async fn a_kind_that_nobody_watches_is_cached_on_the_first_read() -> Result<()> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let cluster = fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({"x": "1"})))?;
     let client = client(&cluster);
     assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
-    assert_eq!(asked(&fleet, "configmaps").0, 1);
+    assert_eq!(fleet.asked("alpha", "configmaps").0, 1);
     wait("a watch", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 1)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 1)
     })
     .await?;
     assert!(get(&client, "absent", ReadMode::Cached).await?.is_none());
@@ -176,7 +175,7 @@ async fn a_kind_that_nobody_watches_is_cached_on_the_first_read() -> Result<()> 
             .any(|item| item.windows(5).any(|w| w == b"\"x\":\""))
     );
     assert_eq!(
-        asked(&fleet, "configmaps").0,
+        fleet.asked("alpha", "configmaps").0,
         1,
         "further reads need no list"
     );
@@ -185,7 +184,7 @@ async fn a_kind_that_nobody_watches_is_cached_on_the_first_read() -> Result<()> 
 
 #[tokio::test]
 async fn a_cached_read_of_a_kind_that_is_not_served_says_so() -> Result<()> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let cluster = fleet.engage("alpha").await?;
     let kind = windlass_fleet::GroupVersionKind::new("example.com", "v1", "Widget");
     let error = client(&cluster)
@@ -215,22 +214,22 @@ async fn two_controllers_of_one_kind_share_one_watch() -> Result<()> {
             .for_kind(config_map())
             .build(Arc::new(reconcile))?
     };
-    let fleet = Fleet::start(&["alpha"], |b| {
+    let fleet = TestFleet::start(&["alpha"], |b| {
         b.controller(recording(&log)).controller(second)
     })
     .await?;
     fleet.apply("alpha", object("a", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 2).await?;
-    assert_eq!(fleet.server("alpha").watchers(), 1);
-    assert_eq!(asked(&fleet, "configmaps").0, 1);
+    assert_eq!(fleet.simulated("alpha").watchers(), 1);
+    assert_eq!(fleet.asked("alpha", "configmaps").0, 1);
     fleet.stop().await
 }
 
 #[tokio::test]
 async fn a_patch_that_the_watch_confirms_later_is_one_event() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 1).await?;

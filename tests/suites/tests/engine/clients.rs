@@ -1,6 +1,6 @@
 //! What clients answer, live and cached, and what grants refuse.
 
-use super::fixture::{Fleet, bytes, client, config_map, get, key, object};
+use super::fixture::{bytes, client, config_map, get, key, object};
 use anyhow::Result;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -14,6 +14,7 @@ use windlass_fleet::api::{
 use windlass_fleet::cluster::{CallPolicy, Permit};
 use windlass_fleet::grant::Denied;
 use windlass_fleet::{Cluster, Grant, GroupVersionKind, ObjectKey, Rule};
+use windlass_harness::fleet::TestFleet;
 
 pub(crate) fn rule(resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> Rule {
     let list = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
@@ -26,8 +27,8 @@ pub(crate) fn rule(resources: &[&str], verbs: &[&str], namespaces: &[&str]) -> R
     }
 }
 
-async fn alpha() -> Result<(Fleet, Arc<Cluster>)> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+async fn alpha() -> Result<(TestFleet, Arc<Cluster>)> {
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let cluster = fleet.engage("alpha").await?;
     Ok((fleet, cluster))
 }
@@ -335,7 +336,7 @@ async fn a_grant_is_checked_before_anything_is_asked() -> Result<()> {
             .await?
             .is_some()
     );
-    let before = fleet.server("alpha").requests().len();
+    let before = fleet.simulated("alpha").requests().len();
 
     let elsewhere = ObjectKey::namespaced("kube-system", "a");
     let denied = client
@@ -381,7 +382,7 @@ async fn a_grant_is_checked_before_anything_is_asked() -> Result<()> {
         ApiCode::Denied
     );
     assert_eq!(
-        fleet.server("alpha").requests().len(),
+        fleet.simulated("alpha").requests().len(),
         before,
         "a denied call asks nothing of the server"
     );
@@ -439,7 +440,7 @@ async fn a_list_without_a_namespace_sees_the_granted_ones_only() -> Result<()> {
 async fn what_would_vanish_from_a_url_is_invalid_and_asks_nothing() -> Result<()> {
     let (fleet, cluster) = alpha().await?;
     let (client, kind) = (client(&cluster), config_map());
-    let before = fleet.server("alpha").requests().len();
+    let before = fleet.simulated("alpha").requests().len();
     for subresource in ["", "status/scale", "/"] {
         let options = GetOptions {
             subresource: Some(subresource.into()),
@@ -477,7 +478,7 @@ async fn what_would_vanish_from_a_url_is_invalid_and_asks_nothing() -> Result<()
             .await;
         assert_eq!(deleted.expect_err("no namespace").code, ApiCode::Invalid);
     }
-    assert_eq!(fleet.server("alpha").requests().len(), before);
+    assert_eq!(fleet.simulated("alpha").requests().len(), before);
     fleet.stop().await
 }
 

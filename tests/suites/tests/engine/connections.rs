@@ -1,8 +1,6 @@
 //! How many connections clusters need, and what bounds their calls.
 
-use super::fixture::{
-    Fleet, Log, bytes, client, config_map, key, name, object, recording, request, wait,
-};
+use super::fixture::{Log, bytes, client, config_map, key, object, recording};
 use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -10,15 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
 use windlass_fleet::api::{ApiCode, GetOptions, Operation, ReadMode, WriteOptions};
-use windlass_fleet::cluster::{
-    Cluster, ClusterConfig, ConnectionCounts, Provenance, RateLimit, TransportOptions,
-};
-use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::cluster::{ConnectionCounts, Provenance, RateLimit, TransportOptions};
 use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::{
     Action, Client, Context, Controller, ControllerName, Grant, GroupVersionKind, TenantName,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 
 const CLUSTERS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
@@ -29,21 +25,6 @@ fn bounded(transport: TransportOptions) -> ManagerOptions {
     }
 }
 
-/// Engages every cluster of a server as its kubeconfig says.
-async fn engage_all(fleet: &Fleet) -> Result<Vec<Arc<Cluster>>> {
-    let text = fleet.server.kubeconfig();
-    for cluster in fleet.server.clusters() {
-        let config =
-            ClusterConfig::from_kubeconfig_text(&text, Some(&cluster), None, Provenance::Program)?;
-        fleet.provider.put(ClusterSpec::new(name(&cluster), config));
-    }
-    let mut ready = Vec::new();
-    for cluster in fleet.server.clusters() {
-        ready.push(fleet.ready(&cluster).await?);
-    }
-    Ok(ready)
-}
-
 fn live() -> GetOptions {
     GetOptions {
         mode: ReadMode::Live,
@@ -51,10 +32,16 @@ fn live() -> GetOptions {
     }
 }
 
-async fn watched_on(server: windlass_apiserver::Builder) -> Result<(Fleet, ConnectionCounts)> {
+async fn watched_on(server: windlass_apiserver::Builder) -> Result<(TestFleet, ConnectionCounts)> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start_on(server, &CLUSTERS, |b| b.controller(recording(&log))).await?;
-    let clusters = engage_all(&fleet).await?;
+    let fleet = TestFleet::start_on(server, &CLUSTERS, |b| b.controller(recording(&log))).await?;
+    for cluster in CLUSTERS {
+        fleet.add(cluster)?;
+    }
+    let mut clusters = Vec::new();
+    for cluster in CLUSTERS {
+        clusters.push(fleet.ready(cluster).await?);
+    }
     for (cluster, called) in clusters.iter().zip(CLUSTERS) {
         let made = bytes(&object("made", json!({})));
         client(cluster)
@@ -125,18 +112,12 @@ async fn under_the_cap_unused_connections_make_room_for_those_that_are_needed() 
         Server::builder().tls().http1_only(),
     ] {
         let options = options.clone();
-        let fleet = Fleet::start_on(server, &names, |b| b.options(options)).await?;
+        let fleet = TestFleet::start_on(server, &names, |b| b.options(options)).await?;
         let text = fleet.server.kubeconfig();
         // Each is somebody else to the server, and so has connections of its own.
         for cluster in names {
             let text = text.replace("user: {}", &format!("user: {{token: of-{cluster}}}"));
-            let config = ClusterConfig::from_kubeconfig_text(
-                &text,
-                Some(cluster),
-                None,
-                Provenance::Program,
-            )?;
-            fleet.provider.put(ClusterSpec::new(name(cluster), config));
+            fleet.add_from(cluster, &text, Provenance::Program)?;
         }
         for _ in 0..2 {
             for cluster in names {
@@ -172,7 +153,7 @@ async fn calls_under_way_are_bounded_for_each_cluster_and_watches_go_on() -> Res
         ..TransportOptions::default()
     });
     let server = Server::builder().hook(Arc::new(Silent));
-    let start = Fleet::start_on(server, &["alpha"], |b| {
+    let start = TestFleet::start_on(server, &["alpha"], |b| {
         b.options(options).controller(recording(&log))
     });
     let fleet = start.await?;
@@ -183,7 +164,7 @@ async fn calls_under_way_are_bounded_for_each_cluster_and_watches_go_on() -> Res
             tokio::spawn(async move { client.get(&config_map(), &key("a"), &live()).await })
         })
         .collect();
-    let asked = || fleet.server("alpha").count(Verb::Get, "configmaps");
+    let asked = || fleet.simulated("alpha").count(Verb::Get, "configmaps");
     wait("calls under way", || Seen::of(asked(), |n| *n >= 2)).await?;
     fleet.apply("alpha", object("meanwhile", json!({})))?;
     log.ran(&request("alpha", "meanwhile"), 1).await?;
@@ -244,14 +225,14 @@ async fn a_tenant_whose_calls_are_never_answered_leaves_slots_to_others() -> Res
         ..TransportOptions::default()
     });
     let server = Server::builder().hook(Arc::new(Silent));
-    let fleet = Fleet::start_on(server, &["alpha"], |b| {
+    let fleet = TestFleet::start_on(server, &["alpha"], |b| {
         b.options(options).controller(many).controller(few)
     })
     .await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("many", json!({})))?;
     let silent = || {
-        let calls = fleet.server("alpha").requests().into_iter();
+        let calls = fleet.simulated("alpha").requests().into_iter();
         calls.filter(|call| call.name == "silent").count()
     };
     wait("as many calls as one tenant may have", || {
@@ -281,7 +262,7 @@ async fn calls_of_one_cluster_begin_at_its_rate() -> Result<()> {
         rate: Some(rate),
         ..TransportOptions::default()
     });
-    let fleet = Fleet::start(&["alpha"], |b| {
+    let fleet = TestFleet::start(&["alpha"], |b| {
         b.options(options).controller(recording(&log))
     })
     .await?;

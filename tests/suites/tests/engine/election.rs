@@ -1,25 +1,23 @@
 //! Several managers and one lease: who works, who waits, and what a write is worth when the lease is gone.
 
-use super::fixture::{DEADLINE, Log, builder, config_map, controller, name, object, request, wait};
+use super::fixture::{Log, builder, config_map, controller, object};
 use anyhow::{Context as _, Result};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
 use windlass_fleet::api::{ApiCode, WriteOptions};
-use windlass_fleet::cluster::ClusterConfig;
+use windlass_fleet::cluster::{ClusterConfig, ClusterState, Provenance};
 use windlass_fleet::election::{ElectionOptions, Timing};
 use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::{KeyFilter, ManagerError, ManagerHandle, ManagerOptions};
-use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::manager::{KeyFilter, ManagerError, ManagerOptions};
 use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{RunningManager, name, request};
 
 const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(4),
@@ -74,38 +72,26 @@ impl Stage {
         identity: &str,
         controllers: Vec<Controller>,
         options: ManagerOptions,
-    ) -> Result<Candidate> {
+    ) -> Result<RunningManager> {
         let election = ElectionOptions {
             candidate: identity.to_owned(),
             timing: TIMING,
             ..ElectionOptions::new("default", "test")
         };
-        let spec = |name: ClusterName, cluster: &str| -> Result<ClusterSpec> {
-            Ok(ClusterSpec::new(
-                name,
-                ClusterConfig::from_url(&self.server.url(cluster))?,
-            ))
-        };
-        let provider = Arc::new(Clusters::new("test"));
-        provider.put(spec(name("alpha"), "alpha")?);
-        let manager = Manager::builder()
+        let config = ClusterConfig::from_url(&self.server.url("hub"))?;
+        let local = ClusterSpec::new(ClusterName::local(), config);
+        let builder = Manager::builder()
             .options(options)
-            .local(spec(ClusterName::local(), "hub")?)
-            .provider(provider)
+            .local(local)
             .leader_election(election);
-        let manager = controllers
+        let builder = controllers
             .into_iter()
-            .fold(manager, |manager, controller| {
-                manager.controller(controller)
+            .fold(builder, |builder, controller| {
+                builder.controller(controller)
             });
-        let bound = manager.build()?.bind();
-        let (handle, stop) = (bound.handle(), CancellationToken::new());
-        let running = tokio::spawn(bound.run(stop.clone()));
-        Ok(Candidate {
-            handle,
-            stop,
-            running,
-        })
+        let manager = RunningManager::start(builder)?;
+        manager.add_from("alpha", &self.server.kubeconfig(), Provenance::Program)?;
+        Ok(manager)
     }
 
     fn holder(&self) -> Result<Option<String>> {
@@ -161,47 +147,27 @@ impl<T> MapUnit for Seen<T> {
     }
 }
 
-struct Candidate {
-    handle: ManagerHandle,
-    stop: CancellationToken,
-    running: JoinHandle<Result<(), ManagerError>>,
+async fn leads(candidate: &RunningManager) -> Result<()> {
+    wait("leadership", || {
+        Seen::of(candidate.handle.election(), |status| {
+            status.as_ref().is_some_and(|status| status.leads)
+        })
+    })
+    .await
+    .map(drop)
 }
 
-impl Candidate {
-    async fn leads(&self) -> Result<()> {
-        wait("leadership", || {
-            Seen::of(self.handle.election(), |status| {
-                status.as_ref().is_some_and(|status| status.leads)
-            })
+async fn warm(candidate: &RunningManager) -> Result<()> {
+    wait("a warm cache", || {
+        let alpha = candidate.status("alpha").ok();
+        Seen::of(alpha, |alpha| {
+            alpha
+                .as_ref()
+                .is_some_and(|alpha| alpha.state == ClusterState::Ready && alpha.objects > 0)
         })
-        .await
-        .map(drop)
-    }
-
-    async fn warm(&self) -> Result<()> {
-        wait("a warm cache", || {
-            let clusters = self.handle.clusters();
-            let alpha = clusters.into_iter().find(|cluster| cluster.name == "alpha");
-            Seen::of(alpha, |alpha| {
-                alpha
-                    .as_ref()
-                    .is_some_and(|alpha| alpha.state.as_str() == "Ready" && alpha.objects > 0)
-            })
-        })
-        .await
-        .map(drop)
-    }
-
-    async fn ended(self) -> Result<Result<(), ManagerError>> {
-        Ok(tokio::time::timeout(DEADLINE, self.running)
-            .await
-            .context("it did not end")??)
-    }
-
-    async fn drain(self) -> Result<()> {
-        self.stop.cancel();
-        Ok(self.ended().await??)
-    }
+    })
+    .await
+    .map(drop)
 }
 
 fn recording(log: &Arc<Log>) -> Controller {
@@ -255,7 +221,7 @@ async fn a_follower_keeps_its_caches_warm_and_runs_only_what_needs_no_lease_unti
         vec![recording(&first_log)],
         ManagerOptions::default(),
     )?;
-    first.leads().await?;
+    leads(&first).await?;
     first_log.ran(&request("alpha", "a"), 1).await?;
 
     let logged = free_log.clone();
@@ -272,7 +238,7 @@ async fn a_follower_keeps_its_caches_warm_and_runs_only_what_needs_no_lease_unti
         vec![recording(&second_log), free],
         ManagerOptions::default(),
     )?;
-    second.warm().await?;
+    warm(&second).await?;
     stage.apply("b")?;
     free_log.ran(&request("alpha", "b"), 1).await?;
     first_log.ran(&request("alpha", "b"), 1).await?;
@@ -301,15 +267,15 @@ async fn a_follower_keeps_its_caches_warm_and_runs_only_what_needs_no_lease_unti
         )
     };
     let before = asked();
-    first.drain().await?;
-    second.leads().await?;
+    first.stop().await?;
+    leads(&second).await?;
     for key in ["a", "b"] {
         second_log.ran(&request("alpha", key), 1).await?;
     }
     assert_eq!(asked(), before);
     let status = second.handle.election().context("an election")?;
     assert_eq!((status.holder.as_str(), status.transitions), ("second", 1));
-    second.drain().await?;
+    second.stop().await?;
     assert_eq!(stage.holder()?.as_deref(), Some(""), "given back");
     Ok(())
 }
@@ -345,7 +311,7 @@ async fn a_leader_that_cannot_renew_cancels_what_runs_and_ends_and_another_takes
         }
     });
     let first = stage.candidate("first", vec![endless], ManagerOptions::default())?;
-    first.leads().await?;
+    leads(&first).await?;
     stage.apply("a")?;
     log.ran(&request("alpha", "a"), 1).await?;
     let second = stage.candidate(
@@ -353,7 +319,7 @@ async fn a_leader_that_cannot_renew_cancels_what_runs_and_ends_and_another_takes
         vec![recording(&other_log)],
         ManagerOptions::default(),
     )?;
-    second.warm().await?;
+    warm(&second).await?;
 
     // From now on the hub answers no write of the lease; the second candidate still reads it.
     stage.faults.set(|cluster, call| {
@@ -368,9 +334,9 @@ async fn a_leader_that_cannot_renew_cancels_what_runs_and_ends_and_another_takes
     assert!(cancelled.load(Ordering::SeqCst) && !stage.exists("late"));
     assert!(!second.handle.election().context("an election")?.leads);
     stage.faults.set(|_, _| None);
-    second.leads().await?;
+    leads(&second).await?;
     other_log.ran(&request("alpha", "a"), 1).await?;
-    second.drain().await
+    second.stop().await
 }
 
 #[tokio::test]
@@ -381,7 +347,7 @@ async fn a_write_that_waited_past_the_end_of_renewing_is_never_sent() -> Result<
     // One call at a time in a cluster: a slow read holds up the write behind it.
     options.transport.in_flight = 1;
     let first = stage.candidate("first", vec![writing(&log, &errors)], options)?;
-    first.leads().await?;
+    leads(&first).await?;
     first
         .handle
         .fleet()
@@ -451,7 +417,7 @@ async fn the_lease_is_given_back_only_after_the_last_write_has_landed() -> Resul
         ..ManagerOptions::default()
     };
     let first = stage.candidate("first", vec![writing(&log, &errors)], options)?;
-    first.leads().await?;
+    leads(&first).await?;
     let writing = Arc::new(AtomicBool::new(false));
     let seen = writing.clone();
     stage.faults.set(move |cluster, call| {
@@ -466,7 +432,7 @@ async fn the_lease_is_given_back_only_after_the_last_write_has_landed() -> Resul
         Seen::of(writing.load(Ordering::SeqCst), |seen| *seen)
     })
     .await?;
-    let drained = tokio::spawn(first.drain());
+    let drained = tokio::spawn(first.stop());
     stage.held_by("").await?;
     assert!(
         stage.exists("a-child"),
@@ -489,7 +455,7 @@ async fn a_lease_that_cannot_be_had_is_told_and_nothing_runs() -> Result<()> {
     });
     let log = Arc::new(Log::default());
     let only = stage.candidate("only", vec![recording(&log)], ManagerOptions::default())?;
-    only.warm().await?;
+    warm(&only).await?;
     wait("the problem", || {
         let problem = only.handle.election().and_then(|status| status.problem);
         Seen::of(problem, |problem| {
@@ -501,9 +467,9 @@ async fn a_lease_that_cannot_be_had_is_told_and_nothing_runs() -> Result<()> {
     .await?;
     assert_eq!(log.total(), 0);
     stage.faults.set(|_, _| None);
-    only.leads().await?;
+    leads(&only).await?;
     log.ran(&request("alpha", "a"), 1).await?;
-    only.drain().await
+    only.stop().await
 }
 
 #[tokio::test]

@@ -1,13 +1,11 @@
 //! How things end: runs, drains, removed controllers, clusters that come and go many times.
 
 use super::fixture::{
-    Fleet, Log, builder, config_map, controller, controller_with, get, name, object, recording,
-    request, wait,
+    Log, builder, config_map, controller, controller_with, get, object, recording,
 };
 use super::keys::wait_idle;
 use anyhow::Result;
 use futures::future::BoxFuture;
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,9 +15,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use windlass_fleet::api::ReadMode;
 use windlass_fleet::controller::{ControllerOptions, Reconciler};
-use windlass_fleet::metrics::Metrics;
 use windlass_fleet::{Action, Context, ControllerName, Failure, Grant, TenantName};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 
 /// Panics before there is a future, the first time.
 struct PanicsAtOnce(Arc<Log>, AtomicBool);
@@ -37,7 +35,7 @@ impl Reconciler for PanicsAtOnce {
 async fn a_panic_before_the_first_await_is_one_failed_run() -> Result<()> {
     let log = Arc::new(Log::default());
     let panicking = builder().build(Arc::new(PanicsAtOnce(log.clone(), AtomicBool::new(false))))?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(panicking)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(panicking)).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 2).await?;
@@ -58,7 +56,7 @@ async fn a_drain_lets_what_runs_finish() -> Result<()> {
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(waiting)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(waiting)).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({})))?;
     log.ran(&request("alpha", "a"), 1).await?;
@@ -81,19 +79,11 @@ async fn a_drain_lets_what_runs_finish() -> Result<()> {
     Ok(())
 }
 
-fn text(registry: &Registry) -> String {
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, registry).expect("it encodes");
-    text
-}
-
 /// Success, a time asked for, a retry, a terminal failure, a panic and an overrun deadline: what became of six objects in a running
 /// manager is what its metrics count.
 #[tokio::test]
 async fn every_end_of_a_run_is_counted_by_its_own_metric() -> Result<()> {
     let log = Arc::new(Log::default());
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
     let options = ControllerOptions {
         timeout: Duration::from_secs(1),
         ..ControllerOptions::default()
@@ -109,7 +99,7 @@ async fn every_end_of_a_run_is_counted_by_its_own_metric() -> Result<()> {
         }
     };
     let controller = controller_with(&log, options, work);
-    let fleet = Fleet::start(&["alpha"], |b| b.metrics(metrics).controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     fleet.engage("alpha").await?;
     for object_name in ["done", "later", "retried", "terminal", "panics", "overruns"] {
         fleet.apply("alpha", object(object_name, json!({})))?;
@@ -117,7 +107,7 @@ async fn every_end_of_a_run_is_counted_by_its_own_metric() -> Result<()> {
     log.ran(&request("alpha", "overruns"), 2).await?;
     log.ran(&request("alpha", "retried"), 4).await?;
     wait_idle(&fleet).await?;
-    let text = text(&registry);
+    let text = fleet.metrics()?;
     let of = r#"controller="test",tenant="default",reconciler="test""#;
     let counted = |metric: &str, more: &str| -> Option<f64> {
         let series = format!("{metric}{{{more}");
@@ -151,8 +141,6 @@ async fn every_end_of_a_run_is_counted_by_its_own_metric() -> Result<()> {
 #[tokio::test]
 async fn series_of_a_cluster_and_of_a_controller_leave_with_them() -> Result<()> {
     let (log, gate) = (Arc::new(Log::default()), Arc::new(Semaphore::new(0)));
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
     let held = gate.clone();
     let stubborn = controller(&log, move |context| {
         let gate = held.clone();
@@ -164,17 +152,14 @@ async fn series_of_a_cluster_and_of_a_controller_leave_with_them() -> Result<()>
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha", "beta"], |b| {
-        b.metrics(metrics).controller(stubborn)
-    })
-    .await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(stubborn)).await?;
     for cluster in ["alpha", "beta"] {
         fleet.apply(cluster, object("quick", json!({})))?;
         fleet.engage(cluster).await?;
         log.ran(&request(cluster, "quick"), 1).await?;
     }
     wait_idle(&fleet).await?;
-    assert!(text(&registry).contains(r#"cluster="alpha""#));
+    assert!(fleet.metrics()?.contains(r#"cluster="alpha""#));
     fleet.apply("alpha", object("slow", json!({})))?;
     log.ran(&request("alpha", "slow"), 1).await?;
     fleet.provider.remove(&name("alpha"));
@@ -183,17 +168,17 @@ async fn series_of_a_cluster_and_of_a_controller_leave_with_them() -> Result<()>
     })
     .await?;
     assert!(
-        !text(&registry).contains(r#"cluster="alpha""#),
+        !fleet.metrics()?.contains(r#"cluster="alpha""#),
         "{}",
-        text(&registry)
+        fleet.metrics()?
     );
-    assert!(text(&registry).contains(r#"cluster="beta""#));
+    assert!(fleet.metrics()?.contains(r#"cluster="beta""#));
     let (tenant, controller) = (TenantName::default(), ControllerName::new("test")?);
     assert!(fleet.handle.remove_controller(&tenant, &controller).await);
     assert!(
-        !text(&registry).contains(r#"reconciler="test""#),
+        !fleet.metrics()?.contains(r#"reconciler="test""#),
         "{}",
-        text(&registry)
+        fleet.metrics()?
     );
     fleet.stop().await
 }
@@ -201,7 +186,7 @@ async fn series_of_a_cluster_and_of_a_controller_leave_with_them() -> Result<()>
 #[tokio::test]
 async fn clusters_that_come_and_go_leave_nothing_behind() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     fleet.apply("beta", object("b", json!({})))?;
     fleet.engage("beta").await?;
@@ -212,19 +197,17 @@ async fn clusters_that_come_and_go_leave_nothing_behind() -> Result<()> {
     fleet.provider.remove(&name("alpha"));
     let gone = || {
         wait("closed watches", || {
-            Seen::of(fleet.server("alpha").watchers(), |n| *n == 0)
+            Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 0)
         })
     };
     gone().await?;
     let metrics = Handle::current().metrics();
     let baseline = metrics.num_alive_tasks();
     for round in 0..200 {
-        fleet.provider.put(fleet.spec("alpha")?);
-        let engaged = wait("an engaged cluster", || {
-            match fleet.handle.fleet().cluster(&name("alpha")) {
-                Some(cluster) => Seen::Yes(cluster),
-                None => Seen::NotYet("not engaged".into()),
-            }
+        fleet.add("alpha")?;
+        let engaged = wait("an engaged cluster", || match fleet.engaged("alpha") {
+            Some(cluster) => Seen::Yes(cluster),
+            None => Seen::NotYet("not engaged".into()),
         })
         .await?;
         weak.push(Arc::downgrade(&engaged));
@@ -242,10 +225,7 @@ async fn clusters_that_come_and_go_leave_nothing_behind() -> Result<()> {
         drop(engaged);
         fleet.provider.remove(&name("alpha"));
         wait("a cluster that has left", || {
-            Seen::of(
-                fleet.handle.fleet().cluster(&name("alpha")).is_none(),
-                |gone| *gone,
-            )
+            Seen::of(fleet.engaged("alpha").is_none(), |gone| *gone)
         })
         .await?;
     }
@@ -305,7 +285,7 @@ async fn a_deletion_while_a_controller_is_replaced_under_another_grant_is_not_mi
     };
     let (one, other) = (["get", "list", "watch"], ["get", "list", "watch", "patch"]);
     let first = with(&one)?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(first)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(first)).await?;
     const OBJECTS: usize = 60;
     for n in 0..OBJECTS {
         fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
@@ -313,9 +293,10 @@ async fn a_deletion_while_a_controller_is_replaced_under_another_grant_is_not_mi
     fleet.engage("alpha").await?;
     wait_idle(&fleet).await?;
     for n in 0..OBJECTS {
-        let deleted = fleet
-            .server("alpha")
-            .delete("v1", "ConfigMap", "default", &format!("n{n}"));
+        let deleted =
+            fleet
+                .simulated("alpha")
+                .delete("v1", "ConfigMap", "default", &format!("n{n}"));
         assert!(deleted.is_ok(), "{deleted:?}");
         let verbs: &[&str] = if n % 2 == 0 { &other } else { &one };
         fleet.handle.put_controller(with(verbs)?)?;
@@ -331,7 +312,7 @@ async fn a_deletion_while_a_controller_is_replaced_under_another_grant_is_not_mi
 #[tokio::test]
 async fn a_controller_put_again_while_events_flow_misses_none() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.engage("alpha").await?;
     for round in 0..60 {
         fleet.apply("alpha", object(&format!("n{round}"), json!({})))?;
@@ -363,7 +344,7 @@ async fn a_controller_put_again_while_events_flow_misses_none() -> Result<()> {
     let (tenant, controller) = (TenantName::default(), ControllerName::new("test")?);
     assert!(fleet.handle.remove_controller(&tenant, &controller).await);
     wait("closed watches", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 0)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 0)
     })
     .await?;
     assert!(!log.overlapped());

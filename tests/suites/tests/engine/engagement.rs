@@ -1,8 +1,6 @@
 //! Clusters that come and go.
 
-use super::fixture::{
-    Fleet, Log, bytes, client, config_map, controller, key, name, object, recording, request, wait,
-};
+use super::fixture::{Log, bytes, client, config_map, controller, key, object, recording};
 use super::keys::wait_idle;
 use anyhow::Result;
 use serde_json::json;
@@ -10,24 +8,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_fleet::api::{ApiCode, GetOptions, PatchType, ReadMode, WriteOptions};
 use windlass_fleet::{Action, Failure, Grant};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 
 #[tokio::test]
 async fn after_a_disengage_no_event_reaches_the_queue_watches_close_and_keys_vanish() -> Result<()>
 {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
     fleet.engage("alpha").await?;
     fleet.engage("beta").await?;
     fleet.apply("alpha", object("a", json!({})))?;
     log.ran(&request("alpha", "a"), 1).await?;
     wait("an open watch", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 1)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 1)
     })
     .await?;
     fleet.provider.remove(&name("alpha"));
     wait("closed watches", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 0)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 0)
     })
     .await?;
     fleet.apply("alpha", object("late", json!({})))?;
@@ -69,7 +68,7 @@ async fn a_run_of_a_cluster_that_leaves_is_cancelled_and_counts_as_done() -> Res
             Err(Failure::retry("the cluster has left"))
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(hanging)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(hanging)).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({})))?;
     log.ran(&request("alpha", "a"), 1).await?;
@@ -95,17 +94,17 @@ async fn a_run_of_a_cluster_that_leaves_is_cancelled_and_counts_as_done() -> Res
 #[tokio::test]
 async fn engaging_the_same_again_changes_nothing() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let before = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 1).await?;
-    fleet.provider.put(fleet.spec("alpha")?);
+    fleet.add("alpha")?;
     fleet.apply("alpha", object("b", json!({})))?;
     log.ran(&request("alpha", "b"), 1).await?;
     let after = fleet.ready("alpha").await?;
     assert!(Arc::ptr_eq(&before, &after));
     assert_eq!(log.count(&request("alpha", "a")), 1);
-    assert_eq!(fleet.server("alpha").watchers(), 1);
+    assert_eq!(fleet.simulated("alpha").watchers(), 1);
     fleet.stop().await
 }
 
@@ -113,7 +112,7 @@ async fn engaging_the_same_again_changes_nothing() -> Result<()> {
 async fn another_server_under_the_same_name_replaces_the_cluster_and_no_event_is_handled_twice()
 -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "other"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha", "other"], |b| b.controller(recording(&log))).await?;
     let before = fleet.engage("alpha").await?;
     fleet.apply("other", object("new", json!({})))?;
     let mut spec = fleet.spec("other")?;
@@ -121,7 +120,7 @@ async fn another_server_under_the_same_name_replaces_the_cluster_and_no_event_is
     fleet.provider.put(spec);
     log.ran(&request("alpha", "new"), 1).await?;
     wait("the old server's watches to close", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 0)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 0)
     })
     .await?;
     let after = fleet.ready("alpha").await?;
@@ -145,9 +144,9 @@ async fn another_server_under_the_same_name_replaces_the_cluster_and_no_event_is
 #[tokio::test]
 async fn a_cluster_that_is_down_costs_the_others_nothing_and_joins_when_it_is_back() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
-    fleet.server("alpha").down(true);
-    fleet.provider.put(fleet.spec("alpha")?);
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    fleet.simulated("alpha").down(true);
+    fleet.add("alpha")?;
     fleet.apply("beta", object("b", json!({})))?;
     fleet.engage("beta").await?;
     log.ran(&request("beta", "b"), 1).await?;
@@ -163,7 +162,7 @@ async fn a_cluster_that_is_down_costs_the_others_nothing_and_joins_when_it_is_ba
         alpha.status().reason
     );
     fleet.apply("alpha", object("a", json!({})))?;
-    fleet.server("alpha").down(false);
+    fleet.simulated("alpha").down(false);
     log.ran(&request("alpha", "a"), 1).await?;
     fleet.stop().await
 }
@@ -171,17 +170,17 @@ async fn a_cluster_that_is_down_costs_the_others_nothing_and_joins_when_it_is_ba
 #[tokio::test]
 async fn keys_of_a_cluster_that_is_lost_wait_until_it_is_back() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let alpha = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 1).await?;
-    fleet.server("alpha").down(true);
-    fleet.server("alpha").cut_watches();
+    fleet.simulated("alpha").down(true);
+    fleet.simulated("alpha").cut_watches();
     wait("a degraded cluster", || {
         Seen::of(alpha.status().state.as_str(), |state| *state == "Degraded")
     })
     .await?;
-    fleet.server("alpha").down(false);
+    fleet.simulated("alpha").down(false);
     fleet.apply("alpha", object("b", json!({})))?;
     log.ran(&request("alpha", "b"), 1).await?;
     wait("a ready cluster", || {
@@ -216,7 +215,7 @@ async fn a_write_in_flight_is_awaited_before_the_key_runs_again() -> Result<()> 
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(writing)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(writing)).await?;
     let cluster = fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({})))?;
     log.ran(&request("alpha", "a"), 2).await?;

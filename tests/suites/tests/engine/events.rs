@@ -1,7 +1,7 @@
 //! Events that are recorded in the background: what room each tenant has, and what holds them up. Those of the program stand in
 //! `program::notices`.
 
-use super::fixture::{Fleet, config_map, key, name, object, wait};
+use super::fixture::{config_map, key, object};
 use anyhow::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -17,7 +17,8 @@ use windlass_fleet::grant::Denied;
 use windlass_fleet::{
     Action, Client, Cluster, Context, Controller, ControllerName, Grant, ObjectKey, TenantName,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name};
 
 fn tenant(name: &str) -> TenantName {
     TenantName::new(name).expect("a valid name")
@@ -36,7 +37,7 @@ fn event(about: &str, reason: &str) -> Event {
 
 /// Two clusters, of which reconcilers of the tenants `a` and `b` run in beta, and the clients of alpha that they were given.
 struct Stage {
-    fleet: Fleet,
+    fleet: TestFleet,
     alpha: Arc<Cluster>,
     clients: BTreeMap<&'static str, Client>,
 }
@@ -65,14 +66,14 @@ impl Stage {
                 .expect("a valid controller")
         };
         let controllers = [reconciler("a"), reconciler("b")];
-        let fleet = Fleet::start(&["alpha", "beta"], |b| {
+        let fleet = TestFleet::start(&["alpha", "beta"], |b| {
             controllers.into_iter().fold(b, |b, one| b.controller(one))
         })
         .await?;
-        fleet.server("alpha").down(down);
-        fleet.provider.put(fleet.spec("alpha")?);
+        fleet.simulated("alpha").down(down);
+        fleet.add("alpha")?;
         let alpha = wait("a cluster", || {
-            let cluster = fleet.handle.fleet().cluster(&name("alpha"));
+            let cluster = fleet.engaged("alpha");
             cluster.map_or_else(|| Seen::NotYet("not engaged".into()), Seen::Yes)
         })
         .await?;
@@ -100,7 +101,7 @@ impl Stage {
 
     /// How many events there are of each reason.
     fn recorded(&self) -> BTreeMap<String, usize> {
-        let server = self.fleet.server("alpha");
+        let server = self.fleet.simulated("alpha");
         let mut reasons = BTreeMap::new();
         for event in server.list("v1", "Event", "default").unwrap_or_default() {
             let reason = event["reason"].as_str().unwrap_or_default().to_owned();
@@ -131,7 +132,7 @@ async fn what_a_tenant_records_leaves_room_for_other_tenants_and_the_program() -
     own("BroughtAbout", Some(&tenant("a")));
     assert_eq!(stage.dropped(), dropped + 1);
 
-    stage.fleet.server("alpha").down(false);
+    stage.fleet.simulated("alpha").down(false);
     let all = wait("all that wait", || {
         Seen::of(stage.recorded(), |reasons| {
             reasons.get("Many") == Some(&((MANY - dropped) as usize))

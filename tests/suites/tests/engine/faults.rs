@@ -1,8 +1,6 @@
 //! Servers that misbehave, and what watches, caches and discovery make of it.
 
-use super::fixture::{
-    Fleet, Log, caches, client, config_map, get, key, name, object, recording, request, wait,
-};
+use super::fixture::{Log, caches, client, config_map, get, key, object, recording};
 use super::keys::wait_idle;
 use anyhow::Result;
 use bytes::Bytes;
@@ -14,7 +12,8 @@ use windlass_apiserver::{Call, FrameVerdict, Hook, RequestVerdict, Verb};
 use windlass_fleet::api::{ApiCode, DeleteOptions, GetOptions, ListOptions, ReadMode, Selection};
 use windlass_fleet::cluster::CacheOptions;
 use windlass_fleet::{ClusterName, GroupVersionKind};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 
 type OnRequest = Box<dyn Fn(&Call) -> Option<RequestVerdict> + Send>;
 type OnFrame = Box<dyn Fn(&Call, &str) -> Option<FrameVerdict> + Send>;
@@ -110,15 +109,15 @@ pub(crate) fn refusal(code: u16, reason: &str) -> RequestVerdict {
 }
 
 /// A fleet of one cluster with an object that has run, whose watch is open.
-async fn watching(log: &Arc<Log>) -> Result<(Fleet, Arc<Faults>)> {
+async fn watching(log: &Arc<Log>) -> Result<(TestFleet, Arc<Faults>)> {
     let faults = Arc::new(Faults::default());
     let fleet =
-        Fleet::start_with(faults.clone(), &["alpha"], |b| b.controller(recording(log))).await?;
+        TestFleet::start_with(faults.clone(), &["alpha"], |b| b.controller(recording(log))).await?;
     fleet.apply("alpha", object("before", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "before"), 1).await?;
     wait("an open watch", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 1)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 1)
     })
     .await?;
     Ok((fleet, faults))
@@ -161,7 +160,7 @@ async fn a_list_of_several_pages_whose_token_expires_begins_again_once() -> Resu
         streaming_lists: false,
         ..CacheOptions::default()
     });
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
         b.options(paged).controller(recording(&log))
     })
     .await?;
@@ -199,7 +198,7 @@ async fn watches_that_end_as_soon_as_they_begin_degrade_a_cluster() -> Result<()
             body: Bytes::new(),
         })
     });
-    fleet.server("alpha").cut_watches();
+    fleet.simulated("alpha").cut_watches();
     let cluster = fleet
         .handle
         .fleet()
@@ -258,7 +257,7 @@ async fn unknown_kinds_refresh_discovery_once_in_a_while_though_it_fails() -> Re
     let client = client(&cluster);
     faults.on_request(|call| call.path.starts_with("/apis").then(|| refusal(503, "Down")));
     let asked = || {
-        let requests = fleet.server("alpha").requests();
+        let requests = fleet.simulated("alpha").requests();
         requests.iter().filter(|call| call.path == "/apis").count()
     };
     let before = asked();
@@ -278,7 +277,7 @@ async fn unknown_kinds_refresh_discovery_once_in_a_while_though_it_fails() -> Re
             .items
             .len(),
         fleet
-            .server("alpha")
+            .simulated("alpha")
             .list("v1", "ConfigMap", "")
             .map_err(|e| anyhow::anyhow!("{e:?}"))?
             .len()

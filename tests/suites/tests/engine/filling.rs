@@ -1,9 +1,7 @@
 //! How caches are filled and kept true: streamed lists and their fallback, progress without events, lost history, lost events.
 
 use super::faults::{Faults, refusal, status};
-use super::fixture::{
-    Fleet, Log, asked, builder_of, caches, client, get, object, recording, request, wait,
-};
+use super::fixture::{Log, builder_of, caches, client, get, object, recording};
 use super::keys::wait_idle;
 use anyhow::Result;
 use bytes::Bytes;
@@ -14,11 +12,12 @@ use std::time::Duration;
 use windlass_apiserver::{FrameVerdict, RequestVerdict, Server, Verb};
 use windlass_fleet::api::ReadMode;
 use windlass_fleet::cluster::{CacheOptions, Cluster};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 
 /// Calls that ask the cluster `alpha` for ConfigMaps as a stream.
-fn streams(fleet: &Fleet, resource: &str) -> usize {
-    let calls = fleet.server("alpha").requests();
+fn streams(fleet: &TestFleet, resource: &str) -> usize {
+    let calls = fleet.simulated("alpha").requests();
     let streams = |call: &&Arc<windlass_apiserver::Call>| {
         call.resource == resource && call.verb == Verb::Watch && call.asks_for_all()
     };
@@ -26,31 +25,31 @@ fn streams(fleet: &Fleet, resource: &str) -> usize {
 }
 
 /// Pages that the cluster `alpha` has been asked for.
-fn pages(fleet: &Fleet, resource: &str) -> usize {
-    let calls = fleet.server("alpha").requests();
+fn pages(fleet: &TestFleet, resource: &str) -> usize {
+    let calls = fleet.simulated("alpha").requests();
     let pages = |call: &&Arc<windlass_apiserver::Call>| {
         call.resource == resource && call.verb == Verb::List && call.asks_for_all()
     };
     calls.iter().filter(pages).count()
 }
 
-async fn watched(fleet: &Fleet) -> Result<()> {
+async fn watched(fleet: &TestFleet) -> Result<()> {
     wait("an open watch", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 1)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 1)
     })
     .await
     .map(drop)
 }
 
 /// Makes the one watch resume where there is no history any more.
-fn lose_history(fleet: &Fleet) -> Result<()> {
-    fleet.server("alpha").down(true);
-    fleet.server("alpha").cut_watches();
+fn lose_history(fleet: &TestFleet) -> Result<()> {
+    fleet.simulated("alpha").down(true);
+    fleet.simulated("alpha").cut_watches();
     // Something must have happened since.
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "news", "namespace": "default"}});
     fleet.apply("alpha", secret)?;
-    fleet.server("alpha").compact();
-    fleet.server("alpha").down(false);
+    fleet.simulated("alpha").compact();
+    fleet.simulated("alpha").down(false);
     Ok(())
 }
 
@@ -61,13 +60,17 @@ fn objects(cluster: &Cluster) -> usize {
 #[tokio::test]
 async fn a_cache_is_filled_by_a_stream_that_goes_on_as_its_watch() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("before", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "before"), 1).await?;
     fleet.apply("alpha", object("after", json!({})))?;
     log.ran(&request("alpha", "after"), 1).await?;
-    assert_eq!(asked(&fleet, "configmaps"), (1, 0), "one call in all");
+    assert_eq!(
+        fleet.asked("alpha", "configmaps"),
+        (1, 0),
+        "one call in all"
+    );
     assert_eq!(pages(&fleet, "configmaps"), 0);
     fleet.stop().await
 }
@@ -76,7 +79,7 @@ async fn a_cache_is_filled_by_a_stream_that_goes_on_as_its_watch() -> Result<()>
 async fn a_server_that_streams_no_lists_is_asked_for_pages_and_not_again() -> Result<()> {
     let log = Arc::new(Log::default());
     let server = Server::builder().paged_lists_only();
-    let fleet = Fleet::start_on(server, &["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start_on(server, &["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("before", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "before"), 1).await?;
@@ -103,7 +106,8 @@ async fn a_server_that_takes_a_streamed_list_for_a_watch_is_asked_for_pages() ->
         let plain = frame.replace("k8s.io/initial-events-end", "example.com/other");
         (plain != frame).then(|| FrameVerdict::Replace(Bytes::from(plain)))
     });
-    let fleet = Fleet::start_with(faults, &["alpha"], |b| b.controller(recording(&log))).await?;
+    let fleet =
+        TestFleet::start_with(faults, &["alpha"], |b| b.controller(recording(&log))).await?;
     fleet.apply("alpha", object("before", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "before"), 1).await?;
@@ -125,7 +129,7 @@ async fn a_stream_that_stalls_before_its_end_without_a_word_is_given_up_for_page
         stream_pause: Duration::from_millis(200),
         ..CacheOptions::default()
     });
-    let fleet = Fleet::start_with(faults, &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults, &["alpha"], |b| {
         b.options(patient).controller(recording(&log))
     })
     .await?;
@@ -156,14 +160,14 @@ fn pairs() -> windlass_fleet::manager::ManagerOptions {
 async fn a_list_whose_version_expires_between_two_pages_begins_anew_and_is_of_one_moment()
 -> Result<()> {
     let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
         b.options(pairs()).controller(recording(&log))
     })
     .await?;
     for name in ["a", "b", "c", "d"] {
         fleet.apply("alpha", object(name, json!({})))?;
     }
-    let (server, compacted) = (fleet.server("alpha"), AtomicBool::new(false));
+    let (server, compacted) = (fleet.simulated("alpha"), AtomicBool::new(false));
     faults.on_request(move |call| {
         let goes_on = call.resource == "configmaps" && call.query.contains("continue=");
         if goes_on && !compacted.swap(true, Ordering::SeqCst) {
@@ -191,7 +195,7 @@ async fn a_list_whose_pages_always_expire_comes_to_its_end_in_ever_fewer_steps()
         let goes_on = call.resource == "configmaps" && call.query.contains("continue=");
         goes_on.then(|| refusal(410, "Expired"))
     });
-    let fleet = Fleet::start_with(faults, &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults, &["alpha"], |b| {
         b.options(pairs()).controller(recording(&log))
     })
     .await?;
@@ -210,7 +214,7 @@ async fn a_list_whose_pages_always_expire_comes_to_its_end_in_ever_fewer_steps()
 #[tokio::test]
 async fn a_stream_that_breaks_before_its_end_leaves_the_cache_as_it_was() -> Result<()> {
     let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
         b.controller(recording(&log))
     })
     .await?;
@@ -228,15 +232,15 @@ async fn a_stream_that_breaks_before_its_end_leaves_the_cache_as_it_was() -> Res
         (call.asks_for_all() && frame.contains("\"name\":\"b\"")).then_some(FrameVerdict::Cut)
     });
     fleet
-        .server("alpha")
+        .simulated("alpha")
         .delete("v1", "ConfigMap", "default", "c")
         .map_err(|e| anyhow::anyhow!("{e:?}"))?;
     log.ran(&request("alpha", "c"), 2).await?;
     let held = objects(&cluster);
-    fleet.server("alpha").down(true);
-    fleet.server("alpha").cut_watches();
+    fleet.simulated("alpha").down(true);
+    fleet.simulated("alpha").cut_watches();
     fleet
-        .server("alpha")
+        .simulated("alpha")
         .delete("v1", "ConfigMap", "default", "a")
         .map_err(|e| anyhow::anyhow!("{e:?}"))?;
     lose_history(&fleet)?;
@@ -273,7 +277,7 @@ async fn an_object_twice_in_a_list_is_told_in_the_status_and_waited_out() -> Res
         builder_of("secrets", "Secret").build(Arc::new(|_: windlass_fleet::Context| async {
             Ok(windlass_fleet::Action::Done)
         }))?;
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
         b.controller(recording(&log)).controller(secrets)
     })
     .await?;
@@ -283,7 +287,11 @@ async fn an_object_twice_in_a_list_is_told_in_the_status_and_waited_out() -> Res
     let engaged = fleet.provider.clone();
     engaged.put(fleet.spec("alpha")?);
     let cluster = wait("the cluster", || {
-        match fleet.handle.fleet().cluster(&super::fixture::name("alpha")) {
+        match fleet
+            .handle
+            .fleet()
+            .cluster(&windlass_harness::fleet::name("alpha"))
+        {
             Some(cluster) => Seen::Yes(cluster),
             None => Seen::NotYet("none".into()),
         }
@@ -311,7 +319,7 @@ async fn an_object_twice_in_a_list_is_told_in_the_status_and_waited_out() -> Res
 #[tokio::test]
 async fn an_object_without_a_version_stops_its_kind_until_it_has_one() -> Result<()> {
     let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
         b.controller(recording(&log))
     })
     .await?;
@@ -333,7 +341,11 @@ async fn an_object_without_a_version_stops_its_kind_until_it_has_one() -> Result
     faults.heal();
     log.ran(&request("alpha", "bad"), 1).await?;
     fleet.ready("alpha").await?;
-    assert_eq!(asked(&fleet, "configmaps").0, 1, "resumed, not listed anew");
+    assert_eq!(
+        fleet.asked("alpha", "configmaps").0,
+        1,
+        "resumed, not listed anew"
+    );
     fleet.stop().await
 }
 
@@ -345,7 +357,8 @@ async fn bookmarks_alone_carry_a_watch_past_a_compaction() -> Result<()> {
         compare_every: Duration::ZERO,
         ..CacheOptions::default()
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.options(short).controller(recording(&log))).await?;
+    let fleet =
+        TestFleet::start(&["alpha"], |b| b.options(short).controller(recording(&log))).await?;
     fleet.apply("alpha", object("quiet", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "quiet"), 1).await?;
@@ -362,14 +375,18 @@ async fn bookmarks_alone_carry_a_watch_past_a_compaction() -> Result<()> {
         Seen::of(version(&cluster), |now| *now >= before + 100)
     })
     .await?;
-    fleet.server("alpha").compact();
-    fleet.server("alpha").cut_watches();
-    let watches = asked(&fleet, "configmaps").1;
+    fleet.simulated("alpha").compact();
+    fleet.simulated("alpha").cut_watches();
+    let watches = fleet.asked("alpha", "configmaps").1;
     wait("two watches more", || {
-        Seen::of(asked(&fleet, "configmaps").1, |n| *n >= watches + 2)
+        Seen::of(fleet.asked("alpha", "configmaps").1, |n| *n >= watches + 2)
     })
     .await?;
-    assert_eq!(asked(&fleet, "configmaps").0, 1, "nothing was listed anew");
+    assert_eq!(
+        fleet.asked("alpha", "configmaps").0,
+        1,
+        "nothing was listed anew"
+    );
     fleet.stop().await
 }
 
@@ -402,13 +419,15 @@ fn fall_back(faults: &Faults) {
     });
 }
 
-async fn fallen_back(stale_for: Duration) -> Result<(Fleet, Arc<Log>, Arc<Cluster>, Arc<Faults>)> {
+async fn fallen_back(
+    stale_for: Duration,
+) -> Result<(TestFleet, Arc<Log>, Arc<Cluster>, Arc<Faults>)> {
     let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
     let options = caches(CacheOptions {
         stale_for,
         ..CacheOptions::default()
     });
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
         b.options(options).controller(recording(&log))
     })
     .await?;
@@ -417,7 +436,7 @@ async fn fallen_back(stale_for: Duration) -> Result<(Fleet, Arc<Log>, Arc<Cluste
     log.ran(&request("alpha", "a"), 1).await?;
     watched(&fleet).await?;
     fall_back(&faults);
-    fleet.server("alpha").cut_watches();
+    fleet.simulated("alpha").cut_watches();
     Ok((fleet, log, cluster, faults))
 }
 
@@ -465,7 +484,7 @@ async fn events_that_were_never_sent_are_made_good_by_the_next_comparison() -> R
         compare_every: Duration::from_millis(300),
         ..CacheOptions::default()
     });
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults.clone(), &["alpha"], |b| {
         b.options(often).controller(recording(&log))
     })
     .await?;
@@ -475,11 +494,11 @@ async fn events_that_were_never_sent_are_made_good_by_the_next_comparison() -> R
     watched(&fleet).await?;
     faults.on_frame(|call, _| (!call.asks_for_all()).then_some(FrameVerdict::Drop));
     // The stream that filled the cache goes on as its watch: only a new one can be deaf.
-    fleet.server("alpha").cut_watches();
+    fleet.simulated("alpha").cut_watches();
     watched(&fleet).await?;
     fleet.apply("alpha", object("comes", json!({})))?;
     fleet
-        .server("alpha")
+        .simulated("alpha")
         .delete("v1", "ConfigMap", "default", "goes")
         .map_err(|e| anyhow::anyhow!("{e:?}"))?;
     log.ran(&request("alpha", "comes"), 1).await?;

@@ -1,8 +1,7 @@
 //! Which keys run, how often, and never twice at once.
 
 use super::fixture::{
-    Fleet, Log, bytes, client, config_map, controller, controller_with, key, object, recording,
-    request, wait,
+    Log, bytes, client, config_map, controller, controller_with, key, object, recording,
 };
 use anyhow::Result;
 use serde_json::json;
@@ -13,12 +12,13 @@ use windlass_fleet::api::{PatchType, WriteOptions};
 use windlass_fleet::backoff::Backoff;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::{Action, Context, Failure, Grant};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 
 #[tokio::test]
 async fn every_existing_object_is_reconciled_once_with_its_cluster() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
     for cluster in ["alpha", "beta"] {
         for name in ["a", "b", "c"] {
             fleet.apply(cluster, object(name, json!({})))?;
@@ -54,7 +54,7 @@ async fn a_created_object_is_reconciled_and_an_emptied_one_is_repaired() -> Resu
             .await?;
         Ok(Action::Done)
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(repair)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(repair)).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("animal", json!({})))?;
     let cluster = fleet.ready("alpha").await?;
@@ -69,7 +69,8 @@ async fn a_created_object_is_reconciled_and_an_emptied_one_is_repaired() -> Resu
             now.as_ref().is_some_and(|o| o["data"]["stomach"] == "food")
         }))
     };
-    windlass_harness::eventually(super::fixture::DEADLINE, "a fed animal", fed).await?;
+    windlass_harness::eventually(windlass_harness::eventually::DEADLINE, "a fed animal", fed)
+        .await?;
     let empty = bytes(&json!({"data": {"stomach": null}}));
     client(&cluster)
         .patch(
@@ -80,7 +81,12 @@ async fn a_created_object_is_reconciled_and_an_emptied_one_is_repaired() -> Resu
             &WriteOptions::default(),
         )
         .await?;
-    windlass_harness::eventually(super::fixture::DEADLINE, "an animal fed again", fed).await?;
+    windlass_harness::eventually(
+        windlass_harness::eventually::DEADLINE,
+        "an animal fed again",
+        fed,
+    )
+    .await?;
     fleet.stop().await
 }
 
@@ -93,7 +99,7 @@ async fn the_same_name_in_two_clusters_is_two_keys_and_no_key_runs_twice_at_once
         }
         Ok(Action::Done)
     });
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(slow)).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(slow)).await?;
     fleet.engage("alpha").await?;
     fleet.engage("beta").await?;
     for round in 0..40 {
@@ -120,7 +126,7 @@ async fn an_event_during_a_run_runs_the_key_again() -> Result<()> {
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(held)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(held)).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({"n": "1"})))?;
     log.ran(&request("alpha", "a"), 1).await?;
@@ -138,7 +144,7 @@ async fn an_event_during_a_run_runs_the_key_again() -> Result<()> {
         }))
     };
     windlass_harness::eventually(
-        super::fixture::DEADLINE,
+        windlass_harness::eventually::DEADLINE,
         "the second event in the cache",
         seen,
     )
@@ -172,7 +178,7 @@ async fn a_failure_is_retried_a_terminal_one_waits_and_a_panic_is_one_failed_run
             }
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(failing)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(failing)).await?;
     for name in ["retry", "terminal", "panic"] {
         fleet.apply("alpha", object(name, json!({})))?;
     }
@@ -193,15 +199,19 @@ async fn a_failure_is_retried_a_terminal_one_waits_and_a_panic_is_one_failed_run
     fleet.stop().await
 }
 
-pub(crate) async fn wait_idle(fleet: &Fleet) -> Result<windlass_fleet::manager::Idle> {
-    windlass_harness::eventually(super::fixture::DEADLINE, "an idle manager", || async {
-        let idle = fleet.handle.idle().await;
-        Ok(if idle.idle {
-            Seen::Yes(idle)
-        } else {
-            Seen::NotYet(format!("{:?}", idle.busy))
-        })
-    })
+pub(crate) async fn wait_idle(fleet: &TestFleet) -> Result<windlass_fleet::manager::Idle> {
+    windlass_harness::eventually(
+        windlass_harness::eventually::DEADLINE,
+        "an idle manager",
+        || async {
+            let idle = fleet.handle.idle().await;
+            Ok(if idle.idle {
+                Seen::Yes(idle)
+            } else {
+                Seen::NotYet(format!("{:?}", idle.busy))
+            })
+        },
+    )
     .await
 }
 
@@ -226,7 +236,7 @@ async fn a_run_that_overruns_its_deadline_fails_and_is_retried() -> Result<()> {
     let hanging = super::fixture::builder()
         .options(options)
         .build(Arc::new(reconcile))?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(hanging)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(hanging)).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 2).await?;
@@ -249,7 +259,7 @@ async fn an_event_runs_a_key_that_waits_for_its_time() -> Result<()> {
             _ => Err(Failure::terminal("never")),
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(waiting)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(waiting)).await?;
     fleet.engage("alpha").await?;
     for (at, name) in ["later", "failed", "never"].into_iter().enumerate() {
         fleet.apply("alpha", object(name, json!({})))?;

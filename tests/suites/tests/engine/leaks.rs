@@ -1,7 +1,7 @@
 //! What a grant does not name is not to be learned: not by answers, counts, tokens, indexes, events or the time that an answer takes.
 
 use super::clients::rule;
-use super::fixture::{Fleet, Log, bytes, config_map, key, logged, object, request};
+use super::fixture::{Log, bytes, config_map, key, logged, object};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -17,6 +17,7 @@ use windlass_fleet::{
     Action, Client, Cluster, Controller, ControllerName, Grant, GroupVersionKind, ObjectKey, Rule,
     TenantName,
 };
+use windlass_harness::fleet::{TestFleet, request};
 
 fn within(namespace: &str, name: &str, data: Value) -> Value {
     let mut map = object(name, data);
@@ -37,13 +38,13 @@ fn named(rule: Rule, names: &[&str]) -> Rule {
 }
 
 /// Alpha with ConfigMaps in the namespaces `mine` and `other`, all of them cached for a caller that may see everything.
-async fn shared() -> Result<(Fleet, Arc<Cluster>)> {
+async fn shared() -> Result<(TestFleet, Arc<Cluster>)> {
     let log = Arc::new(Log::default());
     let builder = Controller::builder(ControllerName::new("everywhere")?)
         .tenant(TenantName::new("wide")?)
         .for_kind(config_map());
     let wide = logged(builder, &log, |_| async { Ok(Action::Done) });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(wide)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(wide)).await?;
     for namespace in ["mine", "other"] {
         let made =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -149,10 +150,10 @@ async fn what_is_denied_is_denied_in_the_same_words_whether_it_exists_or_not() -
 
 #[tokio::test]
 async fn a_denied_call_starts_no_cache_and_asks_no_server() -> Result<()> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let cluster = fleet.engage("alpha").await?;
     let client = narrow(&cluster, &["get"]);
-    let asked = fleet.server("alpha").requests().len();
+    let asked = fleet.simulated("alpha").requests().len();
     let kind = config_map();
     let (secret, other) = (secret_kind(), ObjectKey::namespaced("other", "a"));
     let (get, write) = (GetOptions::default(), WriteOptions::default());
@@ -197,7 +198,7 @@ async fn a_denied_call_starts_no_cache_and_asks_no_server() -> Result<()> {
         let code = denied.as_ref().map(|error| error.code);
         assert_eq!(code, Some(ApiCode::Denied), "{at}: {denied:?}");
     }
-    assert_eq!(fleet.server("alpha").requests().len(), asked);
+    assert_eq!(fleet.simulated("alpha").requests().len(), asked);
     assert!(cluster.status().stores.is_empty());
     Ok(())
 }
@@ -303,7 +304,7 @@ async fn an_index_finds_nothing_outside_the_grant() -> Result<()> {
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(wide).controller(narrow)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(wide).controller(narrow)).await?;
     let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
     fleet.apply("alpha", made)?;
     for namespace in ["default", "other"] {
@@ -323,7 +324,7 @@ async fn an_index_finds_nothing_outside_the_grant() -> Result<()> {
     fleet.apply("alpha", object("marker", json!({})))?;
     log.ran(&request("alpha", "marker"), 1).await?;
     let elsewhere = windlass_fleet::Request::new(
-        super::fixture::name("alpha"),
+        windlass_harness::fleet::name("alpha"),
         ObjectKey::namespaced("other", "refers"),
     );
     assert_eq!(
@@ -351,7 +352,7 @@ async fn one_object_can_be_granted_by_its_name() -> Result<()> {
     let (fleet, cluster) = shared().await?;
     fleet.handle.put_controller(one)?;
     let mine = windlass_fleet::Request::new(
-        super::fixture::name("alpha"),
+        windlass_harness::fleet::name("alpha"),
         ObjectKey::namespaced("mine", "b"),
     );
     log.ran(&mine, 1).await?;
@@ -361,7 +362,7 @@ async fn one_object_can_be_granted_by_its_name() -> Result<()> {
     assert_eq!(log.total(), 2, "nothing but the one is told");
 
     let client = cluster.client((*grant).clone());
-    let lists = || fleet.server("alpha").count(Verb::List, "configmaps");
+    let lists = || fleet.simulated("alpha").count(Verb::List, "configmaps");
     let before = lists();
     for mode in [ReadMode::Cached, ReadMode::Live] {
         let of = |selector: Option<&str>| ListOptions {
@@ -396,7 +397,7 @@ async fn one_object_can_be_granted_by_its_name() -> Result<()> {
 async fn no_name_leaves_its_place_in_the_url() -> Result<()> {
     let (fleet, cluster) = shared().await?;
     let client = cluster.client(Grant::new([rule(&["configmaps"], &["*"], &["*"])]));
-    let asked = fleet.server("alpha").requests().len();
+    let asked = fleet.simulated("alpha").requests().len();
     let live = GetOptions {
         mode: ReadMode::Live,
         ..GetOptions::default()
@@ -464,7 +465,7 @@ async fn no_name_leaves_its_place_in_the_url() -> Result<()> {
             "{bad}"
         );
     }
-    assert_eq!(fleet.server("alpha").requests().len(), asked);
+    assert_eq!(fleet.simulated("alpha").requests().len(), asked);
     Ok(())
 }
 
@@ -473,7 +474,7 @@ async fn what_reaches_a_server_in_somebodys_name_says_so_and_nothing_else_does()
     let (fleet, cluster) = shared().await?;
     let identity = windlass_fleet::grant::Identity::new("team-a", &["teams", "all"])?;
     let client = cluster.client(Grant::all().impersonate(Some(identity)));
-    let (before, kind) = (fleet.server("alpha").requests().len(), config_map());
+    let (before, kind) = (fleet.simulated("alpha").requests().len(), config_map());
     let mine = ObjectKey::namespaced("mine", "a");
     let live = GetOptions {
         mode: ReadMode::Live,
@@ -489,7 +490,7 @@ async fn what_reaches_a_server_in_somebodys_name_says_so_and_nothing_else_does()
     client
         .delete_collection(&kind, &Selection::default(), &DeleteOptions::default())
         .await?;
-    let calls = fleet.server("alpha").requests();
+    let calls = fleet.simulated("alpha").requests();
     let calls: Vec<_> = calls[before..]
         .iter()
         .filter(|call| call.verb != Verb::Watch)
@@ -517,7 +518,7 @@ async fn what_reaches_a_server_in_somebodys_name_says_so_and_nothing_else_does()
     // Caches are filled by the host, for everybody.
     let secrets = ListOptions::default();
     client.list(&secret_kind(), &secrets).await?;
-    let filling = fleet.server("alpha").requests();
+    let filling = fleet.simulated("alpha").requests();
     let filling = filling.iter().filter(|call| call.resource == "secrets");
     assert!(filling.clone().count() > 0);
     assert!(filling.clone().all(|call| call.impersonate_user.is_empty()));
@@ -526,7 +527,7 @@ async fn what_reaches_a_server_in_somebodys_name_says_so_and_nothing_else_does()
 
 #[tokio::test]
 async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result<()> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let url = fleet.server.url("alpha");
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: \"{url}\"}}}}]\n\
@@ -538,7 +539,8 @@ async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result
         None,
         windlass_fleet::cluster::Provenance::Program,
     )?;
-    let spec = windlass_fleet::engage::ClusterSpec::new(super::fixture::name("alpha"), config);
+    let spec =
+        windlass_fleet::engage::ClusterSpec::new(windlass_harness::fleet::name("alpha"), config);
     fleet.provider.put(spec);
     let cluster = fleet.ready("alpha").await?;
     let live = GetOptions {
@@ -547,7 +549,7 @@ async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result
     };
     let client = cluster.client(Grant::all());
     client.get(&config_map(), &key("a"), &live).await?;
-    let calls = fleet.server("alpha").requests();
+    let calls = fleet.simulated("alpha").requests();
     assert!(calls.iter().all(|call| call.impersonate_user == "somebody"));
 
     let identity = windlass_fleet::grant::Identity::new::<&str>("team-a", &[])?;
@@ -558,7 +560,7 @@ async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result
         refused.message.contains("impersonate a user already"),
         "{refused:?}"
     );
-    assert_eq!(fleet.server("alpha").requests().len(), calls.len());
+    assert_eq!(fleet.simulated("alpha").requests().len(), calls.len());
     Ok(())
 }
 

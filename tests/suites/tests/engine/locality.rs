@@ -1,6 +1,6 @@
 //! The local cluster and the provider's, and who engages which.
 
-use super::fixture::{Fleet, Log, builder, name, object, recording, request, wait};
+use super::fixture::{Log, builder, object, recording};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::source::{ClusterFilter, ClusterSelection, Enqueue, Watch};
 use windlass_fleet::{Action, ClusterName, Context, Controller, GroupVersionKind};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 
 fn selecting(log: &Arc<Log>, selection: ClusterSelection) -> Controller {
     let log = log.clone();
@@ -35,7 +36,7 @@ async fn ran_where(selection: ClusterSelection, expected: usize) -> Result<(bool
         ClusterName::local(),
         ClusterConfig::from_url(&hub.url("hub"))?,
     );
-    let fleet = Fleet::start(&["alpha"], |b| {
+    let fleet = TestFleet::start(&["alpha"], |b| {
         b.local(local).controller(selecting(&log, selection))
     })
     .await?;
@@ -59,7 +60,7 @@ async fn ran_where(selection: ClusterSelection, expected: usize) -> Result<(bool
 #[tokio::test]
 async fn without_a_provider_the_local_cluster_is_engaged() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::local_only(|b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::local_only(|b| b.controller(recording(&log))).await?;
     fleet.apply("local", object("a", json!({})))?;
     log.ran(&request("", "a"), 1).await?;
     fleet.stop().await
@@ -146,7 +147,7 @@ async fn a_watch_engages_only_the_clusters_that_its_filter_names() -> Result<()>
         .watch(filtered)
         .build(Arc::new(reconcile))
         .expect("a valid controller");
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
     for cluster in ["alpha", "beta"] {
         fleet.apply(cluster, object("a", json!({})))?;
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata":
@@ -164,9 +165,9 @@ async fn a_watch_engages_only_the_clusters_that_its_filter_names() -> Result<()>
 
 #[tokio::test]
 async fn the_empty_name_is_the_local_cluster_and_an_unknown_name_is_none() -> Result<()> {
-    let fleet = Fleet::local_only(|b| b).await?;
+    let fleet = TestFleet::local_only(|b| b).await?;
     let local = fleet.ready("").await?;
     assert!(local.name().is_local());
-    assert!(fleet.handle.fleet().cluster(&name("nobody")).is_none());
+    assert!(fleet.engaged("nobody").is_none());
     fleet.stop().await
 }

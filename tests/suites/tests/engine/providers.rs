@@ -1,12 +1,9 @@
 //! Providers that are added, replaced and removed while the manager runs, and such as fail.
 
-use super::fixture::{
-    Fleet, Log, builder_of, controller, logged, name, object, recording, request, wait,
-};
+use super::fixture::{Log, builder_of, controller, logged, object, recording};
 use super::keys::wait_idle;
 use anyhow::Result;
 use futures::future::BoxFuture;
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::manager::{Concurrency, ManagerOptions};
-use windlass_fleet::metrics::Metrics;
 use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::provider::{Provider, ProviderError};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 
-fn names(fleet: &Fleet) -> Vec<String> {
+fn names(fleet: &TestFleet) -> Vec<String> {
     let clusters = fleet.handle.clusters();
     clusters.into_iter().map(|c| c.name.to_string()).collect()
 }
 
-async fn engaged(fleet: &Fleet, wanted: &[&str]) -> Result<()> {
+async fn engaged(fleet: &TestFleet, wanted: &[&str]) -> Result<()> {
     wait("the engaged clusters", || {
         Seen::of(names(fleet), |names| names == wanted)
     })
@@ -35,7 +32,7 @@ async fn engaged(fleet: &Fleet, wanted: &[&str]) -> Result<()> {
 #[tokio::test]
 async fn a_removed_provider_takes_its_clusters_and_no_other_with_it() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
     fleet.engage("alpha").await?;
     let other = Arc::new(Clusters::new("other"));
     other.put(fleet.spec("beta")?);
@@ -48,7 +45,7 @@ async fn a_removed_provider_takes_its_clusters_and_no_other_with_it() -> Result<
     log.ran(&request("alpha", "a"), 1).await?;
     assert_eq!(names(&fleet), ["alpha"], "it has no say any more");
     wait("closed watches", || {
-        Seen::of(fleet.server("beta").watchers(), |n| *n == 0)
+        Seen::of(fleet.simulated("beta").watchers(), |n| *n == 0)
     })
     .await?;
     assert!(!fleet.handle.remove_provider("other"));
@@ -58,7 +55,7 @@ async fn a_removed_provider_takes_its_clusters_and_no_other_with_it() -> Result<
 #[tokio::test]
 async fn a_name_of_another_provider_is_refused_and_taken_once_it_is_free() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
     let first = fleet.engage("alpha").await?;
     let other = Arc::new(Clusters::new("other"));
     let mut spec = fleet.spec("beta")?;
@@ -95,7 +92,7 @@ async fn a_name_of_another_provider_is_refused_and_taken_once_it_is_free() -> Re
 #[tokio::test]
 async fn without_its_last_provider_a_controller_engages_the_local_cluster() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::local_only(|b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::local_only(|b| b.controller(recording(&log))).await?;
     fleet.apply("local", object("a", json!({})))?;
     log.ran(&request("", "a"), 1).await?;
     let provider = Arc::new(Clusters::new("late"));
@@ -116,7 +113,7 @@ async fn without_its_last_provider_a_controller_engages_the_local_cluster() -> R
 #[tokio::test]
 async fn a_provider_put_in_place_of_another_keeps_what_both_know() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta", "gamma"], |b| {
+    let fleet = TestFleet::start(&["alpha", "beta", "gamma"], |b| {
         b.controller(recording(&log))
     })
     .await?;
@@ -130,10 +127,10 @@ async fn a_provider_put_in_place_of_another_keeps_what_both_know() -> Result<()>
     fleet.handle.put_provider(next)?;
     engaged(&fleet, &["alpha", "gamma"]).await?;
     fleet.ready("gamma").await?;
-    let now = fleet.handle.fleet().cluster(&name("alpha"));
+    let now = fleet.engaged("alpha");
     assert!(now.is_some_and(|now| Arc::ptr_eq(&now, &alpha)));
     // The one before has no say any more.
-    fleet.provider.put(fleet.spec("beta")?);
+    fleet.add("beta")?;
     fleet.provider.remove(&name("alpha"));
     wait_idle(&fleet).await?;
     assert_eq!(names(&fleet), ["alpha", "gamma"]);
@@ -171,7 +168,7 @@ impl Provider for Crashing {
 #[tokio::test]
 async fn a_provider_that_crashes_is_reported_and_started_again() -> Result<()> {
     let log = Arc::new(Log::default());
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
     let specs = [fleet.spec("alpha")?, fleet.spec("beta")?];
     let runs = AtomicUsize::new(0);
     fleet
@@ -212,7 +209,7 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
         },
     );
     let clusters = ["a", "b", "c", "d", "e"];
-    let fleet = Fleet::start(&clusters, |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&clusters, |b| b.controller(controller)).await?;
     let set = |global| {
         let concurrency = Concurrency {
             global,
@@ -251,8 +248,6 @@ async fn concurrency_follows_its_setting_while_keys_run() -> Result<()> {
 #[tokio::test]
 async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
     let log = Arc::new(Log::default());
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
     let of = |name: &str, kind: &str, concurrency: Option<usize>| {
         let options = ControllerOptions {
             concurrency,
@@ -274,17 +269,15 @@ async fn concurrency_is_a_controllers_own_or_that_of_its_kind() -> Result<()> {
         concurrency: of_kinds(&[("Secret", 7), ("ConfigMap.example.com", 9)]),
         ..ManagerOptions::default()
     };
-    let fleet = Fleet::start(&[], |b| {
+    let fleet = TestFleet::start(&[], |b| {
         b.options(options)
-            .metrics(metrics)
             .controller(of("own", "Secret", Some(3)))
             .controller(of("of-its-kind", "Secret", None))
             .controller(of("of-no-kind", "ConfigMap", None))
     })
     .await?;
     let limits = || -> Vec<String> {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("it encodes");
+        let text = fleet.metrics().expect("it encodes");
         ["own", "of-its-kind", "of-no-kind"]
             .iter()
             .map(|name| {
@@ -321,7 +314,7 @@ async fn as_many_keys_of_a_kind_run_at_once_as_its_limit_says() -> Result<()> {
             Ok(windlass_fleet::Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.options(options).controller(waiting)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.options(options).controller(waiting)).await?;
     for n in 0..10 {
         fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
     }

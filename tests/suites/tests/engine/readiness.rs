@@ -1,24 +1,21 @@
 //! What keeps keys waiting, and what a cluster and a reconciler say of it. Entry points: the tests.
 
 use super::faults::{Faults, refusal};
-use super::fixture::{
-    Fleet, Log, builder, builder_of, logged, name, object, recording, request, wait,
-};
+use super::fixture::{Log, builder, builder_of, logged, object, recording};
 use anyhow::Result;
-use prometheus_client::registry::Registry;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_fleet::cluster::{Cluster, ClusterStatus};
-use windlass_fleet::metrics::Metrics;
 use windlass_fleet::{Action, Controller, GroupVersionKind};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 
 /// Engages a cluster that need not become ready, and waits for its state.
-async fn engaged_as(fleet: &Fleet, state: &str) -> Result<(Arc<Cluster>, ClusterStatus)> {
-    fleet.provider.put(fleet.spec("alpha")?);
+async fn engaged_as(fleet: &TestFleet, state: &str) -> Result<(Arc<Cluster>, ClusterStatus)> {
+    fleet.add("alpha")?;
     wait(&format!("a cluster that is {state}"), || {
-        let cluster = fleet.handle.fleet().cluster(&name("alpha"));
+        let cluster = fleet.engaged("alpha");
         let now = cluster.map(|cluster| (cluster.clone(), cluster.status()));
         match now {
             Some(now) if now.1.state.as_str() == state => Seen::Yes(now),
@@ -28,7 +25,7 @@ async fn engaged_as(fleet: &Fleet, state: &str) -> Result<(Arc<Cluster>, Cluster
     .await
 }
 
-fn problems(fleet: &Fleet, controller: &str) -> Vec<String> {
+fn problems(fleet: &TestFleet, controller: &str) -> Vec<String> {
     let all = fleet.handle.controllers();
     let of = all.into_iter().find(|status| status.name == controller);
     of.map(|status| status.problems).unwrap_or_default()
@@ -44,13 +41,9 @@ fn of_secrets(log: &Arc<Log>) -> Controller {
 async fn a_cluster_whose_only_watch_is_forbidden_is_not_ready_and_says_why() -> Result<()> {
     let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
     faults.on_request(|call| (call.resource == "secrets").then(|| refusal(403, "Forbidden")));
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
     let secrets = of_secrets(&log);
-    let fleet = Fleet::start_with(faults.clone(), &["alpha"], |b| {
-        b.metrics(metrics).controller(secrets)
-    })
-    .await?;
+    let fleet =
+        TestFleet::start_with(faults.clone(), &["alpha"], |b| b.controller(secrets)).await?;
     let (cluster, status) = engaged_as(&fleet, "Degraded").await?;
     assert!(status.reason.contains("v1/Secret: forbidden"), "{status:?}");
     let problems = problems(&fleet, "secrets");
@@ -58,8 +51,7 @@ async fn a_cluster_whose_only_watch_is_forbidden_is_not_ready_and_says_why() -> 
         problems.len() == 1 && problems[0].contains("alpha: v1/Secret: forbidden"),
         "{problems:?}"
     );
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &registry)?;
+    let text = fleet.metrics()?;
     for line in [
         r#"windlass_cluster_ready{cluster="alpha"} 0"#,
         r#"reconciler="secrets"} 1"#,
@@ -84,7 +76,7 @@ async fn a_kind_that_is_refused_or_fails_degrades_the_cluster_and_keeps_no_key_w
         let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
         faults.on_request(move |call| (call.resource == "secrets").then(|| refusal(code, reason)));
         let secrets = of_secrets(&Arc::default());
-        let fleet = Fleet::start_with(faults, &["alpha"], |b| {
+        let fleet = TestFleet::start_with(faults, &["alpha"], |b| {
             b.controller(recording(&log)).controller(secrets)
         })
         .await?;
@@ -121,12 +113,12 @@ async fn a_key_waits_for_its_own_controllers_caches_and_for_nobody_elses() -> Re
     let single = logged(builder_of("single", "ConfigMap"), &other, |_| async {
         Ok(Action::Done)
     });
-    let fleet = Fleet::start_with(faults, &["alpha"], |b| {
+    let fleet = TestFleet::start_with(faults, &["alpha"], |b| {
         b.controller(both).controller(single)
     })
     .await?;
     fleet.apply("alpha", object("a", json!({})))?;
-    fleet.provider.put(fleet.spec("alpha")?);
+    fleet.add("alpha")?;
     other.ran(&request("alpha", "a"), 1).await?;
     assert_eq!(
         own.total(),

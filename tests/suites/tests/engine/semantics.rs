@@ -1,10 +1,7 @@
 //! What sources and indexes make of what API servers do, on two simulated clusters and on two real ones. Entry points: the tests; each
 //! plays scenes on a [`Stage`].
 
-use super::fixture::{
-    DEADLINE, Fleet, Log, builder, bytes, client, config_map, get, key, logged, name, object,
-    request, wait,
-};
+use super::fixture::{Log, builder, bytes, client, config_map, get, key, logged, object};
 use anyhow::{Context as _, Result};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -14,13 +11,13 @@ use std::sync::Arc;
 use windlass_fleet::api::{
     DeleteOptions, Json, ListOptions, PatchType, Projection, ReadMode, WriteOptions,
 };
-use windlass_fleet::cluster::{Cluster, ClusterConfig, Provenance};
-use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::cluster::{Cluster, Provenance};
 use windlass_fleet::manager::Builder;
 use windlass_fleet::predicate::Predicate;
 use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch};
 use windlass_fleet::{Action, Failure, Grant, GroupVersionKind, ObjectKey, Request};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{DEADLINE, Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 use windlass_harness::testenv::{self, Environment, Spec};
 
 /// Two clusters, `alpha` and `beta`.
@@ -31,7 +28,7 @@ enum Stage {
 
 /// A manager over both clusters, with a hand in each.
 struct Scene {
-    fleet: Fleet,
+    fleet: TestFleet,
     alpha: Arc<Cluster>,
     beta: Arc<Cluster>,
 }
@@ -41,17 +38,15 @@ impl Stage {
     async fn scene(&self, build: impl FnOnce(Builder) -> Builder) -> Result<Scene> {
         let (fleet, alpha, beta) = match self {
             Self::Simulated => {
-                let fleet = Fleet::start(&["alpha", "beta"], build).await?;
+                let fleet = TestFleet::start(&["alpha", "beta"], build).await?;
                 let (alpha, beta) = (fleet.engage("alpha").await?, fleet.engage("beta").await?);
                 (fleet, alpha, beta)
             }
             Self::Real(environment) => {
-                let fleet = Fleet::start(&[], build).await?;
+                let fleet = TestFleet::start(&[], build).await?;
                 for cluster in ["alpha", "beta"] {
                     let text = environment.server(cluster).kubeconfig();
-                    let config =
-                        ClusterConfig::from_kubeconfig_text(&text, None, None, Provenance::File)?;
-                    fleet.provider.put(ClusterSpec::new(name(cluster), config));
+                    fleet.add_from(cluster, &text, Provenance::File)?;
                 }
                 let (alpha, beta) = (fleet.ready("alpha").await?, fleet.ready("beta").await?);
                 (fleet, alpha, beta)

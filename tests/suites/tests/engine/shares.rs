@@ -1,8 +1,7 @@
 //! Who gets the slots and the room: limits at every level, priorities, failing neighbours, a full queue.
 
 use super::fixture::{
-    DEADLINE, Fleet, Log, asked, builder, bytes, client, config_map, controller_with, key, logged,
-    name, object, recording, request, wait,
+    Log, builder, bytes, client, config_map, controller_with, key, logged, object, recording,
 };
 use super::keys::wait_idle;
 use anyhow::Result;
@@ -19,7 +18,8 @@ use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
     Action, Context, Controller, ControllerName, Failure, GroupVersionKind, TenantName,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{DEADLINE, Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 
 /// Most that ran at once, by whatever name.
 #[derive(Default)]
@@ -86,7 +86,7 @@ async fn limits_hold_at_every_level_of_a_running_manager() -> Result<()> {
     };
     let clusters: Vec<String> = (0..CLUSTERS).map(|n| format!("c{n}")).collect();
     let clusters: Vec<&str> = clusters.iter().map(String::as_str).collect();
-    let fleet = Fleet::start(&clusters, |b| {
+    let fleet = TestFleet::start(&clusters, |b| {
         b.options(options)
             .tenant(TenantName::new("a").expect("valid"), six)
             .controller(of("a", "narrow", Some(2), 4))
@@ -152,7 +152,7 @@ fn one_at_a_time(
     })
 }
 
-async fn in_line(fleet: &Fleet, ready: usize) -> Result<()> {
+async fn in_line(fleet: &TestFleet, ready: usize) -> Result<()> {
     wait("keys in line", || {
         Seen::of(fleet.handle.controllers()[0].ready, |n| *n == ready)
     })
@@ -165,7 +165,7 @@ async fn in_line(fleet: &Fleet, ready: usize) -> Result<()> {
 async fn a_new_event_overtakes_a_thousand_objects_of_the_first_list() -> Result<()> {
     let (log, gate) = (Arc::new(Log::default()), Arc::new(Semaphore::new(0)));
     let controller = one_at_a_time(&log, &gate, |_| Ok(Action::Done));
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     for n in 0..1000 {
         fleet.apply("alpha", object(&format!("n{n:03}"), json!({})))?;
     }
@@ -206,7 +206,7 @@ async fn failing_keys_of_one_cluster_delay_no_other_cluster() -> Result<()> {
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
     for n in 0..100 {
         fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
     }
@@ -245,7 +245,7 @@ async fn a_full_queue_loses_neither_objects_nor_deletions() -> Result<()> {
         keys_per_controller: 10,
         ..Default::default()
     };
-    let fleet = Fleet::start(&["alpha"], |b| b.options(options).controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.options(options).controller(controller)).await?;
     for n in 0..OBJECTS {
         fleet.apply("alpha", object(&format!("n{n:03}"), json!({})))?;
     }
@@ -255,7 +255,7 @@ async fn a_full_queue_loses_neither_objects_nor_deletions() -> Result<()> {
     // The last ones have found no room, and go; others come, and change. The watch goes on meanwhile.
     for n in OBJECTS - 20..OBJECTS {
         fleet
-            .server("alpha")
+            .simulated("alpha")
             .delete("v1", "ConfigMap", "default", &format!("n{n:03}"))
             .map_err(|e| anyhow::anyhow!("{e:?}"))?;
     }
@@ -302,7 +302,7 @@ async fn objects_are_looked_at_again_in_every_resync_period_where_there_is_one()
         logged(builder, &logs[at], |_| async { Ok(Action::Done) })
     };
     let period = Some(Duration::from_millis(200));
-    let fleet = Fleet::start(&["alpha"], |b| {
+    let fleet = TestFleet::start(&["alpha"], |b| {
         b.controller(of(0, period, Predicate::always()))
             .controller(of(1, period, Predicate::ResourceVersion))
             .controller(of(2, None, Predicate::always()))
@@ -319,11 +319,11 @@ async fn objects_are_looked_at_again_in_every_resync_period_where_there_is_one()
         assert_eq!(log.total(), 600, "the first list, and no resync");
     }
     // A period holds from when the controller is given one, on watches that go on.
-    let lists = asked(&fleet, "configmaps");
+    let lists = fleet.asked("alpha", "configmaps");
     let given = of(2, period, Predicate::always());
     fleet.handle.put_controller(given)?;
     logs[2].ran(&request("alpha", "n599"), 3).await?;
-    assert_eq!(asked(&fleet, "configmaps"), lists);
+    assert_eq!(fleet.asked("alpha", "configmaps"), lists);
     fleet.stop().await
 }
 
@@ -353,7 +353,7 @@ async fn writers_of_one_object_that_conflict_all_come_through() -> Result<()> {
             Ok(Action::Done)
         })
     };
-    let fleet = Fleet::start(&["alpha"], |mut b| {
+    let fleet = TestFleet::start(&["alpha"], |mut b| {
         for at in 0..WRITERS {
             b = b.controller(writer(at));
         }
@@ -364,7 +364,7 @@ async fn writers_of_one_object_that_conflict_all_come_through() -> Result<()> {
     fleet.apply("alpha", object("shared", json!({"start": "yes"})))?;
     wait("everybody's mark", || {
         let found = fleet
-            .server("alpha")
+            .simulated("alpha")
             .get("v1", "ConfigMap", "default", "shared");
         let data = found.ok().flatten().map(|o| o["data"].clone());
         let marks = data.and_then(|d| d.as_object().map(|d| d.len()));
@@ -385,7 +385,7 @@ async fn a_metadata_only_watch_and_a_full_one_of_another_kind_serve_one_controll
     let mut watch = Watch::new(secrets, Enqueue::SameName);
     watch.projection = windlass_fleet::api::Projection::Metadata;
     let controller = logged(builder().watch(watch), &log, |_| async { Ok(Action::Done) });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({})))?;
     log.ran(&request("alpha", "a"), 1).await?;
@@ -414,7 +414,7 @@ async fn a_disengaged_cluster_leaves_no_event_no_key_and_no_watch() -> Result<()
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
     for n in 0..50 {
         fleet.apply("alpha", object(&format!("n{n}"), json!({})))?;
     }
@@ -426,7 +426,7 @@ async fn a_disengaged_cluster_leaves_no_event_no_key_and_no_watch() -> Result<()
     let both = tokio::time::timeout(DEADLINE, cancelled.acquire_many(2)).await??;
     both.forget();
     wait("closed watches", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 0)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 0)
     })
     .await?;
     wait_idle(&fleet).await?;
@@ -482,7 +482,7 @@ async fn a_key_waits_for_the_write_that_its_last_run_left_behind() -> Result<()>
         ..Default::default()
     };
     let controller = controller_with(&log, options, work);
-    let fleet = Fleet::start_with(Arc::new(SlowPatch), &["alpha"], |b| {
+    let fleet = TestFleet::start_with(Arc::new(SlowPatch), &["alpha"], |b| {
         b.controller(controller)
     })
     .await?;
@@ -525,7 +525,7 @@ async fn a_controller_removed_and_put_again_at_once_runs_no_key_twice_at_once() 
             }
         })
     };
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(held())).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(held())).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 1).await?;

@@ -1,6 +1,6 @@
 //! How events become requests: the enqueue rules, on simulated clusters.
 
-use super::fixture::{Fleet, Log, bytes, config_map, key, name, object, request, wait};
+use super::fixture::{Log, bytes, config_map, key, object};
 use anyhow::{Context as _, Result};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch
 use windlass_fleet::{
     Action, Context, Controller, ControllerName, Grant, GroupVersionKind, Request,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 
 fn secret_kind() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "Secret")
@@ -45,9 +46,9 @@ fn logging(builder: Builder, log: &Arc<Log>) -> Controller {
         .expect("a valid controller")
 }
 
-fn delete(fleet: &Fleet, kind: &str, namespace: &str, name: &str) -> Result<()> {
+fn delete(fleet: &TestFleet, kind: &str, namespace: &str, name: &str) -> Result<()> {
     fleet
-        .server("alpha")
+        .simulated("alpha")
         .delete("v1", kind, namespace, name)
         .map(drop)
         .map_err(|e| anyhow::anyhow!("{e:?}"))
@@ -63,7 +64,7 @@ async fn by_index_enqueues_every_primary_object_that_refers_to_the_object() -> R
         namespace_path: None,
     };
     let controller = logging(by(Enqueue::ByIndex("secret".into())).index(index), &log);
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     fleet.apply("alpha", namespace("elsewhere"))?;
     for (name, refers) in [("one", "s"), ("two", "s"), ("three", "t")] {
         fleet.apply("alpha", object(name, json!({"secret": refers})))?;
@@ -102,7 +103,7 @@ async fn by_index_finds_primary_objects_anywhere_that_name_a_cluster_scoped_obje
         .for_kind(config_map())
         .watch(Watch::new(spaces, Enqueue::ByIndex("space".into())))
         .index(index);
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
     fleet.apply("alpha", object("a", json!({"space": "later"})))?;
     fleet.engage("alpha").await?;
     super::keys::wait_idle(&fleet).await?;
@@ -118,7 +119,7 @@ async fn any_owner_enqueues_all_owners_and_controller_owner_the_controller_alone
     let other = Controller::builder(ControllerName::new("other")?)
         .for_kind(config_map())
         .owns(secret_kind());
-    let fleet = Fleet::start(&["alpha"], |b| {
+    let fleet = TestFleet::start(&["alpha"], |b| {
         b.controller(logging(by(Enqueue::AnyOwner), &any))
             .controller(logging(other, &controlling))
     })
@@ -130,7 +131,7 @@ async fn any_owner_enqueues_all_owners_and_controller_owner_the_controller_alone
     super::keys::wait_idle(&fleet).await?;
     let uid = |name: &str| -> Result<Value> {
         let found = fleet
-            .server("alpha")
+            .simulated("alpha")
             .get("v1", "ConfigMap", "default", name)
             .map_err(|e| anyhow::anyhow!("{e:?}"))?;
         Ok(found.context("seeded")?["metadata"]["uid"].clone())
@@ -162,7 +163,7 @@ async fn any_owner_enqueues_all_owners_and_controller_owner_the_controller_alone
 async fn same_name_enqueues_the_primary_object_of_that_name() -> Result<()> {
     let log = Arc::new(Log::default());
     let controller = logging(by(Enqueue::SameName), &log);
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", secret("s", "default"))?;
     log.ran(&request("alpha", "s"), 1).await?;
@@ -210,7 +211,7 @@ impl Mapper for ToBeta {
 async fn a_mapper_reaches_other_clusters_and_its_failures_lose_nothing() -> Result<()> {
     let (log, mapper) = (Arc::new(Log::default()), Arc::new(ToBeta::default()));
     let controller = logging(by(Enqueue::Mapped(mapper.clone())), &log);
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
     fleet.engage("beta").await?;
     fleet.engage("alpha").await?;
     super::keys::wait_idle(&fleet).await?;
@@ -256,7 +257,7 @@ impl Mapper for AllToBeta {
 async fn a_mapper_goes_on_when_the_cluster_it_maps_from_or_to_comes_back() -> Result<()> {
     let log = Arc::new(Log::default());
     let controller = logging(by(Enqueue::Mapped(Arc::new(AllToBeta))), &log);
-    let fleet = Fleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(controller)).await?;
     fleet.engage("alpha").await?;
     // There is nobody to tell of it yet.
     fleet.apply("alpha", secret("early", "default"))?;
@@ -321,7 +322,7 @@ async fn a_deletion_that_waits_for_its_mapper_outlives_the_replacement_of_its_co
     };
     let first = Arc::new(Gated(AtomicBool::new(true)));
     let controller = with(&first, &["list", "watch"]);
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     fleet.apply("alpha", secret("s", "default"))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "s"), 1).await?;
@@ -372,7 +373,7 @@ async fn deletions_that_wait_for_mappers_of_several_watches_outlive_their_replac
     };
     let first = Arc::new(Gated(AtomicBool::new(true)));
     let controller = with(&first, &["*"])?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     let all = [("a", "default"), ("b", "default"), ("b", "other")];
     let of = |(part, namespace): (&str, &str)| format!("{part}-{namespace}");
     fleet.apply("alpha", namespace("other"))?;
@@ -413,7 +414,7 @@ async fn an_object_that_stops_matching_counts_as_deleted() -> Result<()> {
     let mut watch = Watch::new(config_map(), Enqueue::Primary);
     watch.label_selector = Some(windlass_fleet::selector::LabelSelector::parse("on=yes")?);
     let builder = Controller::builder(ControllerName::new("test")?).watch(watch);
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
     let cluster = fleet.engage("alpha").await?;
     let labelled = |on: &str| {
         let mut value = object("a", json!({}));
@@ -450,7 +451,7 @@ async fn a_kind_that_is_not_served_keeps_no_other_kind_waiting() -> Result<()> {
     let builder = Controller::builder(ControllerName::new("test")?)
         .for_kind(config_map())
         .watch(Watch::new(widgets, Enqueue::SameName));
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(logging(builder, &log))).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 1).await?;

@@ -1,9 +1,7 @@
 //! Which caches there are, for how long, and who shares them.
 
 use super::clients::rule;
-use super::fixture::{
-    Fleet, Log, asked, caches, client, config_map, get, logged, object, request, wait,
-};
+use super::fixture::{Log, caches, client, config_map, get, logged, object};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -13,7 +11,8 @@ use windlass_fleet::api::{ListOptions, ReadMode};
 use windlass_fleet::cluster::{CacheOptions, Cluster};
 use windlass_fleet::source::{Enqueue, Index, Watch};
 use windlass_fleet::{Action, Context, Controller, ControllerName, Grant, TenantName};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 
 fn labelled(name: &str, app: &str) -> Value {
     let mut object = object(name, json!({"app": app}));
@@ -44,8 +43,8 @@ async fn stores(cluster: &Cluster, wanted: usize) -> Result<()> {
 }
 
 /// Selectors of the watches that the cluster `alpha` was asked for.
-fn selectors(fleet: &Fleet) -> Vec<String> {
-    let calls = fleet.server("alpha").requests();
+fn selectors(fleet: &TestFleet) -> Vec<String> {
+    let calls = fleet.simulated("alpha").requests();
     let watches = calls
         .iter()
         .filter(|call| call.resource == "configmaps" && call.verb == Verb::Watch);
@@ -58,7 +57,7 @@ fn selectors(fleet: &Fleet) -> Vec<String> {
 async fn a_selection_is_cached_alone_until_somebody_needs_the_rest() -> Result<()> {
     let (some, all) = (Arc::new(Log::default()), Arc::new(Log::default()));
     let first = selecting(&some, "some", Some("app=a"))?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(first)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(first)).await?;
     for (name, app) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
         fleet.apply("alpha", labelled(name, app))?;
     }
@@ -84,7 +83,7 @@ async fn a_selection_is_cached_alone_until_somebody_needs_the_rest() -> Result<(
     some.ran(&request("alpha", "a3"), 1).await?;
     all.ran(&request("alpha", "b2"), 1).await?;
     fleet
-        .server("alpha")
+        .simulated("alpha")
         .delete("v1", "ConfigMap", "default", "a1")
         .map_err(|e| anyhow::anyhow!("{e:?}"))?;
     some.ran(&request("alpha", "a1"), 2).await?;
@@ -111,7 +110,7 @@ async fn equal_selections_share_a_cache_and_different_ones_share_the_whole() -> 
         selecting(&log, "one", Some("app=a"))?,
         selecting(&log, "two", Some("app=a"))?,
     );
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(one).controller(two)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(one).controller(two)).await?;
     fleet.apply("alpha", labelled("a", "a"))?;
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 2).await?;
@@ -132,7 +131,7 @@ async fn equal_selections_share_a_cache_and_different_ones_share_the_whole() -> 
 async fn a_cache_ends_with_its_last_user_and_comes_back_with_the_next() -> Result<()> {
     let log = Arc::new(Log::default());
     let (one, two) = (selecting(&log, "one", None)?, selecting(&log, "two", None)?);
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(one).controller(two)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(one).controller(two)).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 2).await?;
@@ -148,7 +147,7 @@ async fn a_cache_ends_with_its_last_user_and_comes_back_with_the_next() -> Resul
     assert!(remove("two").await?);
     stores(&cluster, 0).await?;
     wait("no watch", || {
-        Seen::of(fleet.server("alpha").watchers(), |n| *n == 0)
+        Seen::of(fleet.simulated("alpha").watchers(), |n| *n == 0)
     })
     .await?;
     fleet
@@ -165,7 +164,7 @@ async fn a_cache_that_only_reads_use_ends_when_it_is_not_read() -> Result<()> {
         unread_life: Duration::from_millis(800),
         ..CacheOptions::default()
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.options(soon)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.options(soon)).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     let client = client(&cluster);
@@ -174,7 +173,7 @@ async fn a_cache_that_only_reads_use_ends_when_it_is_not_read() -> Result<()> {
     stores(&cluster, 0).await?;
     assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
     assert_eq!(
-        asked(&fleet, "configmaps").0,
+        fleet.asked("alpha", "configmaps").0,
         2,
         "the next read brings it back"
     );
@@ -183,7 +182,7 @@ async fn a_cache_that_only_reads_use_ends_when_it_is_not_read() -> Result<()> {
 
 #[tokio::test]
 async fn with_get_alone_a_cached_read_asks_the_server_and_caches_nothing() -> Result<()> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     let rule = rule(&["configmaps"], &["get"], &["*"]);
@@ -191,13 +190,13 @@ async fn with_get_alone_a_cached_read_asks_the_server_and_caches_nothing() -> Re
     assert!(get(&client, "a", ReadMode::Cached).await?.is_some());
     assert!(get(&client, "absent", ReadMode::Cached).await?.is_none());
     assert_eq!(cluster.status().stores.len(), 0);
-    assert_eq!(fleet.server("alpha").count(Verb::Get, "configmaps"), 2);
+    assert_eq!(fleet.simulated("alpha").count(Verb::Get, "configmaps"), 2);
     fleet.stop().await
 }
 
 #[tokio::test]
 async fn cached_lists_come_in_pages_that_neither_lose_nor_repeat() -> Result<()> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     for n in 0..25 {
         fleet.apply(
             "alpha",
@@ -233,7 +232,7 @@ async fn cached_lists_come_in_pages_that_neither_lose_nor_repeat() -> Result<()>
     }
     let expected: Vec<String> = (0..25).step_by(2).map(|n| format!("n{n:02}")).collect();
     assert_eq!(names, expected);
-    assert_eq!(fleet.server("alpha").count(Verb::List, "configmaps"), 0);
+    assert_eq!(fleet.simulated("alpha").count(Verb::List, "configmaps"), 0);
     fleet.stop().await
 }
 
@@ -268,7 +267,7 @@ async fn an_index_holds_for_clusters_engaged_later_and_goes_with_its_controller(
             .build(Arc::new(reconcile))?)
     };
     let controller = indexed("first")?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     for name in ["a", "b"] {
         fleet.apply("alpha", object(name, json!({"target": "there"})))?;
     }
@@ -321,18 +320,22 @@ async fn a_controller_replaced_with_other_indexes_has_them_filled_on_watches_tha
 -> Result<()> {
     let log = Arc::new(Log::default());
     let first = replaced_by(&log, Grant::all(), &["data.target"])?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(first)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(first)).await?;
     fleet.apply("alpha", object("a", json!({"target": "there"})))?;
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 1).await?;
     indexed_by(&cluster, &["data.target"]).await?;
-    let before = asked(&fleet, "configmaps");
+    let before = fleet.asked("alpha", "configmaps");
     for paths in [&["data.target", "data.via"][..], &["data.via"], &[]] {
         let next = replaced_by(&log, Grant::all(), paths)?;
         fleet.handle.put_controller(next)?;
         indexed_by(&cluster, paths).await?;
     }
-    assert_eq!(asked(&fleet, "configmaps"), before, "the watch stayed");
+    assert_eq!(
+        fleet.asked("alpha", "configmaps"),
+        before,
+        "the watch stayed"
+    );
     assert_eq!(log.total(), 1);
     fleet.stop().await
 }
@@ -345,18 +348,22 @@ async fn a_controller_replaced_under_another_grant_keeps_its_caches_as_far_as_it
         Grant::new([rule(&["configmaps"], verbs, namespaces)])
     };
     let first = replaced_by(&log, rule(&["list", "watch"], &["*"]), &[])?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(first)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(first)).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     log.ran(&request("alpha", "a"), 1).await?;
-    let before = asked(&fleet, "configmaps");
+    let before = fleet.asked("alpha", "configmaps");
     for (runs, verbs) in [(2, &["list", "watch", "get"][..]), (3, &["list", "watch"])] {
         let next = replaced_by(&log, rule(verbs, &["*"]), &[])?;
         fleet.handle.put_controller(next)?;
         // What another grant may make of an object is looked at anew.
         log.ran(&request("alpha", "a"), runs).await?;
     }
-    assert_eq!(asked(&fleet, "configmaps"), before, "nothing was asked for");
+    assert_eq!(
+        fleet.asked("alpha", "configmaps"),
+        before,
+        "nothing was asked for"
+    );
 
     // Of a narrower one the wide cache would be more than it may need: a server may refuse it by now.
     let next = replaced_by(&log, rule(&["list", "watch"], &["default"]), &[])?;
@@ -365,7 +372,7 @@ async fn a_controller_replaced_under_another_grant_keeps_its_caches_as_far_as_it
     let status = cluster.status();
     let namespaces: Vec<_> = status.stores.iter().map(|store| &store.namespace).collect();
     assert_eq!(namespaces, [&Some("default".to_owned())]);
-    assert_eq!(asked(&fleet, "configmaps").0, before.0 + 1);
+    assert_eq!(fleet.asked("alpha", "configmaps").0, before.0 + 1);
     fleet.stop().await
 }
 
@@ -407,7 +414,7 @@ async fn a_watch_of_a_namespace_moves_to_the_cache_of_all_once_somebody_needs_th
             .build(Arc::new(reconcile))?
     };
     let wide = selecting(&all, "wide", None)?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(narrow)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(narrow)).await?;
     fleet.apply("alpha", object("a", json!({})))?;
     let cluster = fleet.engage("alpha").await?;
     some.ran(&request("alpha", "a"), 1).await?;
@@ -433,7 +440,7 @@ async fn a_watch_of_a_namespace_moves_to_the_cache_of_all_once_somebody_needs_th
 async fn a_cached_list_of_the_very_selection_that_is_cached_opens_no_other_cache() -> Result<()> {
     let log = Arc::new(Log::default());
     let some = selecting(&log, "some", Some("app=a"))?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(some)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(some)).await?;
     fleet.apply("alpha", labelled("one", "a"))?;
     fleet.apply("alpha", labelled("other", "b"))?;
     let cluster = fleet.engage("alpha").await?;

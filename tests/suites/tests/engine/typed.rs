@@ -1,7 +1,7 @@
 //! Native reconcilers in typed code, and every call of the typed client.
 
 use super::clients::rule;
-use super::fixture::{Fleet, Log, builder_of, key, logged, object, request, wait};
+use super::fixture::{Log, builder_of, key, logged, object};
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,7 +16,8 @@ use windlass_fleet::{
     Action, ApiCode, ApiError, Context, Controller, ControllerName, Failure, Grant, Kind, Typed,
     TypedClient,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, request};
 
 /// A ConfigMap, as an author's own type.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,8 +52,8 @@ fn settings(name: &str, color: &str) -> Settings {
     }
 }
 
-async fn alpha() -> Result<(Fleet, TypedClient)> {
-    let fleet = Fleet::start(&["alpha"], |b| b).await?;
+async fn alpha() -> Result<(TestFleet, TypedClient)> {
+    let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let client = fleet.engage("alpha").await?.client(Grant::all()).typed();
     Ok((fleet, client))
 }
@@ -89,7 +90,7 @@ async fn a_typed_reconciler_keeps_what_it_owns_in_step() -> Result<()> {
         .watch(originals)
         .owns(ConfigMap::KIND)
         .build(Arc::new(copy))?;
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(copier)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(copier)).await?;
     let client = fleet.engage("alpha").await?.client(Grant::all()).typed();
     let seed = |color: &str| {
         let mut original = object("a", json!({"color": color}));
@@ -97,7 +98,7 @@ async fn a_typed_reconciler_keeps_what_it_owns_in_step() -> Result<()> {
         fleet.apply("alpha", original)
     };
     let copied = async |color: &str| {
-        windlass_harness::eventually(super::fixture::DEADLINE, "a copy", || async {
+        windlass_harness::eventually(windlass_harness::eventually::DEADLINE, "a copy", || async {
             let copy = client.get_live::<Settings>(&key("a-copy")).await?;
             Ok(Seen::of(copy, |copy| {
                 copy.as_ref().is_some_and(|copy| copy.data.color == color)
@@ -112,10 +113,14 @@ async fn a_typed_reconciler_keeps_what_it_owns_in_step() -> Result<()> {
     assert!(client.delete::<ConfigMap>(&key("a-copy")).await?);
     copied("red").await?;
     assert!(client.delete::<ConfigMap>(&key("a")).await?);
-    windlass_harness::eventually(super::fixture::DEADLINE, "no copy", || async {
-        let copy = client.get_live::<ConfigMap>(&key("a-copy")).await?;
-        Ok(Seen::of(copy, Option::is_none))
-    })
+    windlass_harness::eventually(
+        windlass_harness::eventually::DEADLINE,
+        "no copy",
+        || async {
+            let copy = client.get_live::<ConfigMap>(&key("a-copy")).await?;
+            Ok(Seen::of(copy, Option::is_none))
+        },
+    )
     .await?;
     fleet.stop().await
 }
@@ -236,7 +241,7 @@ async fn a_runs_typed_client_stays_within_its_controllers_grant() -> Result<()> 
             Ok(Action::Done)
         }
     });
-    let fleet = Fleet::start(&["alpha"], |b| b.controller(controller)).await?;
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(controller)).await?;
     fleet.engage("alpha").await?;
     fleet.apply("alpha", object("a", json!({})))?;
     log.ran(&request("alpha", "a"), 1).await?;

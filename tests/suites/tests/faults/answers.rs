@@ -1,6 +1,6 @@
 //! Answers that refuse, crawl, get lost and are not what they should be.
 
-use crate::rig::{Rig, Setup, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use windlass_apiserver::{
     AnswerFault, Damage, EventFault, Faults, RequestFault, Rule, RuleId, Verb,
 };
 use windlass_fleet::manager::KeyFilter;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::footprint::Footprint;
 
 /// The largest answer and the longest line that the rigs here read.
@@ -44,7 +44,7 @@ fn refused(code: u16, retry_after: Option<&str>) -> RequestFault {
 #[tokio::test]
 async fn a_server_that_asks_for_time_gets_it_and_the_others_wait_for_nothing() -> Result<()> {
     let (rig, faults) = pair(|_| {}).await?;
-    let asked = || rig.cluster("alpha").count(Verb::Patch, "configmaps");
+    let asked = || rig.simulated("alpha").count(Verb::Patch, "configmaps");
     let before = asked();
     let rule = faults.add(writes(refused(429, Some("2"))).times(1));
     let began = Instant::now();
@@ -178,7 +178,7 @@ async fn rubbish_is_bounded_and_named_and_does_not_spread() -> Result<()> {
                 .resource("configmaps")
                 .times(1),
         );
-        rig.cluster("alpha").cut_watches();
+        rig.simulated("alpha").cut_watches();
         named(&rig, &faults, rule, &format!("{fault:?}")).await?;
         rig.carried("beta", &format!("list {at}")).await?;
         assert!(faults.remove(rule) >= 1);

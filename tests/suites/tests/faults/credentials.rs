@@ -1,14 +1,16 @@
 //! Credentials that end, change, fail or may not be used. Entry points: [`Credentials`] and the tests.
 
 use crate::oracle;
-use crate::rig::{Rig, Setup, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_fleet::cluster::{ClusterConfig, ConfigError, Provenance, TransportOptions};
-use windlass_harness::eventually::Seen;
+use windlass_fleet::cluster::{
+    ClusterConfig, ClusterState, ConfigError, Provenance, TransportOptions,
+};
+use windlass_harness::eventually::{Seen, wait};
 
 fn secured(clusters: &[&str]) -> Setup {
     Setup {
@@ -117,7 +119,7 @@ async fn new_credentials_and_authorities_are_exchanged_in_place_and_old_sockets_
             rig.server.rotate_ca()?;
         }
         for cluster in ["alpha", "beta"] {
-            rig.engage(cluster)?;
+            rig.add(cluster)?;
             rig.put(
                 cluster,
                 "seed-0",
@@ -142,14 +144,14 @@ async fn a_cluster_whose_token_ended_holds_its_keys_until_it_gets_another() -> R
     let rig = Rig::start(secured(&["alpha", "beta"])).await?;
     let before = rig.engaged("alpha").context("engaged")?;
     rig.server.set_tokens(Some(&["one"]));
-    rig.engage("beta")?;
-    rig.cluster("alpha").cut_watches();
-    let status = rig.reaches("alpha", "Degraded").await?;
+    rig.add("beta")?;
+    rig.simulated("alpha").cut_watches();
+    let status = rig.reaches("alpha", ClusterState::Degraded).await?;
     assert!(status.reason.contains("Unauthorized"), "{}", status.reason);
     rig.put("alpha", "seed-0", "changed meanwhile")?;
     rig.put("beta", "seed-0", "changed meanwhile")?;
-    rig.engage("alpha")?;
-    rig.reaches("alpha", "Ready").await?;
+    rig.add("alpha")?;
+    rig.ready("alpha").await?;
     oracle::settled(&rig).await?;
     assert!(Arc::ptr_eq(
         &before,
@@ -165,7 +167,7 @@ async fn a_token_file_is_read_again_when_its_token_is_refused() -> Result<()> {
     std::fs::write(file.path(), "one")?;
     rig.server.set_tokens(Some(&["one"]));
     let user = json!({"tokenFile": file.path()}).to_string();
-    rig.engage_with("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
+    rig.add_from("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
     rig.put("alpha", "seed-0", "written with the first token")?;
     oracle::settled(&rig).await?;
     let accepted = rig.server.connections().accepted;
@@ -188,7 +190,7 @@ async fn a_plugin_is_run_again_when_what_it_gave_has_ended_or_is_refused() -> Re
     rig.server.set_tokens(Some(&["one"]));
     plugin.gives(&json!({"token": "one", "expirationTimestamp": "2100-01-01T00:00:00Z"}))?;
     let text = kubeconfig(&rig, &plugin.printing());
-    rig.engage_with("alpha", &text, Provenance::TrustedSecret)?;
+    rig.add_from("alpha", &text, Provenance::TrustedSecret)?;
     rig.put("alpha", "seed-0", "written with the first token")?;
     oracle::settled(&rig).await?;
     assert_eq!(plugin.runs(), 1, "a credential that has not ended is kept");
@@ -229,7 +231,7 @@ async fn a_new_certificate_of_a_plugin_gives_up_the_connections_of_the_old() -> 
     // Ended as soon as it is there: the next call asks for another.
     give("2000-01-01T00:00:00Z")?;
     let text = kubeconfig(&rig, &plugin.printing());
-    rig.engage_with("alpha", &text, Provenance::File)?;
+    rig.add_from("alpha", &text, Provenance::File)?;
     wait("the plugin to run", || Seen::of(plugin.runs(), |n| *n >= 1)).await?;
     give("2100-01-01T00:00:00Z")?;
     rig.put("alpha", "seed-0", "written with the second certificate")?;
@@ -250,9 +252,9 @@ async fn a_plugin_that_hangs_delays_its_own_cluster_alone() -> Result<()> {
     let rig = Rig::start(setup).await?;
     let plugin = Plugin::new()?;
     rig.server.set_tokens(Some(&["one"]));
-    rig.engage("beta")?;
+    rig.add("beta")?;
     let hanging = plugin.user("sleep 600");
-    rig.engage_with("alpha", &kubeconfig(&rig, &hanging), Provenance::File)?;
+    rig.add_from("alpha", &kubeconfig(&rig, &hanging), Provenance::File)?;
     rig.put("beta", "seed-0", "written while alpha waits")?;
     rig.put("alpha", "seed-0", "waits for credentials")?;
     let reason = "the credential plugin did not end";
@@ -261,8 +263,8 @@ async fn a_plugin_that_hangs_delays_its_own_cluster_alone() -> Result<()> {
         Seen::of(status.unwrap_or_default(), |now| now.contains(reason))
     })
     .await?;
-    rig.engage("alpha")?;
-    rig.reaches("alpha", "Ready").await?;
+    rig.add("alpha")?;
+    rig.ready("alpha").await?;
     rig.finish().await
 }
 
@@ -282,7 +284,7 @@ async fn plugins_and_files_of_a_secret_are_refused_unless_it_is_trusted() -> Res
     let is_file = matches!(refused, Some(ConfigError::FileReference { .. }));
     assert!(is_file, "{refused:?}");
     // A provider that comes upon it keeps what it had.
-    assert!(rig.engage_with("alpha", &text, Provenance::Secret).is_err());
+    assert!(rig.add_from("alpha", &text, Provenance::Secret).is_err());
     rig.put("alpha", "seed-0", "written with what there was")?;
     oracle::settled(&rig).await?;
     assert_eq!(plugin.runs(), 0);
@@ -303,7 +305,7 @@ async fn no_token_no_output_of_a_plugin_and_no_body_reaches_a_log_or_a_status() 
     let rig = Rig::start(secured(&["alpha", "beta"])).await?;
     let plugin = Plugin::new()?;
     rig.server.set_tokens(Some(&["hush-token"]));
-    rig.engage("beta")?;
+    rig.add("beta")?;
     rig.put("beta", "seed-0", "hush-body")?;
     plugin.gives(&json!({"token": "hush-wrong"}))?;
     let failing = "cat $0; echo hush-output; echo hush-error >&2; exit 1";
@@ -316,8 +318,8 @@ async fn no_token_no_output_of_a_plugin_and_no_body_reaches_a_log_or_a_status() 
     ];
     let mut told = String::new();
     for user in users {
-        rig.engage_with("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
-        rig.cluster("alpha").cut_watches();
+        rig.add_from("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
+        rig.simulated("alpha").cut_watches();
         let before = rig.metrics()?;
         let failures = |metrics: &str| {
             let line = "windlass_cluster_watch_failures_total{cluster=\"alpha\"}";
@@ -334,7 +336,7 @@ async fn no_token_no_output_of_a_plugin_and_no_body_reaches_a_log_or_a_status() 
         told += &format!("{:?}", rig.status("alpha")?);
     }
     told += &String::from_utf8_lossy(&logged.0.lock());
-    rig.engage("alpha")?;
+    rig.add("alpha")?;
     rig.finish().await?;
     assert!(
         told.contains("credential plugin"),

@@ -1,13 +1,14 @@
 //! Clusters that leave, and others that come under their names. Entry points: the tests.
 
 use crate::oracle;
-use crate::rig::{Rig, Setup, name, request, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::{Context as _, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
 use windlass_fleet::manager::KeyFilter;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{name, request};
 
 fn keys_of(rig: &Rig, cluster: &str) -> usize {
     let keys = rig.handle.keys(&KeyFilter::default());
@@ -45,7 +46,7 @@ async fn a_cluster_that_leaves_while_it_is_reconciled_takes_all_of_it_along() ->
     assert!(after <= runs + 1, "{after} runs after {runs}");
     assert!(!rig.metrics()?.contains("cluster=\"alpha\""));
     faults.clear();
-    rig.engage("alpha")?;
+    rig.add("alpha")?;
     rig.finish().await
 }
 
@@ -75,12 +76,12 @@ async fn a_cluster_serves_until_the_one_that_replaces_it_is_in_step() -> Result<
     let rig = Rig::start(Setup::of(&["alpha", "beta", "gamma"])).await?;
     rig.provider.remove(&name("gamma"));
     let before = rig.engaged("alpha").context("engaged")?;
-    rig.cluster("gamma").down(true);
+    rig.simulated("gamma").down(true);
     let moved = rig
         .server
         .kubeconfig()
         .replace("/clusters/alpha", "/clusters/gamma");
-    rig.engage_with("alpha", &moved, windlass_fleet::cluster::Provenance::File)?;
+    rig.add_from("alpha", &moved, windlass_fleet::cluster::Provenance::File)?;
     let replacement = wait("why it does not take over", || {
         let status = rig
             .status("alpha")
@@ -104,7 +105,7 @@ async fn a_cluster_serves_until_the_one_that_replaces_it_is_in_step() -> Result<
     })
     .await?;
     rig.put("gamma", "made", "by the new server")?;
-    rig.cluster("gamma").down(false);
+    rig.simulated("gamma").down(false);
     wait("the new server to be served", || {
         Seen::of(rig.stored("gamma", "made-out"), Option::is_some)
     })
@@ -115,7 +116,7 @@ async fn a_cluster_serves_until_the_one_that_replaces_it_is_in_step() -> Result<
     assert_eq!(before.state().as_str(), "Gone");
     // Only the new server's objects count, also for a reader that still has the old server.
     wait("nobody to watch the old server", || {
-        Seen::of(rig.cluster("alpha").watchers(), |n| *n == 0)
+        Seen::of(rig.simulated("alpha").watchers(), |n| *n == 0)
     })
     .await?;
     rig.finish().await
@@ -125,12 +126,12 @@ async fn a_cluster_serves_until_the_one_that_replaces_it_is_in_step() -> Result<
 async fn a_replacement_that_is_taken_back_leaves_nothing() -> Result<()> {
     let rig = Rig::start(Setup::of(&["alpha", "beta"])).await?;
     let before = rig.engaged("alpha").context("engaged")?;
-    rig.cluster("beta").down(true);
+    rig.simulated("beta").down(true);
     let moved = rig
         .server
         .kubeconfig()
         .replace("/clusters/alpha", "/clusters/beta");
-    rig.engage_with("alpha", &moved, windlass_fleet::cluster::Provenance::File)?;
+    rig.add_from("alpha", &moved, windlass_fleet::cluster::Provenance::File)?;
     wait("a replacement", || {
         let status = rig
             .status("alpha")
@@ -139,7 +140,7 @@ async fn a_replacement_that_is_taken_back_leaves_nothing() -> Result<()> {
         Seen::of(status.is_some(), |there| *there)
     })
     .await?;
-    rig.engage("alpha")?;
+    rig.add("alpha")?;
     wait("no replacement", || {
         let status = rig
             .status("alpha")
@@ -148,7 +149,7 @@ async fn a_replacement_that_is_taken_back_leaves_nothing() -> Result<()> {
         Seen::of(status.is_none(), |gone| *gone)
     })
     .await?;
-    rig.cluster("beta").down(false);
+    rig.simulated("beta").down(false);
     assert!(Arc::ptr_eq(
         &before,
         &rig.engaged("alpha").context("engaged")?

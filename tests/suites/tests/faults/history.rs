@@ -1,6 +1,6 @@
 //! Servers whose past was taken back, and others under the same address. Entry points: the tests.
 
-use crate::rig::{DEADLINE, Rig, Setup, request, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use windlass_apiserver::{
     AnswerFault, Backup, Call, EventFault, Faults, Hook, RequestFault, RequestVerdict, Rule, Verb,
 };
 use windlass_fleet::api::{GetOptions, ListOptions};
+use windlass_fleet::cluster::ClusterState;
 use windlass_fleet::{Grant, GroupVersionKind, ObjectKey};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{DEADLINE, Seen, wait};
+use windlass_harness::fleet::request;
 
 /// The value of an object as a cached read finds it.
 async fn cached(rig: &Rig, object: &str) -> Result<Value> {
@@ -29,7 +31,7 @@ async fn cached(rig: &Rig, object: &str) -> Result<Value> {
 /// A fleet of one cluster that has cached changes which the backup does not have.
 async fn ahead_of_its_backup() -> Result<(Rig, Backup)> {
     let rig = Rig::start(Setup::of(&["alpha"])).await?;
-    let backup = rig.cluster("alpha").backup();
+    let backup = rig.simulated("alpha").backup();
     rig.put("alpha", "seed-0", "lost")?;
     rig.put("alpha", "lost-too", "lost")?;
     for n in 0..10 {
@@ -43,14 +45,14 @@ async fn a_server_that_lost_its_history_is_degraded_and_its_caches_rebuilt_withi
 -> Result<()> {
     let (rig, backup) = ahead_of_its_backup().await?;
     let engaged = rig.engaged("alpha");
-    rig.cluster("alpha").roll_back(&backup);
+    rig.simulated("alpha").roll_back(&backup);
     // The first version after the backup is given out again, to the same object: only its content differs.
     rig.put("alpha", "seed-0", "of the new history")?;
     let began = Instant::now();
-    let status = rig.reaches("alpha", "Degraded").await?;
+    let status = rig.reaches("alpha", ClusterState::Degraded).await?;
     assert!(status.reason.contains("HistoryLost"), "{}", status.reason);
     assert!(began.elapsed() < Duration::from_secs(5));
-    rig.reaches("alpha", "Ready").await?;
+    rig.ready("alpha").await?;
     assert!(began.elapsed() < Duration::from_secs(15));
     assert_eq!(cached(&rig, "seed-0").await?, "of the new history");
     assert_eq!(cached(&rig, "lost-too").await?, Value::Null);
@@ -69,7 +71,7 @@ async fn an_answer_of_the_lost_history_does_not_enter_rebuilt_caches() -> Result
     let mut setup = Setup::of(&["alpha"]).hook(faults.clone());
     setup.manager.caches.stale_for = Duration::from_millis(500);
     let rig = Rig::start(setup).await?;
-    let backup = rig.cluster("alpha").backup();
+    let backup = rig.simulated("alpha").backup();
     for n in 0..10 {
         rig.carried("alpha", &format!("lost {n}")).await?;
     }
@@ -82,9 +84,9 @@ async fn an_answer_of_the_lost_history_does_not_enter_rebuilt_caches() -> Result
     seed["metadata"]["annotations"] = json!({"note": "x".repeat(200)});
     let write = tokio::spawn(update(&rig, seed));
     wait("the write", || Seen::of(faults.struck(slow), |n| *n >= 1)).await?;
-    rig.cluster("alpha").roll_back(&backup);
-    rig.reaches("alpha", "Degraded").await?;
-    rig.reaches("alpha", "Ready").await?;
+    rig.simulated("alpha").roll_back(&backup);
+    rig.reaches("alpha", ClusterState::Degraded).await?;
+    rig.ready("alpha").await?;
     assert!(
         !write.is_finished(),
         "its answer comes after the caches were rebuilt"
@@ -103,17 +105,17 @@ async fn a_history_that_lost_only_what_was_written_through_the_cache_is_found_to
     let mut plain = crate::keeper::source("plain", &json!({"value": "kept"}));
     // No reconciler asks for it: nobody writes what it was made of into the restored history.
     plain["metadata"]["labels"] = Value::Null;
-    let made = rig.cluster("alpha").apply(plain.clone());
+    let made = rig.simulated("alpha").apply(plain.clone());
     made.map_err(|error| anyhow!("{error:?}"))?;
-    let backup = rig.cluster("alpha").backup();
+    let backup = rig.simulated("alpha").backup();
     plain["data"]["value"] = "lost".into();
     update(&rig, plain).await?;
     assert_eq!(cached(&rig, "plain").await?, "lost");
     faults.clear();
-    rig.cluster("alpha").roll_back(&backup);
-    let status = rig.reaches("alpha", "Degraded").await?;
+    rig.simulated("alpha").roll_back(&backup);
+    let status = rig.reaches("alpha", ClusterState::Degraded).await?;
     assert!(status.reason.contains("HistoryLost"), "{}", status.reason);
-    rig.reaches("alpha", "Ready").await?;
+    rig.ready("alpha").await?;
     assert_eq!(cached(&rig, "plain").await?, "kept");
     rig.delete("alpha", "plain")?;
     rig.finish().await
@@ -135,12 +137,12 @@ fn update(rig: &Rig, object: Value) -> impl Future<Output = Result<()>> + use<> 
 async fn a_history_that_has_passed_the_caches_before_they_come_back_is_found_by_a_comparison()
 -> Result<()> {
     let (rig, backup) = ahead_of_its_backup().await?;
-    rig.cluster("alpha").down(true);
-    rig.cluster("alpha").roll_back(&backup);
+    rig.simulated("alpha").down(true);
+    rig.simulated("alpha").roll_back(&backup);
     for n in 0..60 {
         rig.put("alpha", "seed-1", &format!("new {n}"))?;
     }
-    rig.cluster("alpha").down(false);
+    rig.simulated("alpha").down(false);
     // It was cached in a version that the new history gave to another object.
     wait("what was lost to leave", || {
         let objects = rig.status("alpha").map(|status| status.objects);
@@ -169,7 +171,7 @@ async fn an_event_that_was_lost_is_made_good_soon_after_its_watch_broke() -> Res
         Seen::of(rig.keeper.count(&later), |n| *n > before)
     })
     .await?;
-    rig.cluster("alpha").cut_watches();
+    rig.simulated("alpha").cut_watches();
     // Comparisons are ten minutes apart by default.
     rig.finish().await
 }
@@ -181,7 +183,7 @@ async fn no_event_of_another_server_is_taken_before_the_server_has_said_who_it_i
     let before = rig.engaged("alpha");
     let question = Rule::new(RequestFault::Delay(Duration::from_secs(2)));
     let asked = faults.add(question.verb(Verb::Get).resource("namespaces"));
-    rig.cluster("alpha").down(true);
+    rig.simulated("alpha").down(true);
     assert!(rig.server.remove_cluster("alpha"));
     rig.server.add_cluster("alpha");
     // Its past is longer: a watch from the cached version goes on there without a word.
@@ -221,7 +223,7 @@ fn make_workspace(rig: &Rig, name: &str) -> Result<()> {
     let logical = json!({"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
         "metadata": {"name": "cluster"}});
     for object in [crd, logical] {
-        let made = rig.cluster(name).apply(object);
+        let made = rig.simulated(name).apply(object);
         made.map_err(|error| anyhow!("{error:?}"))?;
     }
     Ok(())
@@ -232,7 +234,7 @@ async fn replaced_by_a_workspace(rig: &Rig, faults: &Faults) -> Result<()> {
     let before = rig.engaged("alpha").context("it is engaged")?;
     // It answers only once it is complete.
     faults.add(Rule::new(RequestFault::Cut));
-    rig.cluster("alpha").down(true);
+    rig.simulated("alpha").down(true);
     assert!(rig.server.remove_cluster("alpha"));
     rig.server.add_cluster("alpha");
     make_workspace(rig, "alpha")?;
@@ -243,7 +245,7 @@ async fn replaced_by_a_workspace(rig: &Rig, faults: &Faults) -> Result<()> {
         Seen::of(other, |other| *other)
     })
     .await?;
-    rig.reaches("alpha", "Ready").await?;
+    rig.ready("alpha").await?;
     Ok(())
 }
 
@@ -255,7 +257,7 @@ async fn a_workspace_is_identified_by_its_logical_cluster() -> Result<()> {
     // The question of the cluster that is replaced, and of the one that is engaged.
     replaced_by_a_workspace(&rig, &faults).await?;
     let asked = |resource: &str| {
-        let calls = rig.cluster("alpha").requests();
+        let calls = rig.simulated("alpha").requests();
         calls
             .iter()
             .filter(|call| call.resource == resource && call.verb == Verb::Get)
@@ -309,7 +311,7 @@ async fn a_watch_that_comes_back_late_trusts_no_check_of_the_server_before() -> 
         gate.secrets_watched.load(Ordering::SeqCst),
     );
     gate.refuses_secrets.store(true, Ordering::SeqCst);
-    rig.cluster("alpha").cut_watches();
+    rig.simulated("alpha").cut_watches();
     wait("the other watch to find the same server", || {
         Seen::of(gate.identity_told.load(Ordering::SeqCst), |n| *n > told)
     })
@@ -320,7 +322,7 @@ async fn a_watch_that_comes_back_late_trusts_no_check_of_the_server_before() -> 
     for n in 0..100 {
         let foreign = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"n": n.to_string()},
             "metadata": {"namespace": "default", "name": "foreign"}});
-        let made = rig.cluster("alpha").apply(foreign);
+        let made = rig.simulated("alpha").apply(foreign);
         made.map_err(|error| anyhow!("{error:?}"))?;
     }
     gate.refuses_secrets.store(false, Ordering::SeqCst);
@@ -356,8 +358,8 @@ fn secret() -> GroupVersionKind {
 #[tokio::test]
 async fn the_next_attempt_is_shown_and_brought_forward_by_a_call_that_succeeds() -> Result<()> {
     let rig = Rig::start(Setup::of(&["alpha"])).await?;
-    rig.cluster("alpha").down(true);
-    rig.reaches("alpha", "Degraded").await?;
+    rig.simulated("alpha").down(true);
+    rig.reaches("alpha", ClusterState::Degraded).await?;
     // Waits have grown so far that nobody would want to wait for the next.
     let due = wait("an attempt that is far off", || {
         let due = rig.status("alpha").ok().and_then(|now| now.next_attempt);
@@ -365,9 +367,9 @@ async fn the_next_attempt_is_shown_and_brought_forward_by_a_call_that_succeeds()
         Seen::of((due, ahead), |(_, ahead)| *ahead >= 6)
     })
     .await?;
-    rig.cluster("alpha").down(false);
+    rig.simulated("alpha").down(false);
     read_live(&rig).await?;
-    rig.reaches("alpha", "Ready").await?;
+    rig.ready("alpha").await?;
     assert!(now() < due.0.unwrap_or_default(), "before its time");
     rig.finish().await
 }

@@ -1,8 +1,8 @@
-//! What must hold once faults have ended, whatever they were. Entry points: [`settled`] and [`nothing_is_left`].
+//! What must hold once faults have ended, whatever they were. Entry point: [`settled`].
 //!
 //! Every child is as its source wants it and no other child is there, within a deadline, and it stays so with nobody writing and no
-//! key running any more; no key ever ran twice at once. When the clusters are gone, tasks and sockets are as many as before the
-//! first came, and no metric names any of them or their server. Memory can be told apart by process only: the soak measures it.
+//! key running any more; no key ever ran twice at once. When the clusters are gone, [`Rig::finish`] holds that nothing is left of them.
+//! Memory can be told apart by process only: the soak measures it.
 
 use crate::keeper::{MARK, child_of, is_right};
 use crate::rig::Rig;
@@ -15,7 +15,6 @@ use windlass_apiserver::Cluster;
 use windlass_fleet::manager::KeyFilter;
 use windlass_harness::eventually;
 use windlass_harness::eventually::Seen;
-use windlass_harness::footprint::Footprint;
 
 /// How long after the last fault everything is right at the latest: the longest backoff of a watch and of a key, and some.
 pub(crate) const WITHIN: Duration = Duration::from_secs(60);
@@ -30,7 +29,7 @@ pub(crate) async fn settled(rig: &Rig) -> Result<()> {
 /// As [`settled`], within another time.
 pub(crate) async fn settled_within(rig: &Rig, within: Duration) -> Result<()> {
     right_within(rig, within).await?;
-    stays(rig, rig.stays()).await?;
+    stays(rig, rig.stays).await?;
     let overlaps = rig.keeper.overlaps();
     if !overlaps.is_empty() {
         bail!("keys that ran twice at once: {overlaps:?}");
@@ -83,7 +82,7 @@ async fn stays(rig: &Rig, time: Duration) -> Result<()> {
         let names = rig.server.clusters();
         names
             .iter()
-            .map(|name| rig.cluster(name).version())
+            .map(|name| rig.simulated(name).version())
             .collect()
     };
     let before = versions();
@@ -120,7 +119,7 @@ async fn stays(rig: &Rig, time: Duration) -> Result<()> {
 fn differences(rig: &Rig) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for cluster in rig.provider.names() {
-        differ_in(&rig.cluster(cluster.as_str()), &mut wrong)?;
+        differ_in(&rig.simulated(cluster.as_str()), &mut wrong)?;
     }
     wrong.truncate(NAMED);
     Ok(wrong)
@@ -162,34 +161,4 @@ fn differ_in(cluster: &Cluster, wrong: &mut Vec<String>) -> Result<()> {
             .map(|name| format!("{cluster}: {name} belongs to nobody")),
     );
     Ok(())
-}
-
-/// Waits until nothing is left of clusters that have all been let go.
-pub(crate) async fn nothing_is_left(rig: &Rig) -> Result<()> {
-    let (before, address) = (rig.before(), rig.server.address());
-    let (ports, host) = ([address.port()], address.to_string());
-    eventually(WITHIN, "nothing to be left of the clusters", || async {
-        let now = Footprint::now(&ports)?;
-        let engaged = rig.handle.clusters().len();
-        let metrics = rig.metrics()?;
-        let series: Vec<&str> = metrics
-            .lines()
-            .filter(|line| {
-                line.contains("cluster=\"") && !line.contains("cluster=\"\"")
-                    || line.contains(&host)
-            })
-            .collect();
-        let gone = engaged == 0
-            && now.tasks == before.tasks
-            && now.sockets == before.sockets
-            && series.is_empty();
-        let seen =
-            format!("{engaged} clusters, series {series:?}, {now:?} where there was {before:?}");
-        Ok(if gone {
-            Seen::Yes(())
-        } else {
-            Seen::NotYet(seen)
-        })
-    })
-    .await
 }

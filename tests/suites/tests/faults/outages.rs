@@ -8,14 +8,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
-use windlass_fleet::cluster::{ClusterConfig, Provenance};
+use windlass_fleet::Manager;
+use windlass_fleet::cluster::Provenance;
 use windlass_fleet::controller::ControllerOptions;
-use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::ManagerHandle;
-use windlass_fleet::provider::clusters::Clusters;
-use windlass_fleet::{ClusterName, Manager};
 use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::fleet::RunningManager;
 use windlass_harness::proxy::{Network, Proxy};
 use windlass_harness::testenv::{self, Environment, Server, Spec};
 
@@ -88,11 +85,6 @@ impl Real {
     }
 }
 
-fn spec(name: &str, kubeconfig: &str) -> Result<ClusterSpec> {
-    let config = ClusterConfig::from_kubeconfig_text(kubeconfig, None, None, Provenance::File)?;
-    Ok(ClusterSpec::new(ClusterName::new(name)?, config))
-}
-
 /// A server's kubeconfig, by way of a proxy.
 async fn behind(server: &Server) -> Result<(Proxy, String)> {
     let url = server.url();
@@ -104,24 +96,13 @@ async fn behind(server: &Server) -> Result<(Proxy, String)> {
     Ok((proxy, by_proxy))
 }
 
-fn start(
-    keeper: &Arc<Keeper>,
-    provider: Arc<Clusters>,
-) -> Result<(ManagerHandle, CancellationToken)> {
+fn start(keeper: &Arc<Keeper>) -> Result<RunningManager> {
     let options = ControllerOptions {
         concurrency_per_cluster: 8,
         timeout: Duration::from_secs(10),
         ..Default::default()
     };
-    let bound = Manager::builder()
-        .provider(provider)
-        .controller(keeper.controller(options))
-        .build()?
-        .bind();
-    let (handle, stop) = (bound.handle(), CancellationToken::new());
-    let token = stop.clone();
-    tokio::spawn(async move { bound.run(token).await.expect("the manager runs") });
-    Ok((handle, stop))
+    RunningManager::start(Manager::builder().controller(keeper.controller(options)))
 }
 
 #[tokio::test]
@@ -134,10 +115,10 @@ async fn real_servers_that_are_cut_off_compacted_and_killed_are_caught_up_with()
     let (server, other) = (environment.server("alpha"), environment.server("beta"));
     let (mut alpha, mut beta) = (Real::of(server).await?, Real::of(other).await?);
     let (proxy, by_proxy) = behind(server).await?;
-    let (provider, keeper) = (Arc::new(Clusters::new("real")), Arc::new(Keeper::default()));
-    provider.put(spec("alpha", &by_proxy)?);
-    provider.put(spec("beta", &other.kubeconfig())?);
-    let (handle, stop) = start(&keeper, provider)?;
+    let keeper = Arc::new(Keeper::default());
+    let manager = start(&keeper)?;
+    manager.add_from("alpha", &by_proxy, Provenance::File)?;
+    manager.add_from("beta", &other.kubeconfig(), Provenance::File)?;
     alpha.change("first").await?;
     beta.change("first").await?;
     alpha.is_kept("at first").await?;
@@ -171,10 +152,9 @@ async fn real_servers_that_are_cut_off_compacted_and_killed_are_caught_up_with()
     alpha.is_kept("after a kill").await?;
 
     eventually(SOON, "nothing left to do", || async {
-        Ok(Seen::of(handle.idle().await.busy, Vec::is_empty))
+        Ok(Seen::of(manager.handle.idle().await.busy, Vec::is_empty))
     })
     .await?;
     assert_eq!(keeper.overlaps(), []);
-    stop.cancel();
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! Networks that lose some of the clusters. Entry points: the tests.
 
-use crate::rig::{DEADLINE, Rig, Setup, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
-use windlass_fleet::cluster::{ClusterStatus, Provenance, TransportOptions};
+use windlass_fleet::cluster::{ClusterState, ClusterStatus, Provenance, TransportOptions};
 use windlass_fleet::manager::{Concurrency, ControllerStatus};
 use windlass_harness::eventually;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::proxy::Proxy;
 
 /// How long a write may take.
@@ -32,14 +32,16 @@ async fn partition(tls: bool, fault: RequestFault) -> Result<()> {
         .map(|name| faults.add(Rule::new(fault.clone()).cluster(*name)))
         .collect();
     for name in lost {
-        rig.cluster(name).cut_watches();
+        rig.simulated(name).cut_watches();
         rig.put(name, "seed-0", "lost")?;
     }
     for name in lost {
-        rig.reaches(name, "Degraded").await?;
+        rig.reaches(name, ClusterState::Degraded).await?;
     }
     let asked = |names: &[&str]| -> usize {
-        let counts = names.iter().map(|name| rig.cluster(name).requests().len());
+        let counts = names
+            .iter()
+            .map(|name| rig.simulated(name).requests().len());
         counts.sum()
     };
     let before = asked(lost);
@@ -66,7 +68,7 @@ async fn partition(tls: bool, fault: RequestFault) -> Result<()> {
         faults.remove(rule);
     }
     for name in lost {
-        rig.reaches(name, "Ready").await?;
+        rig.ready(name).await?;
     }
     rig.finish().await
 }
@@ -84,7 +86,7 @@ async fn stalled(transport: TransportOptions, within: Duration, jump: bool) -> R
         .server
         .kubeconfig()
         .replace(&direct.to_string(), &proxied.to_string());
-    rig.engage_with("alpha", &through, Provenance::Program)?;
+    rig.add_from("alpha", &through, Provenance::Program)?;
     let is_through = |status: &ClusterStatus| status.server.contains(&proxied.to_string());
     wait("alpha to be reached through the proxy", || {
         match rig.status("alpha") {
@@ -120,7 +122,7 @@ async fn stalled(transport: TransportOptions, within: Duration, jump: bool) -> R
     let counts = rig.status("alpha")?.connections;
     assert_eq!((counts.http2.made, counts.http1.made), (2, 0), "{counts:?}");
     assert_eq!(rig.asked("alpha").0, lists, "nothing was listed anew");
-    rig.engage("alpha")?;
+    rig.add("alpha")?;
     wait("alpha to be reached directly", || {
         match rig.status("alpha") {
             Ok(status) if !is_through(&status) && status.state.as_str() == "Ready" => Seen::Yes(()),
@@ -140,7 +142,7 @@ async fn a_stalled_http2_connection_is_found_by_ping_and_its_watches_resume_on_a
         ping_grace: Duration::from_millis(200),
         ..TransportOptions::default()
     };
-    stalled(transport, DEADLINE, false).await
+    stalled(transport, Duration::from_secs(30), false).await
 }
 
 #[tokio::test]
@@ -182,7 +184,7 @@ async fn work_that_waits_for_silent_clusters_leaves_slots_to_others() -> Result<
         ..Concurrency::default()
     };
     setup.controller.concurrency = None;
-    setup.controller.timeout = DEADLINE;
+    setup.controller.timeout = Duration::from_secs(30);
     let rig = Rig::start(setup).await?;
     let (silent, others) = names.split_at(SILENT);
     for name in silent {
@@ -232,7 +234,7 @@ async fn with_a_concurrency_of_1_a_run_that_waits_for_its_server_is_the_only_one
     let faults = Arc::new(Faults::default());
     let mut setup = Setup::of(&["silent", "other"]).hook(faults.clone());
     setup.controller.concurrency = Some(1);
-    setup.controller.timeout = DEADLINE;
+    setup.controller.timeout = Duration::from_secs(30);
     let rig = Rig::start(setup).await?;
     let rule = Rule::new(RequestFault::Silence).cluster("silent");
     faults.add(rule.verb(Verb::Patch));

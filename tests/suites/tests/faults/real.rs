@@ -1,7 +1,7 @@
 //! Real API servers that are killed, come back, and change whom they admit. Entry points: the tests.
 
 use crate::keeper::{Keeper, child_of, source};
-use crate::rig::{Setup, name, wait};
+use crate::rig::Setup;
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::api::{Patch, PatchParams};
@@ -9,67 +9,29 @@ use kube_client::{Api, Client};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 use windlass_fleet::Manager;
-use windlass_fleet::cluster::{Cluster, ClusterConfig, Provenance};
-use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::ManagerHandle;
-use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::cluster::{ClusterState, Provenance};
 use windlass_harness::eventually;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{RunningManager, name};
 use windlass_harness::testenv::{self, Environment, Server, Spec};
 
 /// A real server takes some seconds to start, and more on a loaded machine.
 const SOON: Duration = Duration::from_secs(90);
 
-struct Fleet {
-    provider: Arc<Clusters>,
-    keeper: Arc<Keeper>,
-    handle: ManagerHandle,
-    _stop: tokio_util::sync::DropGuard,
+/// A manager whose controller is a [`Keeper`].
+fn start() -> Result<(RunningManager, Arc<Keeper>)> {
+    windlass_harness::logs::init();
+    let (keeper, setup) = (Arc::new(Keeper::default()), Setup::of(&[]));
+    let builder = Manager::builder()
+        .options(setup.manager)
+        .controller(keeper.controller(setup.controller));
+    let manager = RunningManager::start(builder)?;
+    Ok((manager, keeper))
 }
 
-impl Fleet {
-    fn start() -> Result<Self> {
-        windlass_harness::logs::init();
-        let (provider, keeper) = (Arc::new(Clusters::new("real")), Arc::new(Keeper::default()));
-        let setup = Setup::of(&[]);
-        let bound = Manager::builder()
-            .options(setup.manager)
-            .provider(provider.clone())
-            .controller(keeper.controller(setup.controller))
-            .build()?
-            .bind();
-        let (handle, stop) = (bound.handle(), CancellationToken::new());
-        let token = stop.clone();
-        tokio::spawn(async move {
-            bound.run(token).await.expect("the manager runs");
-        });
-        Ok(Self {
-            provider,
-            keeper,
-            handle,
-            _stop: stop.drop_guard(),
-        })
-    }
-
-    fn engage(&self, cluster: &str, server: &Server) -> Result<()> {
-        let text = server.kubeconfig();
-        let config = ClusterConfig::from_kubeconfig_text(&text, None, None, Provenance::File)?;
-        self.provider.put(ClusterSpec::new(name(cluster), config));
-        Ok(())
-    }
-
-    async fn reaches(&self, cluster: &str, state: &str) -> Result<Arc<Cluster>> {
-        let wanted = name(cluster);
-        eventually(SOON, &format!("{cluster} to be {state}"), || async {
-            Ok(match self.handle.fleet().cluster(&wanted) {
-                Some(now) if now.state().as_str() == state => Seen::Yes(now),
-                seen => Seen::NotYet(format!("{:?}", seen.map(|now| now.status()))),
-            })
-        })
-        .await
-    }
+fn add(manager: &RunningManager, cluster: &str, server: &Server) -> Result<()> {
+    manager.add_from(cluster, &server.kubeconfig(), Provenance::File)
 }
 
 fn maps(client: Client) -> Api<ConfigMap> {
@@ -109,32 +71,33 @@ async fn a_real_server_that_is_dead_killed_or_restarted_costs_the_others_nothing
     let (in_alpha, in_beta) = (maps(alpha.client().await?), maps(beta.client().await?));
     put(&in_alpha, "first", "one").await?;
     alpha.kill();
-    let fleet = Fleet::start()?;
-    fleet.engage("alpha", alpha)?;
-    fleet.engage("beta", beta)?;
+    let (fleet, keeper) = start()?;
+    add(&fleet, "alpha", alpha)?;
+    add(&fleet, "beta", beta)?;
     put(&in_beta, "first", "while alpha is dead").await?;
     right(&in_beta, "first", "while alpha is dead").await?;
-    let engaged = fleet.reaches("alpha", "Connecting").await?;
-    assert!(engaged.status().reason.contains("cannot reach"));
+    let status = fleet.reaches("alpha", ClusterState::Connecting).await?;
+    assert!(status.reason.contains("cannot reach"));
+    let engaged = fleet.engaged("alpha").context("engaged")?;
 
     alpha.restart().await?;
     right(&in_alpha, "first", "one").await?;
-    fleet.reaches("alpha", "Ready").await?;
+    fleet.ready("alpha").await?;
     let counts = engaged.status().connections;
     assert_eq!((counts.http2.open, counts.http1.made), (1, 0));
 
     alpha.kill();
-    fleet.reaches("alpha", "Degraded").await?;
+    fleet.reaches("alpha", ClusterState::Degraded).await?;
     put(&in_beta, "first", "while alpha is killed").await?;
     right(&in_beta, "first", "while alpha is killed").await?;
     alpha.restart().await?;
     put(&in_alpha, "second", "after the restart").await?;
     right(&in_alpha, "second", "after the restart").await?;
-    let again = fleet.reaches("alpha", "Ready").await?;
+    let again = fleet.ready("alpha").await?;
     assert!(Arc::ptr_eq(&engaged, &again), "the same cluster goes on");
 
     // The same once more is nothing, other credentials are exchanged, and a cluster that leaves is left alone.
-    fleet.engage("alpha", alpha)?;
+    add(&fleet, "alpha", alpha)?;
     fleet.provider.remove(&name("alpha"));
     wait("alpha to be gone", || {
         Seen::of(fleet.handle.fleet().clusters().len(), |n| *n == 1)
@@ -144,7 +107,7 @@ async fn a_real_server_that_is_dead_killed_or_restarted_costs_the_others_nothing
     put(&in_beta, "last", "beta goes on").await?;
     right(&in_beta, "last", "beta goes on").await?;
     assert!(in_alpha.get_opt(&child_of("late")).await?.is_none());
-    let overlaps = fleet.keeper.overlaps();
+    let overlaps = keeper.overlaps();
     assert!(overlaps.is_empty(), "{overlaps:?}");
     Ok(())
 }
@@ -157,22 +120,22 @@ async fn a_real_server_whose_token_is_exchanged_keeps_its_cluster_and_its_watche
     let environment = Environment::start([Spec::new("alpha")]).await?;
     let alpha = environment.server("alpha");
     let in_alpha = maps(alpha.client().await?);
-    let fleet = Fleet::start()?;
+    let (fleet, _) = start()?;
     // A token that nobody knows holds the cluster; the right one is taken up at once.
     let text = alpha.kubeconfig().replace(alpha.token(), "unknown");
-    let config = ClusterConfig::from_kubeconfig_text(&text, None, None, Provenance::File)?;
-    fleet.provider.put(ClusterSpec::new(name("alpha"), config));
-    let before = fleet.reaches("alpha", "Connecting").await?;
+    fleet.add_from("alpha", &text, Provenance::File)?;
+    fleet.reaches("alpha", ClusterState::Connecting).await?;
+    let before = fleet.engaged("alpha").context("engaged")?;
     eventually(SOON, "the reason in the status", || async {
         Ok(Seen::of(before.status().reason, |now| {
             now.contains("nauthorized")
         }))
     })
     .await?;
-    fleet.engage("alpha", alpha)?;
+    add(&fleet, "alpha", alpha)?;
     put(&in_alpha, "first", "one").await?;
     right(&in_alpha, "first", "one").await?;
-    let after = fleet.reaches("alpha", "Ready").await?;
+    let after = fleet.ready("alpha").await?;
     assert!(Arc::ptr_eq(&before, &after));
     let counts = after.status().connections;
     assert_eq!(counts.http2.open, 1, "{counts:?}");
@@ -188,8 +151,8 @@ async fn a_real_server_restored_from_a_backup_is_found_and_its_caches_are_rebuil
     let environment = Environment::start([Spec::new("alpha")]).await?;
     let alpha = environment.server("alpha");
     let in_alpha = maps(alpha.client().await?);
-    let fleet = Fleet::start()?;
-    fleet.engage("alpha", alpha)?;
+    let (fleet, _) = start()?;
+    add(&fleet, "alpha", alpha)?;
     put(&in_alpha, "kept", "before").await?;
     right(&in_alpha, "kept", "before").await?;
     let snapshot = environment.snapshot().await?;
@@ -199,7 +162,7 @@ async fn a_real_server_restored_from_a_backup_is_found_and_its_caches_are_rebuil
     put(&in_alpha, "kept", "after").await?;
     right(&in_alpha, "lost", "49").await?;
     right(&in_alpha, "kept", "after").await?;
-    let engaged = fleet.reaches("alpha", "Ready").await?;
+    let engaged = fleet.ready("alpha").await?;
     let cached = engaged.status().objects;
 
     environment.restore(&snapshot).await?;
@@ -226,24 +189,22 @@ async fn a_real_cluster_whose_only_watch_is_forbidden_is_not_ready_until_it_is_g
     }
     let environment = Environment::start([Spec::new("alpha")]).await?;
     let alpha = environment.server("alpha");
-    let fleet = Fleet::start()?;
+    let (fleet, _) = start()?;
     let admin = maps(alpha.client().await?);
     put(&admin, "first", "one").await?;
     // A user that nobody has granted anything.
     let text = alpha
         .kubeconfig()
         .replace("token:", "as: nobody\n    token:");
-    let config = ClusterConfig::from_kubeconfig_text(&text, None, None, Provenance::File)?;
-    fleet.provider.put(ClusterSpec::new(name("alpha"), config));
-    let engaged = fleet.reaches("alpha", "Degraded").await?;
-    let reason = engaged.status().reason;
+    fleet.add_from("alpha", &text, Provenance::File)?;
+    let reason = fleet.reaches("alpha", ClusterState::Degraded).await?.reason;
     assert!(
         reason.contains("v1/ConfigMap: forbidden") && reason.contains("nobody"),
         "{reason}"
     );
     let problems = fleet.handle.controllers().remove(0).problems;
     assert!(problems[0].contains("forbidden"), "{problems:?}");
-    fleet.engage("alpha", alpha)?;
-    fleet.reaches("alpha", "Ready").await?;
+    add(&fleet, "alpha", alpha)?;
+    fleet.ready("alpha").await?;
     right(&admin, "first", "one").await
 }

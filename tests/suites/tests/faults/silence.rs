@@ -1,7 +1,7 @@
 //! Servers that say less than they should: nothing, not the newest, not all.
 
 use crate::keeper::config_map;
-use crate::rig::{Rig, Setup, request, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use windlass_apiserver::{Damage, EventFault, Faults, RequestFault, Rule, Verb};
 use windlass_fleet::Grant;
 use windlass_fleet::ObjectKey;
 use windlass_fleet::api::GetOptions;
-use windlass_fleet::cluster::CacheOptions;
+use windlass_fleet::cluster::{CacheOptions, ClusterState};
 use windlass_harness::eventually;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::request;
 
 async fn pair(adjust: impl FnOnce(&mut CacheOptions)) -> Result<(Rig, Arc<Faults>)> {
     let faults = Arc::new(Faults::default());
@@ -47,12 +48,12 @@ async fn a_watch_that_falls_silent_is_found_dead_and_only_its_cluster_waits() ->
     let began = Instant::now();
     rig.put("alpha", "seed-0", "unheard")?;
     runs(&rig, "beta", "heard").await?;
-    let status = rig.reaches("alpha", "Degraded").await?;
+    let status = rig.reaches("alpha", ClusterState::Degraded).await?;
     assert!(!status.reason.is_empty());
     assert!(began.elapsed() < Duration::from_secs(20));
     runs(&rig, "beta", "heard again").await?;
     faults.clear();
-    rig.reaches("alpha", "Ready").await?;
+    rig.ready("alpha").await?;
     rig.finish().await
 }
 
@@ -74,7 +75,7 @@ async fn a_silent_watch_is_found_within_a_minute_by_default() -> Result<()> {
     .await?;
     tokio::time::resume();
     faults.clear();
-    rig.reaches("alpha", "Ready").await?;
+    rig.ready("alpha").await?;
     rig.finish().await
 }
 
@@ -113,7 +114,7 @@ async fn a_replica_that_lags_never_takes_a_reader_back_in_time() -> Result<()> {
             .cluster("alpha")
             .resource("configmaps"),
     );
-    rig.cluster("alpha").cut_watches();
+    rig.simulated("alpha").cut_watches();
     wait("a list by the replica", || {
         Seen::of(faults.struck(stale), |n| *n >= 2)
     })
@@ -129,7 +130,7 @@ async fn a_replica_that_lags_never_takes_a_reader_back_in_time() -> Result<()> {
         runs(&rig, "beta", &format!("seen {n}")).await?;
     }
     faults.clear();
-    rig.cluster("alpha").cut_watches();
+    rig.simulated("alpha").cut_watches();
     rig.finish().await
 }
 
@@ -185,12 +186,12 @@ async fn a_server_that_lost_its_data_is_believed_in_the_end() -> Result<()> {
         caches.compare_every = Duration::from_secs(2);
     })
     .await?;
-    let backup = rig.cluster("alpha").backup();
+    let backup = rig.simulated("alpha").backup();
     for n in 0..30 {
         rig.put("alpha", "seed-0", &format!("to be lost {n}"))?;
     }
     runs(&rig, "alpha", "to be lost").await?;
-    rig.cluster("alpha").roll_back(&backup);
+    rig.simulated("alpha").roll_back(&backup);
     runs(&rig, "beta", "not lost").await?;
     rig.finish().await
 }

@@ -6,7 +6,7 @@
 //! It runs in a process of its own, because descriptors and memory can be told apart by process only.
 
 use crate::keeper::child_of;
-use crate::rig::{Rig, Setup, name};
+use crate::rig::{Rig, Setup};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use fastrand::Rng;
 use serde_json::json;
@@ -22,6 +22,7 @@ use windlass_fleet::{Grant, GroupVersionKind};
 use windlass_harness::alone::ran_alone;
 use windlass_harness::eventually;
 use windlass_harness::eventually::Seen;
+use windlass_harness::fleet::name;
 use windlass_harness::footprint::Footprint;
 
 const CLUSTERS: usize = 50;
@@ -190,7 +191,7 @@ async fn soak(shape: &Shape, schedule: &Schedule, seed: u64) -> Result<()> {
     changed?;
     moved?;
     for cluster in rig.server.clusters() {
-        rig.engage(&cluster)?;
+        rig.add(&cluster)?;
     }
     let mut batches = asked?;
     while let Some(batch) = batches.join_next().await {
@@ -218,7 +219,7 @@ async fn change(rig: &Rig, mut rng: Rng, until: Instant) -> Result<()> {
             _ => {
                 let spoilt = json!({"data": {"value": "spoilt"}});
                 let child = child_of(&object);
-                let at = rig.cluster(cluster);
+                let at = rig.simulated(cluster);
                 drop(at.merge("v1", "ConfigMap", "default", &child, &spoilt));
             }
         }
@@ -232,7 +233,7 @@ fn engage_as(rig: &Rig, cluster: &str, token: &str) -> Result<()> {
         "clusters": [{"name": cluster, "cluster": {"server": rig.server.url(cluster)}}],
         "users": [{"name": cluster, "user": {"token": token}}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}]});
-    rig.engage_with(cluster, &text.to_string(), Provenance::Program)
+    rig.add_from(cluster, &text.to_string(), Provenance::Program)
 }
 
 /// Lets clusters go, brings them back, and changes the credentials of those that stay.
@@ -246,7 +247,7 @@ async fn come_and_go(rig: &Rig, mut rng: Rng, until: Instant) -> Result<()> {
         token += 1;
         match rng.u8(0..3) {
             0 => drop(rig.provider.remove(&name(cluster))),
-            1 => rig.engage(cluster)?,
+            1 => rig.add(cluster)?,
             _ => engage_as(rig, cluster, &format!("token-{token}"))?,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::keeper::config_map;
 use crate::oracle;
-use crate::rig::{Rig, Setup, name, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::{Context as _, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use windlass_apiserver::{AnswerFault, Faults, RequestFault, Rule};
 use windlass_fleet::api::{GetOptions, ReadMode};
 use windlass_fleet::cluster::TransportOptions;
 use windlass_fleet::{ApiCode, Grant, ObjectKey};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::name;
 
 /// A rig whose calls end after a second, as waits do that servers ask for.
 async fn rig(faults: &Arc<Faults>) -> Result<Rig> {
@@ -32,19 +33,19 @@ fn right(rig: &Rig, cluster: &str, value: &str) -> bool {
 /// Disturbs alpha with a rule, shows that beta goes on meanwhile and that alpha is not hammered, and ends the disturbance.
 async fn disturb(rig: &Rig, faults: &Faults, rule: Rule, value: &str) -> Result<()> {
     let id = faults.add(rule.cluster("alpha"));
-    rig.cluster("alpha").cut_watches();
+    rig.simulated("alpha").cut_watches();
     rig.put("alpha", "seed-0", value)?;
     wait("alpha to be disturbed", || {
         Seen::of(faults.struck(id), |struck| *struck >= 1)
     })
     .await?;
-    let before = rig.cluster("alpha").requests().len();
+    let before = rig.simulated("alpha").requests().len();
     rig.put("beta", "seed-0", value)?;
     wait("beta to be right", || {
         Seen::of(right(rig, "beta", value), |right| *right)
     })
     .await?;
-    let asked = rig.cluster("alpha").requests().len() - before;
+    let asked = rig.simulated("alpha").requests().len() - before;
     assert!(asked < 50, "{asked} requests while beta made one write");
     faults.remove(id);
     oracle::settled(rig).await
@@ -116,13 +117,13 @@ async fn a_compressed_answer_is_refused_and_says_so() -> Result<()> {
     .await?;
     let bomb = faults.add(Rule::new(AnswerFault::Bomb { size: 1 << 30 }).cluster("alpha"));
     rig.put("alpha", "seed-0", "behind the bomb")?;
-    rig.engage("alpha")?;
+    rig.add("alpha")?;
     wait("the reason in the status", || {
         let status = rig.status("alpha").map(|status| status.reason);
         Seen::of(status.unwrap_or_default(), |now| now.contains("compressed"))
     })
     .await?;
     faults.remove(bomb);
-    rig.reaches("alpha", "Ready").await?;
+    rig.ready("alpha").await?;
     rig.finish().await
 }

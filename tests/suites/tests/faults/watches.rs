@@ -1,10 +1,10 @@
 //! Watches that end, break and expire.
 
-use crate::rig::{Rig, Setup, wait};
+use crate::rig::{Rig, Setup};
 use anyhow::Result;
 use std::sync::Arc;
 use windlass_apiserver::{EventFault, Faults, RequestFault, Rule, RuleId, Verb};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 
 /// Two clusters, of which `alpha` is disturbed.
 async fn pair() -> Result<(Rig, Arc<Faults>)> {
@@ -22,7 +22,7 @@ fn in_alpha(fault: EventFault) -> Rule {
 async fn overcome(rig: &Rig, faults: &Faults, rule: RuleId, value: &str) -> Result<()> {
     rig.carried("alpha", value).await?;
     wait("the fault to strike and a watch to stand", || {
-        let seen = (faults.struck(rule), rig.cluster("alpha").watchers());
+        let seen = (faults.struck(rule), rig.simulated("alpha").watchers());
         Seen::of(seen, |(struck, watchers)| *struck >= 1 && *watchers >= 1)
     })
     .await?;
@@ -44,7 +44,7 @@ async fn a_watch_that_ends_or_breaks_in_an_event_is_resumed_without_a_list_or_a_
         assert_eq!(after.1, before.1 + 1, "watches after {fate:?}");
     }
     let held = rig.status("alpha")?.objects;
-    let stored = rig.cluster("alpha").list("v1", "ConfigMap", "");
+    let stored = rig.simulated("alpha").list("v1", "ConfigMap", "");
     assert_eq!(held, stored.map_or(0, |objects| objects.len()));
     assert_eq!(rig.asked("beta"), undisturbed);
     rig.finish().await
@@ -71,11 +71,11 @@ async fn a_version_that_is_too_old_lists_anew_once_however_it_is_said() -> Resul
             .times(1),
     );
     rig.delete("alpha", "seed-1")?;
-    rig.cluster("alpha").cut_watches();
+    rig.simulated("alpha").cut_watches();
     overcome(&rig, &faults, rule, "said by a status").await?;
     assert_eq!(rig.asked("alpha").0, lists + 2);
     let held = rig.status("alpha")?.objects;
-    let stored = rig.cluster("alpha").list("v1", "ConfigMap", "");
+    let stored = rig.simulated("alpha").list("v1", "ConfigMap", "");
     assert_eq!(held, stored.map_or(0, |objects| objects.len()));
     assert_eq!(rig.asked("beta"), undisturbed);
     rig.finish().await
@@ -95,7 +95,7 @@ async fn versions_that_are_always_too_old_are_asked_for_ever_more_rarely() -> Re
         .verb(Verb::List)
         .resource("configmaps"),
     );
-    rig.cluster("alpha").cut_watches();
+    rig.simulated("alpha").cut_watches();
     rig.holds("few lists", std::time::Duration::from_secs(3), || {
         let asked = rig.asked("alpha").0 - lists;
         (asked <= 8).then_some(()).ok_or(format!("{asked} lists"))

@@ -13,25 +13,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-use windlass_apiserver::Server;
-use windlass_fleet::cluster::{ClusterConfig, TransportOptions};
+use windlass_fleet::cluster::TransportOptions;
 use windlass_fleet::controller::ControllerOptions;
-use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::outcome::Disposition;
-use windlass_fleet::provider::clusters::Clusters;
 use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager, ObjectKey,
+    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, ObjectKey,
     Reconciler, Request, TenantName,
 };
-use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::eventually::{DEADLINE, Seen, wait};
+use windlass_harness::fleet::TestFleet;
 
 /// What happened in each case, line by line.
 pub(crate) type Traces = BTreeMap<String, Vec<String>>;
 
-/// How long anything may take before a test fails.
-const DEADLINE: Duration = Duration::from_secs(60);
 /// Largest answer of a server that is read: small, as one never ends.
 const MAX_BODY: usize = 2 << 20;
 /// The case of an exception of the language's own. What an SDK logs about it, and says of it besides its message, is its own matter.
@@ -61,29 +56,14 @@ pub(crate) async fn play(subject: &Subject, cases: &[Case], timeout: Duration) -
 }
 
 struct Stage {
-    server: Server,
+    fleet: TestFleet,
     book: Arc<Book>,
     witness: Arc<Witness>,
-    stop: CancellationToken,
 }
 
 impl Stage {
     async fn start(subject: &Subject, book: Arc<Book>, timeout: Duration) -> Result<Self> {
         let hook = Arc::new(Servers { book: book.clone() });
-        let mut server = Server::builder().hook(hook);
-        for (cluster, _) in CLUSTERS {
-            server = server.cluster(cluster);
-        }
-        let server = server.bind("127.0.0.1:0").await?;
-        let provider = Arc::new(Clusters::new("test"));
-        for (cluster, tier) in CLUSTERS {
-            let config = ClusterConfig::from_url(&server.url(cluster))?;
-            let mut spec = ClusterSpec::new(ClusterName::new(cluster)?, config);
-            spec.labels.insert("tier".into(), tier.into());
-            spec.labels.insert("fleet".into(), "test".into());
-            spec.properties.insert("region".into(), "north".into());
-            provider.put(spec);
-        }
         let parts = parts(subject, &book, timeout).await?;
         let witness = Arc::new(Witness {
             subject: parts.reconciler,
@@ -114,20 +94,23 @@ impl Stage {
             ..ManagerOptions::default()
         };
         let reconciler: Arc<dyn Reconciler> = witness.clone();
-        let bound = Manager::builder()
-            .options(options)
-            .provider(provider)
-            .controller(controller.build(reconciler)?)
-            .build()?
-            .bind();
-        let stop = CancellationToken::new();
-        let token = stop.clone();
-        tokio::spawn(async move { bound.run(token).await.expect("the manager runs") });
+        let controller = controller.build(reconciler)?;
+        let names = CLUSTERS.map(|(cluster, _)| cluster);
+        let fleet = TestFleet::start_with(hook, &names, |manager| {
+            manager.options(options).controller(controller)
+        })
+        .await?;
+        for (cluster, tier) in CLUSTERS {
+            let mut spec = fleet.spec(cluster)?;
+            spec.labels.insert("tier".into(), tier.into());
+            spec.labels.insert("fleet".into(), "test".into());
+            spec.properties.insert("region".into(), "north".into());
+            fleet.provider.put(spec);
+        }
         Ok(Self {
-            server,
+            fleet,
             book,
             witness,
-            stop,
         })
     }
 
@@ -135,13 +118,15 @@ impl Stage {
     async fn case(&self, case: &Case) -> Result<Vec<String>> {
         let namespace = case.name;
         for (cluster, _) in CLUSTERS {
-            self.put(cluster, named("v1", "Namespace", "", namespace))?;
+            self.fleet
+                .apply(cluster, named("v1", "Namespace", "", namespace))?;
         }
         let fruits = [("apple", "red"), ("banana", "yellow"), ("cherry", "red")];
         for cluster in ["alpha", "beta"] {
-            self.put(cluster, web(namespace))?;
+            self.fleet.apply(cluster, web(namespace))?;
             for (fruit, color) in fruits {
-                self.put(cluster, fruit_map(namespace, fruit, color))?;
+                self.fleet
+                    .apply(cluster, fruit_map(namespace, fruit, color))?;
             }
         }
         // What was run for is in the cache: the case begins with all of it there.
@@ -155,7 +140,7 @@ impl Stage {
         } else {
             let mut primary = named("v1", "ConfigMap", namespace, "case");
             primary["metadata"]["labels"] = json!({"conformance.windlass.dev/case": namespace});
-            self.put("alpha", primary)?;
+            self.fleet.apply("alpha", primary)?;
             vec![self.outcome("alpha", namespace, "case").await?]
         };
         let events = self.until_recorded(case).await?;
@@ -187,25 +172,16 @@ impl Stage {
         };
         let mut outcomes = Vec::new();
         for cluster in ["beta", "alpha"] {
-            self.put("alpha", asking("asking", Some(cluster)))?;
+            self.fleet.apply("alpha", asking("asking", Some(cluster)))?;
             outcomes.push(self.outcome(cluster, MAPPED, "asked").await?);
         }
-        self.put("alpha", asking("mute", None))?;
-        let failure = self
-            .wait("the mapper's failure", || {
-                Seen::of(self.book.failures(), |failures| !failures.is_empty())
-            })
-            .await?;
+        self.fleet.apply("alpha", asking("mute", None))?;
+        let failure = wait("the mapper's failure", || {
+            Seen::of(self.book.failures(), |failures| !failures.is_empty())
+        })
+        .await?;
         self.book.line(MAPPED, "WARN", "mapper failed", &failure[0]);
         Ok(outcomes)
-    }
-
-    fn put(&self, cluster: &str, object: Value) -> Result<()> {
-        let server = self.server.cluster(cluster).context("a cluster")?;
-        let put = server.apply(object);
-        put.map(drop)
-            .map_err(|error| anyhow!("{error:?}"))
-            .context("seeding")
     }
 
     /// How the run of a request ended, once it has.
@@ -228,7 +204,7 @@ impl Stage {
 
     /// The events that a case records, which is in the background.
     async fn until_recorded(&self, case: &Case) -> Result<Vec<String>> {
-        self.wait("the events", || match self.events(case.name) {
+        wait("the events", || match self.events(case.name) {
             Ok(events) => Seen::of(events, |events| events.len() >= case.events),
             Err(error) => Seen::NotYet(error.to_string()),
         })
@@ -238,7 +214,7 @@ impl Stage {
     fn events(&self, namespace: &str) -> Result<Vec<String>> {
         let mut events = Vec::new();
         for (cluster, _) in CLUSTERS {
-            let server = self.server.cluster(cluster).context("a cluster")?;
+            let server = self.fleet.simulated(cluster);
             let found = server.list("events.k8s.io/v1", "Event", namespace);
             for event in found.map_err(|error| anyhow!("{error:?}"))? {
                 let text = |pointer: &str| match event.pointer(pointer) {
@@ -259,21 +235,6 @@ impl Stage {
         }
         events.sort();
         Ok(events)
-    }
-
-    /// Waits for a condition that can be looked at without waiting.
-    async fn wait<T>(&self, what: &str, mut look: impl FnMut() -> Seen<T>) -> Result<T> {
-        eventually(DEADLINE, what, || {
-            let seen = look();
-            async move { Ok(seen) }
-        })
-        .await
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        self.stop.cancel();
     }
 }
 

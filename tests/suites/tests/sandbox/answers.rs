@@ -1,7 +1,7 @@
 //! Guests that read as much as they can at once: what is held of it stays within the bounds, others are served meanwhile, and all of it is
 //! given back.
 
-use crate::fixture::{Cast, Setup, Stage, config_map, rule, wait};
+use crate::fixture::{Cast, Setup, Stage, config_map, rule};
 use crate::neighbour::beside_a_neighbour;
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use windlass_fleet::cluster::TransportOptions;
 use windlass_fleet::grant::ClusterRule;
 use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::name::NamePattern;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 
 const MIB: usize = 1 << 20;
 
@@ -43,7 +43,7 @@ async fn stage(clusters: &[&str]) -> Result<Stage> {
             let text = json!({"text": "x".repeat(LIST / OBJECTS)});
             let mut object = config_map(&format!("large-{at}"), text);
             object["metadata"]["labels"] = json!({"test.windlass.dev/large": "yes"});
-            stage.put(cluster, object)?;
+            stage.apply(cluster, object)?;
         }
     }
     Ok(stage)
@@ -134,7 +134,7 @@ async fn large_reads_of_many_runs_wait_for_each_other_and_all_are_answered() -> 
         .run()
         .await?;
     for run in 0..RUNS {
-        stage.put("alpha", config_map(&format!("run-{run}"), json!({})))?;
+        stage.apply("alpha", config_map(&format!("run-{run}"), json!({})))?;
     }
     neighbour.outcome("alpha", "run-0").await??;
     for run in 0..RUNS {
@@ -169,7 +169,7 @@ async fn an_answer_counts_in_its_tenants_memory() -> Result<()> {
         .limits(|limits| limits.timeout = Duration::from_secs(3))
         .tenant_memory(6 * MIB);
     let actor = cast.run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let answer: Value = actor.answer("alpha", "a").await?;
     assert_eq!(answer[0]["code"], "limit-exceeded", "{answer}");
     let hits = actor.guest.status().limit_hits;

@@ -23,7 +23,7 @@ async fn answers(stage: &Stage, name: &str, steps: Value) -> Result<Value> {
         .rules(rules)
         .run()
         .await?;
-    stage.put("alpha", config_map("run", json!({})))?;
+    stage.apply("alpha", config_map("run", json!({})))?;
     actor.answer("alpha", "run").await
 }
 
@@ -116,7 +116,7 @@ async fn writes_are_read_back_and_errors_have_their_codes() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_apply_can_take_fields_over() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    stage.put("alpha", map("theirs", "red"))?;
+    stage.apply("alpha", map("theirs", "red"))?;
     let mine = map("theirs", "blue");
     let answer = answers(&stage, "taker", json!([
         {"do": "apply", "kind": maps(), "object": mine},
@@ -134,7 +134,7 @@ async fn lists_are_selected_indexed_and_paged() -> Result<()> {
         .into_iter()
         .enumerate()
     {
-        stage.put("alpha", map(&format!("m{at}"), color))?;
+        stage.apply("alpha", map(&format!("m{at}"), color))?;
     }
     let answer = answers(&stage, "lister", json!([
         {"do": "list", "kind": maps(), "options": {"labels": "set=colors", "namespace": "default"}},
@@ -176,7 +176,7 @@ async fn lists_are_selected_indexed_and_paged() -> Result<()> {
 async fn a_collection_is_deleted_by_selection() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     for name in ["m0", "m1"] {
-        stage.put("alpha", map(name, "red"))?;
+        stage.apply("alpha", map(name, "red"))?;
     }
     let answer = answers(&stage, "collector", json!([
         {"do": "delete-collection", "kind": maps(), "options": {"namespace": "default", "labels": "set=colors"}},
@@ -241,8 +241,8 @@ async fn an_event_is_recorded_without_a_rule_for_events() -> Result<()> {
         {"do": "record-event", "kind": maps(), "key": ["default", "run"], "options": {"reason": "Told", "note": "something to tell", "warning": true}},
     ])).await?;
     assert_eq!(answer, json!(["recorded"]));
-    let server = stage.server("alpha");
-    let event = crate::fixture::wait("the event", || {
+    let server = stage.simulated("alpha");
+    let event = windlass_harness::eventually::wait("the event", || {
         let events = server
             .list("events.k8s.io/v1", "Event", "default")
             .expect("events are served");

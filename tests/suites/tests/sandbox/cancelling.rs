@@ -1,13 +1,13 @@
 //! A run that ends while one of its writes is on its way: the write lands first, and only then may the key run again.
 
-use crate::fixture::{Stage, config_map, wait};
+use crate::fixture::{Stage, config_map};
 use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 
 /// How long a write takes: longer than the run may.
 const WRITE: Duration = Duration::from_millis(1500);
@@ -47,7 +47,7 @@ async fn a_key_runs_again_only_when_the_write_of_the_run_before_has_landed() -> 
         .limits(|limits| limits.timeout = Duration::from_millis(300))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let failure = actor.failure("alpha", "a").await?;
     assert!(
         failure.reason == "timeout" || failure.message.contains("cancelled"),
@@ -73,7 +73,7 @@ async fn a_swap_while_a_write_is_on_its_way_runs_no_key_twice_at_once() -> Resul
         .name("swapped-while-writing")
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     wait("the write on its way", || {
         Seen::of(slow.0.lock().len(), |notes| *notes == 1)
     })
@@ -84,7 +84,7 @@ async fn a_swap_while_a_write_is_on_its_way_runs_no_key_twice_at_once() -> Resul
     // The object changes while its key runs, on the old revision: the new one runs it when that has ended.
     let mut changed = config_map("a", json!({}));
     changed["metadata"]["labels"]["hello.windlass.dev/greet"] = json!("moon");
-    stage.put("alpha", changed)?;
+    stage.apply("alpha", changed)?;
     let right = |data: &serde_json::Value| data["greeting"] == "hello, moon, from alpha";
     stage.data("alpha", "a-greeting", right).await?;
     wait("both runs to end", || {

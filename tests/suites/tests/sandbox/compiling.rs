@@ -1,11 +1,11 @@
 //! Components are compiled in a process of their own, within limits, and what was compiled is kept and shared.
 
-use crate::fixture::DEADLINE;
 use crate::graft::{component, section, unsigned};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use windlass_harness::alone::ran_alone;
+use windlass_harness::eventually::DEADLINE;
 use windlass_harness::guests::guest;
 use windlass_harness::program::binary;
 use windlass_sandbox::{

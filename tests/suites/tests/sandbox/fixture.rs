@@ -1,36 +1,30 @@
 //! A simulated fleet with guests on it, whose outcomes are kept. Entry points: [`Stage::start`] and [`Stage::guest`].
 
 use crate::logs;
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{Hook, Server};
-use windlass_fleet::cluster::ClusterConfig;
 use windlass_fleet::controller::ControllerOptions;
-use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::manager::{ManagerHandle, ManagerOptions};
-use windlass_fleet::metrics::Metrics;
-use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::manager::{Builder, ManagerOptions};
 use windlass_fleet::{
-    Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager, ObjectKey,
-    Reconciler, Request, Rule, TenantName,
+    Action, Context, Controller, ControllerName, Failure, Grant, Reconciler, Request, Rule,
+    TenantName,
 };
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::{TestFleet, name, request};
 use windlass_harness::guests::guest;
 use windlass_sandbox::{
     Guest, GuestOptions, Isolation, Limits, LoadError, Options, Revision, Sandbox, Source, Tenant,
     TenantLimits,
 };
-
-/// How long anything may take before a test fails.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Guests that compute at once: the guests of all tests share them, and some of these do nothing but loop.
 pub(crate) const PROCESSORS: usize = 2;
@@ -55,14 +49,18 @@ pub(crate) struct Setup {
     pub(crate) sandbox: Option<Sandbox>,
 }
 
-/// Simulated clusters that are engaged, and a running manager. Ends with it.
+/// A fleet whose clusters are engaged, and guests on it.
 pub(crate) struct Stage {
-    server: Server,
-    provider: Arc<Clusters>,
-    pub(crate) handle: ManagerHandle,
+    fleet: TestFleet,
     sandbox: Option<Sandbox>,
-    registry: Registry,
-    stop: CancellationToken,
+}
+
+impl Deref for Stage {
+    type Target = TestFleet;
+
+    fn deref(&self) -> &TestFleet {
+        &self.fleet
+    }
 }
 
 impl Stage {
@@ -85,51 +83,32 @@ impl Stage {
 
     pub(crate) async fn with(clusters: &[&str], setup: Setup) -> Result<Self> {
         logs::init();
-        let mut server = Server::builder();
-        if let Some(hook) = setup.hook {
-            server = server.hook(hook);
-        }
-        for cluster in clusters {
-            server = server.cluster(*cluster);
-        }
-        let server = server.bind("127.0.0.1:0").await?;
-        let provider = Arc::new(Clusters::new("test"));
-        let mut registry = Registry::default();
-        let bound = Manager::builder()
-            .options(setup.manager)
-            .metrics(Metrics::new(&mut registry))
-            .provider(provider.clone())
-            .build()?
-            .bind();
-        let (handle, stop) = (bound.handle(), CancellationToken::new());
-        let token = stop.clone();
-        tokio::spawn(async move { bound.run(token).await.expect("the manager runs") });
+        let server = match setup.hook {
+            Some(hook) => Server::builder().hook(hook),
+            None => Server::builder(),
+        };
+        let build = |manager: Builder| manager.options(setup.manager);
         let stage = Self {
-            server,
-            provider,
-            handle,
+            fleet: TestFleet::start_on(server, clusters, build).await?,
             sandbox: setup.sandbox,
-            registry,
-            stop,
         };
         for cluster in clusters {
-            stage.engage(cluster)?;
+            stage.join(cluster)?;
         }
         Ok(stage)
     }
 
-    /// Puts a cluster into the fleet.
-    pub(crate) fn engage(&self, cluster: &str) -> Result<()> {
-        let config = ClusterConfig::from_url(&self.server.url(cluster))?;
-        let mut spec = ClusterSpec::new(ClusterName::new(cluster)?, config);
+    /// Puts a cluster into the fleet, with a label.
+    pub(crate) fn join(&self, cluster: &str) -> Result<()> {
+        let mut spec = self.spec(cluster)?;
         spec.labels.insert("name".into(), cluster.into());
         self.provider.put(spec);
         Ok(())
     }
 
     /// Takes a cluster out of the fleet; its server goes on.
-    pub(crate) fn disengage(&self, cluster: &str) -> Result<()> {
-        let was_there = self.provider.remove(&ClusterName::new(cluster)?);
+    pub(crate) fn leave(&self, cluster: &str) -> Result<()> {
+        let was_there = self.provider.remove(&name(cluster));
         anyhow::ensure!(was_there, "{cluster} is in the fleet");
         Ok(())
     }
@@ -147,8 +126,7 @@ impl Stage {
 
     /// What the manager tells of a controller in the metric `name`: the sum over its series, if there are any.
     pub(crate) fn metric(&self, name: &str, reconciler: &str) -> Result<Option<f64>> {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        let text = self.metrics()?;
         let (start, label) = (format!("{name}{{"), format!("reconciler=\"{reconciler}\""));
         let of = |line: &&str| line.starts_with(&start) && line.contains(&label);
         let values = text.lines().filter(of).filter_map(|line| {
@@ -192,21 +170,6 @@ impl Stage {
         }
     }
 
-    /// What an administrator of a cluster does, past the engine.
-    pub(crate) fn server(&self, cluster: &str) -> windlass_apiserver::Cluster {
-        self.server
-            .cluster(cluster)
-            .expect("a simulated cluster of this name")
-    }
-
-    pub(crate) fn put(&self, cluster: &str, object: Value) -> Result<()> {
-        self.server(cluster)
-            .apply(object)
-            .map(drop)
-            .map_err(|error| anyhow!("{error:?}"))
-            .context("seeding")
-    }
-
     /// The ConfigMap's data, once there is such a ConfigMap for which `holds`.
     pub(crate) async fn data(
         &self,
@@ -214,7 +177,7 @@ impl Stage {
         name: &str,
         holds: impl Fn(&Value) -> bool,
     ) -> Result<Value> {
-        let server = self.server(cluster);
+        let server = self.simulated(cluster);
         wait(&format!("ConfigMap {name} in {cluster}"), || {
             let found = server
                 .get("v1", "ConfigMap", "default", name)
@@ -224,12 +187,6 @@ impl Stage {
             })
         })
         .await
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        self.stop.cancel();
     }
 }
 
@@ -586,13 +543,6 @@ pub(crate) fn rule(group: &str, resources: &[&str], verbs: &[&str], namespace: &
     }
 }
 
-pub(crate) fn request(cluster: &str, name: &str) -> Request {
-    Request::new(
-        ClusterName::new(cluster).expect("a cluster's name"),
-        ObjectKey::namespaced("default", name),
-    )
-}
-
 /// A ConfigMap with a label that every guest of these tests takes for its own.
 pub(crate) fn config_map(name: &str, data: Value) -> Value {
     json!({
@@ -600,13 +550,4 @@ pub(crate) fn config_map(name: &str, data: Value) -> Value {
         "metadata": {"name": name, "namespace": "default", "labels": {"test.windlass.dev/run": "yes", "hello.windlass.dev/greet": "world"}},
         "data": data,
     })
-}
-
-/// Waits for a condition that can be looked at without waiting.
-pub(crate) async fn wait<T>(what: &str, mut look: impl FnMut() -> Seen<T>) -> Result<T> {
-    windlass_harness::eventually(DEADLINE, what, || {
-        let seen = look();
-        async move { Ok(seen) }
-    })
-    .await
 }

@@ -26,7 +26,7 @@ fn rules() -> Vec<Rule> {
 async fn a_guest_reaches_the_clusters_that_rules_open_and_no_others() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta", "gamma"]).await?;
     for cluster in ["alpha", "beta", "gamma"] {
-        stage.put(cluster, config_map("a", json!({"of": cluster})))?;
+        stage.apply(cluster, config_map("a", json!({"of": cluster})))?;
     }
     let actor = stage
         .guest("test-fleet")
@@ -74,7 +74,7 @@ async fn a_guest_reaches_the_clusters_that_rules_open_and_no_others() -> Result<
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_can_be_chosen_by_label() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta", "bravo"]).await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let actor = stage
         .guest("test-fleet")
         .name("by-label")
@@ -94,7 +94,7 @@ async fn a_list_of_clusters_over_the_limit_is_refused_as_a_value() -> Result<()>
     let names: Vec<String> = (0..20).map(|n| format!("b{n}")).collect();
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     let stage = Stage::start(&all).await?;
-    stage.put("b0", config_map("a", json!({})))?;
+    stage.apply("b0", config_map("a", json!({})))?;
     let actor = stage
         .guest("test-fleet")
         .name("many-clusters")
@@ -111,7 +111,7 @@ async fn a_list_of_clusters_over_the_limit_is_refused_as_a_value() -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 async fn whether_a_cluster_is_there_is_told_only_of_those_that_are_granted_by_name() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta"]).await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let elsewhere = ClusterRule {
         selector: Some(windlass_fleet::selector::LabelSelector::parse(
             "name!=beta",

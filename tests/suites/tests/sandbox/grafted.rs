@@ -1,7 +1,7 @@
 //! Guests that no compiler makes: what they do as they start, in the middle of a host call, and with instructions that languages
 //! do not offer.
 
-use crate::fixture::{DEADLINE, Stage, config_map, wait};
+use crate::fixture::{Stage, config_map};
 use crate::graft::{
     Graft, LOOP, TRAP, filling_memory, growing_table, sparse, texts, unsigned, unwinding,
 };
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use windlass_fleet::Action;
 use windlass_fleet::outcome::Blame;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{DEADLINE, Seen, wait};
 use windlass_harness::guests::guest;
 
 /// Type of a function without parameters and results.
@@ -188,7 +188,7 @@ async fn a_guest_that_cannot_be_interrupted_is_counted_and_goes_on() -> Result<(
         .config(json!({"after": 0}))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     // How long such a copy takes is the machine's to say: often enough it is too long.
     wait("its slices to be stuck", || {
         let hits = actor.guest.status().limit_hits;
@@ -231,7 +231,7 @@ async fn allocator_fails(name: &str, guest: Vec<u8>) -> Result<windlass_fleet::F
     let stage = Stage::start(&["alpha"]).await?;
     let mut large = config_map("large", json!({"text": "x".repeat(200_000)}));
     large["metadata"]["labels"] = json!({});
-    stage.put("alpha", large)?;
+    stage.apply("alpha", large)?;
     let step = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "large"]});
     let cast = stage
         .grafted(name, guest)

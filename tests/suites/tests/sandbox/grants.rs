@@ -42,7 +42,7 @@ async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
         .rules(reading)
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let answer = actor.answer("alpha", "a").await?;
 
     let missing = |at: &Value, verb: &str, resource: &str| {
@@ -82,7 +82,7 @@ async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
         answer[11]
     );
 
-    let server = stage.server("alpha");
+    let server = stage.simulated("alpha");
     for verb in [Verb::Get, Verb::List, Verb::Watch] {
         assert_eq!(server.count(verb, "secrets"), 0, "{verb:?} of secrets");
     }
@@ -133,7 +133,7 @@ async fn a_guest_that_is_denied_everything_disturbs_nobody_and_is_audited() -> R
     for answer in &answers {
         assert_eq!(answer["code"], "denied", "{answer}");
     }
-    let asked = stage.server("alpha").requests();
+    let asked = stage.simulated("alpha").requests();
     let reached = asked.iter().find(|call| {
         call.resource == "secrets"
             || call.namespace == "kube-system"
@@ -169,7 +169,7 @@ async fn a_guest_that_reaches_for_a_cluster_that_is_not_granted_disturbs_nobody(
     let answer: Value = serde_json::from_str(&failure.message)?;
     assert_eq!(answer["opened"]["gamma"]["code"], "denied", "{answer}");
     assert_eq!(answer["batch"][0]["code"], "denied", "{answer}");
-    let server = stage.server("gamma");
+    let server = stage.simulated("gamma");
     for verb in [Verb::Get, Verb::Delete] {
         assert_eq!(server.count(verb, "configmaps"), 0, "{verb:?}");
     }
@@ -208,11 +208,11 @@ async fn events_of_namespaces_that_are_not_granted_never_reach_a_guest() -> Resu
         .await?;
     let mut elsewhere = config_map("elsewhere", json!({}));
     elsewhere["metadata"]["namespace"] = json!("kube-system");
-    stage.put("alpha", elsewhere)?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", elsewhere)?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor.outcome("alpha", "a").await?.expect("it greets");
     let other = stage
-        .server("alpha")
+        .simulated("alpha")
         .get("v1", "ConfigMap", "kube-system", "elsewhere-greeting")
         .expect("ConfigMaps are served");
     assert!(other.is_none());
@@ -255,7 +255,7 @@ async fn a_name_that_would_mean_more_than_a_name_on_its_way_is_refused() -> Resu
             ])
             .run()
             .await?;
-        stage.put("alpha", config_map(&object, json!({})))?;
+        stage.apply("alpha", config_map(&object, json!({})))?;
         let answers = actor.answer("alpha", &object).await?;
         let answers = answers.as_array().cloned().unwrap_or_default();
         assert_eq!(answers.len(), 8);
@@ -264,7 +264,7 @@ async fn a_name_that_would_mean_more_than_a_name_on_its_way_is_refused() -> Resu
             assert_eq!(answer["status"], 0, "by the host: {step}: {answer}");
         }
     }
-    let asked = stage.server("alpha").requests();
+    let asked = stage.simulated("alpha").requests();
     assert!(
         asked.iter().all(|call| call.resource != "pods"),
         "nothing was asked of the server"

@@ -14,7 +14,7 @@ async fn a_handle_that_was_never_given_or_was_given_back_reaches_nothing() -> Re
     let stage = Stage::start(&["alpha"]).await?;
     let actor = stage.guest("test-forge").run().await?;
     for name in ["0", "7", "65535", "4294967295", "dropped"] {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
         let failure = actor.failure("alpha", name).await?;
         assert_eq!(failure.blame, Blame::Guest);
         assert!(

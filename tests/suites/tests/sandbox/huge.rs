@@ -71,7 +71,7 @@ async fn a_batch_of_a_hundred_thousand_operations_is_refused() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_kinds_and_selectors_that_only_just_pass_are_answered() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     for (what, size, said) in [
         ("name", 3 * MIB / 2, "invalid"),
         ("kind", 3 * MIB / 2, "invalid"),
@@ -138,7 +138,7 @@ async fn an_object_that_a_guest_has_no_memory_for_ends_the_call_with_that_reason
     let stage = Stage::start(&["alpha"]).await?;
     let mut large = config_map("large", json!({"text": "x".repeat(1_000_000)}));
     large["metadata"]["labels"] = json!({});
-    stage.put("alpha", large)?;
+    stage.apply("alpha", large)?;
     let step = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "large"]});
     let cast = stage
         .guest("test-calls")

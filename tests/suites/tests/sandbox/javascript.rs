@@ -29,13 +29,13 @@ async fn a_guest_in_javascript_does_what_the_one_in_rust_does() -> Result<()> {
         hello.guest.status().title,
         "greets the people that ConfigMaps name"
     );
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let right = |data: &Value| data["greeting"] == "salut, world, from alpha";
     stage.data("alpha", "a-greeting", right).await?;
     hello.outcome("alpha", "a").await?.expect("it greets");
 
     // What somebody deletes comes back, and what is right is left alone.
-    let server = stage.server("alpha");
+    let server = stage.simulated("alpha");
     drop(server.delete("v1", "ConfigMap", "default", "a-greeting"));
     stage.data("alpha", "a-greeting", right).await?;
     let greeting = server.get("v1", "ConfigMap", "default", "a-greeting");
@@ -94,7 +94,7 @@ async fn what_the_sdk_refuses_is_an_error_and_never_a_trap() -> Result<()> {
         ("wrong-answer", "RangeError: requeueAfterMs"),
         ("bug", "TypeError: "),
     ] {
-        stage.put("alpha", config_map(way, json!({})))?;
+        stage.apply("alpha", config_map(way, json!({})))?;
         let said = match misuse.outcome("alpha", way).await? {
             Ok(_) => String::new(),
             Err(failure) => failure.message,

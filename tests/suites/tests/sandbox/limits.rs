@@ -1,6 +1,6 @@
 //! Only the call that hits a limit is affected; its neighbours are not.
 
-use crate::fixture::{Stage, config_map, wait};
+use crate::fixture::{Stage, config_map};
 use crate::neighbour::{beside_a_neighbour, well_beside_a_neighbour};
 use anyhow::Result;
 use serde_json::json;
@@ -11,7 +11,7 @@ use windlass_fleet::Action;
 use windlass_fleet::backoff::Backoff;
 use windlass_fleet::manager::KeyFilter;
 use windlass_fleet::outcome::{Blame, Disposition};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_looping_guest_fails_its_attempt_and_its_neighbour_works_on() -> Result<()> {
@@ -27,7 +27,7 @@ async fn a_looping_guest_fails_its_attempt_and_its_neighbour_works_on() -> Resul
         .run()
         .await?;
     for name in ["a", "b", "c"] {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
     }
     for name in ["a", "b", "c"] {
         stage
@@ -63,7 +63,7 @@ async fn a_looping_guest_is_cut_off_soon_after_its_deadline() -> Result<()> {
         .run()
         .await?;
     let began = Instant::now();
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     looping.failure("alpha", "a").await?;
     assert!(
         began.elapsed() < Duration::from_secs(5),
@@ -86,7 +86,7 @@ async fn a_memory_eating_guest_fails_its_attempt_and_gives_all_back() -> Result<
         .name("hello-beside-an-eater")
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let failure = eating.failure("alpha", "a").await?;
     assert_eq!((failure.reason, failure.blame), ("memory", Blame::Guest));
     assert!(
@@ -120,7 +120,7 @@ async fn guests_of_a_tenant_share_its_memory() -> Result<()> {
         .tenant_memory(4 << 20)
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let failure = eating.failure("alpha", "a").await?;
     assert_eq!(failure.reason, "memory");
     assert!(
@@ -152,7 +152,7 @@ async fn runs_beyond_their_tenants_memory_wait_for_those_that_wait_for_a_slow_se
     let stage = Stage::hooked(&["alpha"], Arc::new(SlowWrites)).await?;
     let names: Vec<String> = (0..12).map(|n| format!("m{n}")).collect();
     for name in &names {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
     }
     // There is room for two or three at once.
     let hello = stage
@@ -225,11 +225,11 @@ async fn a_key_at_which_a_guest_panics_backs_off_longer_each_time() -> Result<()
         .controller(|options| options.backoff = Backoff::new(base, Duration::from_secs(600)))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor.failure("alpha", "a").await?;
     let began = Instant::now();
     // Another key of the same guest has nothing to do with it.
-    stage.put("alpha", config_map("b", json!({})))?;
+    stage.apply("alpha", config_map("b", json!({})))?;
     actor.failure("alpha", "b").await?;
     let waiting = |name: &str, attempts: u32| {
         let keys = stage.handle.keys(&KeyFilter::default());
@@ -277,7 +277,7 @@ async fn a_guest_that_asks_to_run_at_once_runs_again_and_again_but_not_without_p
         .config(json!({"after": 0}))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     assert_eq!(
         actor.outcome("alpha", "a").await?.expect("it succeeds"),
         Action::RequeueAfter(Duration::ZERO)
@@ -300,12 +300,12 @@ async fn a_guest_that_asks_to_run_at_once_runs_again_and_again_but_not_without_p
 async fn nothing_of_a_guest_outlives_its_call() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let actor = stage.guest("test-handle").run().await?;
-    stage.put("alpha", config_map("keep", json!({})))?;
+    stage.apply("alpha", config_map("keep", json!({})))?;
     actor
         .outcome("alpha", "keep")
         .await?
         .expect("keeping is no crime");
-    stage.put("alpha", config_map("use", json!({})))?;
+    stage.apply("alpha", config_map("use", json!({})))?;
     assert_eq!(
         actor.failure("alpha", "use").await?.message,
         "nothing was kept"
@@ -326,7 +326,7 @@ async fn an_answer_over_the_limits_is_refused_as_a_value() -> Result<()> {
     for name in ["large", "larger"] {
         let mut large = config_map(name, json!({"text": "x".repeat(3000)}));
         large["metadata"]["labels"] = json!({});
-        stage.put("alpha", large)?;
+        stage.apply("alpha", large)?;
     }
     let limited = stage
         .guest("test-calls")
@@ -340,7 +340,7 @@ async fn an_answer_over_the_limits_is_refused_as_a_value() -> Result<()> {
             ) = (2000, 5000, 2);
         });
     let actor = limited.run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let answer = actor.answer("alpha", "a").await?;
     assert_eq!(answer[0], "a");
     assert!(

@@ -1,13 +1,13 @@
 //! What guests log, and what they print. Entry points: [`init`] and [`lines`].
 
-use crate::fixture::{Stage, config_map, wait};
+use crate::fixture::{Stage, config_map};
 use crate::neighbour::well_beside_a_neighbour;
 use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::io;
 use std::time::Instant;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_sandbox::Rate;
 
 /// Everything that this process logged. Tests tell their lines apart by reconciler.
@@ -60,7 +60,7 @@ async fn logged(reconciler: &str, text: &str) -> Result<Vec<String>> {
 async fn standard_output_and_error_become_lines_of_the_log() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let actor = stage.guest("test-output").run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor.outcome("alpha", "a").await?.expect("it only prints");
     assert!(logged("test-output", "out: a").await?[0].contains("INFO"));
     assert!(
@@ -75,7 +75,7 @@ async fn standard_output_and_error_become_lines_of_the_log() -> Result<()> {
 async fn a_line_says_whose_it_is() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let actor = stage.guest("hello").name("hello-logs").run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor.outcome("alpha", "a").await?.expect("it greets");
     let line = logged("hello-logs", "greeted").await?.remove(0);
     for part in [
@@ -98,7 +98,7 @@ async fn a_flood_is_cut_at_the_budget_and_counted() -> Result<()> {
         .config(json!({"lines": 1000, "length": 100}))
         .limits(|limits| limits.log_bytes = 2000);
     let actor = flood.run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor
         .outcome("alpha", "a")
         .await?
@@ -138,7 +138,7 @@ async fn megabytes_on_standard_output_are_cut_at_the_same_budget() -> Result<()>
         .config(json!({"kilobytes": 8000}))
         .limits(|limits| limits.log_bytes = 20_000);
     let actor = babbling.run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor
         .outcome("alpha", "a")
         .await?
@@ -171,7 +171,7 @@ async fn calls_that_log_more_per_second_than_their_reconciler_may_are_cut_and_no
         .await?;
     let began = Instant::now();
     for at in 0..RUNS {
-        stage.put("alpha", config_map(&format!("m{at}"), json!({})))?;
+        stage.apply("alpha", config_map(&format!("m{at}"), json!({})))?;
     }
     for at in 0..RUNS {
         let name = format!("m{at}");

@@ -1,13 +1,13 @@
 //! A guest's own code turns events into requests, within what it is granted.
 
-use crate::fixture::{Stage, config_map, rule, wait};
+use crate::fixture::{Stage, config_map, rule};
 use anyhow::Result;
 use serde_json::{Value, json};
 use windlass_apiserver::Verb;
 use windlass_fleet::Rule;
 use windlass_fleet::grant::ClusterRule;
 use windlass_fleet::name::NamePattern;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 
 fn secret(name: &str, asks_for: &str) -> Value {
     json!({
@@ -38,13 +38,13 @@ async fn an_event_asks_for_requests_of_other_granted_clusters() -> Result<()> {
         .rules(watching_secrets())
         .run()
         .await?;
-    stage.put("alpha", secret("s", "beta/b"))?;
+    stage.apply("alpha", secret("s", "beta/b"))?;
     assert_eq!(
         actor.failure("beta", "b").await?.message,
         "asked for cluster://beta/default/b"
     );
 
-    stage.put("alpha", secret("t", "gamma/c"))?;
+    stage.apply("alpha", secret("t", "gamma/c"))?;
     wait("the request outside the grant dropped", || {
         Seen::of(actor.guest.status().requests_dropped, |dropped| {
             *dropped > 0
@@ -68,7 +68,7 @@ async fn assert_requests(
     rules.push(rule("", &["configmaps"], config_maps, "*"));
     let actor = stage.guest("test-mapper").name(name).rules(rules);
     let actor = actor.run().await?;
-    stage.put("alpha", secret("s", &format!("beta/{asks_for}")))?;
+    stage.apply("alpha", secret("s", &format!("beta/{asks_for}")))?;
     assert_eq!(
         actor.failure("beta", requested).await?.message,
         format!("asked for cluster://beta/default/{requested}")
@@ -79,8 +79,8 @@ async fn assert_requests(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mapper_reads_by_the_indexes_of_its_guest() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta"]).await?;
-    stage.put("alpha", config_map("blue", json!({"color": "blue"})))?;
-    stage.put("alpha", config_map("rose", json!({"color": "red"})))?;
+    stage.apply("alpha", config_map("blue", json!({"color": "blue"})))?;
+    stage.apply("alpha", config_map("rose", json!({"color": "red"})))?;
     let verbs = ["get", "list", "watch"];
     assert_requests(&stage, "indexed-mapper", &verbs, "red", "rose").await
 }
@@ -90,7 +90,7 @@ async fn a_mapper_is_denied_reads_that_no_cache_answers() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta"]).await?;
     // Without list and watch there is no cache.
     assert_requests(&stage, "reading-mapper", &["get"], "got", "denied").await?;
-    assert_eq!(stage.server("alpha").count(Verb::Get, "configmaps"), 0);
+    assert_eq!(stage.simulated("alpha").count(Verb::Get, "configmaps"), 0);
     Ok(())
 }
 
@@ -98,6 +98,9 @@ async fn a_mapper_is_denied_reads_that_no_cache_answers() -> Result<()> {
 async fn a_mapper_cannot_write() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta"]).await?;
     assert_requests(&stage, "writing-mapper", &["*"], "written", "denied").await?;
-    assert_eq!(stage.server("alpha").count(Verb::Create, "configmaps"), 0);
+    assert_eq!(
+        stage.simulated("alpha").count(Verb::Create, "configmaps"),
+        0
+    );
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! A guest that misbehaves beside one of another tenant that does not. Entry points: [`beside_a_neighbour`] and
 //! [`well_beside_a_neighbour`].
 
-use crate::fixture::{Actor, Cast, Stage, config_map, wait};
+use crate::fixture::{Actor, Cast, Stage, config_map};
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use std::time::Duration;
 use windlass_fleet::{Action, Failure};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::footprint::Footprint;
 
 /// ConfigMaps that both guests work at, before and while the one misbehaves.
@@ -79,7 +79,7 @@ async fn outcome_beside_a_neighbour(
 fn give(stage: &Stage, names: &[&str]) -> Result<()> {
     names
         .iter()
-        .try_for_each(|name| stage.put("alpha", config_map(name, json!({}))))
+        .try_for_each(|name| stage.apply("alpha", config_map(name, json!({}))))
 }
 
 async fn greeted(stage: &Stage, names: &[&str]) -> Result<()> {

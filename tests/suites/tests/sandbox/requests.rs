@@ -1,7 +1,7 @@
 //! Guests that have as many API requests as they can, in many runs at once, in batches and by the events that they record: a server
 //! sees no more of them than their limits allow, and none of calls once the runs have ended.
 
-use crate::fixture::{Actor, Stage, config_map, wait};
+use crate::fixture::{Actor, Stage, config_map};
 use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
 use windlass_fleet::backoff::Backoff;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_sandbox::Rate;
 
 /// Requests that may be under way.
@@ -131,7 +131,7 @@ fn begin(stage: &Stage, objects: usize) -> Result<()> {
     (0..objects).try_for_each(|at| {
         let mut object = config_map(&format!("s{at}"), json!({}));
         object["metadata"]["labels"] = json!({"test.windlass.dev/run": "yes"});
-        stage.put("alpha", object)
+        stage.apply("alpha", object)
     })
 }
 
@@ -139,7 +139,7 @@ fn begin(stage: &Stage, objects: usize) -> Result<()> {
 async fn served(stage: &Stage, neighbour: &Actor, name: &str) -> Result<()> {
     let mut object = config_map(name, json!({}));
     object["metadata"]["labels"] = json!({"hello.windlass.dev/greet": "world"});
-    stage.put("alpha", object)?;
+    stage.apply("alpha", object)?;
     let right = |data: &serde_json::Value| data["greeting"] == "hello, world, from alpha";
     stage
         .data("alpha", &format!("{name}-greeting"), right)
@@ -298,7 +298,7 @@ async fn events_of_a_guest_begin_no_more_requests_per_second_than_it_may() -> Re
     let recorded = Arc::new(Recorded::default());
     let stage = Stage::hooked(&["alpha"], recorded.clone()).await?;
     let quiet = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "quiet"}});
-    stage.put("alpha", quiet)?;
+    stage.apply("alpha", quiet)?;
     let steps = (0..EVENTS).map(|at| records("default", &format!("absent-{at}")));
     let steps: Vec<_> = steps.collect();
     let guest = |name: &str, steps| {
@@ -313,12 +313,12 @@ async fn events_of_a_guest_begin_no_more_requests_per_second_than_it_may() -> Re
     let beside = guest("beside-events", json!([records("quiet", "absent")])).run();
     let beside = beside.await?;
     let began = Instant::now();
-    stage.put("alpha", config_map("run", json!({})))?;
+    stage.apply("alpha", config_map("run", json!({})))?;
     flood.failure("alpha", "run").await?;
     beside.failure("alpha", "run").await?;
     let hits = flood.guest.status().limit_hits;
     assert!(hits["events"] >= REFUSED, "{hits:?}");
-    let server = stage.server("alpha");
+    let server = stage.simulated("alpha");
     wait("the neighbour's event", || {
         Seen::of(
             server.list("v1", "Event", "quiet").unwrap_or_default(),

@@ -1,18 +1,18 @@
 //! Instances that serve several calls of one guest: what survives between calls, and what ends an instance.
 
-use crate::fixture::{Actor, Setup, Stage, config_map, revision, rule, wait};
+use crate::fixture::{Actor, Setup, Stage, config_map, revision, rule};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::Grant;
 use windlass_fleet::grant::Identity;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_sandbox::{GuestOptions, Isolation, Options, Reuse, Sandbox};
 
 /// Has a request run, and says how many calls its instance had by then.
 async fn calls(stage: &Stage, actor: &Actor, name: &str) -> Result<u32> {
-    stage.put("alpha", config_map(name, json!({})))?;
+    stage.apply("alpha", config_map(name, json!({})))?;
     Ok(actor.failure("alpha", name).await?.message.parse()?)
 }
 
@@ -61,10 +61,10 @@ async fn a_trap_and_a_timeout_end_the_instance() -> Result<()> {
         .await?;
     for (name, reason) in [("trap", "trap"), ("loop", "timeout")] {
         assert_eq!(calls(&stage, &actor, &format!("before-{name}")).await?, 1);
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
         assert_eq!(actor.failure("alpha", name).await?.reason, reason);
         stage
-            .server("alpha")
+            .simulated("alpha")
             .delete("v1", "ConfigMap", "default", name)
             .expect("it is there");
         wait("all instances gone", || {
@@ -140,7 +140,7 @@ async fn reconcilers_of_one_component_have_instances_of_their_own() -> Result<()
     let namesake = cast("counts").tenant_of(&elsewhere).run().await?;
     let actors = [first, beside, elsewhere, namesake];
     for (name, calls) in [("a", "1"), ("b", "2"), ("c", "3")] {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
         for actor in &actors {
             let failure = actor.failure("alpha", name).await?;
             assert_eq!(failure.message, calls, "calls of the instance at {name}");
@@ -228,12 +228,12 @@ async fn a_handle_of_an_earlier_call_reaches_nothing() -> Result<()> {
     let guest = stage.guest("test-handle").name("keeps-across-calls");
     let guest = guest.isolation(Isolation::Reuse(Reuse::default()));
     let actor = guest.run().await?;
-    stage.put("alpha", config_map("keep", json!({})))?;
+    stage.apply("alpha", config_map("keep", json!({})))?;
     actor
         .outcome("alpha", "keep")
         .await?
         .expect("keeping is no crime");
-    stage.put("alpha", config_map("use", json!({})))?;
+    stage.apply("alpha", config_map("use", json!({})))?;
     let failure = actor.failure("alpha", "use").await?;
     assert_eq!(failure.reason, "handle");
     assert!(

@@ -1,6 +1,6 @@
 //! A guest that may do less from now on: the calls that it has begun may not do more either.
 
-use crate::fixture::{Stage, config_map, rule, wait};
+use crate::fixture::{Stage, config_map, rule};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use windlass_apiserver::{Call, Hook, RequestVerdict, Verb};
 use windlass_fleet::{Grant, Rule};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_sandbox::{GuestOptions, Isolation, Limits, Reuse, Rights};
 
 /// How late.
@@ -67,7 +67,7 @@ async fn a_call_that_runs_may_not_do_what_is_not_granted_any_more() -> Result<()
         .limits(|limits| limits.timeout = Duration::from_secs(60))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     gate.is_reached().await?;
     let loaded = actor.guest.rights();
     assert!(actor.guest.keep_within(&rights(maps(&["get"]))));
@@ -84,7 +84,10 @@ async fn a_call_that_runs_may_not_do_what_is_not_granted_any_more() -> Result<()
         answer[3]["code"], "denied",
         "a cache is no way around: {answer}"
     );
-    assert_eq!(stage.server("alpha").count(Verb::Create, "configmaps"), 0);
+    assert_eq!(
+        stage.simulated("alpha").count(Verb::Create, "configmaps"),
+        0
+    );
     assert!(actor.guest.status().denials >= 2);
 
     // More than it was loaded with it does not get, and what it was loaded with it gets back.
@@ -113,7 +116,7 @@ async fn a_write_that_waits_in_line_does_not_begin_when_it_is_not_granted_any_mo
         .tenant(|tenant| tenant.requests_in_flight = 1)
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     gate.is_reached().await?;
     let write = json!({"do": "create", "kind": kind, "object": config_map("made", json!({}))});
     let actor = stage
@@ -141,7 +144,10 @@ async fn a_write_that_waits_in_line_does_not_begin_when_it_is_not_granted_any_mo
         .keep_within(&rights(maps(&["get", "list", "watch"])));
     let answer = actor.answer("alpha", "a").await?;
     assert_eq!(answer[0]["code"], "cancelled", "{answer}");
-    assert_eq!(stage.server("alpha").count(Verb::Create, "configmaps"), 0);
+    assert_eq!(
+        stage.simulated("alpha").count(Verb::Create, "configmaps"),
+        0
+    );
     Ok(())
 }
 
@@ -155,7 +161,7 @@ async fn an_instance_that_was_kept_serves_no_call_with_less_rights() -> Result<(
         .isolation(reuse)
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor.outcome("alpha", "a").await?.expect("it greets");
     wait("an instance that is kept", || {
         Seen::of(actor.guest.status().idle_instances, |idle| *idle > 0)
@@ -167,7 +173,7 @@ async fn an_instance_that_was_kept_serves_no_call_with_less_rights() -> Result<(
     };
     assert!(actor.guest.keep_within(&less));
     assert_eq!(actor.guest.status().idle_instances, 0);
-    stage.put("alpha", config_map("b", json!({})))?;
+    stage.apply("alpha", config_map("b", json!({})))?;
     let failure = actor.failure("alpha", "b").await?;
     assert!(failure.message.contains("verbs: [patch]"), "{failure}");
     Ok(())
@@ -190,7 +196,7 @@ async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() 
         .limits(|limits| limits.timeout = Duration::from_secs(60))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     gate.is_reached().await?;
     // Less time than the call takes, other rights, another config, other instances.
     let options = GuestOptions {
@@ -207,7 +213,7 @@ async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() 
         .guest
         .reconfigure(options, actor.guest.revision())
         .await?;
-    stage.put("alpha", config_map("b", json!({})))?;
+    stage.apply("alpha", config_map("b", json!({})))?;
     let answer = actor.answer("alpha", "b").await?;
     assert_eq!(answer[0], "a", "as it is configured now: {answer}");
     assert_eq!(answer[1]["code"], "denied", "{answer}");
@@ -218,6 +224,9 @@ async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() 
         "no more than it is granted now: {answer}"
     );
     assert_eq!(answer[2], "a", "within the time that it had: {answer}");
-    assert_eq!(stage.server("alpha").count(Verb::Create, "configmaps"), 0);
+    assert_eq!(
+        stage.simulated("alpha").count(Verb::Create, "configmaps"),
+        0
+    );
     Ok(())
 }

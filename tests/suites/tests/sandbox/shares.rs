@@ -1,6 +1,6 @@
 //! Tenants beside each other: processors, calls to API servers, budgets. What one uses up is its own.
 
-use crate::fixture::{PROCESSORS, Setup, Stage, config_map, wait};
+use crate::fixture::{PROCESSORS, Setup, Stage, config_map};
 use anyhow::Result;
 use bytes::Bytes;
 use serde_json::json;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 use windlass_sandbox::{Options, Rate, Sandbox};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,7 +21,7 @@ async fn a_tenant_that_loops_leaves_its_neighbour_the_processors_that_it_wants()
         .await?;
     // More loops than threads, before the neighbour has anything to do.
     for at in 0..8 {
-        stage.put("alpha", config_map(&format!("loop-{at}"), json!({})))?;
+        stage.apply("alpha", config_map(&format!("loop-{at}"), json!({})))?;
     }
     let busy = || looping.guest.status().cpu_seconds;
     wait("loops on every processor", || {
@@ -31,7 +31,7 @@ async fn a_tenant_that_loops_leaves_its_neighbour_the_processors_that_it_wants()
     let before = busy();
     let quiet = stage.guest("hello").name("quiet-beside").run().await?;
     for at in 0..40 {
-        stage.put("alpha", config_map(&format!("m{at}"), json!({})))?;
+        stage.apply("alpha", config_map(&format!("m{at}"), json!({})))?;
     }
     wait("all greetings", || {
         Seen::of(quiet.runs(), |runs| *runs >= 40)
@@ -56,7 +56,7 @@ async fn a_cap_holds_back_a_tenant_that_is_alone() -> Result<()> {
         .run()
         .await?;
     let began = Instant::now();
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let failure = looping.failure("alpha", "a").await?;
     let took = began.elapsed().as_secs_f64();
     assert_eq!(failure.reason, "timeout");
@@ -84,7 +84,7 @@ async fn calls_beyond_the_budget_are_refused_as_a_value_and_counted() -> Result<
         .limits(|limits| limits.host_calls = 6)
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let answer = actor.answer("alpha", "a").await?;
     assert_eq!(answer[0], "a");
     assert_eq!(answer[1], json!(["a", "a", "a"]));
@@ -112,7 +112,7 @@ async fn calls_to_servers_over_the_rate_wait_and_what_caches_answer_is_free() ->
         .run()
         .await?;
     let began = Instant::now();
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let answer = actor.answer("alpha", "a").await?;
     assert!(
         answer
@@ -142,7 +142,7 @@ async fn a_list_has_no_more_items_than_the_limit_and_goes_on() -> Result<()> {
         .run()
         .await?;
     for name in ["a", "b", "c"] {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
     }
     wait("a list of all three", || {
         let seen = actor.guest.status().calls;
@@ -166,7 +166,7 @@ async fn denials_are_counted_and_the_missing_rule_is_told_once() -> Result<()> {
         .config(json!({"steps": [get, get, get]}))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let answer = actor.answer("alpha", "a").await?;
     assert_eq!(answer[2]["code"], "denied");
     let status = actor.guest.status();
@@ -189,7 +189,7 @@ async fn a_guest_is_loaded_beside_calls_that_take_all_the_room() -> Result<()> {
         .run()
         .await?;
     for at in 0..8 {
-        stage.put("alpha", config_map(&format!("l{at}"), json!({})))?;
+        stage.apply("alpha", config_map(&format!("l{at}"), json!({})))?;
     }
     wait("busy loops", || {
         Seen::of(looping.guest.status().cpu_seconds, |busy| *busy > 0.1)
@@ -219,7 +219,7 @@ async fn tenants_that_want_more_than_there_is_have_it_by_weight() -> Result<()> 
     }
     // For each more calls than processors.
     for at in 0..4 {
-        stage.put("alpha", config_map(&format!("loop-{at}"), json!({})))?;
+        stage.apply("alpha", config_map(&format!("loop-{at}"), json!({})))?;
     }
     let used = || [0, 1].map(|tenant: usize| tenants[tenant].guest.status().cpu_seconds);
     wait("loops of both", || {
@@ -284,7 +284,7 @@ async fn calls_beyond_the_places_for_instances_wait_and_none_fails() -> Result<(
     let mut tenants = Vec::new();
     for (name, cluster) in [("crowds-alpha", "alpha"), ("crowds-beta", "beta")] {
         for at in 0..KEYS {
-            stage.put(cluster, config_map(&format!("m{at}"), json!({})))?;
+            stage.apply(cluster, config_map(&format!("m{at}"), json!({})))?;
         }
         // Both see both clusters: what one has greeted the other finds right, and it greets what the other has not come to.
         let hello = stage.guest("hello").name(name);

@@ -14,14 +14,14 @@ async fn reconcilers_of_one_digest_share_no_state() -> Result<()> {
         keeping.guest.revision().digest(),
         using.guest.revision().digest()
     );
-    stage.put("alpha", config_map("keep", json!({})))?;
+    stage.apply("alpha", config_map("keep", json!({})))?;
     for actor in [&keeping, &using] {
         actor
             .outcome("alpha", "keep")
             .await?
             .expect("keeping is no crime");
     }
-    stage.put("alpha", config_map("use", json!({})))?;
+    stage.apply("alpha", config_map("use", json!({})))?;
     for actor in [&keeping, &using] {
         let failure = actor.failure("alpha", "use").await?;
         assert_eq!(failure.message, "nothing was kept");
@@ -48,7 +48,7 @@ async fn what_becomes_of_one_does_not_become_of_the_other() -> Result<()> {
         .guest
         .swap(crate::fixture::revision("test-panic").await?)
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     assert_eq!(swapped.failure("alpha", "a").await?.reason, "trap");
     english
         .outcome("alpha", "a")
@@ -91,8 +91,8 @@ async fn the_same_guest_of_two_tenants_sees_and_writes_each_ones_own_part() -> R
             .await?;
         answers.push((namespace, name, actor));
     }
-    stage.put("alpha", map_in("default", "ours"))?;
-    stage.put("alpha", map_in("kube-system", "theirs"))?;
+    stage.apply("alpha", map_in("default", "ours"))?;
+    stage.apply("alpha", map_in("kube-system", "theirs"))?;
     for (namespace, name, actor) in &answers {
         let request = windlass_fleet::Request::new(
             windlass_fleet::ClusterName::new("alpha")?,
@@ -124,11 +124,14 @@ async fn the_same_guest_of_two_tenants_sees_and_writes_each_ones_own_part() -> R
     }
     for (namespace, name) in [("default", "ours"), ("kube-system", "theirs")] {
         let map = stage
-            .server("alpha")
+            .simulated("alpha")
             .get("v1", "ConfigMap", namespace, name);
         let data = map.expect("ConfigMaps are served").unwrap_or_default()["data"].clone();
         assert_eq!(data, json!({namespace: "was here"}));
     }
-    assert_eq!(stage.server("alpha").count(Verb::Delete, "configmaps"), 0);
+    assert_eq!(
+        stage.simulated("alpha").count(Verb::Delete, "configmaps"),
+        0
+    );
     Ok(())
 }

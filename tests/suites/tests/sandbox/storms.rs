@@ -1,13 +1,13 @@
 //! Guests that do far too much of what is allowed, and mappers that fail.
 
-use crate::fixture::{Setup, Stage, config_map, rule, wait};
+use crate::fixture::{Setup, Stage, config_map, rule};
 use crate::neighbour::beside_a_neighbour;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use windlass_fleet::manager::{HotKeyLimit, KeyFilter, ManagerOptions};
 use windlass_fleet::outcome::Blame;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_reads_of_a_cache_in_one_run_end_at_its_limit() -> Result<()> {
@@ -65,9 +65,9 @@ async fn mapping(way: &str, seen: impl Fn(&windlass_sandbox::GuestStatus) -> boo
         .name(&format!("beside-{name}"))
         .run()
         .await?;
-    stage.put("alpha", secret("s"))?;
+    stage.apply("alpha", secret("s"))?;
     for name in ["a", "b"] {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
         hello
             .outcome("alpha", name)
             .await?
@@ -124,7 +124,7 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
         ..Setup::default()
     };
     let stage = Stage::with(&["alpha"], setup).await?;
-    stage.put(
+    stage.apply(
         "alpha",
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": STORMY}}),
     )?;
@@ -137,7 +137,7 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
         .rules(vec![rule("", &["configmaps"], &["*"], STORMY)])
         .run()
         .await?;
-    stage.put(
+    stage.apply(
         "alpha",
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hot", "namespace": STORMY}}),
     )?;
@@ -152,7 +152,7 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
     let (mut longest, mut served) = (Duration::ZERO, 0);
     while began.elapsed() < Duration::from_secs(2) || served < 10 || actor.runs() == before {
         let (object, asked) = (format!("m{served}"), Instant::now());
-        stage.put("alpha", config_map(&object, json!({})))?;
+        stage.apply("alpha", config_map(&object, json!({})))?;
         hello
             .outcome("alpha", &object)
             .await?

@@ -1,6 +1,6 @@
 //! A guest is replaced while it runs; what is worse than what it has does not replace it.
 
-use crate::fixture::{Setup, Stage, config_map, request, revision, sandbox, wait};
+use crate::fixture::{Setup, Stage, config_map, revision, sandbox};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use tokio::time::interval;
 use windlass_apiserver::{Call, Hook, RequestVerdict, Verb};
 use windlass_fleet::Action;
 use windlass_fleet::manager::ManagerOptions;
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::request;
 use windlass_harness::guests::guest;
 use windlass_sandbox::{Revision, Source};
 
@@ -22,12 +23,12 @@ async fn a_new_revision_serves_from_the_next_call_on() -> Result<()> {
         .config(json!({"after": 60_000}))
         .run()
         .await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     assert_eq!(actor.failure("alpha", "a").await?.reason, "trap");
     let corrected = revision("test-requeue").await?;
     actor.guest.swap(corrected.clone()).await?;
     assert_eq!(actor.guest.revision().digest(), corrected.digest());
-    stage.put("alpha", config_map("b", json!({})))?;
+    stage.apply("alpha", config_map("b", json!({})))?;
     assert_eq!(
         actor.outcome("alpha", "b").await?.expect("it succeeds"),
         Action::RequeueAfter(Duration::from_secs(60))
@@ -44,13 +45,13 @@ async fn a_call_in_flight_ends_on_the_revision_that_it_began_on() -> Result<()> 
         .config(json!({"after": 60_000}))
         .limits(|limits| limits.timeout = Duration::from_secs(2));
     let actor = slow.run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     wait("the call in flight", || {
         Seen::of(actor.guest.status().tenant_memory, |used| *used > 0)
     })
     .await?;
     actor.guest.swap(revision("test-requeue").await?).await?;
-    stage.put("alpha", config_map("b", json!({})))?;
+    stage.apply("alpha", config_map("b", json!({})))?;
     actor
         .outcome("alpha", "b")
         .await?
@@ -81,7 +82,7 @@ async fn the_last_good_revision_serves_on_when_a_new_one_is_refused() -> Result<
         .to_string();
     assert!(error.contains("describe"), "{error}");
     assert_eq!(actor.guest.status().digest, good.to_string());
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     actor
         .outcome("alpha", "a")
         .await?
@@ -113,7 +114,7 @@ async fn a_full_queue_of_a_guest_that_never_returns_is_worked_off_by_the_next_on
         .await?;
     let names: Vec<String> = (0..60).map(|number| format!("o{number}")).collect();
     for name in &names {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
     }
     wait("a run that was cut off", || {
         Seen::of(actor.failures().len(), |failures| *failures >= 2)
@@ -163,7 +164,7 @@ async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Re
     let stage = Stage::with(&["alpha"], setup).await?;
     let names: Vec<String> = (0..OBJECTS).map(|number| format!("o{number}")).collect();
     for name in &names[..OBJECTS / 2] {
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
     }
     let name = "reloads-when-full";
     let actor = stage.guest("hello").name(name).run().await?;
@@ -179,7 +180,7 @@ async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Re
         // Full, with some in the middle of a run, and with objects that have found no room.
         let before = refused()?.unwrap_or_default();
         for name in rest.next().context("a third of the rest")? {
-            stage.put("alpha", config_map(name, json!({})))?;
+            stage.apply("alpha", config_map(name, json!({})))?;
         }
         wait("a full queue that refuses", || match refused() {
             Ok(refused) => Seen::of((refused, held()), |(refused, held)| {
@@ -217,7 +218,7 @@ async fn swaps_under_load_lose_no_request_and_run_none_twice_at_once() -> Result
     let mut pace = interval(Duration::from_millis(10));
     for (number, name) in names.iter().enumerate() {
         pace.tick().await;
-        stage.put("alpha", config_map(name, json!({})))?;
+        stage.apply("alpha", config_map(name, json!({})))?;
         if number % 3 == 0 {
             let next = revisions[number % 2].clone();
             actor.guest.swap(next).await?;
@@ -248,7 +249,7 @@ async fn watches_and_indexes_of_the_next_revision_leave_no_gap() -> Result<()> {
     let mut pace = interval(Duration::from_millis(5));
     for (number, name) in names.iter().enumerate() {
         pace.tick().await;
-        stage.put("alpha", config_map(name, json!({"color": "red"})))?;
+        stage.apply("alpha", config_map(name, json!({"color": "red"})))?;
         if number == 50 {
             actor.guest.swap(next.clone()).await?;
             actor.put(&stage)?;
@@ -282,7 +283,7 @@ async fn a_watch_that_the_next_revision_does_not_want_stops() -> Result<()> {
         .run()
         .await?;
     let watches = |resource: &str| {
-        let calls = stage.server("alpha").requests();
+        let calls = stage.simulated("alpha").requests();
         calls.iter().any(|call| call.resource == resource)
     };
     wait("a watch of Secrets", || {
@@ -291,10 +292,12 @@ async fn a_watch_that_the_next_revision_does_not_want_stops() -> Result<()> {
     .await?;
     actor.guest.swap(revision("hello").await?).await?;
     actor.put(&stage)?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     all_greeted(&stage, &["a".to_owned()]).await?;
     wait("one watch, of ConfigMaps", || {
-        Seen::of(stage.server("alpha").watchers(), |watchers| *watchers == 1)
+        Seen::of(stage.simulated("alpha").watchers(), |watchers| {
+            *watchers == 1
+        })
     })
     .await?;
     assert!(watches("configmaps"));

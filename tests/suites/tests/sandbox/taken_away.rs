@@ -1,7 +1,7 @@
 //! Calls whose cluster or controller is taken away under them, at moments all over the call: the instance goes with the call, a write
 //! that is on its way lands before anything else is done for the key, and nothing of the call comes after it.
 
-use crate::fixture::{Actor, Stage, config_map, request, wait};
+use crate::fixture::{Actor, Stage, config_map};
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use parking_lot::Mutex;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
-use windlass_harness::eventually::Seen;
+use windlass_harness::eventually::{Seen, wait};
+use windlass_harness::fleet::request;
 use windlass_sandbox::{Isolation, Reuse};
 
 /// Calls that are cut off, each at a moment of its own.
@@ -68,10 +69,10 @@ impl Victim<'_> {
         };
         match what {
             What::Cluster => {
-                stage.disengage(self.cluster)?;
+                stage.leave(self.cluster)?;
                 let told = told.await;
                 if back {
-                    stage.engage(self.cluster)?;
+                    stage.join(self.cluster)?;
                 }
                 Ok(told)
             }
@@ -180,7 +181,7 @@ async fn loops(what: What, isolation: (&str, Isolation)) -> Result<()> {
     stage.handle.set_drain_timeout(Duration::ZERO);
     let actors = actors(&stage, what, "test-loop", isolation).await?;
     for cluster in &clusters {
-        stage.put(cluster, config_map("a", json!({})))?;
+        stage.apply(cluster, config_map("a", json!({})))?;
     }
     let victims = victims(&actors, &clusters);
     let cut = victims.iter().map(async |victim| {
@@ -318,7 +319,7 @@ impl Scene {
         stage.handle.set_drain_timeout(Duration::ZERO);
         let actors = actors(&stage, what, "test-calls", isolation).await?;
         for cluster in &clusters {
-            stage.put(cluster, config_map("a", json!({})))?;
+            stage.apply(cluster, config_map("a", json!({})))?;
         }
         Ok(Self {
             slow,

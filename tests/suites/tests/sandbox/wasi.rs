@@ -12,7 +12,7 @@ async fn clocks_and_random_work_and_there_is_nothing_else() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let cast = stage.guest("test-wasi").config(json!({"way": "look"}));
     let actor = cast.run().await?;
-    stage.put("alpha", config_map("a", json!({})))?;
+    stage.apply("alpha", config_map("a", json!({})))?;
     let said = actor.failure("alpha", "a").await?.message;
     let (seconds, rest) = said
         .strip_prefix("seconds: ")

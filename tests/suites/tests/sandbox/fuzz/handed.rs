@@ -96,7 +96,7 @@ fn version(stage: &Stage, (cluster, object): &(&str, Value)) -> Result<Value> {
         text(&object["metadata"]["namespace"]),
     );
     let found = stage
-        .server(cluster)
+        .simulated(cluster)
         .get("v1", &kind, &namespace, "sentinel");
     let found = found.map_err(|error| anyhow::anyhow!("{error:?}"))?;
     Ok(found.unwrap_or_default()["metadata"]["resourceVersion"].clone())
@@ -110,7 +110,7 @@ async fn whatever_a_guest_hands_to_the_host_is_answered_and_reaches_only_what_is
     let stage = Stage::hooked(&["alpha", "beta"], guard.clone()).await?;
     let sentinels = sentinels();
     for (cluster, object) in &sentinels {
-        stage.put(cluster, object.clone())?;
+        stage.apply(cluster, object.clone())?;
     }
     let versions = |stage: &Stage| {
         sentinels
@@ -132,7 +132,7 @@ async fn whatever_a_guest_hands_to_the_host_is_answered_and_reaches_only_what_is
             .chain([first])
             .collect();
         for seed in &seeds {
-            stage.put("alpha", config_map(&format!("seed-{seed}"), json!({})))?;
+            stage.apply("alpha", config_map(&format!("seed-{seed}"), json!({})))?;
         }
         for seed in seeds {
             let name = format!("seed-{seed}");
@@ -141,7 +141,7 @@ async fn whatever_a_guest_hands_to_the_host_is_answered_and_reaches_only_what_is
             length.at(seed, checked)?;
             drop(
                 stage
-                    .server("alpha")
+                    .simulated("alpha")
                     .delete("v1", "ConfigMap", "default", &name),
             );
         }
