@@ -1,7 +1,7 @@
 //! The thread that frees the memory of large instances, one at a time and with the lowest priority of this process. Freeing takes
 //! milliseconds that cannot be interrupted. Entry point: [`Teardown`].
 
-use crate::scheduler::priority::{Standing, stand_back};
+use crate::scheduler::priority::{Priority, lower_priority};
 use tokio::sync::{mpsc, oneshot};
 
 /// An instance, and the sender of the message that it is gone.
@@ -23,7 +23,7 @@ impl Teardown {
     pub(crate) fn start(most: usize) -> std::io::Result<Self> {
         let (orders, mut work) = mpsc::channel::<Order>(most.max(1));
         let run = move || {
-            stand_back(Standing::Last);
+            lower_priority(Priority::Last);
             while let Some(Order { instance, gone }) = work.blocking_recv() {
                 drop(instance);
                 let _ = gone.send(()); // a cancelled call does not wait

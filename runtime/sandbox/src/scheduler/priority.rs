@@ -1,10 +1,10 @@
-//! Priority and processor time of threads, as the operating system has them. Entry point: [`stand_back`], which lowers a priority.
+//! Priority and processor time of threads, as the operating system has them. Entry point: [`lower_priority`], which lowers a priority.
 
 use std::time::Duration;
 
-/// How much a thread stands back behind the others of this process where processors are short.
+/// The priority of a thread beside the others of this process when processors are short.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Standing {
+pub(crate) enum Priority {
     /// Guests': the others compute little, and what they do is waited for by every guest.
     Guest,
     /// A compiler's, which computes for seconds, for one guest.
@@ -13,7 +13,7 @@ pub(crate) enum Standing {
     Last,
 }
 
-impl Standing {
+impl Priority {
     /// As `nice` counts.
     #[cfg(target_os = "linux")]
     fn nice(self) -> i32 {
@@ -35,22 +35,22 @@ fn processors() -> usize {
 }
 
 /// Lowers the priority of the thread that calls it. Where the system does not allow it, all threads are equal.
-pub(crate) fn stand_back(standing: Standing) {
+pub(crate) fn lower_priority(priority: Priority) {
     #[cfg(target_os = "linux")]
-    if let Err(error) = stand_back_on_linux(standing) {
-        tracing::debug!(error = %error, ?standing, "a thread has the priority of all others");
+    if let Err(error) = lower_priority_on_linux(priority) {
+        tracing::debug!(error = %error, ?priority, "a thread has the priority of all others");
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = standing;
+    let _ = priority;
 }
 
 /// `nice` alone is not enough for what stays in the kernel for milliseconds: Linux lets a thread finish its slice before one that was
 /// woken, unless the thread's policy is `SCHED_IDLE` (sched(7)). Such a thread may get next to nothing of a processor that guests
 /// keep busy, so there has to be one that they leave.
 #[cfg(target_os = "linux")]
-fn stand_back_on_linux(standing: Standing) -> rustix::io::Result<()> {
+fn lower_priority_on_linux(priority: Priority) -> rustix::io::Result<()> {
     use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
-    if matches!(standing, Standing::Last) && processors() > all_but_one() {
+    if matches!(priority, Priority::Last) && processors() > all_but_one() {
         let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
         let thread = thread_priority::thread_native_id();
         match thread_priority::set_thread_priority_and_policy(thread, ThreadPriority::Min, idle) {
@@ -58,7 +58,7 @@ fn stand_back_on_linux(standing: Standing) -> rustix::io::Result<()> {
             Err(error) => tracing::debug!(%error, "no thread runs only when processors are idle"),
         }
     }
-    rustix::process::setpriority_process(None, standing.nice())
+    rustix::process::setpriority_process(None, priority.nice())
 }
 
 /// The processor time that the thread that calls this has had. `None`: the system does not tell.

@@ -14,7 +14,7 @@ mod tenant;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
-use tenant::{Standing, Tenant};
+use tenant::{Position, Tenant};
 use windlass_fleet::TenantName;
 
 /// Idle tenants are forgotten once there are more tenants than this.
@@ -22,7 +22,7 @@ const REMEMBERED: usize = 64;
 
 /// Whose task is pushed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Claim<'a> {
+pub(super) struct Owner<'a> {
     pub(super) tenant: &'a TenantName,
     /// The tenant's share beside other tenants'; at least 1.
     pub(super) weight: u32,
@@ -52,17 +52,17 @@ pub(super) struct Slice {
 #[derive(Debug)]
 pub(super) struct RunQueue<T> {
     /// What a slice is charged until its length is known.
-    quantum: Duration,
+    slice_length: Duration,
     /// Slices that have not ended.
     slices: usize,
-    /// Virtual time at which the last slice began. Never goes back.
-    floor: u128,
+    /// The virtual time at which the last slice began. Never goes back.
+    virtual_clock: u128,
     /// The greatest virtual time of any tenant at the end of a slice.
-    horizon: u128,
+    latest: u128,
     last_number: u64,
     tenants: HashMap<TenantName, Tenant<T>>,
     /// Number of tenants at which idle ones are forgotten.
-    crowd: usize,
+    sweep_above: usize,
     /// Tenants whose tasks may run: by virtual time, then by the number of the first ticket.
     ready: BTreeSet<(u128, u64, TenantName)>,
     /// Tenants that wait for their cap, by the time when it lets them run.
@@ -70,46 +70,46 @@ pub(super) struct RunQueue<T> {
 }
 
 impl<T> RunQueue<T> {
-    pub(super) fn new(quantum: Duration) -> Self {
+    pub(super) fn new(slice_length: Duration) -> Self {
         Self {
-            quantum,
+            slice_length,
             slices: 0,
-            floor: 0,
-            horizon: 0,
+            virtual_clock: 0,
+            latest: 0,
             last_number: 0,
             tenants: HashMap::new(),
-            crowd: REMEMBERED,
+            sweep_above: REMEMBERED,
             ready: BTreeSet::new(),
             paused: BTreeSet::new(),
         }
     }
 
     /// Adds a task that is ready to run.
-    pub(super) fn push(&mut self, claim: &Claim<'_>, task: T, now: Instant) -> Ticket {
+    pub(super) fn push(&mut self, owner: &Owner<'_>, task: T, now: Instant) -> Ticket {
         self.last_number += 1;
         let ticket = Ticket {
-            ordinary: !claim.first,
+            ordinary: !owner.first,
             number: self.last_number,
         };
-        let floor = self.floor;
-        let tenant = self.tenant(claim, now);
+        let virtual_clock = self.virtual_clock;
+        let tenant = self.tenant(owner, now);
         if tenant.is_idle() {
-            tenant.virtual_time = tenant.virtual_time.max(floor);
+            tenant.virtual_time = tenant.virtual_time.max(virtual_clock);
         }
         tenant.line.insert(ticket, task);
-        self.settle(claim.tenant, now);
+        self.settle(owner.tenant, now);
         ticket
     }
 
-    /// Takes the task that is next, if any may run now, and charges its tenant for a whole quantum.
+    /// Takes the task that is next, if any may run now, and charges its tenant for a slice of full length.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(T, Slice)> {
         self.release_paused(now);
         let (_, _, name) = self.ready.first()?;
         let name = name.clone();
-        let (floor, quantum) = (self.floor, self.quantum);
+        let (virtual_clock, slice_length) = (self.virtual_clock, self.slice_length);
         let tenant = self.tenants.get_mut(&name)?;
         let (_, task) = tenant.line.pop_first()?;
-        self.floor = floor.max(tenant.start(floor, quantum));
+        self.virtual_clock = virtual_clock.max(tenant.start(virtual_clock, slice_length));
         self.slices += 1;
         self.settle(&name, now);
         let slice = Slice {
@@ -123,14 +123,14 @@ impl<T> RunQueue<T> {
     pub(super) fn end(&mut self, slice: Slice, used: Duration, now: Instant) {
         self.slices -= 1;
         if let Some(tenant) = self.tenants.get_mut(&slice.tenant) {
-            tenant.stop(used, self.quantum, now);
+            tenant.stop(used, self.slice_length, now);
             tenant.stuck -= usize::from(slice.stuck);
-            self.horizon = self.horizon.max(tenant.virtual_time);
+            self.latest = self.latest.max(tenant.virtual_time);
         }
         self.settle(&slice.tenant, now);
         if self.slices == 0 && self.ready.is_empty() {
             // No tenant computes: the next one starts level with the others, whatever they used.
-            self.floor = self.horizon;
+            self.virtual_clock = self.latest;
         }
     }
 
@@ -177,26 +177,26 @@ impl<T> RunQueue<T> {
         self.paused.first().map(|(at, _)| *at)
     }
 
-    /// Puts a tenant where it stands after a change of it.
+    /// Moves a tenant to its position after a change of it.
     fn settle(&mut self, name: &TenantName, now: Instant) {
-        let floor = self.floor;
+        let virtual_clock = self.virtual_clock;
         let Some(tenant) = self.tenants.get_mut(name) else {
             return;
         };
-        let after = tenant.now_stands(floor, now);
-        let before = std::mem::replace(&mut tenant.stands, after);
+        let after = tenant.new_position(virtual_clock, now);
+        let before = std::mem::replace(&mut tenant.position, after);
         if before == after {
             return;
         }
         match before {
-            Standing::Nowhere => {}
-            Standing::Ready(time, first) => drop(self.ready.remove(&(time, first, name.clone()))),
-            Standing::Paused(until) => drop(self.paused.remove(&(until, name.clone()))),
+            Position::Absent => {}
+            Position::Ready(time, first) => drop(self.ready.remove(&(time, first, name.clone()))),
+            Position::Paused(until) => drop(self.paused.remove(&(until, name.clone()))),
         }
         match after {
-            Standing::Nowhere => {}
-            Standing::Ready(time, first) => drop(self.ready.insert((time, first, name.clone()))),
-            Standing::Paused(until) => drop(self.paused.insert((until, name.clone()))),
+            Position::Absent => {}
+            Position::Ready(time, first) => drop(self.ready.insert((time, first, name.clone()))),
+            Position::Paused(until) => drop(self.paused.insert((until, name.clone()))),
         }
     }
 
@@ -211,27 +211,27 @@ impl<T> RunQueue<T> {
         }
     }
 
-    fn tenant(&mut self, claim: &Claim<'_>, now: Instant) -> &mut Tenant<T> {
-        if !self.tenants.contains_key(claim.tenant) {
+    fn tenant(&mut self, owner: &Owner<'_>, now: Instant) -> &mut Tenant<T> {
+        if !self.tenants.contains_key(owner.tenant) {
             self.forget_idle(now);
         }
-        let tenant = self.tenants.entry(claim.tenant.clone());
-        let tenant = tenant.or_insert_with(|| Tenant::new(now, claim.cap));
-        tenant.weight = claim.weight.max(1);
-        tenant.set_cap(claim.cap, now);
+        let tenant = self.tenants.entry(owner.tenant.clone());
+        let tenant = tenant.or_insert_with(|| Tenant::new(now, owner.cap));
+        tenant.weight = owner.weight.max(1);
+        tenant.set_cap(owner.cap, now);
         tenant
     }
 
     /// Forgets idle tenants that neither owe time nor have used up their cap. Looks again once there are twice as many tenants as
     /// were left.
     fn forget_idle(&mut self, now: Instant) {
-        if self.tenants.len() < self.crowd {
+        if self.tenants.len() < self.sweep_above {
             return;
         }
-        let floor = self.floor;
+        let virtual_clock = self.virtual_clock;
         self.tenants
-            .retain(|_, tenant| !tenant.is_idle() || tenant.is_in_debt(floor, now));
-        self.crowd = (2 * self.tenants.len()).max(REMEMBERED);
+            .retain(|_, tenant| !tenant.is_idle() || tenant.is_in_debt(virtual_clock, now));
+        self.sweep_above = (2 * self.tenants.len()).max(REMEMBERED);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which slices run, and which are stuck: the scheduler without its threads. Entry points: [`State::begin`], [`State::end`] and
 //! [`State::tick`].
 
-use super::run_queue::{Claim, RunQueue, Slice};
+use super::run_queue::{Owner, RunQueue, Slice};
 use super::{Account, TICK, TaskState};
 use async_task::Runnable;
 use std::sync::Arc;
@@ -100,14 +100,14 @@ impl State {
     pub(super) fn push(&mut self, task: Task, now: Instant) {
         let account = task.metadata().clone();
         let tenant = &account.guest.tenant;
-        let claim = Claim {
+        let owner = Owner {
             tenant: tenant.name(),
             weight: tenant.weight(),
             cap: tenant.processors(),
             first: account.loading,
         };
         let ready = Ready { task, since: now };
-        *account.state.lock() = TaskState::Ready(self.queue.push(&claim, ready, now));
+        *account.state.lock() = TaskState::Ready(self.queue.push(&owner, ready, now));
     }
 
     /// Takes a task out again that has not begun its slice.

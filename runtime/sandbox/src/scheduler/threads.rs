@@ -2,7 +2,7 @@
 
 use super::Account;
 use super::state::{State, Task};
-use crate::scheduler::priority::{Standing, processor_time, stand_back};
+use crate::scheduler::priority::{Priority, lower_priority, processor_time};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) fn start(shared: &Arc<Shared>, workers: usize) -> std::io::Result<()>
     for worker in 0..workers {
         let shared = shared.clone();
         spawn("windlass-guest", move || {
-            stand_back(Standing::Guest);
+            lower_priority(Priority::Guest);
             shared.work(worker);
         })?;
     }

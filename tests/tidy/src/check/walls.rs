@@ -163,7 +163,7 @@ fn environment(file: &RustFile) -> Vec<Finding> {
     findings
 }
 
-/// Only `fleet::http` calls API servers. kube's configuration types are allowed elsewhere.
+/// Only `fleet::http` calls API servers.
 fn clients(file: &RustFile) -> Vec<Finding> {
     let rule = CLIENTS
         .iter()
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn api_servers_are_called_only_in_fleet_cluster() {
+    fn api_servers_are_called_only_in_fleet_http() {
         let call = "use kube_client::Client;";
         assert!(!passes("runtime/fleet/src/provider/single.rs", call));
         assert!(!passes("runtime/windlass/src/run.rs", call));

@@ -2,7 +2,7 @@
 
 use super::chain;
 use crate::engine;
-use crate::scheduler::priority::{Standing, stand_back};
+use crate::scheduler::priority::{Priority, lower_priority};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub(super) const REFUSED: u8 = 3;
 /// At a limit the process may end with a signal.
 #[must_use]
 pub fn compile(memory: u64, seconds: u64) -> ExitCode {
-    stand_back(Standing::Compiler); // before it starts threads, which inherit the priority
+    lower_priority(Priority::Compiler); // before it starts threads, which inherit the priority
     match limit(memory, seconds).and_then(|()| answer()) {
         Ok(code) => code,
         Err(error) => {

@@ -1,4 +1,4 @@
-//! What one tenant has used, and where it stands. Entry point: [`Tenant`].
+//! What one tenant has used, and its position in the queue. Entry point: [`Tenant`].
 
 use super::Ticket;
 use super::bucket::Bucket;
@@ -19,15 +19,15 @@ pub(super) struct Tenant<T> {
     /// Of `slices`, those that are stuck.
     pub(super) stuck: usize,
     pub(super) line: BTreeMap<Ticket, T>,
-    /// Where the queue has it.
-    pub(super) stands: Standing,
+    /// The position that the queue has put it in.
+    pub(super) position: Position,
 }
 
-/// Where a tenant stands in the queue.
+/// A tenant's position in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Position {
     /// It has no task to run, or a slice of it is stuck.
-    Nowhere,
+    Absent,
     /// In `RunQueue::ready`, by its virtual time and the number of its first ticket.
     Ready(u128, u64),
     /// In `RunQueue::paused`.
@@ -43,7 +43,7 @@ impl<T> Tenant<T> {
             slices: 0,
             stuck: 0,
             line: BTreeMap::new(),
-            stands: Standing::Nowhere,
+            position: Position::Absent,
         }
     }
 
@@ -52,9 +52,9 @@ impl<T> Tenant<T> {
     }
 
     /// Whether it has used time that it is still to make up for.
-    pub(super) fn is_in_debt(&mut self, floor: u128, now: Instant) -> bool {
+    pub(super) fn is_in_debt(&mut self, virtual_clock: u128, now: Instant) -> bool {
         let bucket = self.bucket.as_mut();
-        self.virtual_time > floor || bucket.is_some_and(|bucket| !bucket.is_full(now))
+        self.virtual_time > virtual_clock || bucket.is_some_and(|bucket| !bucket.is_full(now))
     }
 
     pub(super) fn set_cap(&mut self, cap: Option<u32>, now: Instant) {
@@ -63,40 +63,41 @@ impl<T> Tenant<T> {
         }
     }
 
-    /// Where it is to stand.
-    pub(super) fn now_stands(&mut self, floor: u128, now: Instant) -> Standing {
+    /// The position that it should have now.
+    pub(super) fn new_position(&mut self, virtual_clock: u128, now: Instant) -> Position {
         let Some((first, _)) = self.line.first_key_value() else {
-            return Standing::Nowhere;
+            return Position::Absent;
         };
         if self.stuck > 0 {
-            return Standing::Nowhere;
+            return Position::Absent;
         }
         let Some(bucket) = &mut self.bucket else {
-            return Standing::Ready(self.virtual_time, first.number);
+            return Position::Ready(self.virtual_time, first.number);
         };
         if !bucket.has_some(now) {
-            return Standing::Paused(bucket.due());
+            return Position::Paused(bucket.due());
         }
-        // A pause for a cap earns nothing beside the others: virtual time counts from the floor on.
-        Standing::Ready(self.virtual_time.max(floor), first.number)
+        // A pause for a cap earns nothing beside the others: its virtual time is at least that of the clock.
+        Position::Ready(self.virtual_time.max(virtual_clock), first.number)
     }
 
     fn cost(&self, used: Duration) -> u128 {
         used.as_nanos() * SCALE / u128::from(self.weight)
     }
 
-    /// Begins a slice and charges a whole quantum for the time being. Returns the virtual time that it begins at.
-    pub(super) fn start(&mut self, floor: u128, quantum: Duration) -> u128 {
-        let start = self.virtual_time.max(floor);
-        self.virtual_time = start + self.cost(quantum);
+    /// Begins a slice and charges a slice of full length for the time being. Returns the virtual time that it begins at.
+    pub(super) fn start(&mut self, virtual_clock: u128, slice_length: Duration) -> u128 {
+        let start = self.virtual_time.max(virtual_clock);
+        self.virtual_time = start + self.cost(slice_length);
         self.slices += 1;
         start
     }
 
-    /// Ends a slice and charges what it used in place of the quantum.
-    pub(super) fn stop(&mut self, used: Duration, quantum: Duration, now: Instant) {
+    /// Ends a slice and charges what it used in place of the full length.
+    pub(super) fn stop(&mut self, used: Duration, slice_length: Duration, now: Instant) {
         self.slices -= 1;
-        self.virtual_time = self.virtual_time.saturating_sub(self.cost(quantum)) + self.cost(used);
+        self.virtual_time =
+            self.virtual_time.saturating_sub(self.cost(slice_length)) + self.cost(used);
         if let Some(bucket) = &mut self.bucket {
             bucket.take(used, now);
         }

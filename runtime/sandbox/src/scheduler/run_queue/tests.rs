@@ -63,13 +63,13 @@ impl Machine {
 
     fn push(&mut self, at: usize) {
         let task = &mut self.tasks[at];
-        let claim = Claim {
+        let owner = Owner {
             tenant: &task.tenant,
             weight: task.weight,
             cap: task.cap,
             first: false,
         };
-        task.state = State::Ready(self.queue.push(&claim, at, self.now));
+        task.state = State::Ready(self.queue.push(&owner, at, self.now));
     }
 
     /// Begins the next slice; tells whose.
@@ -254,13 +254,13 @@ fn a_guest_that_is_loaded_comes_before_its_own_tenant_only() {
     }
     machine.tasks("a", 1, None, 1);
     let loaded = machine.tasks.len() - 1;
-    let claim = Claim {
+    let owner = Owner {
         tenant: &name("a"),
         weight: 1,
         cap: None,
         first: true,
     };
-    machine.tasks[loaded].state = State::Ready(machine.queue.push(&claim, loaded, machine.now));
+    machine.tasks[loaded].state = State::Ready(machine.queue.push(&owner, loaded, machine.now));
     let order: Vec<_> = std::iter::from_fn(|| machine.pop()).collect();
     assert!(order[..3].contains(&3), "the other tenant has its turn");
     let of_a = order
@@ -313,15 +313,13 @@ fn a_task_that_is_taken_out_runs_no_more() {
 /// The tenant that is next, found by looking at all: of those with a task that may run, the one with the least virtual time, then
 /// the one whose first task waits longest.
 fn next_of_all(queue: &mut RunQueue<usize>, now: Instant) -> Option<TenantName> {
-    let floor = queue.floor;
-    let ready =
-        queue
-            .tenants
-            .iter_mut()
-            .filter_map(|(name, tenant)| match tenant.now_stands(floor, now) {
-                Standing::Ready(time, first) => Some(((time, first), name.clone())),
-                _ => None,
-            });
+    let virtual_clock = queue.virtual_clock;
+    let ready = queue.tenants.iter_mut().filter_map(|(name, tenant)| {
+        match tenant.new_position(virtual_clock, now) {
+            Position::Ready(time, first) => Some(((time, first), name.clone())),
+            _ => None,
+        }
+    });
     ready.min().map(|(_, name)| name)
 }
 
