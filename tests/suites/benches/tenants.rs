@@ -11,8 +11,8 @@
 
 mod compiler;
 #[allow(dead_code, reason = "tests use more of it")]
-#[path = "../tests/sandbox/graft.rs"]
-mod graft;
+#[path = "../tests/sandbox/mutate.rs"]
+mod mutate;
 mod figures;
 mod latency;
 mod rig;

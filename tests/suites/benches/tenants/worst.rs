@@ -1,7 +1,7 @@
 //! Neighbours that do their worst, by the name of their row. Entry point: [`Worst::of`].
 
 use super::stage::{Stage, component};
-use crate::graft::{filling_memory, growing_table, sparse, texts, unwinding};
+use crate::mutate::{filling_memory, growing_table, sparse, texts, unwinding};
 use anyhow::Result;
 use std::time::Duration;
 use windlass_fleet::Grant;
@@ -192,7 +192,7 @@ impl Worst {
         let Some(file) = component(self.guest)? else {
             return Ok(None);
         };
-        let graft: fn(&[u8]) -> Result<Vec<u8>> = match name {
+        let mutate: fn(&[u8]) -> Result<Vec<u8>> = match name {
             "table" => growing_table,
             "sparse" => sparse,
             "texts" => texts,
@@ -200,7 +200,7 @@ impl Worst {
             "fill" => filling_memory,
             _ => return Ok(Some(stage.load(file).await?)),
         };
-        let revision = stage.made(name, graft(&std::fs::read(file)?)?).await?;
+        let revision = stage.made(name, mutate(&std::fs::read(file)?)?).await?;
         Ok(Some(revision))
     }
 }

@@ -1,7 +1,7 @@
 //! Guests that read as much as they can at once: what is held of it stays within the bounds, others are served meanwhile, and all of it is
 //! given back.
 
-use crate::fixture::{Cast, Setup, Stage, config_map, rule};
+use crate::fixture::{GuestBuilder, Setup, Stage, config_map, rule};
 use crate::neighbour::beside_a_neighbour;
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -50,8 +50,9 @@ async fn stage(clusters: &[&str]) -> Result<Stage> {
 }
 
 /// Room for what a guest makes of an answer, and time on a machine that is busy with other things.
-fn patient(cast: Cast<'_>) -> Cast<'_> {
-    cast.limits(|limits| (limits.memory, limits.timeout) = (192 * MIB, Duration::from_secs(60)))
+fn patient(builder: GuestBuilder<'_>) -> GuestBuilder<'_> {
+    builder
+        .limits(|limits| (limits.memory, limits.timeout) = (192 * MIB, Duration::from_secs(60)))
         .controller(|options| {
             let hour = Duration::from_secs(3600);
             options.backoff = Backoff::new(Duration::from_millis(1), hour);
@@ -61,8 +62,8 @@ fn patient(cast: Cast<'_>) -> Cast<'_> {
 }
 
 /// What a batch held, and what came of it: some lists, and the word of the limit for the others.
-async fn is_bounded(stage: &Stage, cast: Cast<'_>) -> Result<()> {
-    let failure = beside_a_neighbour(stage, cast).await?;
+async fn is_bounded(stage: &Stage, builder: GuestBuilder<'_>) -> Result<()> {
+    let failure = beside_a_neighbour(stage, builder).await?;
     assert!(failure.message.contains("large-0"), "{failure}");
     assert!(failure.message.contains("limit-exceeded"), "{failure}");
     wait("every answer given back", || {
@@ -85,11 +86,11 @@ async fn a_batch_of_large_lists_is_bounded_while_it_is_read() -> Result<()> {
         "options": {"mode": "live", "labels": "test.windlass.dev/large"},
     });
     let steps = json!([{"do": "batch", "steps": vec![list; LISTS]}]);
-    let cast = stage
+    let builder = stage
         .guest("test-calls")
         .name("large-batch")
         .config(json!({"steps": steps}));
-    is_bounded(&stage, patient(cast)).await
+    is_bounded(&stage, patient(builder)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,12 +105,12 @@ async fn a_batch_of_large_lists_over_the_fleet_is_bounded_while_it_is_read() -> 
         clusters: Some(beta),
         ..maps.clone()
     };
-    let cast = stage
+    let builder = stage
         .guest("test-fleet")
         .name("large-fleet-batch")
         .rules(vec![maps, other])
         .config(json!({"open": ["alpha", "beta"], "lists": LISTS / 2}));
-    is_bounded(&stage, patient(cast)).await
+    is_bounded(&stage, patient(builder)).await
 }
 
 /// Each run reads less than its limits allow. Together they want several times what there is, so that they wait for each other.
@@ -121,13 +122,13 @@ async fn large_reads_of_many_runs_wait_for_each_other_and_all_are_answered() -> 
         "do": "list", "kind": ["v1", "ConfigMap"],
         "options": {"mode": "live", "labels": "test.windlass.dev/large"},
     });
-    let cast = stage
+    let builder = stage
         .guest("test-calls")
         .name("large-reads")
         .config(json!({"steps": [list]}))
         .tenant_memory(4096 * MIB);
-    let cast = patient(cast).controller(|options| options.concurrency_per_cluster = RUNS);
-    let actor = cast.run().await?;
+    let builder = patient(builder).controller(|options| options.concurrency_per_cluster = RUNS);
+    let running = builder.run().await?;
     let neighbour = stage
         .guest("hello")
         .name("beside-large-reads")
@@ -138,7 +139,7 @@ async fn large_reads_of_many_runs_wait_for_each_other_and_all_are_answered() -> 
     }
     neighbour.outcome("alpha", "run-0").await??;
     for run in 0..RUNS {
-        let answer = actor.answer("alpha", &format!("run-{run}")).await?;
+        let answer = running.answer("alpha", &format!("run-{run}")).await?;
         let names = answer[0][0].as_array().map_or(0, Vec::len);
         assert_eq!(names, OBJECTS, "{answer}");
     }
@@ -146,7 +147,7 @@ async fn large_reads_of_many_runs_wait_for_each_other_and_all_are_answered() -> 
     assert!(answers.peak <= BOUND / 2 + MIB, "{answers:?}");
     assert_eq!(answers.rejected, 0);
     wait("all memory given back", || {
-        let held = stage.handle.answers().held + actor.guest.status().tenant_memory;
+        let held = stage.handle.answers().held + running.guest.status().tenant_memory;
         Seen::of(held, |held| *held == 0)
     })
     .await
@@ -162,17 +163,17 @@ async fn an_answer_counts_in_its_tenants_memory() -> Result<()> {
         "options": {"mode": "live", "labels": "test.windlass.dev/large"},
     });
     let small = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "a"], "options": {"mode": "live"}});
-    let cast = stage
+    let builder = stage
         .guest("test-calls")
         .name("little-tenant")
         .config(json!({"steps": [list, small]}))
         .limits(|limits| limits.timeout = Duration::from_secs(3))
         .tenant_memory(6 * MIB);
-    let actor = cast.run().await?;
+    let running = builder.run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let answer: Value = actor.answer("alpha", "a").await?;
+    let answer: Value = running.answer("alpha", "a").await?;
     assert_eq!(answer[0]["code"], "limit-exceeded", "{answer}");
-    let hits = actor.guest.status().limit_hits;
+    let hits = running.guest.status().limit_hits;
     assert!(hits.contains_key("tenant.memory"), "{hits:?}");
     Ok(())
 }

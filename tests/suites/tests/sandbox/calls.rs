@@ -16,7 +16,7 @@ async fn answers(stage: &Stage, name: &str, steps: Value) -> Result<Value> {
         ),
         rule("apps", &["*"], &["*"], "*"),
     ];
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name(name)
         .config(json!({"steps": steps}))
@@ -24,7 +24,7 @@ async fn answers(stage: &Stage, name: &str, steps: Value) -> Result<Value> {
         .run()
         .await?;
     stage.apply("alpha", config_map("run", json!({})))?;
-    actor.answer("alpha", "run").await
+    running.answer("alpha", "run").await
 }
 
 fn maps() -> Value {

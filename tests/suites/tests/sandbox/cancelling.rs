@@ -41,21 +41,21 @@ impl Hook for Slow {
 async fn a_key_runs_again_only_when_the_write_of_the_run_before_has_landed() -> Result<()> {
     let slow = Arc::new(Slow::default());
     let stage = Stage::hooked(&["alpha"], slow.clone()).await?;
-    let actor = stage
+    let running = stage
         .guest("hello")
         .name("cut-off-while-writing")
         .limits(|limits| limits.timeout = Duration::from_millis(300))
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let failure = actor.failure("alpha", "a").await?;
+    let failure = running.failure("alpha", "a").await?;
     assert!(
         failure.reason == "timeout" || failure.message.contains("cancelled"),
         "{failure}"
     );
     // It is tried again, finds what the write has left, and has nothing to do: had it run any earlier, it would have written once more.
     wait("a run that succeeds", || {
-        Seen::of(actor.runs() - actor.failures().len(), |runs| *runs > 0)
+        Seen::of(running.runs() - running.failures().len(), |runs| *runs > 0)
     })
     .await?;
     assert_eq!(slow.0.lock().len(), 2, "one write, and its answer");
@@ -68,7 +68,7 @@ async fn a_key_runs_again_only_when_the_write_of_the_run_before_has_landed() -> 
 async fn a_swap_while_a_write_is_on_its_way_runs_no_key_twice_at_once() -> Result<()> {
     let slow = Arc::new(Slow::default());
     let stage = Stage::hooked(&["alpha"], slow.clone()).await?;
-    let actor = stage
+    let running = stage
         .guest("hello")
         .name("swapped-while-writing")
         .run()
@@ -79,8 +79,8 @@ async fn a_swap_while_a_write_is_on_its_way_runs_no_key_twice_at_once() -> Resul
     })
     .await?;
     let next = crate::fixture::revision("hello").await?;
-    actor.guest.swap(next).await?;
-    actor.put(&stage)?;
+    running.guest.swap(next).await?;
+    running.put(&stage)?;
     // The object changes while its key runs, on the old revision: the new one runs it when that has ended.
     let mut changed = config_map("a", json!({}));
     changed["metadata"]["labels"]["hello.windlass.dev/greet"] = json!("moon");
@@ -88,10 +88,10 @@ async fn a_swap_while_a_write_is_on_its_way_runs_no_key_twice_at_once() -> Resul
     let right = |data: &serde_json::Value| data["greeting"] == "hello, moon, from alpha";
     stage.data("alpha", "a-greeting", right).await?;
     wait("both runs to end", || {
-        Seen::of(actor.runs(), |runs| *runs >= 2)
+        Seen::of(running.runs(), |runs| *runs >= 2)
     })
     .await?;
-    assert_eq!(actor.failures(), Vec::<String>::new());
+    assert_eq!(running.failures(), Vec::<String>::new());
     let notes = slow.0.lock().clone();
     let began: Vec<bool> = notes.iter().take(4).map(|(began, _)| *began).collect();
     assert_eq!(began, [true, false, true, false]);

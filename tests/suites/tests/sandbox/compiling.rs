@@ -1,6 +1,6 @@
 //! Components are compiled in a process of their own, within limits, and what was compiled is kept and shared.
 
-use crate::graft::{component, section, unsigned};
+use crate::mutate::{component, section, unsigned};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::{Duration, Instant};

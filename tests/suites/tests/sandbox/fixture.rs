@@ -137,23 +137,23 @@ impl Stage {
     }
 
     /// Begins a guest from `guests/<of>`, with its own tenant and every call on ConfigMaps granted.
-    pub(crate) fn guest(&self, of: &str) -> Cast<'_> {
+    pub(crate) fn guest(&self, of: &str) -> GuestBuilder<'_> {
         self.component(of, guest(of).into())
     }
 
     /// Begins a guest as [`Self::guest`] does, from a file.
-    pub(crate) fn file(&self, name: &str, path: PathBuf) -> Cast<'_> {
+    pub(crate) fn file(&self, name: &str, path: PathBuf) -> GuestBuilder<'_> {
         self.component(name, path.into())
     }
 
     /// Begins a guest as [`Self::guest`] does, from a component that is nowhere built.
-    pub(crate) fn grafted(&self, name: &str, bytes: Vec<u8>) -> Cast<'_> {
+    pub(crate) fn mutated(&self, name: &str, bytes: Vec<u8>) -> GuestBuilder<'_> {
         let name = name.to_owned();
         self.component(&name.clone(), Source::Bytes { name, bytes })
     }
 
-    fn component(&self, name: &str, source: Source) -> Cast<'_> {
-        Cast {
+    fn component(&self, name: &str, source: Source) -> GuestBuilder<'_> {
+        GuestBuilder {
             stage: self,
             source,
             name: name.replace('/', "-"),
@@ -191,7 +191,7 @@ impl Stage {
 }
 
 /// A guest that is being set up.
-pub(crate) struct Cast<'a> {
+pub(crate) struct GuestBuilder<'a> {
     stage: &'a Stage,
     source: Source,
     name: String,
@@ -205,7 +205,7 @@ pub(crate) struct Cast<'a> {
     isolation: Isolation,
 }
 
-impl Cast<'_> {
+impl GuestBuilder<'_> {
     pub(crate) fn called(&self) -> &str {
         &self.name
     }
@@ -249,7 +249,7 @@ impl Cast<'_> {
     }
 
     /// In the tenant of another one.
-    pub(crate) fn tenant_of(self, other: &Actor) -> Self {
+    pub(crate) fn tenant_of(self, other: &RunningGuest) -> Self {
         Self {
             owner: Some(other.options.tenant.clone()),
             ..self
@@ -293,23 +293,23 @@ impl Cast<'_> {
     }
 
     /// Loads it and has its requests run.
-    pub(crate) async fn run(self) -> Result<Actor> {
+    pub(crate) async fn run(self) -> Result<RunningGuest> {
         let options = self.options()?;
         let revision = self.stage.load(self.source.clone()).await?;
         let guest = Guest::new(self.stage.sandbox(), options.clone(), revision).await?;
-        let actor = self.act(guest, options);
-        actor.put(self.stage)?;
-        Ok(actor)
+        let running = self.running(guest, options);
+        running.put(self.stage)?;
+        Ok(running)
     }
 
     /// Keeps the results of a guest's runs, once its controller is registered.
-    pub(crate) fn act(&self, guest: Arc<Guest>, options: GuestOptions) -> Actor {
+    pub(crate) fn running(&self, guest: Arc<Guest>, options: GuestOptions) -> RunningGuest {
         let outcomes = Arc::new(Outcomes {
             guest: guest.clone(),
             seen: Mutex::default(),
             running: Mutex::default(),
         });
-        Actor {
+        RunningGuest {
             guest,
             outcomes,
             controller: ControllerOptions {
@@ -322,14 +322,14 @@ impl Cast<'_> {
 }
 
 /// A guest that runs.
-pub(crate) struct Actor {
+pub(crate) struct RunningGuest {
     pub(crate) guest: Arc<Guest>,
     outcomes: Arc<Outcomes>,
     controller: ControllerOptions,
     pub(crate) options: GuestOptions,
 }
 
-impl Actor {
+impl RunningGuest {
     /// Registers its controller, as its guest describes itself now.
     pub(crate) fn put(&self, stage: &Stage) -> Result<()> {
         let parts = self.guest.controller_parts();
@@ -443,7 +443,7 @@ impl Actor {
     }
 
     /// The run of a request that is under way: cancelled when it should end.
-    pub(crate) fn running(&self, request: &Request) -> Option<CancellationToken> {
+    pub(crate) fn run_of(&self, request: &Request) -> Option<CancellationToken> {
         self.outcomes.running.lock().get(request).cloned()
     }
 

@@ -28,13 +28,13 @@ async fn a_guest_reaches_the_clusters_that_rules_open_and_no_others() -> Result<
     for cluster in ["alpha", "beta", "gamma"] {
         stage.apply(cluster, config_map("a", json!({"of": cluster})))?;
     }
-    let actor = stage
+    let running = stage
         .guest("test-fleet")
         .config(json!({"open": ["beta", "gamma", "bye"]}))
         .rules(rules())
         .run()
         .await?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
 
     let names: Vec<_> = answer["clusters"]
         .as_array()
@@ -75,14 +75,14 @@ async fn a_guest_reaches_the_clusters_that_rules_open_and_no_others() -> Result<
 async fn clusters_can_be_chosen_by_label() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta", "bravo"]).await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let actor = stage
+    let running = stage
         .guest("test-fleet")
         .name("by-label")
         .config(json!({"selector": "name=bravo"}))
         .rules(rules())
         .run()
         .await?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     assert_eq!(answer["clusters"][0]["name"], "bravo");
     assert_eq!(answer["clusters"][0]["labels"], json!([["name", "bravo"]]));
     assert_eq!(answer["clusters"][1], json!(null));
@@ -95,16 +95,16 @@ async fn a_list_of_clusters_over_the_limit_is_refused_as_a_value() -> Result<()>
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     let stage = Stage::start(&all).await?;
     stage.apply("b0", config_map("a", json!({})))?;
-    let actor = stage
+    let running = stage
         .guest("test-fleet")
         .name("many-clusters")
         .rules(rules())
         .limits(|limits| limits.response_bytes = 500)
         .run()
         .await?;
-    let answer = actor.answer("b0", "a").await?;
+    let answer = running.answer("b0", "a").await?;
     assert_eq!(answer["clusters"]["code"], "limit-exceeded", "{answer}");
-    assert_eq!(actor.guest.status().limit_hits["responseBytes"], 1);
+    assert_eq!(running.guest.status().limit_hits["responseBytes"], 1);
     Ok(())
 }
 
@@ -119,7 +119,7 @@ async fn whether_a_cluster_is_there_is_told_only_of_those_that_are_granted_by_na
         ..ClusterRule::default()
     };
     let maps = |verbs: &[&str]| rule("", &["configmaps"], verbs, "*");
-    let actor = stage
+    let running = stage
         .guest("test-fleet")
         .name("curious")
         .config(json!({"open": ["beta", "nobody"]}))
@@ -132,7 +132,7 @@ async fn whether_a_cluster_is_there_is_told_only_of_those_that_are_granted_by_na
         ])
         .run()
         .await?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     let said = |name: &str| answer["opened"][name].to_string().replace(name, "NAME");
     assert_eq!(said("beta"), said("nobody"), "{answer}");
     assert_eq!(answer["opened"]["beta"]["code"], "denied");

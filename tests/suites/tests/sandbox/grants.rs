@@ -35,7 +35,7 @@ async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
         &["get", "list", "watch"],
         "default",
     )];
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("denied")
         .config(script)
@@ -43,7 +43,7 @@ async fn a_denied_call_names_the_missing_rule_and_does_no_io() -> Result<()> {
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
 
     let missing = |at: &Value, verb: &str, resource: &str| {
         let message = at["message"].as_str().unwrap_or_default();
@@ -117,7 +117,7 @@ async fn a_guest_that_is_denied_everything_disturbs_nobody_and_is_audited() -> R
         {"do": "delete", "kind": maps, "key": ["default", "forbidden"]},
         {"do": "get", "kind": ["acme.dev/v1", "Rocket"], "key": ["default", "r"], "options": live},
     ]);
-    let cast = stage
+    let builder = stage
         .guest("test-calls")
         .name("denied-beside")
         .config(json!({"steps": steps}))
@@ -127,7 +127,7 @@ async fn a_guest_that_is_denied_everything_disturbs_nobody_and_is_audited() -> R
             &["get", "list", "watch"],
             "default",
         )]);
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let failure = beside_a_neighbour(&stage, builder).await?;
     let answers: Vec<Value> = serde_json::from_str(&failure.message)?;
     assert_eq!(answers.len(), 7);
     for answer in &answers {
@@ -157,7 +157,7 @@ async fn a_guest_that_reaches_for_a_cluster_that_is_not_granted_disturbs_nobody(
         }),
         ..rule("", &["configmaps"], &["get"], "*")
     };
-    let cast = stage
+    let builder = stage
         .guest("test-fleet")
         .name("reaches-beside")
         .config(json!({"open": ["gamma"]}))
@@ -165,7 +165,7 @@ async fn a_guest_that_reaches_for_a_cluster_that_is_not_granted_disturbs_nobody(
             rule("", &["configmaps"], &["get", "list", "watch"], "*"),
             opening,
         ]);
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let failure = beside_a_neighbour(&stage, builder).await?;
     let answer: Value = serde_json::from_str(&failure.message)?;
     assert_eq!(answer["opened"]["gamma"]["code"], "denied", "{answer}");
     assert_eq!(answer["batch"][0]["code"], "denied", "{answer}");
@@ -200,7 +200,7 @@ async fn a_watch_outside_the_grant_fails_the_load_and_prints_the_rule() -> Resul
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_namespaces_that_are_not_granted_never_reach_a_guest() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage
+    let running = stage
         .guest("hello")
         .name("hello-in-default")
         .rules(vec![rule("", &["configmaps"], &["*"], "default")])
@@ -210,7 +210,7 @@ async fn events_of_namespaces_that_are_not_granted_never_reach_a_guest() -> Resu
     elsewhere["metadata"]["namespace"] = json!("kube-system");
     stage.apply("alpha", elsewhere)?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor.outcome("alpha", "a").await?.expect("it greets");
+    running.outcome("alpha", "a").await?.expect("it greets");
     let other = stage
         .simulated("alpha")
         .get("v1", "ConfigMap", "kube-system", "elsewhere-greeting")
@@ -245,7 +245,7 @@ async fn a_name_that_would_mean_more_than_a_name_on_its_way_is_refused() -> Resu
             {"do": "get", "kind": pods, "key": ["default", "p"], "options": {"mode": "live", "subresource": name}},
         ]);
         let object = format!("a{number}");
-        let actor = stage
+        let running = stage
             .guest("test-calls")
             .name(&format!("names-more-{number}"))
             .config(json!({"steps": steps}))
@@ -256,7 +256,7 @@ async fn a_name_that_would_mean_more_than_a_name_on_its_way_is_refused() -> Resu
             .run()
             .await?;
         stage.apply("alpha", config_map(&object, json!({})))?;
-        let answers = actor.answer("alpha", &object).await?;
+        let answers = running.answer("alpha", &object).await?;
         let answers = answers.as_array().cloned().unwrap_or_default();
         assert_eq!(answers.len(), 8);
         for (step, answer) in steps.as_array().into_iter().flatten().zip(answers) {

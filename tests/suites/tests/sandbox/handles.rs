@@ -12,10 +12,10 @@ use windlass_fleet::outcome::Blame;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handle_that_was_never_given_or_was_given_back_reaches_nothing() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("test-forge").run().await?;
+    let running = stage.guest("test-forge").run().await?;
     for name in ["0", "7", "65535", "4294967295", "dropped"] {
         stage.apply("alpha", config_map(name, json!({})))?;
-        let failure = actor.failure("alpha", name).await?;
+        let failure = running.failure("alpha", name).await?;
         assert_eq!(failure.blame, Blame::Guest);
         assert!(
             ["trap", "handle"].contains(&failure.reason) && failure.message.contains("handle"),
@@ -28,8 +28,8 @@ async fn a_handle_that_was_never_given_or_was_given_back_reaches_nothing() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_handle_disturbs_nobody() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage.guest("test-forge").name("forges-beside");
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let builder = stage.guest("test-forge").name("forges-beside");
+    let failure = beside_a_neighbour(&stage, builder).await?;
     assert!(failure.message.contains("handle"), "{failure}");
     Ok(())
 }
@@ -46,8 +46,8 @@ async fn handles_that_leak_end_the_call_at_the_limit() -> Result<()> {
         clusters: Some(itself),
         ..maps.clone()
     };
-    let cast = stage.guest("test-leak").rules(vec![maps, opening]);
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let builder = stage.guest("test-leak").rules(vec![maps, opening]);
+    let failure = beside_a_neighbour(&stage, builder).await?;
     assert_eq!(
         (failure.reason, failure.blame),
         ("handle", Blame::Guest),

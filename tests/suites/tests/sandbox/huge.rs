@@ -13,13 +13,13 @@ const MIB: usize = 1 << 20;
 /// How `test-huge` fails, which has memory enough for what it makes.
 async fn failure(what: &str, size: usize) -> Result<Failure> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage
+    let builder = stage
         .guest("test-huge")
         .name(&format!("huge-{what}"))
         .config(json!({"what": what, "size": size}))
         .limits(|limits| (limits.memory, limits.timeout) = (256 * MIB, Duration::from_secs(20)))
         .tenant_memory(2048 * MIB);
-    beside_a_neighbour(&stage, cast).await
+    beside_a_neighbour(&stage, builder).await
 }
 
 async fn is_refused_as_too_much(what: &str, size: usize) -> Result<()> {
@@ -79,13 +79,13 @@ async fn names_kinds_and_selectors_that_only_just_pass_are_answered() -> Result<
         ("object", 3 * MIB / 2, "invalid"),
         ("batch", 1001, "limit-exceeded"),
     ] {
-        let actor = stage
+        let running = stage
             .guest("test-huge")
             .name(&format!("just-passes-{what}"))
             .config(json!({"what": what, "size": size}))
             .run()
             .await?;
-        let failure = actor.failure("alpha", "a").await?;
+        let failure = running.failure("alpha", "a").await?;
         let short = failure.message.len() < 2000;
         assert!(
             failure.message.starts_with(said) && short,
@@ -108,11 +108,11 @@ async fn a_description_that_is_huge_fails_the_load() -> Result<()> {
             "the guest asks for 65 watches: 64 are allowed",
         ),
     ] {
-        let cast = stage
+        let builder = stage
             .guest("test-huge")
             .config(json!({"what": what, "size": size}));
-        let cast = cast.limits(|limits| limits.memory = 256 * MIB);
-        let refused = cast.load().await?.err().context("it is refused")?;
+        let builder = builder.limits(|limits| limits.memory = 256 * MIB);
+        let refused = builder.load().await?.err().context("it is refused")?;
         assert!(refused.to_string().contains(said), "{what}: {refused}");
     }
     Ok(())
@@ -121,13 +121,13 @@ async fn a_description_that_is_huge_fails_the_load() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_title_and_a_refusal_are_kept_short() -> Result<()> {
     let stage = Stage::start(&[]).await?;
-    let cast = |what| {
+    let builder = |what| {
         let config = json!({"what": what, "size": MIB});
         stage.guest("test-huge").config(config)
     };
-    let guest = cast("title").load().await??;
+    let guest = builder("title").load().await??;
     assert!(guest.status().title.len() < 1000);
-    let refused = cast("refusal").load().await?.err();
+    let refused = builder("refusal").load().await?.err();
     let refused = refused.context("it is refused")?.to_string();
     assert!(refused.len() < 2000, "{} bytes", refused.len());
     Ok(())
@@ -140,12 +140,12 @@ async fn an_object_that_a_guest_has_no_memory_for_ends_the_call_with_that_reason
     large["metadata"]["labels"] = json!({});
     stage.apply("alpha", large)?;
     let step = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "large"]});
-    let cast = stage
+    let builder = stage
         .guest("test-calls")
         .name("little-memory")
         .config(json!({"steps": [step]}))
         .limits(|limits| limits.memory = 2 * MIB);
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let failure = beside_a_neighbour(&stage, builder).await?;
     assert_eq!((failure.reason, failure.blame), ("memory", Blame::Guest));
     assert!(failure.message.contains("raise limits.memory"), "{failure}");
     Ok(())

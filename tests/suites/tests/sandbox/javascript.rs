@@ -1,6 +1,6 @@
 //! Guests in a language that brings its engine along: they work as any other, and misbehave in ways of their own.
 
-use crate::fixture::{Cast, Stage, config_map};
+use crate::fixture::{GuestBuilder, Stage, config_map};
 use crate::logs;
 use crate::neighbour::beside_a_neighbour;
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ use windlass_sandbox::{Isolation, Reuse};
 const MIB: usize = 1 << 20;
 
 /// A guest of `guests/js`, or `None` where none can be built.
-fn guest<'a>(stage: &'a Stage, of: &str, name: &str, test: &str) -> Option<Cast<'a>> {
+fn guest<'a>(stage: &'a Stage, of: &str, name: &str, test: &str) -> Option<GuestBuilder<'a>> {
     javascript(of, test).map(|path| stage.file(name, path))
 }
 
@@ -21,10 +21,10 @@ fn guest<'a>(stage: &'a Stage, of: &str, name: &str, test: &str) -> Option<Cast<
 async fn a_guest_in_javascript_does_what_the_one_in_rust_does() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let test = "a guest in JavaScript greets";
-    let Some(cast) = guest(&stage, "hello", "hello-js", test) else {
+    let Some(builder) = guest(&stage, "hello", "hello-js", test) else {
         return Ok(());
     };
-    let hello = cast.config(json!({"greeting": "salut"})).run().await?;
+    let hello = builder.config(json!({"greeting": "salut"})).run().await?;
     assert_eq!(
         hello.guest.status().title,
         "greets the people that ConfigMaps name"
@@ -55,10 +55,10 @@ async fn a_guest_in_javascript_does_what_the_one_in_rust_does() -> Result<()> {
 async fn a_config_that_does_not_fit_is_refused_in_its_words() -> Result<()> {
     let stage = Stage::start(&[]).await?;
     let test = "a guest in JavaScript refuses a config";
-    let Some(cast) = guest(&stage, "hello", "hello-js-refuses", test) else {
+    let Some(builder) = guest(&stage, "hello", "hello-js-refuses", test) else {
         return Ok(());
     };
-    let refused = cast.config(json!({"greeting": 7})).load().await?;
+    let refused = builder.config(json!({"greeting": 7})).load().await?;
     let refused = refused.err().context("it is refused")?.to_string();
     assert!(
         refused.contains("config: expected a string, got greeting 7"),
@@ -71,10 +71,10 @@ async fn a_config_that_does_not_fit_is_refused_in_its_words() -> Result<()> {
 async fn what_the_sdk_refuses_is_an_error_and_never_a_trap() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let test = "a guest in JavaScript misuses its SDK";
-    let Some(cast) = guest(&stage, "test-misuse", "misuse-js", test) else {
+    let Some(builder) = guest(&stage, "test-misuse", "misuse-js", test) else {
         return Ok(());
     };
-    let misuse = cast
+    let misuse = builder
         .isolation(Isolation::Reuse(Reuse::default()))
         .run()
         .await?;
@@ -125,13 +125,13 @@ async fn what_runs_away_in_an_engine_is_cut_off_as_anything_else() -> Result<()>
     ] {
         let stage = Stage::start(&["alpha"]).await?;
         let test = format!("a guest in JavaScript runs away: {way}");
-        let Some(cast) = guest(&stage, "test-runaway", &format!("runaway-{way}"), &test) else {
+        let Some(builder) = guest(&stage, "test-runaway", &format!("runaway-{way}"), &test) else {
             return Ok(());
         };
-        let cast = cast
+        let builder = builder
             .config(json!({"way": way}))
             .limits(|limits| (limits.timeout, limits.memory) = (Duration::from_secs(2), 16 * MIB));
-        let failure = beside_a_neighbour(&stage, cast).await?;
+        let failure = beside_a_neighbour(&stage, builder).await?;
         assert!(
             reasons.contains(&failure.reason) && failure.blame == Blame::Guest,
             "{way}: {} {failure}",

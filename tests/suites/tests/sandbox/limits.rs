@@ -219,18 +219,18 @@ async fn a_panic_shows_function_names_and_its_words() -> Result<()> {
 async fn a_key_at_which_a_guest_panics_backs_off_longer_each_time() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let base = Duration::from_millis(200);
-    let actor = stage
+    let running = stage
         .guest("test-panic")
         .name("panics-again")
         .controller(|options| options.backoff = Backoff::new(base, Duration::from_secs(600)))
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor.failure("alpha", "a").await?;
+    running.failure("alpha", "a").await?;
     let began = Instant::now();
     // Another key of the same guest has nothing to do with it.
     stage.apply("alpha", config_map("b", json!({})))?;
-    actor.failure("alpha", "b").await?;
+    running.failure("alpha", "b").await?;
     let waiting = |name: &str, attempts: u32| {
         let keys = stage.handle.keys(&KeyFilter::default());
         let key = keys
@@ -255,15 +255,15 @@ async fn a_key_at_which_a_guest_panics_backs_off_longer_each_time() -> Result<()
     let next = key.state.runs_at().expect("it waits for a time");
     let left = next.saturating_duration_since(Instant::now());
     assert!(left > base, "the next in {left:?}");
-    assert!(actor.runs() < 10, "{} runs of two keys", actor.runs());
+    assert!(running.runs() < 10, "{} runs of two keys", running.runs());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_always_asks_to_run_at_once_disturbs_nobody() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage.guest("test-requeue").name("at-once-beside");
-    let action = well_beside_a_neighbour(&stage, cast.config(json!({"after": 0}))).await?;
+    let builder = stage.guest("test-requeue").name("at-once-beside");
+    let action = well_beside_a_neighbour(&stage, builder.config(json!({"after": 0}))).await?;
     assert_eq!(action, Action::RequeueAfter(Duration::ZERO));
     Ok(())
 }
@@ -272,20 +272,20 @@ async fn a_guest_that_always_asks_to_run_at_once_disturbs_nobody() -> Result<()>
 async fn a_guest_that_asks_to_run_at_once_runs_again_and_again_but_not_without_pause() -> Result<()>
 {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage
+    let running = stage
         .guest("test-requeue")
         .config(json!({"after": 0}))
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
     assert_eq!(
-        actor.outcome("alpha", "a").await?.expect("it succeeds"),
+        running.outcome("alpha", "a").await?.expect("it succeeds"),
         Action::RequeueAfter(Duration::ZERO)
     );
     let began = Instant::now();
-    let before = actor.runs();
+    let before = running.runs();
     wait("five more runs", || {
-        Seen::of(actor.runs() - before, |runs| *runs >= 5)
+        Seen::of(running.runs() - before, |runs| *runs >= 5)
     })
     .await?;
     assert!(
@@ -299,15 +299,15 @@ async fn a_guest_that_asks_to_run_at_once_runs_again_and_again_but_not_without_p
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_a_guest_outlives_its_call() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("test-handle").run().await?;
+    let running = stage.guest("test-handle").run().await?;
     stage.apply("alpha", config_map("keep", json!({})))?;
-    actor
+    running
         .outcome("alpha", "keep")
         .await?
         .expect("keeping is no crime");
     stage.apply("alpha", config_map("use", json!({})))?;
     assert_eq!(
-        actor.failure("alpha", "use").await?.message,
+        running.failure("alpha", "use").await?.message,
         "nothing was kept"
     );
     Ok(())
@@ -339,9 +339,9 @@ async fn an_answer_over_the_limits_is_refused_as_a_value() -> Result<()> {
                 limits.batch_operations,
             ) = (2000, 5000, 2);
         });
-    let actor = limited.run().await?;
+    let running = limited.run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     assert_eq!(answer[0], "a");
     assert!(
         answer[1]["message"]

@@ -1,7 +1,7 @@
 //! What cannot be a guest is refused with a sentence that says what to do; what can says what it needs.
 
 use crate::fixture::{Stage, revision, sandbox};
-use crate::graft::{component, section};
+use crate::mutate::{component, section};
 use anyhow::Result;
 use serde_json::json;
 use windlass_harness::guests::{guest, names, renamed};

@@ -59,9 +59,12 @@ async fn logged(reconciler: &str, text: &str) -> Result<Vec<String>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn standard_output_and_error_become_lines_of_the_log() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("test-output").run().await?;
+    let running = stage.guest("test-output").run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor.outcome("alpha", "a").await?.expect("it only prints");
+    running
+        .outcome("alpha", "a")
+        .await?
+        .expect("it only prints");
     assert!(logged("test-output", "out: a").await?[0].contains("INFO"));
     assert!(
         logged("test-output", "out: and more").await?[0].contains("INFO"),
@@ -74,9 +77,9 @@ async fn standard_output_and_error_become_lines_of_the_log() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_says_whose_it_is() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("hello").name("hello-logs").run().await?;
+    let running = stage.guest("hello").name("hello-logs").run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor.outcome("alpha", "a").await?.expect("it greets");
+    running.outcome("alpha", "a").await?.expect("it greets");
     let line = logged("hello-logs", "greeted").await?.remove(0);
     for part in [
         "guest",
@@ -97,9 +100,9 @@ async fn a_flood_is_cut_at_the_budget_and_counted() -> Result<()> {
         .guest("test-log")
         .config(json!({"lines": 1000, "length": 100}))
         .limits(|limits| limits.log_bytes = 2000);
-    let actor = flood.run().await?;
+    let running = flood.run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor
+    running
         .outcome("alpha", "a")
         .await?
         .expect("a flood is no failure");
@@ -118,9 +121,9 @@ async fn floods_of_log_lines_and_output_disturb_nobody() -> Result<()> {
     ] {
         let stage = Stage::start(&["alpha"]).await?;
         let name = format!("{guest}-beside");
-        let cast = stage.guest(guest).name(&name).config(config);
-        let cast = cast.limits(|limits| limits.log_bytes = 20_000);
-        well_beside_a_neighbour(&stage, cast).await?;
+        let builder = stage.guest(guest).name(&name).config(config);
+        let builder = builder.limits(|limits| limits.log_bytes = 20_000);
+        well_beside_a_neighbour(&stage, builder).await?;
         let dropped = lines(&name, "over limits.logBytes").len();
         assert!(dropped >= 4, "{guest}: told {dropped} times");
         let written: usize = lines(&name, "xxxx").iter().map(String::len).sum();
@@ -137,9 +140,9 @@ async fn megabytes_on_standard_output_are_cut_at_the_same_budget() -> Result<()>
         .name("babbling")
         .config(json!({"kilobytes": 8000}))
         .limits(|limits| limits.log_bytes = 20_000);
-    let actor = babbling.run().await?;
+    let running = babbling.run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor
+    running
         .outcome("alpha", "a")
         .await?
         .expect("to print too much is no failure");

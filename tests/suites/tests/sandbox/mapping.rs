@@ -33,25 +33,25 @@ fn watching_secrets() -> Vec<Rule> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_asks_for_requests_of_other_granted_clusters() -> Result<()> {
     let stage = Stage::start(&["alpha", "beta", "gamma"]).await?;
-    let actor = stage
+    let running = stage
         .guest("test-mapper")
         .rules(watching_secrets())
         .run()
         .await?;
     stage.apply("alpha", secret("s", "beta/b"))?;
     assert_eq!(
-        actor.failure("beta", "b").await?.message,
+        running.failure("beta", "b").await?.message,
         "asked for cluster://beta/default/b"
     );
 
     stage.apply("alpha", secret("t", "gamma/c"))?;
     wait("the request outside the grant dropped", || {
-        Seen::of(actor.guest.status().requests_dropped, |dropped| {
+        Seen::of(running.guest.status().requests_dropped, |dropped| {
             *dropped > 0
         })
     })
     .await?;
-    assert_eq!(actor.runs(), 1);
+    assert_eq!(running.runs(), 1);
     Ok(())
 }
 
@@ -66,11 +66,11 @@ async fn assert_requests(
 ) -> Result<()> {
     let mut rules = watching_secrets();
     rules.push(rule("", &["configmaps"], config_maps, "*"));
-    let actor = stage.guest("test-mapper").name(name).rules(rules);
-    let actor = actor.run().await?;
+    let running = stage.guest("test-mapper").name(name).rules(rules);
+    let running = running.run().await?;
     stage.apply("alpha", secret("s", &format!("beta/{asks_for}")))?;
     assert_eq!(
-        actor.failure("beta", requested).await?.message,
+        running.failure("beta", requested).await?.message,
         format!("asked for cluster://beta/default/{requested}")
     );
     Ok(())

@@ -1,7 +1,7 @@
 //! A guest that misbehaves beside one of another tenant that does not. Entry points: [`beside_a_neighbour`] and
 //! [`well_beside_a_neighbour`].
 
-use crate::fixture::{Actor, Cast, Stage, config_map};
+use crate::fixture::{GuestBuilder, RunningGuest, Stage, config_map};
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use std::time::Duration;
@@ -18,21 +18,27 @@ const AGAIN: usize = 4;
 
 /// Runs a guest beside a neighbour until it has failed at the ConfigMap `a`, and returns how. What the neighbour has to do meanwhile is
 /// done, all of it and right, in runs that all succeed; and what the guest took is given back when it goes.
-pub(crate) async fn beside_a_neighbour(stage: &Stage, cast: Cast<'_>) -> Result<Failure> {
-    let outcome = outcome_beside_a_neighbour(stage, cast).await?;
+pub(crate) async fn beside_a_neighbour(
+    stage: &Stage,
+    builder: GuestBuilder<'_>,
+) -> Result<Failure> {
+    let outcome = outcome_beside_a_neighbour(stage, builder).await?;
     outcome.err().context("the run succeeded")
 }
 
 /// As [`beside_a_neighbour`], for a guest that does too much and succeeds.
-pub(crate) async fn well_beside_a_neighbour(stage: &Stage, cast: Cast<'_>) -> Result<Action> {
-    Ok(outcome_beside_a_neighbour(stage, cast).await??)
+pub(crate) async fn well_beside_a_neighbour(
+    stage: &Stage,
+    builder: GuestBuilder<'_>,
+) -> Result<Action> {
+    Ok(outcome_beside_a_neighbour(stage, builder).await??)
 }
 
 async fn outcome_beside_a_neighbour(
     stage: &Stage,
-    cast: Cast<'_>,
+    builder: GuestBuilder<'_>,
 ) -> Result<Result<Action, Failure>> {
-    let neighbour = format!("beside-{}", cast.called());
+    let neighbour = format!("beside-{}", builder.called());
     let neighbour = stage.guest("hello").name(&neighbour);
     // How soon is measured elsewhere: here the whole machine may be busy.
     let neighbour = neighbour.limits(|limits| limits.timeout = Duration::from_secs(60));
@@ -40,7 +46,7 @@ async fn outcome_beside_a_neighbour(
     give(stage, &EARLY)?;
     greeted(stage, &EARLY).await?;
 
-    let misbehaving = cast.run().await?;
+    let misbehaving = builder.run().await?;
     give(stage, &LATE)?;
     let outcome = misbehaving.outcome("alpha", "a").await?;
     greeted(stage, &LATE).await?;
@@ -93,10 +99,10 @@ async fn greeted(stage: &Stage, names: &[&str]) -> Result<()> {
 }
 
 /// Waits until the tenants of both have their memory back.
-async fn gave_back(misbehaving: &Actor, neighbour: &Actor) -> Result<()> {
-    for actor in [misbehaving, neighbour] {
+async fn gave_back(misbehaving: &RunningGuest, neighbour: &RunningGuest) -> Result<()> {
+    for running in [misbehaving, neighbour] {
         wait("a tenant's memory back", || {
-            Seen::of(actor.guest.status().tenant_memory, |used| *used == 0)
+            Seen::of(running.guest.status().tenant_memory, |used| *used == 0)
         })
         .await?;
     }

@@ -1,7 +1,7 @@
 //! Guests that have as many API requests as they can, in many runs at once, in batches and by the events that they record: a server
 //! sees no more of them than their limits allow, and none of calls once the runs have ended.
 
-use crate::fixture::{Actor, Stage, config_map};
+use crate::fixture::{RunningGuest, Stage, config_map};
 use anyhow::Result;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -90,13 +90,13 @@ async fn storms(
     held: Held,
     batches: &[usize],
     (calls, timeout): (u32, Duration),
-) -> Result<Vec<Actor>> {
+) -> Result<Vec<RunningGuest>> {
     let rate = Some(Rate {
         per_second: PER_SECOND,
     });
-    let mut actors: Vec<Actor> = Vec::new();
+    let mut guests: Vec<RunningGuest> = Vec::new();
     for batch in batches {
-        let cast = stage
+        let builder = stage
             .guest("test-storm")
             .name(&format!("{name}-{batch}"))
             .config(json!({"live": true, "batch": batch, "labels": "test.windlass.dev/run"}))
@@ -115,13 +115,13 @@ async fn storms(
                 options.concurrency_per_cluster = 8;
                 options.backoff = Backoff::new(HOUR, HOUR);
             });
-        let cast = match actors.first() {
-            Some(first) => cast.tenant_of(first),
-            None => cast,
+        let builder = match guests.first() {
+            Some(first) => builder.tenant_of(first),
+            None => builder,
         };
-        actors.push(cast.run().await?);
+        guests.push(builder.run().await?);
     }
-    Ok(actors)
+    Ok(guests)
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -136,7 +136,7 @@ fn begin(stage: &Stage, objects: usize) -> Result<()> {
 }
 
 /// Has a neighbour of another tenant greet, and returns once it has.
-async fn served(stage: &Stage, neighbour: &Actor, name: &str) -> Result<()> {
+async fn served(stage: &Stage, neighbour: &RunningGuest, name: &str) -> Result<()> {
     let mut object = config_map(name, json!({}));
     object["metadata"]["labels"] = json!({"hello.windlass.dev/greet": "world"});
     stage.apply("alpha", object)?;
@@ -151,21 +151,21 @@ async fn served(stage: &Stage, neighbour: &Actor, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn neighbour(stage: &Stage, name: &str) -> Result<Actor> {
-    let cast = stage.guest("hello").name(&format!("beside-{name}"));
-    let cast = cast.limits(|limits| limits.timeout = Duration::from_secs(60));
-    cast.run().await
+async fn neighbour(stage: &Stage, name: &str) -> Result<RunningGuest> {
+    let builder = stage.guest("hello").name(&format!("beside-{name}"));
+    let builder = builder.limits(|limits| limits.timeout = Duration::from_secs(60));
+    builder.run().await
 }
 
 /// Waits for the end of so many runs of each, and returns what each said.
-async fn ended(actors: &[Actor], runs: usize) -> Result<Vec<String>> {
-    for actor in actors {
+async fn ended(guests: &[RunningGuest], runs: usize) -> Result<Vec<String>> {
+    for running in guests {
         wait("the runs to end", || {
-            Seen::of(actor.runs(), |ended| *ended >= runs)
+            Seen::of(running.runs(), |ended| *ended >= runs)
         })
         .await?;
     }
-    Ok(actors.iter().flat_map(Actor::failures).collect())
+    Ok(guests.iter().flat_map(RunningGuest::failures).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,10 +175,10 @@ async fn guests_of_a_tenant_have_no_more_requests_under_way_than_it_may() -> Res
     let stage = Stage::hooked(&["alpha"], reads.clone()).await?;
     let beside = neighbour(&stage, "many-under-way").await?;
     let bounds = (CALLS, Duration::from_secs(60));
-    let actors = storms(&stage, "under-way", Held::InFlight, &[0, 50], bounds).await?;
+    let guests = storms(&stage, "under-way", Held::InFlight, &[0, 50], bounds).await?;
     begin(&stage, 4)?;
     served(&stage, &beside, "a").await?;
-    for said in ended(&actors, 4).await? {
+    for said in ended(&guests, 4).await? {
         assert!(said.contains("limit-exceeded"), "{said}");
         assert!(said.contains("raise limits.hostCalls"), "{said}");
     }
@@ -188,10 +188,10 @@ async fn guests_of_a_tenant_have_no_more_requests_under_way_than_it_may() -> Res
         assert_eq!(seen.under_way, 0);
         assert_eq!(seen.arrived.len(), 8 * CALLS as usize, "each call once");
     }
-    for actor in &actors {
-        let hits = actor.guest.status().limit_hits;
+    for running in &guests {
+        let hits = running.guest.status().limit_hits;
         assert!(hits["tenant.requestsInFlight"] > 0, "{hits:?}");
-        assert_eq!(actor.requests_in_flight(), 0);
+        assert_eq!(running.requests_in_flight(), 0);
     }
     Ok(())
 }
@@ -204,12 +204,12 @@ async fn at_a_rate(held: Held, batches: &[usize], limit: &str) -> Result<()> {
     let name = limit.replace('.', "-").to_lowercase();
     let beside = neighbour(&stage, &name).await?;
     let bounds = (CALLS, Duration::from_secs(60));
-    let actors = storms(&stage, &name, held, batches, bounds).await?;
+    let guests = storms(&stage, &name, held, batches, bounds).await?;
     let began = Instant::now();
     let objects = 8 / batches.len();
     begin(&stage, objects)?;
     served(&stage, &beside, "a").await?;
-    for said in ended(&actors, objects).await? {
+    for said in ended(&guests, objects).await? {
         assert!(said.contains("raise limits.hostCalls"), "{said}");
     }
     let arrived = reads.arrived();
@@ -219,7 +219,9 @@ async fn at_a_rate(held: Held, batches: &[usize], limit: &str) -> Result<()> {
         let after = arrived.duration_since(began);
         assert!(after >= earliest, "request {at} came after {after:?}");
     }
-    let hits = actors.iter().map(|actor| actor.guest.status().limit_hits);
+    let hits = guests
+        .iter()
+        .map(|running| running.guest.status().limit_hits);
     let waited: u64 = hits.filter_map(|hits| hits.get(limit).copied()).sum();
     assert!(waited > 0, "no request had to wait");
     Ok(())
@@ -242,18 +244,18 @@ async fn requests_that_wait_end_with_their_calls() -> Result<()> {
     let beside = neighbour(&stage, "silence").await?;
     // Far more than may be under way: half of the runs have sixteen of a batch in line.
     let bounds = (10_000, Duration::from_secs(6));
-    let actors = storms(&stage, "in-line", Held::InFlight, &[0, 500], bounds).await?;
+    let guests = storms(&stage, "in-line", Held::InFlight, &[0, 500], bounds).await?;
     begin(&stage, 4)?;
     wait("as many requests as there may be", || {
         Seen::of(reads.arrived().len(), |arrived| *arrived == IN_FLIGHT)
     })
     .await?;
     served(&stage, &beside, "a").await?;
-    let storming: usize = actors.iter().map(Actor::under_way).sum();
+    let storming: usize = guests.iter().map(RunningGuest::under_way).sum();
     assert_eq!(storming, 8, "the neighbour was served meanwhile");
     assert_eq!(reads.arrived().len(), IN_FLIGHT);
 
-    for said in ended(&actors, 4).await? {
+    for said in ended(&guests, 4).await? {
         assert!(
             said.contains("cancelled") || said.contains("timeout"),
             "{said}"
@@ -261,7 +263,7 @@ async fn requests_that_wait_end_with_their_calls() -> Result<()> {
     }
     let ended = Instant::now();
     wait("no request under way", || {
-        Seen::of(actors[0].requests_in_flight(), |under_way| *under_way == 0)
+        Seen::of(guests[0].requests_in_flight(), |under_way| *under_way == 0)
     })
     .await?;
     // A read that nobody waits for any more would be given up by itself after ten seconds.

@@ -1,6 +1,6 @@
 //! Instances that serve several calls of one guest: what survives between calls, and what ends an instance.
 
-use crate::fixture::{Actor, Setup, Stage, config_map, revision, rule};
+use crate::fixture::{RunningGuest, Setup, Stage, config_map, revision, rule};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use windlass_harness::eventually::{Seen, wait};
 use windlass_sandbox::{GuestOptions, Isolation, Options, Reuse, Sandbox};
 
 /// Has a request run, and says how many calls its instance had by then.
-async fn calls(stage: &Stage, actor: &Actor, name: &str) -> Result<u32> {
+async fn calls(stage: &Stage, running: &RunningGuest, name: &str) -> Result<u32> {
     stage.apply("alpha", config_map(name, json!({})))?;
-    Ok(actor.failure("alpha", name).await?.message.parse()?)
+    Ok(running.failure("alpha", name).await?.message.parse()?)
 }
 
-async fn reusing(stage: &Stage, name: &str, bounds: Reuse) -> Result<Actor> {
+async fn reusing(stage: &Stage, name: &str, bounds: Reuse) -> Result<RunningGuest> {
     let guest = stage.guest("test-state").name(name);
     guest.isolation(Isolation::Reuse(bounds)).run().await
 }
@@ -28,24 +28,24 @@ async fn an_instance_serves_as_many_calls_as_it_may_and_then_another_does() -> R
         calls: 3,
         ..Reuse::default()
     };
-    let actor = reusing(&stage, "three-calls", bounds).await?;
+    let running = reusing(&stage, "three-calls", bounds).await?;
     let mut seen = Vec::new();
     for name in ["a", "b", "c", "d", "e"] {
-        seen.push(calls(&stage, &actor, name).await?);
+        seen.push(calls(&stage, &running, name).await?);
     }
     assert_eq!(seen, [1, 2, 3, 1, 2]);
-    assert_eq!(actor.guest.status().idle_instances, 1);
-    assert!(actor.guest.status().tenant_memory > 0, "idle ones count");
+    assert_eq!(running.guest.status().idle_instances, 1);
+    assert!(running.guest.status().tenant_memory > 0, "idle ones count");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_word_every_call_has_an_instance_of_its_own() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("test-state").name("fresh-state").run().await?;
-    assert_eq!(calls(&stage, &actor, "a").await?, 1);
-    assert_eq!(calls(&stage, &actor, "b").await?, 1);
-    assert_eq!(actor.guest.status().idle_instances, 0);
+    let running = stage.guest("test-state").name("fresh-state").run().await?;
+    assert_eq!(calls(&stage, &running, "a").await?, 1);
+    assert_eq!(calls(&stage, &running, "b").await?, 1);
+    assert_eq!(running.guest.status().idle_instances, 0);
     Ok(())
 }
 
@@ -55,20 +55,20 @@ async fn a_trap_and_a_timeout_end_the_instance() -> Result<()> {
     let guest = stage.guest("test-state").name("ends-by-failing");
     let guest = guest.isolation(Isolation::Reuse(Reuse::default()));
     let timeout = Duration::from_secs(1);
-    let actor = guest
+    let running = guest
         .limits(|limits| limits.timeout = timeout)
         .run()
         .await?;
     for (name, reason) in [("trap", "trap"), ("loop", "timeout")] {
-        assert_eq!(calls(&stage, &actor, &format!("before-{name}")).await?, 1);
+        assert_eq!(calls(&stage, &running, &format!("before-{name}")).await?, 1);
         stage.apply("alpha", config_map(name, json!({})))?;
-        assert_eq!(actor.failure("alpha", name).await?.reason, reason);
+        assert_eq!(running.failure("alpha", name).await?.reason, reason);
         stage
             .simulated("alpha")
             .delete("v1", "ConfigMap", "default", name)
             .expect("it is there");
         wait("all instances gone", || {
-            Seen::of(actor.guest.status().idle_instances, |idle| *idle == 0)
+            Seen::of(running.guest.status().idle_instances, |idle| *idle == 0)
         })
         .await?;
     }
@@ -82,10 +82,14 @@ async fn an_instance_that_has_grown_too_large_is_given_up() -> Result<()> {
         memory: 6 << 20,
         ..Reuse::default()
     };
-    let actor = reusing(&stage, "grows", bounds).await?;
-    assert_eq!(calls(&stage, &actor, "grow-a").await?, 1);
-    assert_eq!(calls(&stage, &actor, "grow-b").await?, 2, "4 MiB may stay");
-    assert_eq!(calls(&stage, &actor, "c").await?, 1, "8 MiB may not");
+    let running = reusing(&stage, "grows", bounds).await?;
+    assert_eq!(calls(&stage, &running, "grow-a").await?, 1);
+    assert_eq!(
+        calls(&stage, &running, "grow-b").await?,
+        2,
+        "4 MiB may stay"
+    );
+    assert_eq!(calls(&stage, &running, "c").await?, 1, "8 MiB may not");
     Ok(())
 }
 
@@ -104,27 +108,27 @@ async fn idle_instances_go_when_they_are_old() -> Result<()> {
         age: Duration::from_millis(300),
         ..Reuse::default()
     };
-    let actor = reusing(&stage, "grows-old", bounds).await?;
-    calls(&stage, &actor, "a").await?;
+    let running = reusing(&stage, "grows-old", bounds).await?;
+    calls(&stage, &running, "a").await?;
     wait("the idle instance gone, and its memory back", || {
-        let status = actor.guest.status();
+        let status = running.guest.status();
         let left = (status.idle_instances, status.tenant_memory);
         Seen::of(left, |left| *left == (0, 0))
     })
     .await?;
-    assert_eq!(calls(&stage, &actor, "b").await?, 1);
+    assert_eq!(calls(&stage, &running, "b").await?, 1);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_revision_or_configuration_begins_with_new_instances() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = reusing(&stage, "reconfigured", Reuse::default()).await?;
-    assert_eq!(calls(&stage, &actor, "a").await?, 1);
-    assert_eq!(calls(&stage, &actor, "b").await?, 2);
-    actor.guest.swap(revision("test-state").await?).await?;
-    assert_eq!(actor.guest.status().idle_instances, 0);
-    assert_eq!(calls(&stage, &actor, "c").await?, 1);
+    let running = reusing(&stage, "reconfigured", Reuse::default()).await?;
+    assert_eq!(calls(&stage, &running, "a").await?, 1);
+    assert_eq!(calls(&stage, &running, "b").await?, 2);
+    running.guest.swap(revision("test-state").await?).await?;
+    assert_eq!(running.guest.status().idle_instances, 0);
+    assert_eq!(calls(&stage, &running, "c").await?, 1);
     Ok(())
 }
 
@@ -133,21 +137,21 @@ async fn another_revision_or_configuration_begins_with_new_instances() -> Result
 async fn reconcilers_of_one_component_have_instances_of_their_own() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let reuse = Isolation::Reuse(Reuse::default());
-    let cast = |name: &str| stage.guest("test-state").name(name).isolation(reuse);
-    let first = cast("counts").run().await?;
-    let beside = cast("counts-too").tenant_of(&first).run().await?;
-    let elsewhere = cast("counts-elsewhere").run().await?;
-    let namesake = cast("counts").tenant_of(&elsewhere).run().await?;
-    let actors = [first, beside, elsewhere, namesake];
+    let builder = |name: &str| stage.guest("test-state").name(name).isolation(reuse);
+    let first = builder("counts").run().await?;
+    let beside = builder("counts-too").tenant_of(&first).run().await?;
+    let elsewhere = builder("counts-elsewhere").run().await?;
+    let namesake = builder("counts").tenant_of(&elsewhere).run().await?;
+    let guests = [first, beside, elsewhere, namesake];
     for (name, calls) in [("a", "1"), ("b", "2"), ("c", "3")] {
         stage.apply("alpha", config_map(name, json!({})))?;
-        for actor in &actors {
-            let failure = actor.failure("alpha", name).await?;
+        for running in &guests {
+            let failure = running.failure("alpha", name).await?;
             assert_eq!(failure.message, calls, "calls of the instance at {name}");
         }
     }
-    for actor in &actors {
-        assert_eq!(actor.guest.status().idle_instances, 1);
+    for running in &guests {
+        assert_eq!(running.guest.status().idle_instances, 1);
     }
     Ok(())
 }
@@ -162,7 +166,7 @@ fn maps(verbs: &[&str], namespace: &str) -> Grant {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_grant_configuration_or_identity_begins_with_new_instances() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = reusing(&stage, "given-else", Reuse::default()).await?;
+    let running = reusing(&stage, "given-else", Reuse::default()).await?;
     let changes: [(&str, Change); 6] = [
         ("verbs", |options| {
             options.grant = Arc::new(maps(&["get", "list", "watch"], "*"));
@@ -186,17 +190,17 @@ async fn another_grant_configuration_or_identity_begins_with_new_instances() -> 
     ];
     for (what, change) in changes {
         let name = |number: u32| format!("{what}-{number}");
-        let before = calls(&stage, &actor, &name(0)).await?;
-        assert!(before > 0 && actor.guest.status().idle_instances == 1);
-        actor.reconfigure(change).await?;
-        assert_eq!(actor.guest.status().idle_instances, 0, "{what}");
+        let before = calls(&stage, &running, &name(0)).await?;
+        assert!(before > 0 && running.guest.status().idle_instances == 1);
+        running.reconfigure(change).await?;
+        assert_eq!(running.guest.status().idle_instances, 0, "{what}");
         for number in 1..=2 {
-            let calls = calls(&stage, &actor, &name(number)).await?;
+            let calls = calls(&stage, &running, &name(number)).await?;
             assert_eq!(calls, number, "after another {what}");
         }
     }
     wait("the memory of one instance, and no more", || {
-        let status = actor.guest.status();
+        let status = running.guest.status();
         let used = (status.idle_instances, status.tenant_memory);
         Seen::of(used, |(idle, memory)| *idle == 1 && *memory < 2 << 20)
     })
@@ -211,14 +215,14 @@ async fn idle_instances_make_room_in_their_tenants_memory() -> Result<()> {
     let guest = guest.isolation(Isolation::Reuse(Reuse::default()));
     // Room for one instance that has grown, and not for two.
     let guest = guest.tenant(|limits| limits.memory = 7 << 20);
-    let actor = guest.run().await?;
-    assert_eq!(calls(&stage, &actor, "grow-a").await?, 1);
-    assert_eq!(actor.guest.status().idle_instances, 1);
+    let running = guest.run().await?;
+    assert_eq!(calls(&stage, &running, "grow-a").await?, 1);
+    assert_eq!(running.guest.status().idle_instances, 1);
     // Another guest of the same tenant, for the same request.
     let other = stage.guest("test-state").name("needs-memory");
-    let other = other.tenant_of(&actor).run().await?;
+    let other = other.tenant_of(&running).run().await?;
     assert_eq!(other.failure("alpha", "grow-a").await?.message, "1");
-    assert_eq!(actor.guest.status().idle_instances, 0);
+    assert_eq!(running.guest.status().idle_instances, 0);
     Ok(())
 }
 
@@ -227,14 +231,14 @@ async fn a_handle_of_an_earlier_call_reaches_nothing() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let guest = stage.guest("test-handle").name("keeps-across-calls");
     let guest = guest.isolation(Isolation::Reuse(Reuse::default()));
-    let actor = guest.run().await?;
+    let running = guest.run().await?;
     stage.apply("alpha", config_map("keep", json!({})))?;
-    actor
+    running
         .outcome("alpha", "keep")
         .await?
         .expect("keeping is no crime");
     stage.apply("alpha", config_map("use", json!({})))?;
-    let failure = actor.failure("alpha", "use").await?;
+    let failure = running.failure("alpha", "use").await?;
     assert_eq!(failure.reason, "handle");
     assert!(
         failure

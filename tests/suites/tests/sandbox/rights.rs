@@ -60,7 +60,7 @@ async fn a_call_that_runs_may_not_do_what_is_not_granted_any_more() -> Result<()
         {"do": "get", "kind": kind, "key": ["default", "a"]},
         {"do": "list", "kind": kind},
     ]);
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("loses-rights-as-it-runs")
         .config(json!({"steps": steps}))
@@ -69,10 +69,10 @@ async fn a_call_that_runs_may_not_do_what_is_not_granted_any_more() -> Result<()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
     gate.is_reached().await?;
-    let loaded = actor.guest.rights();
-    assert!(actor.guest.keep_within(&rights(maps(&["get"]))));
-    assert!(actor.guest.is_kept_within_less());
-    let answer = actor.answer("alpha", "a").await?;
+    let loaded = running.guest.rights();
+    assert!(running.guest.keep_within(&rights(maps(&["get"]))));
+    assert!(running.guest.is_kept_within_less());
+    let answer = running.answer("alpha", "a").await?;
     assert_eq!(
         answer[0],
         json!(null),
@@ -88,16 +88,16 @@ async fn a_call_that_runs_may_not_do_what_is_not_granted_any_more() -> Result<()
         stage.simulated("alpha").count(Verb::Create, "configmaps"),
         0
     );
-    assert!(actor.guest.status().denials >= 2);
+    assert!(running.guest.status().denials >= 2);
 
     // More than it was loaded with it does not get, and what it was loaded with it gets back.
     let more = Rights {
         limits: loaded.limits.clone(),
         ..rights(vec![rule("*", &["*"], &["*"], "*")])
     };
-    assert!(actor.guest.keep_within(&more));
-    assert_eq!(actor.guest.rights(), loaded);
-    assert!(!actor.guest.keep_within(&more), "it has all of it");
+    assert!(running.guest.keep_within(&more));
+    assert_eq!(running.guest.rights(), loaded);
+    assert!(!running.guest.keep_within(&more), "it has all of it");
     Ok(())
 }
 
@@ -119,7 +119,7 @@ async fn a_write_that_waits_in_line_does_not_begin_when_it_is_not_granted_any_mo
     stage.apply("alpha", config_map("a", json!({})))?;
     gate.is_reached().await?;
     let write = json!({"do": "create", "kind": kind, "object": config_map("made", json!({}))});
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("waits-in-line")
         .config(json!({"steps": [write]}))
@@ -128,7 +128,7 @@ async fn a_write_that_waits_in_line_does_not_begin_when_it_is_not_granted_any_mo
         .run()
         .await?;
     let in_line = || {
-        actor
+        running
             .guest
             .status()
             .limit_hits
@@ -139,10 +139,10 @@ async fn a_write_that_waits_in_line_does_not_begin_when_it_is_not_granted_any_mo
         Seen::of(in_line(), Option::is_some)
     })
     .await?;
-    actor
+    running
         .guest
         .keep_within(&rights(maps(&["get", "list", "watch"])));
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     assert_eq!(answer[0]["code"], "cancelled", "{answer}");
     assert_eq!(
         stage.simulated("alpha").count(Verb::Create, "configmaps"),
@@ -155,26 +155,26 @@ async fn a_write_that_waits_in_line_does_not_begin_when_it_is_not_granted_any_mo
 async fn an_instance_that_was_kept_serves_no_call_with_less_rights() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let reuse = Isolation::Reuse(Reuse::default());
-    let actor = stage
+    let running = stage
         .guest("hello")
         .name("kept-with-rights")
         .isolation(reuse)
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor.outcome("alpha", "a").await?.expect("it greets");
+    running.outcome("alpha", "a").await?.expect("it greets");
     wait("an instance that is kept", || {
-        Seen::of(actor.guest.status().idle_instances, |idle| *idle > 0)
+        Seen::of(running.guest.status().idle_instances, |idle| *idle > 0)
     })
     .await?;
     let less = Rights {
         isolation: reuse,
         ..rights(maps(&["get", "list", "watch"]))
     };
-    assert!(actor.guest.keep_within(&less));
-    assert_eq!(actor.guest.status().idle_instances, 0);
+    assert!(running.guest.keep_within(&less));
+    assert_eq!(running.guest.status().idle_instances, 0);
     stage.apply("alpha", config_map("b", json!({})))?;
-    let failure = actor.failure("alpha", "b").await?;
+    let failure = running.failure("alpha", "b").await?;
     assert!(failure.message.contains("verbs: [patch]"), "{failure}");
     Ok(())
 }
@@ -189,7 +189,7 @@ async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() 
     let create =
         |name: &str| json!({"do": "create", "kind": kind, "object": config_map(name, json!({}))});
     let read = json!({"do": "get", "kind": kind, "key": ["default", "a"]});
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("configured-anew")
         .config(json!({"steps": [wait_for_gate, create("before"), read]}))
@@ -207,17 +207,17 @@ async fn a_call_under_way_ends_as_it_began_when_everything_is_configured_anew() 
             ..Limits::default()
         },
         isolation: Isolation::Reuse(Reuse::default()),
-        ..actor.options.clone()
+        ..running.options.clone()
     };
-    actor
+    running
         .guest
-        .reconfigure(options, actor.guest.revision())
+        .reconfigure(options, running.guest.revision())
         .await?;
     stage.apply("alpha", config_map("b", json!({})))?;
-    let answer = actor.answer("alpha", "b").await?;
+    let answer = running.answer("alpha", "b").await?;
     assert_eq!(answer[0], "a", "as it is configured now: {answer}");
     assert_eq!(answer[1]["code"], "denied", "{answer}");
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     assert_eq!(answer[0], json!(null), "as it was configured: {answer}");
     assert_eq!(
         answer[1]["code"], "denied",

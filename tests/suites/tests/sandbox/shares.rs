@@ -77,7 +77,7 @@ async fn calls_beyond_the_budget_are_refused_as_a_value_and_counted() -> Result<
     let get = json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "a"]});
     let batch = |of: usize| json!({"do": "batch", "steps": vec![get.clone(); of]});
     let steps = json!({"steps": [get, batch(3), get, batch(2), batch(1), get]});
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("spends")
         .config(steps)
@@ -85,7 +85,7 @@ async fn calls_beyond_the_budget_are_refused_as_a_value_and_counted() -> Result<
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     assert_eq!(answer[0], "a");
     assert_eq!(answer[1], json!(["a", "a", "a"]));
     assert_eq!(answer[2], "a", "five of six");
@@ -94,7 +94,7 @@ async fn calls_beyond_the_budget_are_refused_as_a_value_and_counted() -> Result<
     assert_eq!(answer[5]["code"], "limit-exceeded");
     let message = answer[5]["message"].as_str().unwrap_or_default();
     assert!(message.contains("raise limits.hostCalls"), "{message}");
-    assert_eq!(actor.guest.status().limit_hits["hostCalls"], 2);
+    assert_eq!(running.guest.status().limit_hits["hostCalls"], 2);
     Ok(())
 }
 
@@ -104,7 +104,7 @@ async fn calls_to_servers_over_the_rate_wait_and_what_caches_answer_is_free() ->
     let get = |mode: &str| json!({"do": "get", "kind": ["v1", "ConfigMap"], "key": ["default", "a"], "options": {"mode": mode}});
     let mut steps = vec![get("cached"); 50];
     steps.extend(vec![get("live"); 4]);
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("hurries")
         .config(json!({"steps": steps}))
@@ -113,7 +113,7 @@ async fn calls_to_servers_over_the_rate_wait_and_what_caches_answer_is_free() ->
         .await?;
     let began = Instant::now();
     stage.apply("alpha", config_map("a", json!({})))?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     assert!(
         answer
             .as_array()
@@ -126,7 +126,7 @@ async fn calls_to_servers_over_the_rate_wait_and_what_caches_answer_is_free() ->
         "took {:?}",
         began.elapsed()
     );
-    assert_eq!(actor.guest.status().limit_hits["requestsPerSecond"], 2);
+    assert_eq!(running.guest.status().limit_hits["requestsPerSecond"], 2);
     Ok(())
 }
 
@@ -134,7 +134,7 @@ async fn calls_to_servers_over_the_rate_wait_and_what_caches_answer_is_free() ->
 async fn a_list_has_no_more_items_than_the_limit_and_goes_on() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let list = json!({"do": "list", "kind": ["v1", "ConfigMap"], "options": {"labels": "test.windlass.dev/run", "limit": 100}});
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("pages")
         .config(json!({"steps": [list]}))
@@ -145,11 +145,11 @@ async fn a_list_has_no_more_items_than_the_limit_and_goes_on() -> Result<()> {
         stage.apply("alpha", config_map(name, json!({})))?;
     }
     wait("a list of all three", || {
-        let seen = actor.guest.status().calls;
+        let seen = running.guest.status().calls;
         Seen::of(seen, |calls| *calls >= 3)
     })
     .await?;
-    let answer = actor.answer("alpha", "c").await?;
+    let answer = running.answer("alpha", "c").await?;
     let pages = answer[0].as_array().cloned().unwrap_or_default();
     let sizes = pages.iter().map(|page| page.as_array().map_or(0, Vec::len));
     assert!(sizes.clone().all(|size| size <= 2), "{answer}");
@@ -160,16 +160,16 @@ async fn a_list_has_no_more_items_than_the_limit_and_goes_on() -> Result<()> {
 async fn denials_are_counted_and_the_missing_rule_is_told_once() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let get = json!({"do": "get", "kind": ["v1", "Secret"], "key": ["default", "a"]});
-    let actor = stage
+    let running = stage
         .guest("test-calls")
         .name("wants-secrets")
         .config(json!({"steps": [get, get, get]}))
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let answer = actor.answer("alpha", "a").await?;
+    let answer = running.answer("alpha", "a").await?;
     assert_eq!(answer[2]["code"], "denied");
-    let status = actor.guest.status();
+    let status = running.guest.status();
     assert_eq!(status.denials, 3);
     let rule = r#"- {apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [default]}"#;
     assert_eq!(status.missing_rules, [rule]);

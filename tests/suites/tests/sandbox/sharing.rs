@@ -15,15 +15,15 @@ async fn reconcilers_of_one_digest_share_no_state() -> Result<()> {
         using.guest.revision().digest()
     );
     stage.apply("alpha", config_map("keep", json!({})))?;
-    for actor in [&keeping, &using] {
-        actor
+    for running in [&keeping, &using] {
+        running
             .outcome("alpha", "keep")
             .await?
             .expect("keeping is no crime");
     }
     stage.apply("alpha", config_map("use", json!({})))?;
-    for actor in [&keeping, &using] {
-        let failure = actor.failure("alpha", "use").await?;
+    for running in [&keeping, &using] {
+        let failure = running.failure("alpha", "use").await?;
         assert_eq!(failure.message, "nothing was kept");
     }
     Ok(())
@@ -82,23 +82,23 @@ async fn the_same_guest_of_two_tenants_sees_and_writes_each_ones_own_part() -> R
     ]});
     let mut answers = Vec::new();
     for (namespace, name) in [("default", "ours"), ("kube-system", "theirs")] {
-        let actor = stage
+        let running = stage
             .guest("test-calls")
             .name(&format!("part-{namespace}"))
             .config(script.clone())
             .rules(vec![rule("", &["configmaps"], &["*"], namespace)])
             .run()
             .await?;
-        answers.push((namespace, name, actor));
+        answers.push((namespace, name, running));
     }
     stage.apply("alpha", map_in("default", "ours"))?;
     stage.apply("alpha", map_in("kube-system", "theirs"))?;
-    for (namespace, name, actor) in &answers {
+    for (namespace, name, running) in &answers {
         let request = windlass_fleet::Request::new(
             windlass_fleet::ClusterName::new("alpha")?,
             windlass_fleet::ObjectKey::namespaced(namespace, name),
         );
-        let answer: Value = serde_json::from_str(&actor.failure_of(&request).await?.message)?;
+        let answer: Value = serde_json::from_str(&running.failure_of(&request).await?.message)?;
         let (own, other) = if *namespace == "default" {
             (2, 3)
         } else {
@@ -118,7 +118,7 @@ async fn the_same_guest_of_two_tenants_sees_and_writes_each_ones_own_part() -> R
         assert_eq!(answer[foreign]["code"], "denied", "{answer}");
         assert!(answer[mine].is_array(), "{answer}");
         assert!(
-            actor.names().iter().all(|seen| seen == name),
+            running.names().iter().all(|seen| seen == name),
             "events of the other part came"
         );
     }

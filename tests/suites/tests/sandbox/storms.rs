@@ -12,12 +12,12 @@ use windlass_harness::eventually::{Seen, wait};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_reads_of_a_cache_in_one_run_end_at_its_limit() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage
+    let builder = stage
         .guest("test-storm")
         .config(json!({"live": false}))
         // It is the number of calls that ends it, also where others compute beside it.
         .limits(|limits| limits.timeout = Duration::from_secs(60));
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let failure = beside_a_neighbour(&stage, builder).await?;
     assert_eq!((failure.reason, failure.blame), ("error", Blame::Guest));
     assert!(
         failure.message.starts_with("call 10001: limit-exceeded"),
@@ -29,12 +29,12 @@ async fn a_hundred_thousand_reads_of_a_cache_in_one_run_end_at_its_limit() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_calls_of_an_api_server_in_one_run_end_with_it() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage
+    let builder = stage
         .guest("test-storm")
         .name("storms-a-server")
         .config(json!({"live": true}))
         .limits(|limits| limits.timeout = Duration::from_secs(3));
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let failure = beside_a_neighbour(&stage, builder).await?;
     assert_eq!(failure.blame, Blame::Guest);
     let limits = ["raise limits.timeout", "cancelled", "limit-exceeded"];
     assert!(
@@ -130,7 +130,7 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
     )?;
     let beside = format!("beside-{name}");
     let hello = stage.guest("hello").name(&beside).run().await?;
-    let actor = stage
+    let running = stage
         .guest("test-requeue")
         .name(name)
         .config(config)
@@ -144,13 +144,13 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
 
     let told = || crate::logs::lines(name, "a key asks to run without end");
     wait("the storm to be reported", || {
-        Seen::of((told(), actor.runs()), |(lines, _)| !lines.is_empty())
+        Seen::of((told(), running.runs()), |(lines, _)| !lines.is_empty())
     })
     .await?;
-    let (before, began) = (actor.runs(), Instant::now());
+    let (before, began) = (running.runs(), Instant::now());
     // It is held back, and not stopped.
     let (mut longest, mut served) = (Duration::ZERO, 0);
-    while began.elapsed() < Duration::from_secs(2) || served < 10 || actor.runs() == before {
+    while began.elapsed() < Duration::from_secs(2) || served < 10 || running.runs() == before {
         let (object, asked) = (format!("m{served}"), Instant::now());
         stage.apply("alpha", config_map(&object, json!({})))?;
         hello
@@ -160,13 +160,13 @@ async fn held_back(name: &str, config: Value, per_second: f64, state: &'static s
         longest = longest.max(asked.elapsed());
         served += 1;
     }
-    let (runs, time) = (actor.runs() - before, began.elapsed().as_secs_f64());
+    let (runs, time) = (running.runs() - before, began.elapsed().as_secs_f64());
     // A run at each end of that time may be one more.
     let most = per_second * time + 2.0;
     assert!(runs as f64 <= most, "{runs} runs in {time} s: {most}");
     assert!(longest < Duration::from_secs(20), "{longest:?}");
     assert_eq!(hello.failures(), Vec::<String>::new());
-    assert_eq!(actor.failures(), Vec::<String>::new());
+    assert_eq!(running.failures(), Vec::<String>::new());
 
     let lines = told();
     assert_eq!(lines.len(), 1, "one line, however long it lasts: {lines:?}");

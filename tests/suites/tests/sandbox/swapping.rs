@@ -17,20 +17,20 @@ use windlass_sandbox::{Revision, Source};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_revision_serves_from_the_next_call_on() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage
+    let running = stage
         .guest("test-panic")
         .name("corrected")
         .config(json!({"after": 60_000}))
         .run()
         .await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    assert_eq!(actor.failure("alpha", "a").await?.reason, "trap");
+    assert_eq!(running.failure("alpha", "a").await?.reason, "trap");
     let corrected = revision("test-requeue").await?;
-    actor.guest.swap(corrected.clone()).await?;
-    assert_eq!(actor.guest.revision().digest(), corrected.digest());
+    running.guest.swap(corrected.clone()).await?;
+    assert_eq!(running.guest.revision().digest(), corrected.digest());
     stage.apply("alpha", config_map("b", json!({})))?;
     assert_eq!(
-        actor.outcome("alpha", "b").await?.expect("it succeeds"),
+        running.outcome("alpha", "b").await?.expect("it succeeds"),
         Action::RequeueAfter(Duration::from_secs(60))
     );
     Ok(())
@@ -44,19 +44,19 @@ async fn a_call_in_flight_ends_on_the_revision_that_it_began_on() -> Result<()> 
         .name("slow")
         .config(json!({"after": 60_000}))
         .limits(|limits| limits.timeout = Duration::from_secs(2));
-    let actor = slow.run().await?;
+    let running = slow.run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
     wait("the call in flight", || {
-        Seen::of(actor.guest.status().tenant_memory, |used| *used > 0)
+        Seen::of(running.guest.status().tenant_memory, |used| *used > 0)
     })
     .await?;
-    actor.guest.swap(revision("test-requeue").await?).await?;
+    running.guest.swap(revision("test-requeue").await?).await?;
     stage.apply("alpha", config_map("b", json!({})))?;
-    actor
+    running
         .outcome("alpha", "b")
         .await?
         .expect("the new revision succeeds");
-    let failure = actor.failure("alpha", "a").await?;
+    let failure = running.failure("alpha", "a").await?;
     assert!(
         failure.reason == "timeout" && failure.message.contains("test_loop::spin"),
         "{failure}"
@@ -67,28 +67,28 @@ async fn a_call_in_flight_ends_on_the_revision_that_it_began_on() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_good_revision_serves_on_when_a_new_one_is_refused() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage
+    let running = stage
         .guest("hello")
         .name("steady")
         .config(json!({"way": "trap"}))
         .run()
         .await?;
-    let good = actor.guest.revision().digest();
-    let error = actor
+    let good = running.guest.revision().digest();
+    let error = running
         .guest
         .swap(revision("test-describe").await?)
         .await
         .expect_err("it traps")
         .to_string();
     assert!(error.contains("describe"), "{error}");
-    assert_eq!(actor.guest.status().digest, good.to_string());
+    assert_eq!(running.guest.status().digest, good.to_string());
     stage.apply("alpha", config_map("a", json!({})))?;
-    actor
+    running
         .outcome("alpha", "a")
         .await?
         .expect("the old revision greets");
 
-    actor.guest.swap(revision("hello").await?).await?;
+    running.guest.swap(revision("hello").await?).await?;
     Ok(())
 }
 
@@ -106,7 +106,7 @@ async fn all_greeted(stage: &Stage, names: &[String]) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_of_a_guest_that_never_returns_is_worked_off_by_the_next_one() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage
+    let running = stage
         .guest("test-loop")
         .name("gets-stuck")
         .limits(|limits| limits.timeout = Duration::from_secs(1)) // the next guest's too, on a busy machine
@@ -117,12 +117,12 @@ async fn a_full_queue_of_a_guest_that_never_returns_is_worked_off_by_the_next_on
         stage.apply("alpha", config_map(name, json!({})))?;
     }
     wait("a run that was cut off", || {
-        Seen::of(actor.failures().len(), |failures| *failures >= 2)
+        Seen::of(running.failures().len(), |failures| *failures >= 2)
     })
     .await?;
-    actor.guest.swap(revision("hello").await?).await?;
-    actor.put(&stage)?;
-    actor.resync(&stage);
+    running.guest.swap(revision("hello").await?).await?;
+    running.put(&stage)?;
+    running.resync(&stage);
     all_greeted(&stage, &names).await
 }
 
@@ -167,7 +167,7 @@ async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Re
         stage.apply("alpha", config_map(name, json!({})))?;
     }
     let name = "reloads-when-full";
-    let actor = stage.guest("hello").name(name).run().await?;
+    let running = stage.guest("hello").name(name).run().await?;
     let refused = || stage.metric("windlass_queue_refused_total", name);
     let held = || {
         let controllers = stage.handle.controllers();
@@ -189,9 +189,9 @@ async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Re
             Err(error) => Seen::NotYet(error.to_string()),
         })
         .await?;
-        actor.guest.swap(next).await?;
-        actor.put(&stage)?;
-        actor.resync(&stage);
+        running.guest.swap(next).await?;
+        running.put(&stage)?;
+        running.resync(&stage);
         assert!(held() <= ROOM, "{} of {ROOM}", held());
     }
     for name in &names {
@@ -200,10 +200,10 @@ async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Re
             .data("alpha", &format!("{name}-greeting"), right)
             .await?;
     }
-    assert_eq!(actor.failures(), Vec::<String>::new());
+    assert_eq!(running.failures(), Vec::<String>::new());
     wait("an empty queue", || Seen::of(held(), |held| *held == 0)).await?;
     // What was refused is offered again with its store, as after each swap: some run more than once, but not without end.
-    let runs = actor.runs();
+    let runs = running.runs();
     assert!(runs <= 8 * OBJECTS, "{runs} runs");
     Ok(())
 }
@@ -211,7 +211,7 @@ async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn swaps_under_load_lose_no_request_and_run_none_twice_at_once() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage.guest("hello").name("swapped-a-lot").run().await?;
+    let running = stage.guest("hello").name("swapped-a-lot").run().await?;
     // One greets, the other does something else to every ConfigMap there is.
     let revisions = [revision("hello").await?, revision("test-handle").await?];
     let names: Vec<String> = (0..150).map(|number| format!("o{number}")).collect();
@@ -221,16 +221,16 @@ async fn swaps_under_load_lose_no_request_and_run_none_twice_at_once() -> Result
         stage.apply("alpha", config_map(name, json!({})))?;
         if number % 3 == 0 {
             let next = revisions[number % 2].clone();
-            actor.guest.swap(next).await?;
-            actor.put(&stage)?;
+            running.guest.swap(next).await?;
+            running.put(&stage)?;
         }
     }
-    actor.guest.swap(revisions[0].clone()).await?;
-    actor.put(&stage)?;
-    actor.resync(&stage);
+    running.guest.swap(revisions[0].clone()).await?;
+    running.put(&stage)?;
+    running.resync(&stage);
     all_greeted(&stage, &names).await?;
     let twice = |failure: &&String| failure.contains("runs twice at once");
-    assert_eq!(actor.failures().iter().find(twice), None);
+    assert_eq!(running.failures().iter().find(twice), None);
     Ok(())
 }
 
@@ -238,7 +238,7 @@ async fn swaps_under_load_lose_no_request_and_run_none_twice_at_once() -> Result
 async fn watches_and_indexes_of_the_next_revision_leave_no_gap() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
     let list = json!({"do": "list", "kind": ["v1", "ConfigMap"], "options": {"index": "color", "value": "red"}});
-    let actor = stage
+    let running = stage
         .guest("test-handle") // watches every ConfigMap, and declares no index
         .name("changes-its-watches")
         .config(json!({"steps": [list]}))
@@ -251,9 +251,9 @@ async fn watches_and_indexes_of_the_next_revision_leave_no_gap() -> Result<()> {
         pace.tick().await;
         stage.apply("alpha", config_map(name, json!({"color": "red"})))?;
         if number == 50 {
-            actor.guest.swap(next.clone()).await?;
-            actor.put(&stage)?;
-            actor.resync(&stage);
+            running.guest.swap(next.clone()).await?;
+            running.put(&stage)?;
+            running.resync(&stage);
         }
     }
     for name in &names {
@@ -263,7 +263,7 @@ async fn watches_and_indexes_of_the_next_revision_leave_no_gap() -> Result<()> {
             answer.is_some_and(|answer| answer.starts_with("[[[\"o0\""))
         };
         wait(&format!("the next revision to list for {name}"), || {
-            Seen::of(actor.ended(&request, listed), |ended| *ended)
+            Seen::of(running.ended(&request, listed), |ended| *ended)
         })
         .await?;
     }
@@ -273,7 +273,7 @@ async fn watches_and_indexes_of_the_next_revision_leave_no_gap() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_the_next_revision_does_not_want_stops() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage
+    let running = stage
         .guest("test-mapper")
         .name("wants-something-else")
         .rules(vec![
@@ -290,8 +290,8 @@ async fn a_watch_that_the_next_revision_does_not_want_stops() -> Result<()> {
         Seen::of(watches("secrets"), |watched| *watched)
     })
     .await?;
-    actor.guest.swap(revision("hello").await?).await?;
-    actor.put(&stage)?;
+    running.guest.swap(revision("hello").await?).await?;
+    running.put(&stage)?;
     stage.apply("alpha", config_map("a", json!({})))?;
     all_greeted(&stage, &["a".to_owned()]).await?;
     wait("one watch, of ConfigMaps", || {
@@ -307,7 +307,7 @@ async fn a_watch_that_the_next_revision_does_not_want_stops() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_swaps_at_once_each_is_whole() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let actor = stage
+    let running = stage
         .guest("test-panic")
         .name("twice-at-once")
         .run()
@@ -315,13 +315,13 @@ async fn of_swaps_at_once_each_is_whole() -> Result<()> {
     let (panics, greets) = (revision("test-panic").await?, revision("hello").await?);
     for _ in 0..10 {
         let (first, second) = tokio::join!(
-            actor.guest.swap(panics.clone()),
-            actor.guest.swap(greets.clone())
+            running.guest.swap(panics.clone()),
+            running.guest.swap(greets.clone())
         );
         first?;
         second?;
-        let status = actor.guest.status();
-        let whole = match actor.guest.revision().digest() {
+        let status = running.guest.status();
+        let whole = match running.guest.revision().digest() {
             digest if digest == greets.digest() => "greets the people that ConfigMaps name",
             _ => "panics",
         };

@@ -1,7 +1,7 @@
 //! Calls whose cluster or controller is taken away under them, at moments all over the call: the instance goes with the call, a write
 //! that is on its way lands before anything else is done for the key, and nothing of the call comes after it.
 
-use crate::fixture::{Actor, Stage, config_map};
+use crate::fixture::{RunningGuest, Stage, config_map};
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use parking_lot::Mutex;
@@ -45,30 +45,30 @@ const ISOLATIONS: [(&str, Isolation); 2] = [
 
 /// What is taken away.
 #[derive(Clone, Copy, PartialEq)]
-enum What {
+enum Removed {
     Cluster,
     Controller,
 }
 
 /// One call that is to be cut off.
-struct Victim<'a> {
-    actor: &'a Actor,
+struct Target<'a> {
+    running: &'a RunningGuest,
     cluster: &'a str,
     number: u32,
 }
 
-impl Victim<'_> {
+impl Target<'_> {
     /// Takes away what it runs for, and gives it back at once if it is to come `back`. Returns when the run was told to end; `None`: none
     /// was under way.
-    async fn cut(&self, stage: &Stage, what: What, back: bool) -> Result<Option<Instant>> {
-        let run = self.actor.running(&request(self.cluster, "a"));
+    async fn cut(&self, stage: &Stage, removed: Removed, back: bool) -> Result<Option<Instant>> {
+        let run = self.running.run_of(&request(self.cluster, "a"));
         let told = async {
             let run = run?;
             run.cancelled().await;
             Some(Instant::now())
         };
-        match what {
-            What::Cluster => {
+        match removed {
+            Removed::Cluster => {
                 stage.leave(self.cluster)?;
                 let told = told.await;
                 if back {
@@ -76,22 +76,22 @@ impl Victim<'_> {
                 }
                 Ok(told)
             }
-            What::Controller => {
+            Removed::Controller => {
                 let then = async {
                     let told = told.await;
                     if back {
-                        self.actor.put(stage)?;
+                        self.running.put(stage)?;
                     }
                     Ok(told)
                 };
-                tokio::join!(self.actor.leave(stage), then).1
+                tokio::join!(self.running.leave(stage), then).1
             }
         }
     }
 
     async fn is_under_way(&self) -> Result<CancellationToken> {
         let run = request(self.cluster, "a");
-        wait("a run under way", || match self.actor.running(&run) {
+        wait("a run under way", || match self.running.run_of(&run) {
             Some(run) => Seen::Yes(run),
             None => Seen::NotYet("no run".into()),
         })
@@ -104,38 +104,38 @@ async fn later(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Clusters of a stage, and guests on it: either one guest in a cluster for each victim, or a guest for each in one cluster.
-fn places(what: What) -> Vec<String> {
-    match what {
-        What::Cluster => (0..MOMENTS).map(|number| format!("c{number}")).collect(),
-        What::Controller => vec!["alpha".to_owned()],
+/// Clusters of a stage, and guests on it: either one guest in a cluster for each target, or a guest for each in one cluster.
+fn places(removed: Removed) -> Vec<String> {
+    match removed {
+        Removed::Cluster => (0..MOMENTS).map(|number| format!("c{number}")).collect(),
+        Removed::Controller => vec!["alpha".to_owned()],
     }
 }
 
-fn victims<'a>(actors: &'a [Actor], clusters: &'a [String]) -> Vec<Victim<'a>> {
-    let pairs = (0..MOMENTS).zip(actors.iter().cycle().zip(clusters.iter().cycle()));
+fn targets<'a>(guests: &'a [RunningGuest], clusters: &'a [String]) -> Vec<Target<'a>> {
+    let pairs = (0..MOMENTS).zip(guests.iter().cycle().zip(clusters.iter().cycle()));
     pairs
-        .map(|(number, (actor, cluster))| Victim {
-            actor,
+        .map(|(number, (running, cluster))| Target {
+            running,
             cluster,
             number,
         })
         .collect()
 }
 
-async fn actors(
+async fn guests(
     stage: &Stage,
-    what: What,
+    removed: Removed,
     of: &str,
     (word, isolation): (&str, Isolation),
-) -> Result<Vec<Actor>> {
-    let guests = match what {
-        What::Cluster => 1,
-        What::Controller => MOMENTS,
+) -> Result<Vec<RunningGuest>> {
+    let count = match removed {
+        Removed::Cluster => 1,
+        Removed::Controller => MOMENTS,
     };
-    let mut actors: Vec<Actor> = Vec::new();
-    for number in 0..guests {
-        let cast = stage
+    let mut guests: Vec<RunningGuest> = Vec::new();
+    for number in 0..count {
+        let builder = stage
             .guest(of)
             .name(&format!("{of}-{number}-{word}"))
             .config(script(number))
@@ -143,24 +143,24 @@ async fn actors(
             .limits(|limits| limits.timeout = Duration::from_secs(60))
             .controller(|options| options.concurrency_per_cluster = MOMENTS as usize);
         // Of one tenant, so that other tests have their share of the processors.
-        let cast = match actors.first() {
-            Some(first) => cast.tenant_of(first),
-            None => cast,
+        let builder = match guests.first() {
+            Some(first) => builder.tenant_of(first),
+            None => builder,
         };
-        actors.push(cast.run().await?);
+        guests.push(builder.run().await?);
     }
-    Ok(actors)
+    Ok(guests)
 }
 
 /// No run is under way, nothing is kept for another call, and all memory is back.
-async fn nothing_is_left(actors: &[Actor]) -> Result<()> {
+async fn nothing_is_left(guests: &[RunningGuest]) -> Result<()> {
     wait("no run, no idle instance and no memory in use", || {
-        let left: Vec<_> = actors
+        let left: Vec<_> = guests
             .iter()
-            .map(|actor| {
-                let status = actor.guest.status();
+            .map(|running| {
+                let status = running.guest.status();
                 (
-                    actor.under_way(),
+                    running.under_way(),
                     status.idle_instances,
                     status.tenant_memory,
                 )
@@ -174,41 +174,41 @@ async fn nothing_is_left(actors: &[Actor]) -> Result<()> {
 }
 
 /// Half of them in the first milliseconds after their object has come, whether or not they have begun; the others while they compute.
-async fn loops(what: What, isolation: (&str, Isolation)) -> Result<()> {
-    let clusters = places(what);
+async fn loops(removed: Removed, isolation: (&str, Isolation)) -> Result<()> {
+    let clusters = places(removed);
     let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
     let stage = Stage::start(&names).await?;
     stage.handle.set_drain_timeout(Duration::ZERO);
-    let actors = actors(&stage, what, "test-loop", isolation).await?;
+    let guests = guests(&stage, removed, "test-loop", isolation).await?;
     for cluster in &clusters {
         stage.apply(cluster, config_map("a", json!({})))?;
     }
-    let victims = victims(&actors, &clusters);
-    let cut = victims.iter().map(async |victim| {
-        if victim.number % 2 == 1 {
-            victim.is_under_way().await?;
+    let targets = targets(&guests, &clusters);
+    let cut = targets.iter().map(async |target| {
+        if target.number % 2 == 1 {
+            target.is_under_way().await?;
         }
-        later(Duration::from_millis(victim.number.into())).await;
-        victim.cut(&stage, what, false).await
+        later(Duration::from_millis(target.number.into())).await;
+        target.cut(&stage, removed, false).await
     });
     let cut = try_join_all(cut).await?;
     let under_way = cut.iter().flatten().count();
     assert!(under_way >= 10, "{under_way} calls were cut off");
-    nothing_is_left(&actors).await?;
-    let computed: f64 = actors.iter().map(|a| a.guest.status().cpu_seconds).sum();
+    nothing_is_left(&guests).await?;
+    let computed: f64 = guests.iter().map(|a| a.guest.status().cpu_seconds).sum();
     assert!(computed > 0.0, "they looped");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_loop_leave_nothing_when_their_cluster_goes() -> Result<()> {
-    try_join_all(ISOLATIONS.map(|isolation| loops(What::Cluster, isolation))).await?;
+    try_join_all(ISOLATIONS.map(|isolation| loops(Removed::Cluster, isolation))).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_loop_leave_nothing_when_their_controller_goes() -> Result<()> {
-    try_join_all(ISOLATIONS.map(|isolation| loops(What::Controller, isolation))).await?;
+    try_join_all(ISOLATIONS.map(|isolation| loops(Removed::Controller, isolation))).await?;
     Ok(())
 }
 
@@ -260,11 +260,11 @@ impl Slow {
         })
     }
 
-    fn of(&self, victim: &Victim<'_>) -> Vec<Note> {
+    fn of(&self, target: &Target<'_>) -> Vec<Note> {
         let all = self.0.lock();
         let mut of = all.iter().filter(|((cluster, number), _)| {
             // A guest of several clusters has one script for all of them.
-            *cluster == victim.cluster && (*number == victim.number || *number == 0)
+            *cluster == target.cluster && (*number == target.number || *number == 0)
         });
         of.next_back()
             .map(|(_, notes)| notes.clone())
@@ -302,22 +302,22 @@ fn writes_under_way(notes: &[Note]) -> Result<usize> {
     Ok(under_way)
 }
 
-/// A stage with a slow server, and a guest for each victim that is about to work through its script.
+/// A stage with a slow server, and a guest for each target that is about to work through its script.
 struct Scene {
     slow: Arc<Slow>,
     stage: Stage,
     clusters: Vec<String>,
-    actors: Vec<Actor>,
-    what: What,
+    guests: Vec<RunningGuest>,
+    removed: Removed,
 }
 
 impl Scene {
-    async fn set(what: What, isolation: (&str, Isolation)) -> Result<Self> {
-        let (slow, clusters) = (Arc::new(Slow::default()), places(what));
+    async fn set(removed: Removed, isolation: (&str, Isolation)) -> Result<Self> {
+        let (slow, clusters) = (Arc::new(Slow::default()), places(removed));
         let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
         let stage = Stage::hooked(&names, slow.clone()).await?;
         stage.handle.set_drain_timeout(Duration::ZERO);
-        let actors = actors(&stage, what, "test-calls", isolation).await?;
+        let guests = guests(&stage, removed, "test-calls", isolation).await?;
         for cluster in &clusters {
             stage.apply(cluster, config_map("a", json!({})))?;
         }
@@ -325,26 +325,26 @@ impl Scene {
             slow,
             stage,
             clusters,
-            actors,
-            what,
+            guests,
+            removed,
         })
     }
 
     /// Cuts a call off at its moment.
-    async fn cut(&self, victim: &Victim<'_>, back: bool) -> Result<Instant> {
-        let after = AFTER[victim.number as usize];
+    async fn cut(&self, target: &Target<'_>, back: bool) -> Result<Instant> {
+        let after = AFTER[target.number as usize];
         wait("as many requests and answers", || {
-            Seen::of(self.slow.of(victim).len(), |notes| *notes >= after)
+            Seen::of(self.slow.of(target).len(), |notes| *notes >= after)
         })
         .await?;
-        later(STEP * (victim.number % 4)).await;
-        let cut = victim.cut(&self.stage, self.what, back).await?;
+        later(STEP * (target.number % 4)).await;
+        let cut = target.cut(&self.stage, self.removed, back).await?;
         cut.context("the call is under way: its last write takes long")
     }
 
-    async fn landed(&self, victim: &Victim<'_>) -> Result<Vec<Note>> {
+    async fn landed(&self, target: &Target<'_>) -> Result<Vec<Note>> {
         wait("the write on its way to land", || {
-            let notes = self.slow.of(victim);
+            let notes = self.slow.of(target);
             match writes_under_way(&notes) {
                 Ok(0) => Seen::Yes(notes),
                 seen => Seen::NotYet(format!("{seen:?}")),
@@ -355,14 +355,14 @@ impl Scene {
 }
 
 /// Takes all away, and none comes back.
-async fn writes(what: What, isolation: (&str, Isolation)) -> Result<()> {
-    let scene = Scene::set(what, isolation).await?;
-    let victims = victims(&scene.actors, &scene.clusters);
-    let cut = try_join_all(victims.iter().map(|victim| scene.cut(victim, false))).await?;
-    nothing_is_left(&scene.actors).await?;
+async fn writes(removed: Removed, isolation: (&str, Isolation)) -> Result<()> {
+    let scene = Scene::set(removed, isolation).await?;
+    let targets = targets(&scene.guests, &scene.clusters);
+    let cut = try_join_all(targets.iter().map(|target| scene.cut(target, false))).await?;
+    nothing_is_left(&scene.guests).await?;
     let mut afterwards = 0;
-    for (victim, cut) in victims.iter().zip(cut) {
-        let notes = scene.landed(victim).await?;
+    for (target, cut) in targets.iter().zip(cut) {
+        let notes = scene.landed(target).await?;
         let begun: Vec<u32> = notes
             .iter()
             .filter(|note| note.begins)
@@ -394,24 +394,24 @@ async fn writes(what: What, isolation: (&str, Isolation)) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_lands_when_its_cluster_goes_and_nothing_comes_after_it() -> Result<()> {
-    try_join_all(ISOLATIONS.map(|isolation| writes(What::Cluster, isolation))).await?;
+    try_join_all(ISOLATIONS.map(|isolation| writes(Removed::Cluster, isolation))).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_lands_when_its_controller_goes_and_nothing_comes_after_it() -> Result<()> {
-    try_join_all(ISOLATIONS.map(|isolation| writes(What::Controller, isolation))).await?;
+    try_join_all(ISOLATIONS.map(|isolation| writes(Removed::Controller, isolation))).await?;
     Ok(())
 }
 
 /// Takes all away, and each comes back at once: its key runs again, once the write of the call before has landed.
-async fn back(what: What, isolation: (&str, Isolation)) -> Result<()> {
-    let scene = Scene::set(what, isolation).await?;
-    let victims = victims(&scene.actors, &scene.clusters);
-    let again = victims.iter().map(async |victim| {
-        let cut = scene.cut(victim, true).await?;
+async fn back(removed: Removed, isolation: (&str, Isolation)) -> Result<()> {
+    let scene = Scene::set(removed, isolation).await?;
+    let targets = targets(&scene.guests, &scene.clusters);
+    let again = targets.iter().map(async |target| {
+        let cut = scene.cut(target, true).await?;
         wait("all steps of a later call", || {
-            let notes = scene.slow.of(victim);
+            let notes = scene.slow.of(target);
             // One that was cut off in its last step had begun that before.
             let last = |note: &Note| !note.begins && note.step == Some(3) && note.at > cut + LAST;
             match writes_under_way(&notes) {
@@ -428,10 +428,10 @@ async fn back(what: What, isolation: (&str, Isolation)) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_comes_back_finds_the_write_of_before_landed() -> Result<()> {
-    back(What::Cluster, ISOLATIONS[1]).await
+    back(Removed::Cluster, ISOLATIONS[1]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_comes_back_finds_the_write_of_before_landed() -> Result<()> {
-    back(What::Controller, ISOLATIONS[1]).await
+    back(Removed::Controller, ISOLATIONS[1]).await
 }

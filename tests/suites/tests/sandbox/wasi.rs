@@ -10,10 +10,10 @@ use windlass_fleet::outcome::Blame;
 #[tokio::test(flavor = "multi_thread")]
 async fn clocks_and_random_work_and_there_is_nothing_else() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage.guest("test-wasi").config(json!({"way": "look"}));
-    let actor = cast.run().await?;
+    let builder = stage.guest("test-wasi").config(json!({"way": "look"}));
+    let running = builder.run().await?;
     stage.apply("alpha", config_map("a", json!({})))?;
-    let said = actor.failure("alpha", "a").await?.message;
+    let said = running.failure("alpha", "a").await?.message;
     let (seconds, rest) = said
         .strip_prefix("seconds: ")
         .and_then(|rest| rest.split_once(", "))
@@ -30,12 +30,12 @@ async fn clocks_and_random_work_and_there_is_nothing_else() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_sleeps_is_cut_off_at_its_deadline() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage
+    let builder = stage
         .guest("test-wasi")
         .name("sleeping")
         .config(json!({"way": "sleep"}))
         .limits(|limits| limits.timeout = Duration::from_millis(500));
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let failure = beside_a_neighbour(&stage, builder).await?;
     assert_eq!((failure.reason, failure.blame), ("timeout", Blame::Guest));
     Ok(())
 }
@@ -43,11 +43,11 @@ async fn a_guest_that_sleeps_is_cut_off_at_its_deadline() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn random_is_given_in_bounded_amounts() -> Result<()> {
     let stage = Stage::start(&["alpha"]).await?;
-    let cast = stage
+    let builder = stage
         .guest("test-wasi")
         .name("gambling")
         .config(json!({"way": "gamble"}));
-    let failure = beside_a_neighbour(&stage, cast).await?;
+    let failure = beside_a_neighbour(&stage, builder).await?;
     assert_eq!((failure.reason, failure.blame), ("trap", Blame::Guest));
     Ok(())
 }

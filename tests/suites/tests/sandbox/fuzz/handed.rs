@@ -119,7 +119,7 @@ async fn whatever_a_guest_hands_to_the_host_is_answered_and_reaches_only_what_is
             .collect::<Result<Vec<_>>>()
     };
     let before = versions(&stage)?;
-    let actor = stage
+    let running = stage
         .guest("test-fuzz")
         .config(json!({"calls": CALLS}))
         .rules(rules())
@@ -136,7 +136,7 @@ async fn whatever_a_guest_hands_to_the_host_is_answered_and_reaches_only_what_is
         }
         for seed in seeds {
             let name = format!("seed-{seed}");
-            let outcome = actor.outcome("alpha", &name).await?;
+            let outcome = running.outcome("alpha", &name).await?;
             let checked = check(outcome, &guard, versions(&stage)? == before);
             length.at(seed, checked)?;
             drop(
@@ -171,24 +171,24 @@ async fn whatever_a_guest_says_it_wants_is_taken_or_refused_in_words() -> Result
     let component = revision("test-fuzz").await?;
     let (mut taken, mut last) = (0, None);
     while let Some(seed) = length.next() {
-        let cast = stage
+        let builder = stage
             .guest("test-fuzz")
             .name("wants")
             .config(json!({"seed": seed}))
             .rules(rules());
-        let actor = match cast.load_as(component.clone()).await? {
-            Ok(guest) => cast.act(guest, cast.options()?),
+        let running = match builder.load_as(component.clone()).await? {
+            Ok(guest) => builder.running(guest, builder.options()?),
             Err(refused) => {
                 length.at(seed, in_words(&refused))?;
                 continue;
             }
         };
         // Taken as it is by all that watches and indexes for it, in place of the one before.
-        length.at(seed, actor.put(&stage))?;
-        (taken, last) = (taken + 1, Some(actor));
+        length.at(seed, running.put(&stage))?;
+        (taken, last) = (taken + 1, Some(running));
     }
-    if let Some(actor) = last {
-        actor.leave(&stage).await;
+    if let Some(running) = last {
+        running.leave(&stage).await;
     }
     println!("{} descriptions, {taken} taken", length.used());
     Ok(())

@@ -1,4 +1,4 @@
-//! Components changed byte by byte into ones that no compiler makes. Entry point: [`Graft`].
+//! Components changed byte by byte into ones that no compiler makes. Entry point: [`Mutation`].
 
 use anyhow::{Context, Result, ensure};
 
@@ -27,13 +27,13 @@ mod section {
 }
 
 /// A component whose main module is taken apart.
-pub(crate) struct Graft {
+pub(crate) struct Mutation {
     before: Vec<u8>,
     sections: Vec<(u8, Vec<u8>)>,
     after: Vec<u8>,
 }
 
-impl Graft {
+impl Mutation {
     /// Takes a component apart. Its main module is the largest.
     pub(crate) fn of(component: &[u8]) -> Result<Self> {
         let mut main: Option<(usize, usize, usize)> = None;
@@ -288,22 +288,22 @@ fn entry(body: &[u8]) -> Vec<u8> {
 
 /// The guest `test-loop` with a table that it grows until it may not, and then traps.
 pub(crate) fn growing_table(test_loop: &[u8]) -> Result<Vec<u8>> {
-    let mut graft = Graft::of(test_loop)?;
-    let table = u8::try_from(graft.add_table(1)?)?;
-    let spin = graft.function("test_loop4spin")?;
+    let mut mutation = Mutation::of(test_loop)?;
+    let table = u8::try_from(mutation.add_table(1)?)?;
+    let spin = mutation.function("test_loop4spin")?;
     // loop { if table.grow(null, 1000) == -1 { unreachable } }
     let body = [
         0x03, 0x40, 0xd0, 0x70, 0x41, 0xe8, 0x07, 0xfc, 0x0f, table, 0x41, 0x7f, 0x46, 0x04, 0x40,
         0x00, 0x0b, 0x0c, 0, 0x0b, 0x00,
     ];
-    graft.replace(spin, &body)?;
-    Ok(graft.finish())
+    mutation.replace(spin, &body)?;
+    Ok(mutation.finish())
 }
 
 /// The guest `test-loop` that takes much memory and fills it, again and again, each time in one instruction.
 pub(crate) fn filling_memory(test_loop: &[u8]) -> Result<Vec<u8>> {
-    let mut graft = Graft::of(test_loop)?;
-    let spin = graft.function("test_loop4spin")?;
+    let mut mutation = Mutation::of(test_loop)?;
+    let spin = mutation.function("test_loop4spin")?;
     let (from, bytes, pages) = (signed(2 << 20), signed(24 << 20), signed(26 << 4));
     // memory.grow(26 MiB); loop { memory.fill(2 MiB, 1, 24 MiB) }
     let body = [
@@ -315,15 +315,15 @@ pub(crate) fn filling_memory(test_loop: &[u8]) -> Result<Vec<u8>> {
         &bytes,
         &[0xfc, 0x0b, 0, 0x0c, 0, 0x0b, 0x00],
     ];
-    graft.replace(spin, &body.concat())?;
-    Ok(graft.finish())
+    mutation.replace(spin, &body.concat())?;
+    Ok(mutation.finish())
 }
 
 /// The guest `test-loop` that calls a function 5000 deep, again and again, which computes much on its way back from each.
 pub(crate) fn unwinding(test_loop: &[u8]) -> Result<Vec<u8>> {
-    let mut graft = Graft::of(test_loop)?;
-    let spin = graft.function("test_loop4spin")?;
-    let deep = graft.next_function()?;
+    let mut mutation = Mutation::of(test_loop)?;
+    let spin = mutation.function("test_loop4spin")?;
+    let deep = mutation.next_function()?;
     let rest = [0x20, 0, 0x70].repeat(200);
     let (one, depth) = (signed(1), signed(5_000));
     // if n { deep(n - 1); -1 % n % n …; drop }
@@ -336,7 +336,7 @@ pub(crate) fn unwinding(test_loop: &[u8]) -> Result<Vec<u8>> {
         &rest,
         &[0x1a, 0x0b],
     ];
-    graft.add(&[0x60, 1, 0x7f, 0], &body.concat())?;
+    mutation.add(&[0x60, 1, 0x7f, 0], &body.concat())?;
     // loop { deep(5000) }
     let body = [
         &[0x03, 0x40, 0x41][..],
@@ -345,8 +345,8 @@ pub(crate) fn unwinding(test_loop: &[u8]) -> Result<Vec<u8>> {
         &unsigned(deep),
         &[0x0c, 0, 0x0b, 0x00],
     ];
-    graft.replace(spin, &body.concat())?;
-    Ok(graft.finish())
+    mutation.replace(spin, &body.concat())?;
+    Ok(mutation.finish())
 }
 
 /// Two components, one of which hands the other a text of 12 MiB three times as it is made.
@@ -411,11 +411,11 @@ fn signed(mut number: usize) -> Vec<u8> {
 
 /// A guest with so much data, and so much room in it, that the engine would copy it into each instance were it not told otherwise.
 pub(crate) fn sparse(guest: &[u8]) -> Result<Vec<u8>> {
-    let mut graft = Graft::of(guest)?;
-    graft.set_memory(32 << 4)?;
+    let mut mutation = Mutation::of(guest)?;
+    mutation.set_memory(32 << 4)?;
     let data = vec![b'x'; 7 << 20];
     for at in [2, 24] {
-        graft.add_data(at << 20, &data)?;
+        mutation.add_data(at << 20, &data)?;
     }
-    Ok(graft.finish())
+    Ok(mutation.finish())
 }
