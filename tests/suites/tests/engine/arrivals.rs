@@ -6,13 +6,13 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_fleet::api::{DeleteOptions, GetOptions, PatchType, ReadMode, WriteOptions};
-use windlass_fleet::cluster::{Cluster, ClusterConfig, Provenance};
+use windlass_fleet::cluster::{Cluster, Provenance};
 use windlass_fleet::{
     Action, Client, Context, Controller, ControllerName, Grant, GroupVersionKind, ObjectKey,
     Request,
 };
 use windlass_harness::eventually::{Seen, wait};
-use windlass_harness::fleet::{TestFleet, name};
+use windlass_harness::fleet::TestFleet;
 
 fn widget_kind(version: &str) -> GroupVersionKind {
     GroupVersionKind::new("example.com", version, "Widget")
@@ -177,11 +177,7 @@ async fn a_watch_follows_the_life_of_its_kind_on_a_real_server() -> Result<()> {
     let widgets = watching_widgets(&log)?;
     let fleet = TestFleet::start(&[], |b| b.controller(widgets)).await?;
     let kubeconfig = environment.server("real").kubeconfig();
-    let config = ClusterConfig::from_kubeconfig_text(&kubeconfig, None, None, Provenance::File)?;
-    fleet.provider.put(windlass_fleet::engage::ClusterSpec::new(
-        name("real"),
-        config,
-    ));
+    fleet.add_from("real", &kubeconfig, Provenance::File)?;
     let cluster = fleet.ready("real").await?;
     live_and_die(&cluster, &log).await?;
     fleet.stop().await

@@ -11,6 +11,7 @@ use windlass_fleet::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, GetOptions, ListOptions, ListPage, PatchType,
     ReadMode, Selection, WriteOptions,
 };
+use windlass_fleet::cluster::Provenance;
 use windlass_fleet::path::FieldPath;
 use windlass_fleet::source::{Enqueue, Index, Watch};
 use windlass_fleet::{
@@ -530,18 +531,10 @@ async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result
     let fleet = TestFleet::start(&["alpha"], |b| b).await?;
     let url = fleet.server.url("alpha");
     let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: \"{url}\"}}}}]\n\
-         users: [{{name: a, user: {{as: somebody}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n"
+        "apiVersion: v1\nkind: Config\nclusters: [{{name: a, cluster: {{server: \"{url}\"}}}}]\n\
+         users: [{{name: a, user: {{as: somebody}}}}]\ncontexts: [{{name: alpha, context: {{cluster: a, user: a}}}}]\n"
     );
-    let config = windlass_fleet::cluster::ClusterConfig::from_kubeconfig_text(
-        &text,
-        None,
-        None,
-        windlass_fleet::cluster::Provenance::Program,
-    )?;
-    let spec =
-        windlass_fleet::engage::ClusterSpec::new(windlass_harness::fleet::name("alpha"), config);
-    fleet.provider.put(spec);
+    fleet.add_from("alpha", &text, Provenance::Program)?;
     let cluster = fleet.ready("alpha").await?;
     let live = GetOptions {
         mode: ReadMode::Live,

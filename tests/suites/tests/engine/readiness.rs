@@ -6,24 +6,9 @@ use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use windlass_fleet::cluster::{Cluster, ClusterStatus};
+use windlass_fleet::cluster::ClusterState;
 use windlass_fleet::{Action, Controller, GroupVersionKind};
-use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, request};
-
-/// Engages a cluster that need not become ready, and waits for its state.
-async fn engaged_as(fleet: &TestFleet, state: &str) -> Result<(Arc<Cluster>, ClusterStatus)> {
-    fleet.add("alpha")?;
-    wait(&format!("a cluster that is {state}"), || {
-        let cluster = fleet.engaged("alpha");
-        let now = cluster.map(|cluster| (cluster.clone(), cluster.status()));
-        match now {
-            Some(now) if now.1.state.as_str() == state => Seen::Yes(now),
-            now => Seen::NotYet(format!("{:?}", now.map(|(_, status)| status))),
-        }
-    })
-    .await
-}
 
 fn problems(fleet: &TestFleet, controller: &str) -> Vec<String> {
     let all = fleet.handle.controllers();
@@ -44,7 +29,8 @@ async fn a_cluster_whose_only_watch_is_forbidden_is_not_ready_and_says_why() -> 
     let secrets = of_secrets(&log);
     let fleet =
         TestFleet::start_with(faults.clone(), &["alpha"], |b| b.controller(secrets)).await?;
-    let (cluster, status) = engaged_as(&fleet, "Degraded").await?;
+    fleet.add("alpha")?;
+    let status = fleet.reaches("alpha", ClusterState::Degraded).await?;
     assert!(status.reason.contains("v1/Secret: forbidden"), "{status:?}");
     let problems = problems(&fleet, "secrets");
     assert!(
@@ -62,10 +48,7 @@ async fn a_cluster_whose_only_watch_is_forbidden_is_not_ready_and_says_why() -> 
         assert!(failing.is_some(), "{line}: {text}");
     }
     faults.heal();
-    wait("the watch that is granted now", || {
-        Seen::of(cluster.status().state.as_str(), |state| *state == "Ready")
-    })
-    .await?;
+    fleet.ready("alpha").await?;
     fleet.stop().await
 }
 
@@ -83,7 +66,8 @@ async fn a_kind_that_is_refused_or_fails_degrades_the_cluster_and_keeps_no_key_w
         for n in 0..20 {
             fleet.apply("alpha", object(&format!("a{n}"), json!({})))?;
         }
-        let (_, status) = engaged_as(&fleet, "Degraded").await?;
+        fleet.add("alpha")?;
+        let status = fleet.reaches("alpha", ClusterState::Degraded).await?;
         assert!(status.reason.contains("v1/Secret"), "{status:?}");
         assert!(status.usable, "for all that do not use this watch");
         for n in 0..20 {

@@ -13,10 +13,7 @@ use windlass_fleet::cluster::{
 use windlass_harness::eventually::{Seen, wait};
 
 fn secured(clusters: &[&str]) -> Setup {
-    Setup {
-        tls: true,
-        ..Setup::of(clusters)
-    }
+    Setup::of(clusters).tls()
 }
 
 /// The server's kubeconfig with another user: YAML or JSON in one line.

@@ -21,8 +21,7 @@ fn keys_of(rig: &Rig, cluster: &str) -> usize {
 #[tokio::test]
 async fn a_cluster_that_leaves_while_it_is_reconciled_takes_all_of_it_along() -> Result<()> {
     let faults = Arc::new(Faults::default());
-    let mut setup = Setup::of(&["alpha", "beta"]);
-    setup.hook = Some(faults.clone());
+    let setup = Setup::of(&["alpha", "beta"]).hook(faults.clone());
     let rig = Rig::start(setup).await?;
     let late = Rule::new(RequestFault::Delay(Duration::from_secs(2)));
     let late = faults.add(late.cluster("alpha").verb(Verb::Patch));

@@ -18,9 +18,10 @@ const CLUSTERS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 /// Three of ten clusters answer nothing: the others go on as if there were no such clusters, over the same connections.
 async fn partition(tls: bool, fault: RequestFault) -> Result<()> {
     let faults = Arc::new(Faults::default());
-    let mut setup = Setup::of(&CLUSTERS);
-    setup.hook = Some(faults.clone());
-    setup.tls = tls;
+    let mut setup = Setup::of(&CLUSTERS).hook(faults.clone());
+    if tls {
+        setup = setup.tls();
+    }
     setup.manager.transport = TransportOptions {
         call_timeout: Duration::from_secs(2),
         ..TransportOptions::default()
@@ -76,8 +77,7 @@ async fn partition(tls: bool, fault: RequestFault) -> Result<()> {
 /// The peer is there for TCP, and nothing goes through: no watch ends, and none is due to for minutes. Only PING tells. With `jump`
 /// the clock jumps to the next deadline, from the stall until it is overcome, whenever all tasks wait.
 async fn stalled(transport: TransportOptions, within: Duration, jump: bool) -> Result<()> {
-    let mut setup = Setup::of(&["alpha", "beta"]);
-    setup.tls = true;
+    let mut setup = Setup::of(&["alpha", "beta"]).tls();
     setup.manager.transport = transport;
     let rig = Rig::start(setup).await?;
     let proxy = Proxy::start(rig.server.address()).await?;

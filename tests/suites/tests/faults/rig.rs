@@ -21,10 +21,7 @@ const SEEDS: usize = 3;
 pub(crate) struct Setup {
     /// Names of the clusters.
     pub(crate) clusters: Vec<String>,
-    /// Decides what goes wrong.
-    pub(crate) hook: Option<Arc<dyn Hook>>,
-    /// Whether the servers have TLS, and HTTP/2 with it.
-    pub(crate) tls: bool,
+    pub(crate) server: windlass_apiserver::Builder,
     pub(crate) manager: ManagerOptions,
     pub(crate) controller: ControllerOptions,
     /// How long everything stays right at the end, with nobody writing and no key running.
@@ -34,7 +31,13 @@ pub(crate) struct Setup {
 impl Setup {
     /// With a hook that decides what goes wrong.
     pub(crate) fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
-        self.hook = Some(hook);
+        self.server = self.server.hook(hook);
+        self
+    }
+
+    /// With a server that has TLS, and HTTP/2 with it.
+    pub(crate) fn tls(mut self) -> Self {
+        self.server = self.server.tls();
         self
     }
 
@@ -42,8 +45,7 @@ impl Setup {
     pub(crate) fn of(clusters: &[&str]) -> Self {
         Self {
             clusters: clusters.iter().map(|name| (*name).to_owned()).collect(),
-            hook: None,
-            tls: false,
+            server: Server::builder(),
             manager: ManagerOptions {
                 concurrency: Concurrency {
                     global: 32,
@@ -95,16 +97,9 @@ impl Rig {
 
     /// Clusters and a manager that engages none of them yet.
     async fn idle(setup: Setup) -> Result<Self> {
-        let mut server = Server::builder();
-        if setup.tls {
-            server = server.tls();
-        }
-        if let Some(hook) = setup.hook {
-            server = server.hook(hook);
-        }
         let keeper = Arc::new(Keeper::default());
         let clusters: Vec<&str> = setup.clusters.iter().map(String::as_str).collect();
-        let fleet = TestFleet::start_on(server, &clusters, |manager| {
+        let fleet = TestFleet::start_on(setup.server, &clusters, |manager| {
             let controller = keeper.controller(setup.controller);
             manager.options(setup.manager).controller(controller)
         })

@@ -15,8 +15,7 @@ use windlass_harness::fleet::name;
 
 /// A rig whose calls end after a second, as waits do that servers ask for.
 async fn rig(faults: &Arc<Faults>) -> Result<Rig> {
-    let mut setup = Setup::of(&["alpha", "beta"]);
-    setup.hook = Some(faults.clone());
+    let mut setup = Setup::of(&["alpha", "beta"]).hook(faults.clone());
     setup.manager.transport = TransportOptions {
         call_timeout: Duration::from_secs(1),
         max_retry_after: Duration::from_secs(1),

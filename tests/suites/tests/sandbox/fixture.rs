@@ -42,8 +42,7 @@ pub(crate) fn sandbox() -> &'static Sandbox {
 /// What is not as usual on a [`Stage`].
 #[derive(Default)]
 pub(crate) struct Setup {
-    /// Has the servers do as they are told.
-    pub(crate) hook: Option<Arc<dyn Hook>>,
+    pub(crate) server: windlass_apiserver::Builder,
     pub(crate) manager: ManagerOptions,
     /// None: that of all tests.
     pub(crate) sandbox: Option<Sandbox>,
@@ -70,26 +69,18 @@ impl Stage {
 
     /// As [`Self::start`], with servers that do as they are told.
     pub(crate) async fn hooked(clusters: &[&str], hook: Arc<dyn Hook>) -> Result<Self> {
-        let hook = Some(hook);
-        Self::with(
-            clusters,
-            Setup {
-                hook,
-                ..Setup::default()
-            },
-        )
-        .await
+        let setup = Setup {
+            server: Server::builder().hook(hook),
+            ..Setup::default()
+        };
+        Self::with(clusters, setup).await
     }
 
     pub(crate) async fn with(clusters: &[&str], setup: Setup) -> Result<Self> {
         logs::init();
-        let server = match setup.hook {
-            Some(hook) => Server::builder().hook(hook),
-            None => Server::builder(),
-        };
         let build = |manager: Builder| manager.options(setup.manager);
         let stage = Self {
-            fleet: TestFleet::start_on(server, clusters, build).await?,
+            fleet: TestFleet::start_on(setup.server, clusters, build).await?,
             sandbox: setup.sandbox,
         };
         for cluster in clusters {

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Verb};
+use windlass_apiserver::{AnswerVerdict, Call, Hook, RequestVerdict, Server, Verb};
 use windlass_harness::eventually::{Seen, wait};
 use windlass_sandbox::{Options, Rate, Sandbox};
 
@@ -276,7 +276,7 @@ async fn calls_beyond_the_places_for_instances_wait_and_none_fails() -> Result<(
         ..Options::default()
     })?;
     let setup = Setup {
-        hook: Some(counter.clone()),
+        server: Server::builder().hook(counter.clone()),
         sandbox: Some(sandbox),
         ..Setup::default()
     };

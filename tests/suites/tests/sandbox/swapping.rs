@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::interval;
-use windlass_apiserver::{Call, Hook, RequestVerdict, Verb};
+use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
 use windlass_fleet::Action;
 use windlass_fleet::manager::ManagerOptions;
 use windlass_harness::eventually::{Seen, wait};
@@ -154,7 +154,7 @@ async fn what_found_no_room_in_a_full_queue_is_done_by_the_next_revision() -> Re
     const OBJECTS: usize = 150;
     const ROOM: usize = 10;
     let setup = Setup {
-        hook: Some(Arc::new(SlowWrites)),
+        server: Server::builder().hook(Arc::new(SlowWrites)),
         manager: ManagerOptions {
             keys_per_controller: ROOM,
             ..ManagerOptions::default()
