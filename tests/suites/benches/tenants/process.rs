@@ -119,6 +119,7 @@ async fn ready(running: &Running, clusters: usize, objects: usize) -> Result<()>
 
 /// Resident bytes once the program has rested.
 async fn resident(running: &Running) -> Result<f64> {
+    // Not a wait: what the work has allocated is freed meanwhile.
     tokio::time::sleep(REST).await;
     let process = running.program.pid().context("the program runs")?;
     Ok(Usage::of(process)?.resident as f64)
