@@ -47,7 +47,7 @@ async fn a_server_that_does_not_come_is_shown_while_the_one_before_goes_on_or_st
     let rows = table(&project, &address, &["get", "clusters"]).await?;
     let reason = rows[0].get("REASON").cloned().unwrap_or_default();
     assert!(
-        reason.contains("this server is still worked on: the kubeconfig names http://127.0.0.1:1/ now, which is Connecting: "),
+        reason.contains("this server is still used: the kubeconfig names http://127.0.0.1:1/ now, which is Connecting: "),
         "{reason}"
     );
     let series = http.series(pending).await?;
