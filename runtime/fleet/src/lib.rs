@@ -74,6 +74,7 @@ mod http;
 mod discovery;
 mod cache;
 pub mod cluster;
+pub mod hub;
 pub mod engage;
 pub mod provider;
 pub mod source;

@@ -298,8 +298,7 @@ impl<'a> Labels<'a> {
     }
 
     /// All labels.
-    #[cfg(test)]
-    pub(super) fn to_map(self) -> std::collections::BTreeMap<String, String> {
+    pub(crate) fn to_map(self) -> std::collections::BTreeMap<String, String> {
         let mut map = std::collections::BTreeMap::new();
         self.each(|label, value| {
             map.insert(label.value().into_owned(), value.value().into_owned());

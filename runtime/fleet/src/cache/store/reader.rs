@@ -27,6 +27,16 @@ impl Store {
         }
     }
 
+    /// Every object, of one state of the store.
+    pub(crate) fn objects(&self) -> Vec<Object> {
+        // A copy, which is made in constant time, so that a large store delays no writer.
+        let objects = self.state.read().objects.clone();
+        objects
+            .iter()
+            .map(|(_, entry)| entry.object.clone())
+            .collect()
+    }
+
     /// Keys of the objects that have a value in an index.
     pub(crate) fn by_index(&self, name: &str, value: &str) -> Vec<ObjectKey> {
         let keys = match self.state.read().indexes.get(name) {
