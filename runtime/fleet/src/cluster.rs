@@ -6,13 +6,14 @@
 //! * `backend`: one API server, with its connection, discovery and caches.
 //! * `lifecycle`: the states of a cluster; `handover`: a cluster that replaces another one; `fleet`: the clusters that are engaged now.
 //! * `client`: reads and writes under a grant; `scope`: the run that they belong to; `call_policy`: the limits of their caller.
-//! * `events`: records events; `lease`: calls for elections.
+//! * `description`: its labels and properties. `events`: records events; `lease`: calls for elections.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
 mod backend;
 mod call_policy;
 mod client;
 mod crd_arrival;
+mod description;
 mod events;
 mod fleet;
 mod handover;
@@ -43,7 +44,7 @@ pub(crate) use lifecycle::{Pending, Reach};
 
 use crate::api::{ApiCode, ApiError, Event};
 use crate::cache::store::Store;
-use crate::grant::{ClusterFacts, Grant};
+use crate::grant::Grant;
 use crate::http::transport::Connection;
 use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
@@ -61,8 +62,9 @@ use tokio_util::task::TaskTracker;
 /// One engaged API server. Shared as `Arc<Cluster>`; lives until it is disengaged.
 pub struct Cluster {
     name: ClusterName,
-    labels: BTreeMap<String, String>,
-    properties: BTreeMap<String, String>,
+    /// Exchanged in place, as the properties are.
+    labels: ArcSwap<BTreeMap<String, String>>,
+    properties: ArcSwap<BTreeMap<String, String>>,
     /// Exchanged in place when only credentials change.
     config: ArcSwap<ClusterConfig>,
     /// Notified when the configuration was exchanged, for a cluster that is still connecting.
@@ -174,8 +176,8 @@ impl Cluster {
     ) -> Arc<Self> {
         let cluster = Arc::new(Self {
             name: parts.name,
-            labels: parts.labels,
-            properties: parts.properties,
+            labels: ArcSwap::from_pointee(parts.labels),
+            properties: ArcSwap::from_pointee(parts.properties),
             config: ArcSwap::from_pointee(parts.config),
             reconfigured: Notify::new(),
             replacement: ArcSwapOption::empty(),
@@ -201,18 +203,6 @@ impl Cluster {
     #[must_use]
     pub fn name(&self) -> &ClusterName {
         &self.name
-    }
-
-    /// Its labels, from its provider.
-    #[must_use]
-    pub fn labels(&self) -> &BTreeMap<String, String> {
-        &self.labels
-    }
-
-    /// Its properties, from its provider.
-    #[must_use]
-    pub fn properties(&self) -> &BTreeMap<String, String> {
-        &self.properties
     }
 
     /// Its current configuration.
@@ -306,14 +296,6 @@ impl Cluster {
             server: self.config().server(),
             state: now.state,
             reason: now.reason,
-        }
-    }
-
-    pub(crate) fn facts(&self, own: bool) -> ClusterFacts<'_> {
-        ClusterFacts {
-            name: &self.name,
-            labels: &self.labels,
-            own,
         }
     }
 

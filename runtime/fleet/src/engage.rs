@@ -52,13 +52,20 @@ impl ClusterSpec {
             && self.properties == other.properties
     }
 
-    /// Whether this is `other` with other credentials at most: the same address, labels and properties.
+    /// Whether this is `other` with other credentials, labels and properties at most: the same address.
     #[must_use]
     pub(crate) fn same_but_credentials(&self, other: &Self) -> bool {
-        self.name == other.name
-            && self.config.same_server(&other.config)
-            && self.labels == other.labels
-            && self.properties == other.properties
+        self.name == other.name && self.config.same_server(&other.config)
+    }
+
+    /// Takes over the labels and properties of another specification. Returns whether that is a change.
+    pub(crate) fn describe_as(&mut self, other: &Self) -> bool {
+        if (&self.labels, &self.properties) == (&other.labels, &other.properties) {
+            return false;
+        }
+        self.labels.clone_from(&other.labels);
+        self.properties.clone_from(&other.properties);
+        true
     }
 
     /// Whether work on `before` ends at once when this takes its place.
@@ -92,9 +99,9 @@ pub enum EngageError {
 ///
 /// # Contract
 /// * Idempotent: engaging a cluster that is engaged already, with the same configuration, does nothing. Other credentials for the same
-///   address are exchanged in place: caches and keys stay. Another address, other labels or other properties under the same
-///   name make another cluster, which takes over once its caches are filled; until then the one before goes on, unless
-///   [`ServerChange::Stop`] is asked for.
+///   address are exchanged in place: caches and keys stay. So are labels and properties; with other labels, watches whose filter
+///   selects by them begin or end. Another address under the same name makes another cluster, which takes over once its caches are
+///   filled; until then the one before goes on, unless [`ServerChange::Stop`] is asked for.
 /// * Never blocks: connecting, syncing and ending go on in the background, and one dead cluster costs the others nothing. A
 ///   cluster that cannot be reached joins by itself once it can.
 /// * Names belong to the provider that engaged them first; a duplicate is refused and never renamed. A provider that was refused

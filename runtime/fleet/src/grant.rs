@@ -257,6 +257,15 @@ impl Grant {
         })
     }
 
+    /// Whether what it grants in a cluster depends on the labels of the cluster.
+    pub(crate) fn selects_by_label(&self) -> bool {
+        let mut rules = self.layers.iter().flat_map(|layer| layer.rules.iter());
+        rules.any(|rule| {
+            let clusters = rule.clusters.as_ref();
+            clusters.is_some_and(|clusters| clusters.selector.is_some())
+        })
+    }
+
     /// Whether some rule allows a call in a cluster.
     #[must_use]
     pub fn reaches(&self, cluster: &ClusterFacts<'_>) -> bool {

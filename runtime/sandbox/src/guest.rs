@@ -272,7 +272,7 @@ fn may_ask_for(grant: &Grant, from: &Cluster, fleet: &Fleet, request: &Request) 
     match fleet.cluster(&request.cluster) {
         Some(cluster) => grant.reaches(&ClusterFacts {
             name: cluster.name(),
-            labels: cluster.labels(),
+            labels: &cluster.labels(),
             own: false,
         }),
         None => grant.reaches_by_name(&request.cluster),

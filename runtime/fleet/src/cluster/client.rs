@@ -26,6 +26,7 @@ use crate::name::ClusterName;
 use crate::pause::collected;
 use crate::request::ObjectKey;
 use futures::StreamExt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use target::WAIT;
 
@@ -189,12 +190,9 @@ impl Client {
         Ok(Some(permit))
     }
 
-    fn facts(&self) -> ClusterFacts<'_> {
-        ClusterFacts {
-            name: self.cluster.name(),
-            labels: self.cluster.labels(),
-            own: self.own,
-        }
+    /// What rules match of its cluster, which has these labels.
+    fn facts<'a>(&'a self, labels: &'a BTreeMap<String, String>) -> ClusterFacts<'a> {
+        self.cluster.facts(labels, self.own)
     }
 
     /// Reads an object; `None` means that it is absent.

@@ -195,6 +195,7 @@ impl Engagements {
 
     /// Brings an engaged cluster in line with its provider's new specification.
     fn change(self: &Arc<Self>, engaged: &mut Engaged, spec: ClusterSpec) {
+        self.describe(engaged, &spec);
         let transports = &self.environment.transports;
         let stops = spec.stops(&engaged.spec);
         if let Some(replacement) = engaged.replacement.as_mut().filter(|_| !stops) {
@@ -226,6 +227,21 @@ impl Engagements {
             return;
         }
         self.prepare_replacement(engaged, spec);
+    }
+
+    /// Exchanges labels and properties in place. They belong to the name, so a replacement gets them as well.
+    fn describe(&self, engaged: &mut Engaged, spec: &ClusterSpec) {
+        if let Some(replacement) = &mut engaged.replacement
+            && replacement.spec.describe_as(spec)
+        {
+            let cluster = &replacement.cluster;
+            cluster.describe(&spec.labels, &spec.properties);
+        }
+        let cluster = &engaged.cluster;
+        if engaged.spec.describe_as(spec) && cluster.describe(&spec.labels, &spec.properties) {
+            tracing::info!(cluster = %spec.name, "labels exchanged");
+            self.environment.watches.labels_changed(cluster);
+        }
     }
 
     /// Starts a cluster that replaces another one once its caches are filled.

@@ -195,6 +195,11 @@ impl SharedQueue {
         });
     }
 
+    /// Removes the keys of a controller in one cluster.
+    pub(super) fn remove_in_cluster(&self, controller: ControllerId, cluster: &ClusterName) {
+        self.change(|queue| queue.remove_in_cluster(Instant::now(), controller, cluster));
+    }
+
     /// Removes a cluster and its keys.
     pub(super) fn remove_cluster(&self, name: &ClusterName) {
         self.change(|queue| queue.remove_cluster(Instant::now(), name));

@@ -82,6 +82,18 @@ impl Watches {
         }
     }
 
+    /// Brings all watches in a cluster in step with its labels. A controller that leaves the cluster leaves no key behind.
+    pub(super) fn labels_changed(&self, cluster: &Arc<Cluster>) {
+        for registration in self.registrations.all() {
+            let before = self.running.take_in(registration.id, cluster.name());
+            let had_watches = !before.is_empty();
+            self.attach(&registration, cluster, before);
+            if had_watches && !self.running.engages(registration.id, cluster.name()) {
+                self.running.left(registration.id, cluster.name());
+            }
+        }
+    }
+
     /// Sets whether there is a provider, which decides what controllers engage by default.
     pub(super) fn set_has_provider(&self, has_provider: bool, clusters: &[Arc<Cluster>]) {
         if !self.running.set_has_provider(has_provider) {
@@ -107,7 +119,7 @@ impl Watches {
             if !controller.selection.engages(watch, cluster, has_provider) {
                 continue;
             }
-            let plan = WatchPlan::of(&controller, watch);
+            let plan = WatchPlan::of(&controller, watch, cluster);
             watches.push(match before.iter().position(|watch| watch.plan == plan) {
                 Some(at) => {
                     let kept = before.swap_remove(at);

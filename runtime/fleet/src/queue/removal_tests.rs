@@ -98,6 +98,33 @@ fn a_removed_controller_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_controller_that_leaves_a_cluster_leaves_no_key_there_and_keeps_the_others() {
+    let mut bench = Bench::new(Limits::default(), 10);
+    let _ = bench.add("run");
+    let (_, run) = bench.get().unwrap();
+    let _ = bench.add("run");
+    let _ = bench.add("ready");
+    let _ = bench.add_with("late", after(MILLI));
+    let elsewhere = request("beta", "x");
+    let (now, controller) = (bench.now, bench.controller);
+    let _ = bench.queue.add(now, controller, &elsewhere, Add::default());
+    let alpha = cluster("alpha");
+    bench.queue.remove_in_cluster(now, controller, &alpha);
+    assert!(bench.queue.running(run.token).is_some(), "the run goes on");
+    let asks_again = Outcome::RequeueAfter(MILLI);
+    assert!(bench.queue.done(now, run.token, asks_again));
+    assert_eq!(bench.run(Outcome::Done).request, elsewhere);
+    assert!(bench.queue.is_empty() && bench.queue.next_wake().is_none());
+    // It may come back at once.
+    assert_eq!(bench.add("ready"), Added::New);
+    bench
+        .queue
+        .remove_in_cluster(now, controller, &cluster("gamma"));
+    bench.run(Outcome::Done);
+    assert!(bench.queue.is_empty());
+}
+
+#[test]
 fn ten_thousand_engagements_leave_nothing_behind() {
     let mut bench = Bench::new(Limits::default(), 10);
     for i in 0..10_000 {

@@ -96,7 +96,7 @@ pub(super) struct Running {
     pub(super) controller: ControllerIndex,
     /// The key has been enqueued meanwhile.
     pub(super) rerun: Option<Rerun>,
-    /// The cluster has been removed meanwhile: how the run ends does not matter.
+    /// The cluster has been removed meanwhile, or its controller has left it: how the run ends does not matter.
     pub(super) cluster_gone: bool,
     /// Slot time charged in advance, in nanoseconds.
     pub(super) charged: u64,
@@ -153,7 +153,7 @@ impl Runs {
         Some(run.flow)
     }
 
-    /// Notes that the cluster of a run is gone.
+    /// Notes that the cluster of a run is gone, for its controller at least.
     pub(super) fn abandon(&mut self, token: Token) {
         if let Some(run) = self.of_mut(token.key) {
             (run.cluster_gone, run.rerun) = (true, None);

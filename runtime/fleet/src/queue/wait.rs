@@ -1,12 +1,14 @@
 //! How keys begin to wait, and stop waiting. Entry point: [`Queue::wait`].
 
-use super::Queue;
 use super::class::{Controller, Counts};
 use super::key::{Entry, Keys, State};
 use super::options::{Add, Added, Cause};
 use super::run::Rerun;
 use super::slab::{ControllerIndex, FlowId, KeyId};
 use super::timer::Alarm;
+use super::{ControllerId, Queue};
+use crate::name::ClusterName;
+use std::time::Instant;
 
 /// Most alarms that one call turns into ready keys, so that a flood of them does not delay the caller for long.
 const PROMOTIONS: usize = 1024;
@@ -170,6 +172,26 @@ impl Queue {
             self.drop_key(key);
         }
         self.announce_room(self.classes.flows[flow].controller);
+    }
+
+    /// Removes the waiting keys of a controller in one cluster. Runs go on, and however they end counts as done.
+    pub fn remove_in_cluster(
+        &mut self,
+        now: Instant,
+        controller: ControllerId,
+        cluster: &ClusterName,
+    ) {
+        if self.controller(controller).is_none() {
+            return;
+        }
+        let cluster = self.classes.cluster_id(cluster);
+        let flow = cluster.and_then(|cluster| self.classes.find_flow(controller.index, cluster));
+        let Some(flow) = flow else { return };
+        let now = self.nanos(now);
+        self.purge(flow, now);
+        for token in self.runs.tokens(|run| run.flow == flow) {
+            self.runs.abandon(token);
+        }
     }
 
     /// Removes a key whose run has ended.

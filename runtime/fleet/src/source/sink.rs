@@ -102,13 +102,14 @@ impl SourceSink {
             };
             return mapped.push(change, add, &*self.queue);
         }
+        let labels = self.cluster.labels();
         let rule = Rule {
             enqueue: &self.watch.enqueue,
             primary: self.primary.as_ref(),
             index: self.index.as_ref(),
             backend: &self.backend,
             grant: &self.grant,
-            cluster: self.cluster.facts(true),
+            cluster: self.cluster.facts(&labels, true),
         };
         let asks_for = |old, new| -> BTreeSet<Request> {
             let keys = requests(&rule, old, new).into_iter();

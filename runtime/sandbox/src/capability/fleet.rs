@@ -27,7 +27,7 @@ impl wit::Host for Call {
         let mut infos = Vec::new();
         let mut pauses = Pauses::begin();
         for cluster in view.fleet.clusters() {
-            if self.opens(&view.cluster, &cluster) && selector.matches(cluster.labels()) {
+            if self.opens(&view.cluster, &cluster) && selector.matches(&*cluster.labels()) {
                 infos.push(budget.cluster(info(&cluster))?);
             }
             pauses.check().await;
@@ -89,7 +89,7 @@ impl Call {
         let own = Arc::ptr_eq(cluster, from);
         self.guest.grant().reaches(&ClusterFacts {
             name: cluster.name(),
-            labels: cluster.labels(),
+            labels: &cluster.labels(),
             own,
         })
     }
@@ -137,8 +137,8 @@ fn info(cluster: &Cluster) -> wit::ClusterInfo {
     };
     wit::ClusterInfo {
         name: cluster.name().to_string(),
-        labels: pairs(cluster.labels()),
-        properties: pairs(cluster.properties()),
+        labels: pairs(&cluster.labels()),
+        properties: pairs(&cluster.properties()),
         ready: cluster.is_usable(),
     }
 }

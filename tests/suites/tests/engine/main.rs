@@ -17,6 +17,7 @@ mod faults;
 mod engagement;
 mod fixture;
 mod keys;
+mod labels;
 mod leaks;
 mod locality;
 mod providers;

@@ -3,7 +3,7 @@
 use super::Client;
 use crate::api::{ApiCode, ApiError};
 use crate::cluster::backend::Backend;
-use crate::grant::{Access, Denied, Namespaces, Verb};
+use crate::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::{ObjectKey, check_name};
 use std::sync::Arc;
@@ -26,7 +26,9 @@ impl Client {
         let grant = self.grant();
         if !grant.names_group(&kind.group) {
             let plural = format!("{}s", kind.kind.to_lowercase());
-            let access = self.access(&kind.group, &plural, None, Verb::Get, None, None);
+            let labels = self.cluster.labels();
+            let facts = self.facts(&labels);
+            let access = access(facts, &kind.group, &plural, None, Verb::Get, None, None);
             return match grant.check(&access) {
                 Err(missing) => Err(self.denied(&missing)),
                 Ok(()) => Err(ApiError::host(
@@ -67,26 +69,6 @@ impl Client {
         }
     }
 
-    fn access<'a>(
-        &'a self,
-        group: &'a str,
-        resource: &'a str,
-        subresource: Option<&'a str>,
-        verb: Verb,
-        namespace: Option<&'a str>,
-        name: Option<&'a str>,
-    ) -> Access<'a> {
-        Access {
-            cluster: self.facts(),
-            group,
-            resource,
-            subresource,
-            verb,
-            namespace,
-            name,
-        }
-    }
-
     /// Checks one call on one object or collection.
     pub(super) fn check(
         &self,
@@ -97,7 +79,9 @@ impl Client {
         name: Option<&str>,
     ) -> Result<(), ApiError> {
         let namespace = if resource.namespaced { namespace } else { None };
-        let access = self.access(
+        let labels = self.cluster.labels();
+        let access = access(
+            self.facts(&labels),
             &resource.kind.group,
             &resource.plural,
             subresource,
@@ -145,8 +129,10 @@ impl Client {
         } else {
             None
         };
+        let labels = self.cluster.labels();
         self.grant()
-            .check(&self.access(
+            .check(&access(
+                self.facts(&labels),
                 &resource.kind.group,
                 &resource.plural,
                 None,
@@ -165,8 +151,29 @@ impl Client {
         name: Option<&str>,
     ) -> Namespaces {
         let (group, plural) = (&resource.kind.group, &resource.plural);
+        let labels = self.cluster.labels();
         self.grant()
-            .namespaces(&self.facts(), group, plural, verb, name)
+            .namespaces(&self.facts(&labels), group, plural, verb, name)
+    }
+}
+
+fn access<'a>(
+    cluster: ClusterFacts<'a>,
+    group: &'a str,
+    resource: &'a str,
+    subresource: Option<&'a str>,
+    verb: Verb,
+    namespace: Option<&'a str>,
+    name: Option<&'a str>,
+) -> Access<'a> {
+    Access {
+        cluster,
+        group,
+        resource,
+        subresource,
+        verb,
+        namespace,
+        name,
     }
 }
 

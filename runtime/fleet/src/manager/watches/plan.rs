@@ -6,6 +6,7 @@ use crate::controller::Controller;
 use crate::grant::{Grant, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::source::{Enqueue, Watch};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How a watch is to run. A watch whose plan stays equal goes on undisturbed.
@@ -16,11 +17,13 @@ pub(super) struct WatchPlan {
     pub(super) primary: Option<GroupVersionKind>,
     /// The stores' name of the index of a `by-index` rule.
     pub(super) index: Option<Arc<str>>,
+    /// The cluster's labels, if the grant depends on them: then other labels may grant other namespaces.
+    labels: Option<Arc<BTreeMap<String, String>>>,
 }
 
 impl WatchPlan {
-    /// The plan of a controller's watch.
-    pub(super) fn of(controller: &Controller, watch: &Watch) -> Self {
+    /// The plan of a controller's watch in a cluster.
+    pub(super) fn of(controller: &Controller, watch: &Watch, cluster: &Cluster) -> Self {
         let index = match (&watch.enqueue, &controller.primary) {
             (Enqueue::ByIndex(name), Some(primary)) => controller
                 .indexes
@@ -33,6 +36,10 @@ impl WatchPlan {
             grant: controller.grant.clone(),
             primary: controller.primary.clone(),
             index,
+            labels: controller
+                .grant
+                .selects_by_label()
+                .then(|| cluster.labels()),
         }
     }
 
@@ -42,7 +49,8 @@ impl WatchPlan {
         cluster: &Cluster,
         resource: &Resource,
     ) -> Result<Vec<Option<Arc<str>>>, NoStore> {
-        let facts = cluster.facts(true);
+        let labels = cluster.labels();
+        let facts = cluster.facts(&labels, true);
         // One object by its name can be granted alone.
         let fields = self.watch.field_selector.as_ref();
         let name = fields.and_then(|fields| fields.exact("metadata.name"));

@@ -69,6 +69,20 @@ impl RunningWatches {
         taken.unwrap_or_default()
     }
 
+    /// Takes out the watches of a controller in a cluster. They end when the caller drops them.
+    #[must_use]
+    pub(super) fn take_in(
+        &self,
+        controller: ControllerId,
+        cluster: &ClusterName,
+    ) -> Vec<Arc<ActiveWatch>> {
+        let mut by_controller = self.by_controller.lock();
+        let by_cluster = by_controller.get_mut(&controller);
+        by_cluster
+            .and_then(|of| of.remove(cluster))
+            .unwrap_or_default()
+    }
+
     /// Ends the watches of a controller.
     pub(in crate::manager) fn end(&self, controller: ControllerId) {
         drop(self.take(controller));
@@ -120,6 +134,13 @@ impl RunningWatches {
                 selector.is_some_and(|selector| selector.to_string() == labels)
             })
         })
+    }
+
+    /// Removes the keys of a controller in a cluster that stays in the fleet, and in which the controller has no watch any more.
+    pub(super) fn left(&self, controller: ControllerId, cluster: &ClusterName) {
+        self.queue.remove_in_cluster(controller, cluster);
+        // Its mappers in other clusters may have asked for some of these keys.
+        self.cluster_arrived(controller, cluster);
     }
 
     fn of(&self, controller: ControllerId) -> Vec<Arc<ActiveWatch>> {
