@@ -67,6 +67,7 @@ pub mod backoff;
 mod rate_limit;
 pub mod pause;
 pub mod file;
+mod program;
 mod queue;
 pub mod metrics;
 mod clock;
