@@ -23,7 +23,9 @@ pub(crate) mod scope;
 mod sync_check;
 
 pub use crate::cache::watch::CacheOptions;
-pub use crate::http::config::{ClusterConfig, ConfigError, Provenance, contexts, every_context};
+pub use crate::http::config::{
+    ClusterConfig, ConfigError, ContextConfig, Provenance, contexts, every_context,
+};
 pub use crate::http::transport::{
     AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, SocketUse, TransportError,
     TransportOptions,

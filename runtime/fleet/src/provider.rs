@@ -1,7 +1,12 @@
 //! Providers discover clusters, and only discover. Entry point: [`Provider`].
 
 pub mod clusters;
+mod engaged;
 pub mod kubeconfig_files;
+pub mod name_template;
+mod problems;
+#[cfg(test)]
+mod recorder;
 pub mod single;
 
 use crate::engage::Engage;

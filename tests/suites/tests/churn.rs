@@ -105,7 +105,7 @@ fn configs(kubeconfig: &str) -> Result<Vec<ClusterConfig>> {
     let contexts = every_context(kubeconfig, None, Provenance::Program)?;
     Ok(contexts
         .into_iter()
-        .map(|(_, config)| config)
+        .map(|context| context.config)
         .collect::<Result<_, _>>()?)
 }
 

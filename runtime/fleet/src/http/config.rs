@@ -286,24 +286,34 @@ pub fn contexts(yaml: &str) -> Result<Vec<String>, ConfigError> {
     Ok(contexts.map(|context| context.name).collect())
 }
 
+/// One context of a kubeconfig.
+pub struct ContextConfig {
+    /// The context's name.
+    pub name: String,
+    /// The name of its cluster; empty if the context has none.
+    pub cluster: String,
+    /// How its server is reached, or why the context cannot be used.
+    pub config: Result<ClusterConfig, ConfigError>,
+}
+
 /// Every context of a kubeconfig on its own, in file order. One that cannot be used does not affect the others.
 ///
 /// # Errors
 /// [`ConfigError::Parse`] when the whole cannot be read; else each context has its own.
-#[expect(
-    clippy::type_complexity,
-    reason = "a list of names with results is just that"
-)]
 pub fn every_context(
     yaml: &str,
     base_dir: Option<&Path>,
     provenance: Provenance,
-) -> Result<Vec<(String, Result<ClusterConfig, ConfigError>)>, ConfigError> {
+) -> Result<Vec<ContextConfig>, ConfigError> {
     let kubeconfig = parse(yaml)?;
     let parts = Parts::of(&kubeconfig);
-    let read = |named: &NamedContext| {
-        let config = parts.config(named, base_dir, provenance);
-        (named.name.clone(), config)
+    let read = |named: &NamedContext| ContextConfig {
+        name: named.name.clone(),
+        cluster: match &named.context {
+            Some(context) => context.cluster.clone(),
+            None => String::new(),
+        },
+        config: parts.config(named, base_dir, provenance),
     };
     Ok(kubeconfig.contexts.iter().map(read).collect())
 }

@@ -1,7 +1,9 @@
 //! Clusters that the program names. Entry points: [`Clusters::put`] and [`Clusters::remove`].
 
+use super::engaged::Engaged;
+use super::problems::Problems;
 use super::{Problem, Provider, ProviderError};
-use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::engage::{ClusterSpec, Engage};
 use crate::name::ClusterName;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -15,7 +17,7 @@ pub struct Clusters {
     name: String,
     wanted: Mutex<BTreeMap<ClusterName, ClusterSpec>>,
     changed: Notify,
-    problems: Mutex<Vec<Problem>>,
+    problems: Problems,
 }
 
 impl Clusters {
@@ -26,7 +28,7 @@ impl Clusters {
             name: name.into(),
             wanted: Mutex::default(),
             changed: Notify::new(),
-            problems: Mutex::default(),
+            problems: Problems::default(),
         }
     }
 
@@ -48,35 +50,6 @@ impl Clusters {
     pub fn names(&self) -> Vec<ClusterName> {
         self.wanted.lock().keys().cloned().collect()
     }
-
-    /// Engages clusters that are new or changed, disengages those that are gone.
-    fn sync(&self, engage: &dyn Engage, engaged: &mut BTreeMap<ClusterName, ClusterSpec>) {
-        let wanted = self.wanted.lock().clone();
-        let gone: Vec<ClusterName> = engaged
-            .keys()
-            .filter(|name| !wanted.contains_key(name))
-            .cloned()
-            .collect();
-        for name in gone {
-            engage.disengage(&name);
-            engaged.remove(&name);
-        }
-        let mut problems = Vec::new();
-        for (name, spec) in wanted {
-            if engaged.get(&name).is_some_and(|there| there.same(&spec)) {
-                continue;
-            }
-            match engage.engage(spec.clone()) {
-                Ok(()) => drop(engaged.insert(name, spec)),
-                Err(EngageError::Stopping) => return,
-                Err(error) => problems.push(Problem {
-                    subject: name.to_string(),
-                    message: error.to_string(),
-                }),
-            }
-        }
-        *self.problems.lock() = problems;
-    }
 }
 
 impl Provider for Clusters {
@@ -90,9 +63,13 @@ impl Provider for Clusters {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), ProviderError>> {
         Box::pin(async move {
-            let mut engaged = BTreeMap::new();
+            let mut engaged = Engaged::default();
             loop {
-                self.sync(&*engage, &mut engaged);
+                let (wanted, mut problems) = (self.wanted.lock().clone(), Vec::new());
+                if !engaged.bring_in_line(wanted, &*engage, &mut problems) {
+                    return Ok(());
+                }
+                self.problems.replace(&self.name, problems);
                 engage.listed();
                 tokio::select! {
                     () = stop.cancelled() => return Ok(()),
@@ -104,6 +81,6 @@ impl Provider for Clusters {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        self.problems.lock().clone()
+        self.problems.all()
     }
 }

@@ -1,17 +1,20 @@
 //! Clusters from kubeconfig files, as they come, change and go. Entry point: [`KubeconfigFiles::new`].
 
+mod names;
 mod scan;
 mod watch;
 #[cfg(test)]
 mod tests;
 
+use super::engaged::Engaged;
+use super::name_template::NameTemplate;
+use super::problems::Problems;
 use super::{Problem, Provider, ProviderError};
-use crate::engage::{ClusterSpec, Engage, EngageError, ServerChange};
-use crate::name::ClusterName;
+use crate::engage::{Engage, ServerChange};
 use futures::future::BoxFuture;
+use names::Names;
 use parking_lot::Mutex;
 use scan::{Files, Scan};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,27 +51,31 @@ pub struct KubeconfigFilesOptions {
     pub paths: Vec<PathBuf>,
     /// Names of files that count in folders; `*` matches any characters. Default, if empty: [`DEFAULT_GLOBS`].
     pub globs: Vec<String>,
+    /// How clusters are named. Default: as their contexts.
+    pub name: NameTemplate,
     /// What happens to a cluster whose context names another server.
     pub on_server_change: ServerChange,
 }
 
-/// Provides every context of every file as a cluster named `<path>+<context>`, the path as it was given.
+/// Provides every context of every file as a cluster, under a name of a template.
 ///
 /// * A file that is gone takes its clusters with it. One that cannot be read or is not a kubeconfig, as while it is being written,
 ///   keeps its last good clusters, and is reported; so does a single context that cannot be used.
 /// * A cluster that has not changed goes on undisturbed. A change of a file that a kubeconfig refers to (CA, token, certificate, key) counts.
-/// * Of equal names the first one counts; the others are reported.
+/// * Of equal names the one that is engaged already counts, else the first one in the order of the paths. The others are
+///   reported.
 pub struct KubeconfigFiles {
     options: KubeconfigFilesOptions,
     state: Mutex<State>,
-    problems: Mutex<Vec<Problem>>,
+    problems: Problems,
 }
 
 /// The state between scans and runs.
 #[derive(Default)]
 struct State {
     files: Files,
-    engaged: BTreeMap<ClusterName, ClusterSpec>,
+    names: Names,
+    engaged: Engaged,
 }
 
 impl KubeconfigFiles {
@@ -81,7 +88,7 @@ impl KubeconfigFiles {
         Self {
             options,
             state: Mutex::default(),
-            problems: Mutex::default(),
+            problems: Problems::default(),
         }
     }
 
@@ -96,56 +103,17 @@ impl KubeconfigFiles {
         } = scan::scan(&self.options, last);
         // Changes after a file was read and before it was watched are found by the scan that a new watch asks for.
         problems.extend(watch.follow(watched));
-        let mut wanted = BTreeMap::new();
-        for mut spec in files.specs(&mut problems) {
+        let State { names, engaged, .. } = &mut *state;
+        let mut wanted = names.assign(&files, &self.options.name, &mut problems);
+        for spec in wanted.values_mut() {
             spec.on_server_change = self.options.on_server_change;
-            wanted.insert(spec.name.clone(), spec);
         }
+        let goes_on = engaged.bring_in_line(wanted, engage, &mut problems);
         state.files = files;
-        let goes_on = bring_in_line(&mut state.engaged, wanted, engage, &mut problems);
         engage.listed();
-        for problem in &problems {
-            if !self.problems.lock().contains(problem) {
-                tracing::warn!(
-                    subject = problem.subject,
-                    reason = problem.message,
-                    "a kubeconfig cannot be used"
-                );
-            }
-        }
-        *self.problems.lock() = problems;
+        self.problems.replace(self.name(), problems);
         goes_on
     }
-}
-
-/// Disengages clusters that are no longer wanted, then engages those that are new or changed. False if the manager is stopping.
-fn bring_in_line(
-    engaged: &mut BTreeMap<ClusterName, ClusterSpec>,
-    wanted: BTreeMap<ClusterName, ClusterSpec>,
-    engage: &dyn Engage,
-    problems: &mut Vec<Problem>,
-) -> bool {
-    engaged.retain(|name, _| {
-        let stays = wanted.contains_key(name);
-        if !stays {
-            engage.disengage(name);
-        }
-        stays
-    });
-    for (name, spec) in wanted {
-        if engaged.get(&name).is_some_and(|there| there.same(&spec)) {
-            continue;
-        }
-        match engage.engage(spec.clone()) {
-            Ok(()) => drop(engaged.insert(name, spec)),
-            Err(EngageError::Stopping) => return false,
-            Err(error) => problems.push(Problem {
-                subject: name.to_string(),
-                message: error.to_string(),
-            }),
-        }
-    }
-    true
 }
 
 impl Provider for KubeconfigFiles {
@@ -161,7 +129,7 @@ impl Provider for KubeconfigFiles {
         Box::pin(async move {
             let mut watch = Watch::new();
             // Clusters that an earlier run had engaged may have left since.
-            self.state.lock().engaged.clear();
+            self.state.lock().engaged = Engaged::default();
             let changes = watch.changes();
             loop {
                 let (this, to) = (self.clone(), engage.clone());
@@ -185,6 +153,6 @@ impl Provider for KubeconfigFiles {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        self.problems.lock().clone()
+        self.problems.all()
     }
 }

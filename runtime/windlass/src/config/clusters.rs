@@ -15,6 +15,7 @@ use windlass_fleet::file;
 use windlass_fleet::provider::kubeconfig_files::{
     KubeconfigFiles, KubeconfigFilesOptions, LARGEST,
 };
+use windlass_fleet::provider::name_template::NameTemplate;
 use windlass_fleet::provider::single::Single;
 use windlass_fleet::provider::{Provider, ProviderError};
 
@@ -73,6 +74,7 @@ pub(crate) fn provider(
                     None => files_of_kubectl(std::env::var_os("KUBECONFIG"), std::env::home_dir()),
                 },
                 globs: files.globs.clone(),
+                name: NameTemplate::default(),
                 on_server_change: spec.on_server_change.engine(),
             };
             Ok(Named::wrap(
@@ -136,6 +138,10 @@ impl Provider for Named {
 
     fn problems(&self) -> Vec<windlass_fleet::provider::Problem> {
         self.provider.problems()
+    }
+
+    fn provides_clusters(&self) -> bool {
+        self.provider.provides_clusters()
     }
 }
 

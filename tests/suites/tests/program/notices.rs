@@ -98,7 +98,7 @@ impl Scene {
     /// Waits until what is asked for now is greeted by the revision that says so.
     async fn serves(&self, name: &str, word: &str) -> Result<()> {
         self.alpha.ask(name, "world").await?;
-        let greeting = format!("hello, world, {word} clusters/fleet.kubeconfig+alpha");
+        let greeting = format!("hello, world, {word} alpha");
         self.alpha.expect_greeting(name, Some(&greeting)).await
     }
 }

@@ -186,10 +186,7 @@ async fn a_guest_loses_the_clusters_that_no_rule_matches_any_more() -> Result<()
     let document = |rules: &str| {
         reconciler("hello", FILE.as_ref())
             .replace(HELLO_RULES, rules)
-            .replace(
-                "{greeting: hello}",
-                "{open: [clusters/fleet.kubeconfig+beta]}",
-            )
+            .replace("{greeting: hello}", "{open: [beta]}")
             .replace("  config:", "  clusters: {names: [\"*alpha\"]}\n  config:")
     };
     let own = "{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch], namespaces: [\"*\"]}";

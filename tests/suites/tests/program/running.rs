@@ -75,7 +75,7 @@ pub(crate) fn create_watched(cluster: &Cluster, name: &str) -> Result<()> {
 
 /// The name of a cluster of [`fleet`], as the provider gives it.
 pub(crate) fn named(context: &str) -> String {
-    format!("clusters/fleet.kubeconfig+{context}")
+    context.to_owned()
 }
 
 /// A key in a cluster of [`fleet`], as it is printed.

@@ -1,10 +1,9 @@
 //! Reads the kubeconfig files. A file that cannot be used keeps its last good contexts. Entry point: [`scan`].
 
 use super::{KubeconfigFilesOptions, LARGEST};
-use crate::cluster::{ClusterConfig, ConfigError, Provenance, every_context};
-use crate::engage::ClusterSpec;
+use crate::cluster::{ClusterConfig, ConfigError, ContextConfig, Provenance, every_context};
 use crate::file::{self, FileError};
-use crate::name::{ClusterName, NamePattern};
+use crate::name::NamePattern;
 use crate::provider::Problem;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,12 +30,23 @@ enum Unusable {
 
 /// One kubeconfig, as it was when it was last good.
 #[derive(Default)]
-struct File {
+pub(super) struct File {
+    /// How many files were found before it.
+    position: usize,
     /// Digest of the text that the contexts were read from; `None` if they must be read again, whatever the text.
     digest: Option<[u8; 32]>,
-    contexts: BTreeMap<String, ClusterConfig>,
-    /// Problems of single contexts.
-    problems: Vec<Problem>,
+    /// By name.
+    pub(super) contexts: BTreeMap<String, Context>,
+    /// Problems of single contexts, by the context's name.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// A context that can be used.
+#[derive(Clone)]
+pub(super) struct Context {
+    /// Its cluster, as the kubeconfig names it.
+    pub(super) cluster: String,
+    pub(super) config: ClusterConfig,
 }
 
 /// The result of a scan.
@@ -74,7 +84,7 @@ pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
         .0
         .values()
         .flat_map(|file| file.contexts.values())
-        .flat_map(ClusterConfig::referenced_files);
+        .flat_map(|context| context.config.referenced_files());
     let folders: Vec<PathBuf> = referenced.filter_map(|path| nearest_folder(path)).collect();
     scan.watched.extend(folders);
     scan
@@ -132,7 +142,9 @@ impl Scan {
                     .cloned()
                     .collect::<Vec<_>>();
                 for path in kept {
-                    self.files.0.extend(last.0.remove_entry(&path));
+                    if let Some((path, file)) = last.0.remove_entry(&path) {
+                        self.files.append(path, file);
+                    }
                 }
                 return;
             }
@@ -190,7 +202,21 @@ impl Scan {
                     .unwrap_or_default()
             }
         };
-        self.files.0.insert(key, file);
+        self.files.append(key, file);
+    }
+}
+
+impl Files {
+    fn append(&mut self, path: PathBuf, file: File) {
+        let position = self.0.len();
+        self.0.insert(path, File { position, ..file });
+    }
+
+    /// The files in the order in which they were found: as the paths are given, and in a folder by name.
+    pub(super) fn in_order(&self) -> Vec<(&Path, &File)> {
+        let mut files: Vec<_> = self.0.iter().map(|(path, file)| (&**path, file)).collect();
+        files.sort_by_key(|(_, file)| file.position);
+        files
     }
 }
 
@@ -212,74 +238,48 @@ impl File {
             digest: Some(digest),
             ..Self::default()
         };
-        for (context, config) in contexts {
-            file.add(context, config, before);
+        for context in contexts {
+            file.add(context, before);
         }
         // Files that it refers to may change while its own text does not.
         if !file.problems.is_empty()
             || file
                 .contexts
                 .values()
-                .any(|config| !config.referenced_files().is_empty())
+                .any(|context| !context.config.referenced_files().is_empty())
         {
             file.digest = None;
         }
         Ok(Some(file))
     }
 
-    fn add(
-        &mut self,
-        context: String,
-        config: Result<ClusterConfig, ConfigError>,
-        before: Option<&Self>,
-    ) {
+    fn add(&mut self, context: ContextConfig, before: Option<&Self>) {
+        let ContextConfig {
+            name,
+            cluster,
+            config,
+        } = context;
         let problem = |message: String| Problem {
-            subject: context.clone(),
+            subject: name.clone(),
             message,
         };
-        if self.contexts.contains_key(&context) {
+        if self.contexts.contains_key(&name) {
             self.problems.push(problem(
                 "the file has two contexts of this name, the first one counts: rename one"
                     .to_owned(),
             ));
             return;
         }
-        let kept = before.and_then(|before| before.contexts.get(&context));
+        let kept = before.and_then(|before| before.contexts.get(&name));
         match (config, kept) {
-            (Ok(config), _) => drop(self.contexts.insert(context, config)),
+            (Ok(config), _) => drop(self.contexts.insert(name, Context { cluster, config })),
             (Err(reason), None) => self.problems.push(problem(reason.to_string())),
-            (Err(reason), Some(config)) => {
+            (Err(reason), Some(kept)) => {
                 self.problems.push(problem(format!(
                     "{reason}; it stays as it was when it was last good"
                 )));
-                self.contexts.insert(context, config.clone());
+                self.contexts.insert(name, kept.clone());
             }
         }
-    }
-}
-
-impl Files {
-    /// The clusters of all files, by path and context.
-    pub(super) fn specs(&self, problems: &mut Vec<Problem>) -> Vec<ClusterSpec> {
-        let mut specs = Vec::new();
-        for (path, file) in &self.0 {
-            let name = |context: &str| format!("{}+{context}", path.display());
-            for problem in &file.problems {
-                problems.push(Problem {
-                    subject: name(&problem.subject),
-                    message: problem.message.clone(),
-                });
-            }
-            for (context, config) in &file.contexts {
-                match ClusterName::new(name(context)) {
-                    Ok(name) => specs.push(ClusterSpec::new(name, config.clone())),
-                    Err(error) => problems.push(Problem {
-                        subject: name(context),
-                        message: error.to_string(),
-                    }),
-                }
-            }
-        }
-        specs
     }
 }

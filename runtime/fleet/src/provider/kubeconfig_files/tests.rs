@@ -1,67 +1,10 @@
 //! Real files in temporary folders, and an engage that writes down what it is asked.
 
 use super::*;
-use crate::cluster::ClusterConfig;
-use std::collections::BTreeSet;
+use crate::provider::recorder::Recorder;
 use std::path::Path;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-
-/// What a provider has engaged, and everything that it has asked for on the way.
-#[derive(Default)]
-struct Recorder {
-    engaged: Mutex<BTreeMap<String, ClusterConfig>>,
-    log: Mutex<Vec<String>>,
-    refused: Mutex<BTreeSet<String>>,
-}
-
-/// The provider's handle for one run. It records the clusters and, as a manager does, drops those that only an earlier run reported.
-struct Run {
-    recorder: Arc<Recorder>,
-    /// The clusters that this run has reported, until it has reported all.
-    told: Mutex<Option<BTreeSet<String>>>,
-}
-
-impl Recorder {
-    fn run(self: &Arc<Self>) -> Arc<Run> {
-        Arc::new(Run {
-            recorder: self.clone(),
-            told: Mutex::new(Some(BTreeSet::new())),
-        })
-    }
-}
-
-impl Engage for Run {
-    fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError> {
-        let name = spec.name.to_string();
-        if self.recorder.refused.lock().contains(&name) {
-            return Err(EngageError::Duplicate {
-                name: spec.name,
-                by: "other".to_owned(),
-            });
-        }
-        if let Some(told) = &mut *self.told.lock() {
-            told.insert(name.clone());
-        }
-        self.recorder.log.lock().push(format!("+{name}"));
-        self.recorder.engaged.lock().insert(name, spec.config);
-        Ok(())
-    }
-
-    fn disengage(&self, name: &ClusterName) {
-        self.recorder.log.lock().push(format!("-{name}"));
-        self.recorder.engaged.lock().remove(name.as_str());
-    }
-
-    fn listed(&self) {
-        if let Some(told) = self.told.lock().take() {
-            self.recorder
-                .engaged
-                .lock()
-                .retain(|name, _| told.contains(name));
-        }
-    }
-}
 
 struct World {
     folder: tempfile::TempDir,
@@ -88,14 +31,19 @@ fn kubeconfig(contexts: &[&str], token: &str) -> String {
 }
 
 impl World {
-    /// Starts a provider over paths in a new folder, after `prepare` has filled it.
+    /// Starts a provider over paths in a new folder, after `prepare` has filled it. Names contain the path, so that a test sees it.
     fn start(paths: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+        Self::named("{path}+{context}", paths, prepare)
+    }
+
+    fn named(name: &str, paths: &[&str], prepare: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
         let options = KubeconfigFilesOptions {
             base: folder.path().to_owned(),
             paths: paths.iter().map(PathBuf::from).collect(),
             globs: Vec::new(),
+            name: NameTemplate::parse(name).unwrap(),
             on_server_change: ServerChange::default(),
         };
         let provider = Arc::new(KubeconfigFiles::new(options));
@@ -120,7 +68,7 @@ impl World {
     }
 
     fn names(&self) -> Vec<String> {
-        self.recorder.engaged.lock().keys().cloned().collect()
+        self.recorder.names()
     }
 
     async fn engages(&self, expected: &[&str]) {
@@ -168,7 +116,7 @@ impl World {
     async fn end(self) -> Vec<String> {
         self.stop.cancel();
         self.task.await.unwrap().unwrap();
-        self.recorder.log.lock().clone()
+        self.recorder.log()
     }
 }
 
@@ -264,7 +212,7 @@ async fn every_context_of_every_file_and_folder_is_a_cluster() {
         ])
         .await;
     assert_eq!(
-        world.recorder.engaged.lock()["one/a.kubeconfig+y"].server(),
+        world.recorder.config("one/a.kubeconfig+y").server(),
         "http://127.0.0.1:1/y"
     );
     world.end().await;
@@ -318,12 +266,12 @@ async fn changed_credentials_engage_again_under_the_same_name() {
         write(folder, "a.kubeconfig", &kubeconfig(&["x"], "one"))
     });
     world.engages(&["a.kubeconfig+x"]).await;
-    let before = world.recorder.engaged.lock()["a.kubeconfig+x"].clone();
+    let before = world.recorder.config("a.kubeconfig+x");
     world.write("a.kubeconfig", &kubeconfig(&["x"], "two"));
     world
-        .until("a second engage", || world.recorder.log.lock().len() == 2)
+        .until("a second engage", || world.recorder.log().len() == 2)
         .await;
-    assert!(!world.recorder.engaged.lock()["a.kubeconfig+x"].same(&before));
+    assert!(!world.recorder.config("a.kubeconfig+x").same(&before));
     assert_eq!(
         world.end().await,
         ["+a.kubeconfig+x", "+a.kubeconfig+x"],
@@ -428,11 +376,7 @@ async fn duplicates_are_reported_and_the_first_counts() {
 #[tokio::test]
 async fn a_name_that_another_provider_has_is_reported_and_tried_again() {
     let world = World::start(&["."], |_| {});
-    world
-        .recorder
-        .refused
-        .lock()
-        .insert("a.kubeconfig+x".to_owned());
+    world.recorder.refuse("a.kubeconfig+x");
     world.write("a.kubeconfig", &kubeconfig(&["x", "y"], "t"));
     world.engages(&["a.kubeconfig+y"]).await;
     assert!(
@@ -441,7 +385,7 @@ async fn a_name_that_another_provider_has_is_reported_and_tried_again() {
             .await
             .contains("provided by other already")
     );
-    world.recorder.refused.lock().clear();
+    world.recorder.free_all();
     world.write("b.kubeconfig", &kubeconfig(&["z"], "t"));
     world
         .engages(&["a.kubeconfig+x", "a.kubeconfig+y", "b.kubeconfig+z"])
@@ -460,7 +404,7 @@ async fn a_referenced_file_that_changes_is_noticed() {
     world.engages(&["clusters/a.kubeconfig+x"]).await;
     world.write("secrets/token", "two");
     world
-        .until("a second engage", || world.recorder.log.lock().len() == 2)
+        .until("a second engage", || world.recorder.log().len() == 2)
         .await;
     world.end().await;
 }
@@ -523,10 +467,72 @@ async fn a_run_after_a_run_finds_what_went_meanwhile() {
             .run(world.recorder.run(), stop.clone()),
     );
     let deadline = Instant::now() + Duration::from_secs(20);
-    while !world.recorder.engaged.lock().is_empty() {
+    while !world.recorder.names().is_empty() {
         assert!(Instant::now() < deadline);
         sleep(Duration::from_millis(5)).await;
     }
     stop.cancel();
     task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn clusters_are_named_as_their_contexts_by_default() {
+    let default = NameTemplate::default().to_string();
+    let world = World::named(&default, &["clusters"], |folder| {
+        write(
+            folder,
+            "clusters/a.kubeconfig",
+            &kubeconfig(&["prod-eu", "prod-us"], "t"),
+        );
+    });
+    world.engages(&["prod-eu", "prod-us"]).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn names_are_made_of_what_the_template_asks_for() {
+    let world = World::named("{file}/{cluster}", &["."], |folder| {
+        let text = kubeconfig(&["x"], "t");
+        let text = text.replace("name: x, cluster:", "name: of-x, cluster:");
+        let text = text.replace("cluster: x,", "cluster: of-x,");
+        write(folder, "eu.kubeconfig.yaml", &text);
+    });
+    world.engages(&["eu/of-x"]).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_later_duplicate_is_refused_with_the_remedy_and_the_engaged_cluster_stays() {
+    let world = World::named("{context}", &["."], |folder| {
+        write(folder, "b.kubeconfig", &kubeconfig(&["x"], "b"));
+    });
+    world.engages(&["x"]).await;
+    let config = world.recorder.config("x");
+    // By its path it would be first.
+    world.write("a.kubeconfig", &kubeconfig(&["x", "y"], "a"));
+    world.engages(&["x", "y"]).await;
+    let problem = world.reports("a.kubeconfig+x").await;
+    assert!(problem.contains("b.kubeconfig+x"), "{problem}");
+    assert!(problem.contains("name: \"{file}+{context}\""), "{problem}");
+    assert!(world.recorder.config("x").same(&config));
+    world.remove("b.kubeconfig");
+    world
+        .until("the other one", || {
+            !world.recorder.config("x").same(&config)
+        })
+        .await;
+    world.is_content().await;
+    assert_eq!(world.end().await, ["+x", "+y", "+x"]);
+}
+
+#[tokio::test]
+async fn a_name_that_is_too_long_is_reported_and_hides_no_other() {
+    let long = "x".repeat(254);
+    let world = World::named("{context}", &["."], |folder| {
+        write(folder, "a.kubeconfig", &kubeconfig(&[&long, "y"], "t"));
+    });
+    world.engages(&["y"]).await;
+    let problem = world.reports(&format!("a.kubeconfig+{long}")).await;
+    assert!(problem.contains("254 bytes is too long"), "{problem}");
+    world.end().await;
 }
