@@ -1,7 +1,7 @@
 //! How clusters come and go. Entry point: [`Engage`], which providers call and the manager implements.
 
 use crate::cluster::ClusterConfig;
-use crate::name::ClusterName;
+use crate::name::{ClusterName, NameError};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 
@@ -90,6 +90,14 @@ pub enum EngageError {
     /// The name of the local cluster, which no provider provides.
     #[error("a provider's cluster has no name: the empty one is the local cluster's")]
     Local,
+    /// With the provider's prefix, its name is no name of a cluster.
+    #[error("with the prefix {prefix:?} its name cannot be used, {reason}: shorten the prefix")]
+    Prefix {
+        /// The prefix.
+        prefix: String,
+        /// Why the name cannot be used.
+        reason: NameError,
+    },
     /// The manager is draining, or the provider has been replaced or removed.
     #[error("the manager is stopping")]
     Stopping,

@@ -176,11 +176,12 @@ impl Manager {
     #[must_use]
     pub fn bind(self) -> BoundManager {
         let parts = self.parts;
+        let mut providers = parts.providers.iter();
         let core = Core::new(
             Handle::current(),
             parts.options,
             parts.metrics.unwrap_or_default(),
-            !parts.providers.is_empty(),
+            providers.any(|provider| provider.provides_clusters()),
             parts.election.map(Election::new),
         );
         for (name, options) in parts.tenants {

@@ -125,7 +125,9 @@ impl Providers {
             task,
         };
         by_name.insert(name, running);
-        self.watches.set_has_provider(true, &frozen.clusters());
+        let has_provider = provides_clusters(&by_name);
+        self.watches
+            .set_has_provider(has_provider, &frozen.clusters());
     }
 
     /// Removes a provider and disengages its clusters. Returns whether it was there.
@@ -137,9 +139,9 @@ impl Providers {
         };
         removed.stop.cancel();
         frozen.disengage_others(name, &BTreeSet::new());
-        if by_name.is_empty() {
-            self.watches.set_has_provider(false, &frozen.clusters());
-        }
+        let has_provider = provides_clusters(&by_name);
+        self.watches
+            .set_has_provider(has_provider, &frozen.clusters());
         true
     }
 
@@ -159,6 +161,11 @@ impl Providers {
         let by_name = self.by_name.lock();
         by_name.values().flat_map(Running::problems).collect()
     }
+}
+
+fn provides_clusters(by_name: &BTreeMap<String, Running>) -> bool {
+    let mut all = by_name.values();
+    all.any(|running| running.provider.provides_clusters())
 }
 
 /// The task of a provider.

@@ -12,6 +12,8 @@ use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::manager::{Concurrency, ManagerOptions};
 use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::provider::none::NoClusters;
+use windlass_fleet::provider::prefixed::Prefixed;
 use windlass_fleet::provider::{Provider, ProviderError};
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{TestFleet, name, request};
@@ -107,6 +109,41 @@ async fn without_its_last_provider_a_controller_engages_the_local_cluster() -> R
     assert_eq!(sources(), 1);
     log.ran(&request("", "a"), 2).await?;
     assert_eq!(names(&fleet), [""], "the local cluster is no provider's");
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn beside_a_provider_of_nothing_a_controller_engages_the_local_cluster() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let nothing = Arc::new(Prefixed::new("a", Arc::new(NoClusters::new("nothing"))));
+    let fleet = TestFleet::local_only(|b| b.controller(recording(&log)).provider(nothing)).await?;
+    fleet.apply("local", object("a", json!({})))?;
+    log.ran(&request("", "a"), 1).await?;
+    let sources = || fleet.handle.controllers()[0].clusters;
+    fleet.handle.put_provider(Arc::new(Clusters::new("late")))?;
+    assert_eq!(sources(), 0, "provided clusters only");
+    assert!(fleet.handle.remove_provider("late"));
+    assert_eq!(sources(), 1);
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn two_providers_have_a_cluster_of_the_same_name_each_with_a_prefix() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = TestFleet::start(&["alpha", "beta"], |b| b.controller(recording(&log))).await?;
+    for (provider, server) in [("one", "alpha"), ("two", "beta")] {
+        let clusters = Clusters::new(provider);
+        let mut spec = fleet.spec(server)?;
+        spec.name = name("prod");
+        clusters.put(spec);
+        let prefixed = Prefixed::new(provider, Arc::new(clusters));
+        fleet.handle.put_provider(Arc::new(prefixed))?;
+    }
+    engaged(&fleet, &["one#prod", "two#prod"]).await?;
+    fleet.apply("beta", object("a", json!({})))?;
+    log.ran(&request("two#prod", "a"), 1).await?;
+    assert!(fleet.handle.remove_provider("one"));
+    assert_eq!(names(&fleet), ["two#prod"]);
     fleet.stop().await
 }
 
