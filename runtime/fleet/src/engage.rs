@@ -79,7 +79,7 @@ impl ClusterSpec {
 pub enum EngageError {
     /// Another provider's cluster has this name.
     #[error(
-        "cluster {name:?} is provided by {by} already: rename one of the two; this one is engaged as soon as the name is free"
+        "cluster {name:?} is provided by {by} already: give one of the two providers a prefix, or rename the cluster; this one is engaged once the name is free"
     )]
     Duplicate {
         /// The name.
@@ -124,8 +124,9 @@ pub trait Engage: Send + Sync {
     /// Ends work on a cluster; an unknown name does nothing.
     fn disengage(&self, name: &ClusterName);
 
-    /// Says that every cluster known has been engaged by now. Clusters of the provider that an earlier run, or another provider of its
-    /// name, had engaged and this run has not are disengaged. Only the first call of a run counts.
+    /// Says that every cluster known has been engaged by now, or refused. Clusters of the provider that an earlier run, or another
+    /// provider of its name, had engaged and this run has not are disengaged at the first call of a run. Each further call says that the
+    /// provider has read its source to the end again; [`ProviderStatus`](crate::manager::ProviderStatus) shows when it last has.
     fn listed(&self);
 
     /// Ends once a name has become free, since this ended last, that a provider was refused as an [`EngageError::Duplicate`]. Waits

@@ -181,6 +181,12 @@ pub(crate) struct ClusterNow {
 #[derive(Debug)]
 pub(crate) struct ProviderNow {
     pub(crate) name: String,
+    /// Clusters that are engaged in its name.
+    pub(crate) engaged: usize,
+    /// Clusters whose names other providers' clusters have.
+    pub(crate) refused: usize,
+    /// In seconds since the epoch.
+    pub(crate) last_listed: Option<u64>,
     /// Files, contexts and clusters that it cannot use.
     pub(crate) problems: usize,
 }

@@ -7,7 +7,7 @@
 //! | `/metrics` | OpenMetrics if the `Accept` header names it, else Prometheus text |
 //! | `/api/v1/explain?key=KEY` | why a key is not reconciled |
 //! | `/api/v1/configuration` | the documents that are not in effect |
-//! | `/api/v1/clusters`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
+//! | `/api/v1/clusters`, `…/providers`, `…/reconcilers`, `…/tenants`, `…/keys` | lists of views |
 //! | `/api/v1/election` | the leader |
 //! | `POST /api/v1/requeue` | reconciles a key now |
 //! | `POST /api/v1/rollback` | makes a reconciler serve a kept revision |
@@ -105,6 +105,10 @@ fn all(app: Arc<App>) -> Router {
             get(|State(app): State<Arc<App>>| async move { Json(state::clusters(&app)) }),
         )
         .route(
+            "/api/v1/providers",
+            get(|State(app): State<Arc<App>>| async move { Json(state::providers(&app)) }),
+        )
+        .route(
             "/api/v1/reconcilers",
             get(|State(app): State<Arc<App>>| async move { Json(state::reconcilers(&app)) }),
         )
@@ -123,7 +127,7 @@ fn all(app: Arc<App>) -> Router {
         .fallback(|| async {
             Refused(
                 StatusCode::NOT_FOUND,
-                "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, reconcilers, tenants, keys, explain, configuration".to_owned(),
+                "no such path: see /livez, /readyz?verbose, /metrics, and /api/v1/clusters, providers, reconcilers, tenants, keys, explain, configuration".to_owned(),
             )
         });
     checked(router, app)

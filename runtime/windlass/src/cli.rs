@@ -43,7 +43,7 @@ pub(crate) struct Cli {
 pub(crate) enum Format {
     /// For people.
     Text,
-    /// For people with wide terminals: `get reconcilers` and `get tenants` show more.
+    /// For people with wide terminals: `get providers`, `get reconcilers` and `get tenants` show more.
     Wide,
     /// For programs.
     Json,
@@ -291,6 +291,9 @@ pub(crate) enum What {
     /// Clusters: state, age of the state, objects
     #[value(alias = "cluster")]
     Clusters,
+    /// Providers: clusters found, engaged and refused, problems, when last listed
+    #[value(alias = "provider")]
+    Providers,
     /// Reconcilers: their runs and waiting keys
     #[value(alias = "reconciler")]
     Reconcilers,

@@ -40,6 +40,8 @@ mod pressure;
 mod probes;
 #[path = "program/project.rs"]
 mod project;
+#[path = "program/providers.rs"]
+mod providers;
 #[path = "program/real.rs"]
 mod real;
 #[path = "program/reloading.rs"]

@@ -82,6 +82,18 @@ impl Frozen<'_> {
         engaged.map(|engaged| engaged.cluster.clone()).collect()
     }
 
+    /// How many clusters each provider has engaged.
+    pub(super) fn count_by_provider(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for engaged in self.engaged.values() {
+            match counts.get_mut(&engaged.provider) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(engaged.provider.clone(), 1)),
+            }
+        }
+        counts
+    }
+
     /// Disengages a provider's clusters except some.
     pub(super) fn disengage_others(&mut self, provider: &str, kept: &BTreeSet<ClusterName>) {
         let leaves = |name: &ClusterName, engaged: &Engaged| {

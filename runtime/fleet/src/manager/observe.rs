@@ -66,6 +66,9 @@ impl Observe for Core {
         let providers = self.providers.statuses().into_iter();
         let providers = providers.map(|provider| ProviderNow {
             name: provider.name,
+            engaged: provider.engaged,
+            refused: provider.refused,
+            last_listed: provider.last_listed,
             problems: provider.problems.len(),
         });
         Snapshot {

@@ -15,8 +15,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -32,8 +31,14 @@ const SETTLED: Duration = Duration::from_secs(60);
 pub struct ProviderStatus {
     /// Its name.
     pub name: String,
-    /// Whether it has engaged every cluster that it knows, at least once.
-    pub listed: bool,
+    /// Clusters that it asked to engage: `engaged` and `refused`.
+    pub found: usize,
+    /// Clusters that are engaged in its name, whatever their state is.
+    pub engaged: usize,
+    /// Clusters that it was refused, because other providers' clusters have their names.
+    pub refused: usize,
+    /// When it last engaged every cluster that it knew, in seconds since the epoch; `None`: it has not yet.
+    pub last_listed: Option<u64>,
     /// Why it does not run, if it does not, and parts of it that cannot be used.
     pub problems: Vec<Problem>,
 }
@@ -46,9 +51,40 @@ pub(super) struct Running {
     stop: CancellationToken,
     /// Why it does not run, while it does not.
     failure: Arc<Mutex<Option<String>>>,
-    /// Whether it has engaged every cluster that it knows, at least once.
-    listed: Arc<AtomicBool>,
+    reported: Arc<Mutex<Reported>>,
     task: JoinHandle<()>,
+}
+
+/// What a provider has reported, in all of its runs.
+#[derive(Default)]
+struct Reported {
+    /// When it last engaged every cluster that it knew, in seconds since the epoch.
+    last_listed: Option<u64>,
+    /// Names that it was refused up to then, and since the time before.
+    refused: BTreeSet<ClusterName>,
+    /// Names that it was refused since then. A provider does not say that it gave up such a name: it only asks for it no more.
+    refused_since: BTreeSet<ClusterName>,
+}
+
+impl Reported {
+    fn refuse(&mut self, name: &ClusterName) {
+        self.refused_since.insert(name.clone());
+    }
+
+    fn forget(&mut self, name: &ClusterName) {
+        self.refused.remove(name);
+        self.refused_since.remove(name);
+    }
+
+    fn list(&mut self) {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.last_listed = Some(since_epoch.unwrap_or_default().as_secs());
+        self.refused = std::mem::take(&mut self.refused_since);
+    }
+
+    fn refused(&self) -> usize {
+        self.refused.union(&self.refused_since).count()
+    }
 }
 
 impl Running {
@@ -107,21 +143,21 @@ impl Providers {
         });
         let stop = self.draining.child_token();
         let failure = Arc::new(Mutex::new(None));
-        let listed = Arc::new(AtomicBool::new(false));
+        let reported = Arc::new(Mutex::new(Reported::default()));
         let run = ProviderTask {
             engagements: self.engagements.clone(),
             provider: provider.clone(),
             name: name.clone(),
             stop: stop.clone(),
             failure: failure.clone(),
-            listed: listed.clone(),
+            reported: reported.clone(),
         };
         let task = self.tasks.spawn_on(run.run(before), &self.host);
         let running = Running {
             provider,
             stop,
             failure,
-            listed,
+            reported,
             task,
         };
         by_name.insert(name, running);
@@ -148,12 +184,23 @@ impl Providers {
     /// Every provider, sorted by name.
     pub(super) fn statuses(&self) -> Vec<ProviderStatus> {
         let by_name = self.by_name.lock();
-        let status = |running: &Running| ProviderStatus {
-            name: running.provider.name().to_owned(),
-            listed: running.listed.load(Ordering::Acquire),
-            problems: running.problems(),
+        let engaged = self.engagements.freeze().count_by_provider();
+        let status = |(name, running): (&String, &Running)| {
+            let engaged = engaged.get(name).copied().unwrap_or_default();
+            let (refused, last_listed) = {
+                let reported = running.reported.lock();
+                (reported.refused(), reported.last_listed)
+            };
+            ProviderStatus {
+                name: name.clone(),
+                found: engaged + refused,
+                engaged,
+                refused,
+                last_listed,
+                problems: running.problems(),
+            }
         };
-        by_name.values().map(status).collect()
+        by_name.iter().map(status).collect()
     }
 
     /// Problems of all providers at the moment.
@@ -175,7 +222,7 @@ struct ProviderTask {
     name: String,
     stop: CancellationToken,
     failure: Arc<Mutex<Option<String>>>,
-    listed: Arc<AtomicBool>,
+    reported: Arc<Mutex<Reported>>,
 }
 
 impl ProviderTask {
@@ -216,7 +263,7 @@ impl ProviderTask {
             provider: self.name.clone(),
             stop: self.stop.clone(),
             known: Mutex::new(Some(BTreeSet::new())),
-            listed: self.listed.clone(),
+            reported: self.reported.clone(),
             freed: tokio::sync::Mutex::new(self.engagements.freed()),
         });
         // Called inside of the future, so that a panic before the first await counts as well.
@@ -246,8 +293,8 @@ struct ProviderEngage {
     stop: CancellationToken,
     /// The clusters that this run knows, until it has engaged all of them.
     known: Mutex<Option<BTreeSet<ClusterName>>>,
-    /// Whether any run has.
-    listed: Arc<AtomicBool>,
+    /// Of all runs.
+    reported: Arc<Mutex<Reported>>,
     /// Changes when a name becomes free that a provider was refused.
     freed: tokio::sync::Mutex<watch::Receiver<()>>,
 }
@@ -260,21 +307,29 @@ impl Engage for ProviderEngage {
         if let Some(known) = &mut *self.known.lock() {
             known.insert(spec.name.clone());
         }
-        self.engagements.engage(&self.provider, &self.stop, spec)
+        let name = spec.name.clone();
+        let result = self.engagements.engage(&self.provider, &self.stop, spec);
+        match &result {
+            Ok(()) => self.reported.lock().forget(&name),
+            Err(EngageError::Duplicate { .. }) => self.reported.lock().refuse(&name),
+            Err(_) => {}
+        }
+        result
     }
 
     fn disengage(&self, name: &ClusterName) {
         if let Some(known) = &mut *self.known.lock() {
             known.remove(name);
         }
+        self.reported.lock().forget(name);
         self.engagements.disengage(&self.provider, &self.stop, name);
     }
 
     fn listed(&self) {
+        self.reported.lock().list();
         let Some(known) = self.known.lock().take() else {
             return;
         };
-        self.listed.store(true, Ordering::Release);
         let mut frozen = self.engagements.freeze();
         if !self.stop.is_cancelled() {
             frozen.disengage_others(&self.provider, &known);

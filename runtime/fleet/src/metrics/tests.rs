@@ -398,6 +398,9 @@ impl Observe for Scripted {
             clusters: clusters.collect(),
             providers: vec![ProviderNow {
                 name: "fleet".to_owned(),
+                engaged: 17,
+                refused: 18,
+                last_listed: Some(1900),
                 problems: 2,
             }],
         }
@@ -453,6 +456,18 @@ fn what_managers_do_is_read_when_it_is_asked_for() {
         (
             "windlass_provider_problems{provider=\"fleet\"}".to_owned(),
             "2.0",
+        ),
+        (
+            "windlass_provider_clusters{provider=\"fleet\",result=\"engaged\"}".to_owned(),
+            "17.0",
+        ),
+        (
+            "windlass_provider_clusters{provider=\"fleet\",result=\"refused\"}".to_owned(),
+            "18.0",
+        ),
+        (
+            "windlass_provider_listed_timestamp_seconds{provider=\"fleet\"}".to_owned(),
+            "1900.0",
         ),
     ] {
         assert_eq!(value(&rig.registry, &series), expected, "{series}");

@@ -134,7 +134,7 @@ fn providers(app: &App) -> Condition {
     let providers = app.manager.providers();
     let waiting: Vec<&str> = providers
         .iter()
-        .filter(|provider| !provider.listed && provider.problems.is_empty())
+        .filter(|provider| provider.last_listed.is_none() && provider.problems.is_empty())
         .map(|provider| provider.name.as_str())
         .collect();
     let detail = if waiting.is_empty() {

@@ -1,10 +1,10 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
 use crate::app::App;
-use crate::config::kinds::TenantSpec;
+use crate::config::kinds::{Source, TenantSpec};
 use crate::status::view::{
-    BlameView, ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ReconcilerView,
-    ReloadView, RequeueReply, RequeueRequest, TenantView, UsageView,
+    BlameView, ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ProblemView,
+    ProviderView, ReconcilerView, ReloadView, RequeueReply, RequeueRequest, TenantView, UsageView,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -49,6 +49,9 @@ pub(super) enum RequeueError {
 /// The state of a provider's entry that cannot become a cluster.
 const UNUSABLE: &str = "Unusable";
 
+/// The source of the clusters that `dev` starts, which no document names.
+const IN_MEMORY: &str = "inMemory";
+
 /// The documents that are in effect, and those that are not.
 pub(super) fn configuration(app: &App) -> ConfigurationView {
     let documents = app.configuration.load_full();
@@ -91,6 +94,35 @@ pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
         ..ClusterView::default()
     });
     Items::all(views.chain(unusable).collect())
+}
+
+/// The providers, and what they have found.
+pub(super) fn providers(app: &App) -> Items<ProviderView> {
+    let now = now();
+    let configuration = app.configuration.load();
+    let views = app.manager.providers().into_iter().map(|status| {
+        let document = configuration.provider(&status.name);
+        let source = document.and_then(|(_, spec)| spec.source().ok());
+        ProviderView {
+            source: source.map_or(IN_MEMORY, |source| source.name()).to_owned(),
+            found: status.found as u64,
+            engaged: status.engaged as u64,
+            refused: status.refused as u64,
+            listed_seconds: status.last_listed.map(|at| now.saturating_sub(at)),
+            problems: status.problems.into_iter().map(ProblemView::from).collect(),
+            name: status.name,
+        }
+    });
+    let mut views: Vec<ProviderView> = views.collect();
+    // Nothing runs for a document that says that it has no clusters.
+    let without = configuration.providers().filter(|(_, spec)| spec.is_none());
+    views.extend(without.map(|(document, _)| ProviderView {
+        name: document.identity.name.clone(),
+        source: Source::None.name().to_owned(),
+        ..ProviderView::default()
+    }));
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    Items::all(views)
 }
 
 /// The reconcilers of the documents, including those that do not run. Their figures are running counts: no key is read.

@@ -3,7 +3,7 @@
 use crate::cli::{DevArgs, Format};
 use crate::config::load::{Configuration, load, merge};
 use crate::dev::guest_build::{BuildError, build};
-use crate::dev::seed::Seed;
+use crate::dev::seed::{LOCAL, Seed};
 use crate::dev::simulated::Simulated;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
@@ -31,7 +31,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         &load(std::slice::from_ref(&file)),
     )
     .configuration;
-    let seed = Seed::with_local(&args.folder.join("seed"), configuration.asks_for_local())?;
+    let seed = Seed::of(&args.folder.join("seed"), &configuration)?;
     let stop = stop_on_signals()?;
     let built = SystemTime::now();
     let building = build_guests(&configuration);
@@ -82,21 +82,19 @@ fn introduce(simulated: &Simulated, configuration: &Configuration) {
     } else {
         format!(" instead of {}", instead.join(", "))
     };
-    let local = if simulated.local.is_some() {
-        " and the local one"
-    } else {
-        ""
-    };
+    let mut clusters = names.clone();
+    clusters.extend(simulated.local.as_ref().map(|_| "the local one".to_owned()));
     anstream::println!(
-        "{}{instead}: {}{local}",
-        Tone::Bold.paint(count(names.len() as u64, "in-memory cluster")),
-        names.join(", ")
+        "{}{instead}: {}",
+        Tone::Bold.paint(count(clusters.len() as u64, "in-memory cluster")),
+        clusters.join(", ")
     );
     anstream::println!(
         "kubeconfig: {}, a context for each cluster",
         simulated.kubeconfig.display()
     );
-    if let Some(first) = names.first() {
+    let local = simulated.local.as_ref().map(|_| LOCAL);
+    if let Some(first) = names.first().map(String::as_str).or(local) {
         let kubeconfig = simulated.kubeconfig.display();
         anstream::println!(
             "try: {}",

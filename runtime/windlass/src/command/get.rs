@@ -6,7 +6,8 @@ use crate::cli::{Format, GetArgs, What};
 use crate::command::client::{Client, query};
 use crate::output::Table;
 use crate::status::tables::{
-    clusters, explanations, keys, reconcilers, reconcilers_wide, tenants, tenants_wide,
+    clusters, explanations, keys, providers, providers_wide, reconcilers, reconcilers_wide,
+    tenants, tenants_wide,
 };
 use crate::status::view::Items;
 use changes::{Change, Changes};
@@ -35,6 +36,10 @@ pub(crate) async fn execute(args: GetArgs, format: Format) -> anyhow::Result<Exi
     };
     match args.what {
         What::Clusters => get.show("/api/v1/clusters", clusters).await?,
+        What::Providers => {
+            let table = if wide { providers_wide } else { providers };
+            get.show("/api/v1/providers", table).await?;
+        }
         What::Reconcilers => {
             let table = if wide { reconcilers_wide } else { reconcilers };
             get.show("/api/v1/reconcilers", table).await?;

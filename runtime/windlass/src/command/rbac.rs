@@ -44,7 +44,7 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         true => (Side::Local, "windlass-local"),
         false => (Side::Members, "windlass"),
     };
-    let has_provider = configuration.has(Kind::Provider);
+    let has_provider = configuration.has_provider();
     let home = home(&configuration, args.bind.as_ref());
     if home.is_none() && side == Side::Local {
         anstream::eprintln!(

@@ -4,6 +4,7 @@ use crate::cli::{Format, IdleArgs, TestArgs};
 use crate::config::load::{Configuration, load, merge};
 use crate::dev::cases::{Case, Difference};
 use crate::dev::guest_build::{build, state_folder};
+use crate::dev::seed::Seed;
 use crate::dev::simulated::Simulated;
 use crate::output::{Tone, count};
 use crate::run::signals::stop_on_signals;
@@ -66,9 +67,9 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
             exit_when_idle: true,
             idle_timeout: args.timeout,
         };
-        let local = configuration.asks_for_local();
+        let seed = case.seed(&configuration)?;
         let stop = stop.clone();
-        let outcome = run(&case, file, local, &args.folder, idle, &engine, stop).await?;
+        let outcome = run(&case, file, seed, &args.folder, idle, &engine, stop).await?;
         if format != Format::Json {
             print(&outcome);
         }
@@ -111,7 +112,7 @@ fn configuration(file: &Path) -> Result<Configuration> {
 async fn run(
     case: &Case,
     file: PathBuf,
-    local: bool,
+    seed: Seed,
     project: &Path,
     idle: IdleArgs,
     engine: &Options,
@@ -122,7 +123,7 @@ async fn run(
     let state = state_folder(project).context("make the folder .windlass")?;
     let state = state.join("tests").join(&case.name);
     std::fs::create_dir_all(&state).with_context(|| format!("make {}", state.display()))?;
-    let simulated = Arc::new(Simulated::start(&case.seed(local)?, 0, &state).await?);
+    let simulated = Arc::new(Simulated::start(&seed, 0, &state).await?);
     let options = RunOptions {
         files: vec![file],
         simulated: Some(simulated.clone()),

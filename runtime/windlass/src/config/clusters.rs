@@ -53,18 +53,18 @@ fn in_cluster() -> Result<ClusterConfig, ConfigError> {
     )
 }
 
-/// Makes the provider of a document.
+/// Makes the provider of a document; none, if it says that it has no clusters.
 ///
 /// # Errors
 /// When the kubeconfig of a `single` cannot be used. The files of `kubeconfigFiles` are watched, and may be bad or absent.
 pub(crate) fn provider(
     document: &Document,
     spec: &ProviderSpec,
-) -> Result<Arc<dyn Provider>, Problem> {
-    match spec
+) -> Result<Option<Arc<dyn Provider>>, Problem> {
+    let source = spec
         .source()
-        .map_err(|refusal| document.problem(refusal.message))?
-    {
+        .map_err(|refusal| document.problem(refusal.message))?;
+    let provider: Arc<dyn Provider> = match source {
         Source::KubeconfigFiles(files) => {
             let base = document.resolve(Path::new("."));
             let options = KubeconfigFilesOptions {
@@ -77,10 +77,7 @@ pub(crate) fn provider(
                 name: NameTemplate::default(),
                 on_server_change: spec.on_server_change.engine(),
             };
-            Ok(Named::wrap(
-                document,
-                Arc::new(KubeconfigFiles::new(options)),
-            ))
+            Arc::new(KubeconfigFiles::new(options))
         }
         Source::Single(single) => {
             let config = read_kubeconfig(document, &single.kubeconfig, single.context.as_deref())?;
@@ -90,9 +87,11 @@ pub(crate) fn provider(
                 on_server_change: spec.on_server_change.engine(),
                 ..ClusterSpec::new(name, config)
             };
-            Ok(Named::wrap(document, Arc::new(Single::new(cluster))))
+            Arc::new(Single::new(cluster))
         }
-    }
+        Source::None => return Ok(None),
+    };
+    Ok(Some(Named::wrap(document, provider)))
 }
 
 /// The kubeconfig files that kubectl uses: the list in $KUBECONFIG, else the file in the home folder.

@@ -150,10 +150,26 @@ impl Configuration {
             })
     }
 
+    /// The document of a provider, if there is one.
+    pub(crate) fn provider(&self, name: &str) -> Option<(&Document, &ProviderSpec)> {
+        self.providers()
+            .find(|(document, _)| document.identity.name == name)
+    }
+
     /// The document of a tenant, if there is one.
     pub(crate) fn tenant(&self, name: &str) -> Option<(&Document, &TenantSpec)> {
         self.tenants()
             .find(|(document, _)| document.identity.name == name)
+    }
+
+    /// Whether any provider has clusters. Without one, reconcilers engage the local cluster by default.
+    pub(crate) fn has_provider(&self) -> bool {
+        self.providers().any(|(_, spec)| !spec.is_none())
+    }
+
+    /// Whether every provider says that it has no clusters, so that the local cluster is the only one.
+    pub(crate) fn is_local_only(&self) -> bool {
+        self.has(Kind::Provider) && !self.has_provider()
     }
 
     /// Whether a document uses the local cluster.
@@ -165,6 +181,7 @@ impl Configuration {
         };
         let named = self.manager().is_some_and(|(_, spec)| spec.local.is_some());
         named
+            || self.is_local_only()
             || self
                 .reconcilers()
                 .any(|(_, spec)| spec.clusters.local == Some(true) || spec.rules.iter().any(opens))

@@ -4,6 +4,7 @@ mod compare;
 
 pub(crate) use compare::Difference;
 
+use crate::config::load::Configuration;
 use crate::dev::seed::{LOCAL, Layout, Seed, unreadable};
 use crate::dev::simulated::Simulated;
 use anyhow::{Context, Result, bail};
@@ -87,11 +88,13 @@ impl Case {
         }
     }
 
-    /// The first objects of the fleet. There is a local cluster if the case expects objects in it, or if `local` is true.
-    pub(crate) fn seed(&self, local: bool) -> Result<Seed> {
-        let local = local || self.expect.local.is_some() || self.absent.local.is_some();
-        let seed = Seed::with_local(&self.folder.join("seed"), local)
+    /// The first objects of the fleet. There is a local cluster if the case expects objects in it, or if the documents use it.
+    pub(crate) fn seed(&self, configuration: &Configuration) -> Result<Seed> {
+        let mut seed = Seed::of(&self.folder.join("seed"), configuration)
             .with_context(|| format!("test {}", self.name))?;
+        if self.expect.local.is_some() || self.absent.local.is_some() {
+            seed.local.get_or_insert_default();
+        }
         let named = self
             .expect
             .clusters
@@ -216,7 +219,10 @@ mod tests {
         write(project.path(), "tests/a/seed/eu/a.yaml", MAP);
         write(project.path(), "tests/a/expect/us/a.yaml", MAP);
         let case = Case::all(project.path(), &[]).unwrap().remove(0);
-        let said = case.seed(false).unwrap_err().to_string();
+        let said = case
+            .seed(&Configuration::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             said.contains("\"us\"") && said.contains("it has eu"),
             "{said}"
@@ -228,7 +234,10 @@ mod tests {
         let project = tempfile::tempdir().unwrap();
         write(project.path(), "tests/a/expect/local/a.yaml", MAP);
         let case = Case::all(project.path(), &[]).unwrap().remove(0);
-        assert_eq!(case.seed(false).unwrap().local, Some(Vec::new()));
+        assert_eq!(
+            case.seed(&Configuration::default()).unwrap().local,
+            Some(Vec::new())
+        );
         assert_eq!(
             case.configuration(project.path()),
             project.path().join("windlass.yaml")

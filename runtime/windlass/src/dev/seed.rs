@@ -1,6 +1,7 @@
-//! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::with_local`] and [`Layout::read`].
+//! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::of`] and [`Layout::read`].
 
 use crate::config::document::{Problem, split};
+use crate::config::load::Configuration;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,14 +47,18 @@ impl Seed {
         Ok(Self { clusters, local })
     }
 
-    /// As [`Seed::read`], with an empty local cluster if there is none and it is wanted.
+    /// As [`Seed::read`], with an empty local cluster if there is none and the documents use it, and with no other one if they have
+    /// no other.
     ///
     /// # Errors
     /// Lists every manifest that cannot be read, in one message.
-    pub(crate) fn with_local(folder: &Path, wanted: bool) -> anyhow::Result<Self> {
+    pub(crate) fn of(folder: &Path, configuration: &Configuration) -> anyhow::Result<Self> {
         let mut seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
-        if wanted {
+        if configuration.asks_for_local() {
             seed.local.get_or_insert_default();
+        }
+        if configuration.is_local_only() {
+            seed.clusters.clear();
         }
         Ok(seed)
     }

@@ -1,5 +1,9 @@
 //! The in-memory fleet of `dev`. Entry point: [`Simulated::start`].
+//!
+//! Its clusters stand in for those of every Provider, whatever its source is. A provider gives its clusters labels and properties,
+//! which reconcilers select by; a document of kind `Cluster` in the seed gives them to a stand-in.
 
+use crate::config::kinds::API_VERSION;
 use crate::dev::guest_build::state_folder;
 use crate::dev::seed::{LOCAL, Seed};
 use anyhow::{Context, Result, bail};
@@ -24,8 +28,8 @@ pub(crate) struct Simulated {
     clusters: BTreeMap<String, u64>,
     /// Replaces the Manager's local cluster.
     pub(crate) local: Option<ClusterSpec>,
-    /// Replaces the Providers.
-    pub(crate) provider: Arc<dyn Provider>,
+    /// Replaces the Providers; none, if the seed has no cluster but the local one.
+    pub(crate) provider: Option<Arc<dyn Provider>>,
 }
 
 impl Simulated {
@@ -52,32 +56,36 @@ impl Simulated {
                 "cannot serve the in-memory fleet at {address}: choose another port with --port"
             )
         })?;
-        let mut clusters = BTreeMap::new();
-        for (name, objects) in contents {
-            let changes = fill(&server, name, objects)?;
-            if name != LOCAL {
-                clusters.insert(name.to_owned(), changes);
-            }
-        }
         let text = server.kubeconfig();
         let config = |context: &str| {
             ClusterConfig::from_kubeconfig_text(&text, Some(context), None, Provenance::Program)
         };
+        let mut clusters = BTreeMap::new();
         let provider = Clusters::new("in-memory");
-        for name in clusters.keys() {
-            provider.put(ClusterSpec::new(ClusterName::new(name)?, config(name)?));
+        for (name, objects) in contents {
+            let changes = fill(&server, name, objects)?;
+            if name == LOCAL {
+                continue;
+            }
+            provider.put(ClusterSpec {
+                labels: described(name, objects, "labels", |it| &it["metadata"]["labels"])?,
+                properties: described(name, objects, "properties", |it| &it["properties"])?,
+                ..ClusterSpec::new(ClusterName::new(name)?, config(name)?)
+            });
+            clusters.insert(name.to_owned(), changes);
         }
+        let provider: Arc<dyn Provider> = Arc::new(provider);
         let local = match seed.local {
             Some(_) => Some(ClusterSpec::new(ClusterName::local(), config(LOCAL)?)),
             None => None,
         };
         let kubeconfig = write_kubeconfig(folder, &text)?;
         Ok(Self {
+            provider: Some(provider).filter(|_| !clusters.is_empty()),
             server,
             kubeconfig,
             clusters,
             local,
-            provider: Arc::new(provider),
         })
     }
 
@@ -103,7 +111,7 @@ fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
     let Some(cluster) = server.cluster(name) else {
         bail!("cluster {name} is not served");
     };
-    for object in objects {
+    for object in objects.iter().filter(|object| !describes_cluster(object)) {
         let what = || {
             let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
             format!(
@@ -116,6 +124,32 @@ fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
         applied.with_context(|| format!("cluster {name} refuses {} of the seed", what()))?;
     }
     Ok(cluster.version())
+}
+
+/// Whether a document of the seed describes its cluster, as a provider does, and is no object in it.
+fn describes_cluster(object: &Json) -> bool {
+    object["apiVersion"] == API_VERSION && object["kind"] == "Cluster"
+}
+
+/// The labels or properties of a cluster: of the seed's documents that describe it. A later one wins.
+fn described(
+    cluster: &str,
+    objects: &[Json],
+    what: &str,
+    field: fn(&Json) -> &Json,
+) -> Result<BTreeMap<String, String>> {
+    let mut described = BTreeMap::new();
+    for object in objects.iter().filter(|object| describes_cluster(object)) {
+        for (name, value) in field(object).as_object().into_iter().flatten() {
+            let Some(value) = value.as_str() else {
+                bail!(
+                    "{name} among the {what} of cluster {cluster} is not a text: put it in quotes"
+                );
+            };
+            described.insert(name.clone(), value.to_owned());
+        }
+    }
+    Ok(described)
 }
 
 /// Writes the kubeconfig in one step: kubectl may be reading it.

@@ -2,7 +2,7 @@
 
 use crate::output::{Cell, Table, Tone, age, size, spent};
 use crate::status::view::{
-    ClusterView, ExplanationView, KeyView, ReconcilerView, TenantView, UsageView,
+    ClusterView, ExplanationView, KeyView, ProviderView, ReconcilerView, TenantView, UsageView,
 };
 
 /// The local cluster has no name of its own to print.
@@ -67,6 +67,65 @@ fn cluster_reason(view: &ClusterView) -> String {
         }
     }
     text
+}
+
+/// Problems of a provider that its table shows.
+const SHOWN_PROBLEMS: usize = 5;
+
+/// Providers: what each has found, and a row for each of its first problems.
+pub(crate) fn providers(views: &[ProviderView]) -> Table {
+    providers_with(views, SHOWN_PROBLEMS)
+}
+
+/// The same with all problems.
+pub(crate) fn providers_wide(views: &[ProviderView]) -> Table {
+    providers_with(views, usize::MAX)
+}
+
+fn providers_with(views: &[ProviderView], shown: usize) -> Table {
+    const FIGURES: usize = 7;
+    let mut table = Table::new(&[
+        "PROVIDER", "SOURCE", "FOUND", "ENGAGED", "REFUSED", "PROBLEMS", "LISTED", "SUBJECT",
+        "PROBLEM",
+    ]);
+    for view in views {
+        let listed = match view.listed_seconds {
+            Some(seconds) => Cell::text(format!("{} ago", age(seconds))),
+            None if view.source == "none" => Cell::text(""),
+            None => Cell::toned("not yet", Tone::Warn),
+        };
+        let figures: [Cell; FIGURES] = [
+            Cell::text(&view.name),
+            Cell::text(&view.source),
+            Cell::number(view.found),
+            Cell::number(view.engaged),
+            Cell::bad_number(view.refused),
+            Cell::bad_number(view.problems.len() as u64),
+            listed,
+        ];
+        let problems = problem_cells(view, shown);
+        let mut rows = problems.into_iter();
+        table.row(figures.into_iter().chain(rows.next().into_iter().flatten()));
+        for problem in rows {
+            let blank = std::iter::repeat_n(Cell::text(" "), FIGURES);
+            table.row(blank.chain(problem));
+        }
+    }
+    table
+}
+
+/// Subject and message of the first problems, and how many more there are.
+fn problem_cells(view: &ProviderView, shown: usize) -> Vec<[Cell; 2]> {
+    let problems = view.problems.iter().take(shown);
+    let mut rows: Vec<[Cell; 2]> = problems
+        .map(|problem| [Cell::text(&problem.subject), Cell::text(&problem.message)])
+        .collect();
+    let more = view.problems.len().saturating_sub(shown);
+    if more > 0 {
+        let rest = format!("{more} more: add -o wide");
+        rows.push([Cell::text(""), Cell::toned(rest, Tone::Dim)]);
+    }
+    rows
 }
 
 /// Reconcilers: attempts, keys by state, problems.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_fleet::cluster::ReplacementStatus;
+use windlass_fleet::provider::Problem;
 
 /// An engaged cluster, or what a provider cannot make one of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,45 @@ impl From<ReplacementStatus> for ReplacementView {
             server: status.server,
             state: status.state.as_str().to_owned(),
             reason: status.reason,
+        }
+    }
+}
+
+/// A provider, and what it has found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProviderView {
+    /// Its name.
+    pub(crate) name: String,
+    /// The field of its document that is its source of clusters; `inMemory` for the clusters of `dev`.
+    pub(crate) source: String,
+    /// Clusters that it found and could name: those engaged and those refused.
+    pub(crate) found: u64,
+    /// Clusters that are engaged, whatever their state is.
+    pub(crate) engaged: u64,
+    /// Clusters that are not engaged because another provider's cluster has the name.
+    pub(crate) refused: u64,
+    /// How long ago it last read its source to the end; none: it has not yet.
+    pub(crate) listed_seconds: Option<u64>,
+    /// What it cannot use at the moment. The rest works.
+    pub(crate) problems: Vec<ProblemView>,
+}
+
+/// Something that a provider cannot use.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProblemView {
+    /// The file, object or cluster.
+    pub(crate) subject: String,
+    /// What is wrong, and what to do.
+    pub(crate) message: String,
+}
+
+impl From<Problem> for ProblemView {
+    fn from(problem: Problem) -> Self {
+        Self {
+            subject: problem.subject,
+            message: problem.message,
         }
     }
 }

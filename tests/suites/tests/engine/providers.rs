@@ -74,8 +74,15 @@ async fn a_name_of_another_provider_is_refused_and_taken_once_it_is_free() -> Re
     assert_eq!(problems[0].subject, "alpha");
     assert_eq!(
         problems[0].message,
-        "cluster \"alpha\" is provided by test already: rename one of the two; this one is engaged as soon as the name is free"
+        "cluster \"alpha\" is provided by test already: give one of the two providers a prefix, or rename the cluster; this one is engaged once the name is free"
     );
+    let counts = |name: &str| {
+        let all = fleet.handle.providers();
+        let found = all.into_iter().find(|status| status.name == name);
+        found.map(|status| (status.found, status.engaged, status.refused))
+    };
+    assert_eq!(counts("test"), Some((1, 1, 0)));
+    assert_eq!(counts("other"), Some((1, 0, 1)));
     assert!(Arc::ptr_eq(&first, &fleet.ready("alpha").await?));
 
     // Nothing of the provider that waits has changed.

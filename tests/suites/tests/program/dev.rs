@@ -170,6 +170,48 @@ async fn there_is_a_local_cluster_where_the_seed_has_one() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_reconciler_selects_in_memory_clusters_by_the_labels_that_the_seed_gives_them()
+-> Result<()> {
+    let project = Project::new()?;
+    let selective = reconciler("hello", &guest("hello"))
+        .replace("  config:", "  clusters: {selector: env=prod}\n  config:");
+    project.write_config(&[selective])?;
+    project.write("seed/a.yaml", SEED)?;
+    for (cluster, env) in [("eu", "prod"), ("us", "test")] {
+        let described = format!(
+            "apiVersion: windlass.dev/v1alpha1\nkind: Cluster\nmetadata: {{labels: {{env: {env}}}}}\nproperties: {{zone: a}}\n"
+        );
+        project.write(&format!("seed/{cluster}/cluster.yaml"), described)?;
+    }
+    let finished = until_idle(&project, &["-o", "json"])
+        .await?
+        .expect_code(0)?;
+    let told: Json = serde_json::from_str(&finished.stdout)?;
+    for cluster in told["clusters"].as_array().unwrap() {
+        let is_prod = cluster["name"] == "eu";
+        assert_eq!(cluster["attempts"].as_u64() > Some(0), is_prod, "{told}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_the_only_provider_has_no_clusters_the_local_one_is_alone() -> Result<()> {
+    let project = Project::new()?;
+    let provider = "apiVersion: windlass.dev/v1alpha1\nkind: Provider\nmetadata: {name: none}\nspec: {none: {}}\n";
+    let hello = reconciler("hello", &guest("hello")).replace("  tenant: team-a\n", "");
+    project.write("windlass.yaml", format!("{provider}{hello}"))?;
+    project.write("seed/local/a.yaml", SEED)?;
+    let finished = until_idle(&project, &["-o", "json"])
+        .await?
+        .expect_code(0)?;
+    let told: Json = serde_json::from_str(&finished.stdout)?;
+    assert_eq!(told["clusters"].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(told["clusters"][0]["name"], "", "{told}");
+    assert!(told["clusters"][0]["attempts"].as_u64() > Some(0), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_seed_that_cannot_be_read_is_told_before_anything_starts() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[reconciler("hello", &guest("hello"))])?;

@@ -66,6 +66,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
 fn read(text: &str, types: &mut Types) {
     let mut current: Option<String> = None;
     let mut comment = String::new();
+    let mut renamed: Option<String> = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("pub(crate) struct ")
             && line.ends_with('{')
@@ -82,13 +83,15 @@ fn read(text: &str, types: &mut Types) {
         };
         if let Some(words) = line.trim_start().strip_prefix("///") {
             comment.push_str(words);
+        } else if let Some(name) = own_name(line) {
+            renamed = Some(name.to_owned());
         } else if let Some((name, of)) = line
             .strip_prefix("    pub(crate) ")
             .and_then(|field| field.trim_end_matches(',').split_once(": "))
         {
             let inner = of.replace(['>', ' '], "");
             fields.push(Field {
-                name: camel(name),
+                name: renamed.take().unwrap_or_else(|| camel(name)),
                 of: inner.rsplit('<').next().unwrap_or_default().to_owned(),
                 optional: of.starts_with("Option<"),
                 list: of.contains("Vec<"),
@@ -96,6 +99,13 @@ fn read(text: &str, types: &mut Types) {
             });
         }
     }
+}
+
+/// The name that an attribute of a field gives it.
+fn own_name(line: &str) -> Option<&str> {
+    let attribute = line.trim_start().strip_prefix("#[serde(")?;
+    let (_, name) = attribute.split_once("rename = \"")?;
+    name.split('"').next()
 }
 
 fn camel(name: &str) -> String {
@@ -156,6 +166,9 @@ pub(crate) struct TenantSpec {
     pub(crate) own_weight: Option<Amount>,
     /// What it may.
     pub(crate) rules: Option<Vec<RuleSpec>>,
+    /// Its interface.
+    #[serde(default, rename = \"ownAPI\")]
+    pub(crate) own_api: Option<String>,
 }
 
 pub(crate) struct RuleSpec {
@@ -176,7 +189,8 @@ pub(crate) struct RuleSpec {
     #[test]
     fn the_page_says_what_the_fields_say() {
         let good = "## Tenant\n\n| field | what | default |\n|---|---|---|\n| `spec.ownWeight` | Its share of all. | 1 |\n\
-                    | `spec.rules` | What it may. |  |\n| `spec.rules[].verbs` | Verbs. | required |\n";
+                    | `spec.rules` | What it may. |  |\n| `spec.rules[].verbs` | Verbs. | required |\n\
+                    | `spec.ownAPI` | Its interface. |  |\n";
         assert_eq!(found(good), Vec::<String>::new());
         let stale = good.replace("| 1 |", "| 2 |");
         assert_eq!(

@@ -14,8 +14,27 @@ pub(super) fn write(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     )?;
     // Operators write providers: there are few.
     writer.gauges(
+        "windlass_provider_clusters",
+        "Clusters that a provider has found, by what came of them: engaged, or refused because another provider's cluster has the name.",
+        now.providers.iter().flat_map(|provider| {
+            let counts = [("engaged", provider.engaged), ("refused", provider.refused)];
+            counts.map(|(result, count)| {
+                let labels = [("provider", provider.name.as_str()), ("result", result)];
+                (labels, count as f64)
+            })
+        }),
+    )?;
+    writer.gauges(
+        "windlass_provider_listed_timestamp_seconds",
+        "When a provider last read its source to the end; 0 until it has.",
+        now.providers.iter().map(|provider| {
+            let labels = [("provider", provider.name.as_str())];
+            (labels, provider.last_listed.unwrap_or_default() as f64)
+        }),
+    )?;
+    writer.gauges(
         "windlass_provider_problems",
-        "Files, contexts and clusters that a provider cannot use.",
+        "Files, contexts, objects and clusters that a provider cannot use.",
         now.providers.iter().map(|provider| {
             let labels = [("provider", provider.name.as_str())];
             (labels, provider.problems as f64)

@@ -1,11 +1,14 @@
 //! Kind `Provider`: a source of clusters. Entry point: [`ProviderSpec`].
 
+mod files;
+
+pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
+
 use crate::config::kinds::Refusal;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use windlass_fleet::engage::ServerChange;
 
-/// Where clusters come from: exactly one of `kubeconfigFiles` and `single`.
+/// Where clusters come from: exactly one [`Source`], and what holds for its clusters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct ProviderSpec {
@@ -13,6 +16,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) kubeconfig_files: Option<KubeconfigFilesSpec>,
     /// One cluster, named as the provider is.
     pub(crate) single: Option<SingleSpec>,
+    /// No clusters, `none: {}`: for a process that works on the local cluster only.
+    pub(crate) none: Option<NoneSpec>,
     /// When work on the old server ends if a context names a new one: `keep`, once the new caches are filled; `stop`, at once.
     /// Default: keep.
     pub(crate) on_server_change: OnServerChange,
@@ -39,29 +44,10 @@ impl OnServerChange {
     }
 }
 
-/// Kubeconfig files and folders of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct KubeconfigFilesSpec {
-    /// Files, and folders in which `globs` choose; relative to the document's folder. Default: $KUBECONFIG, else ~/.kube/config.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) paths: Option<Vec<PathBuf>>,
-    /// File names that count in folders. Default: kubeconfig.yaml, kubeconfig.yml, *.kubeconfig, *.kubeconfig.yaml,
-    /// *.kubeconfig.yml.
-    #[serde(default)]
-    pub(crate) globs: Vec<String>,
-}
-
-/// One context of one kubeconfig file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct SingleSpec {
-    /// The file, relative to the document's folder.
-    pub(crate) kubeconfig: PathBuf,
-    /// The context. Default: the file's current context.
-    #[serde(default)]
-    pub(crate) context: Option<String>,
-}
+/// No clusters. It has no fields.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoneSpec {}
 
 /// The one source of a checked provider.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,6 +56,29 @@ pub(crate) enum Source<'a> {
     KubeconfigFiles(&'a KubeconfigFilesSpec),
     /// `single`.
     Single(&'a SingleSpec),
+    /// `none`.
+    None,
+}
+
+impl Source<'_> {
+    /// The fields that are sources.
+    const NAMES: [&'static str; 3] = ["kubeconfigFiles", "single", "none"];
+
+    /// Its field.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::KubeconfigFiles(_) => "kubeconfigFiles",
+            Self::Single(_) => "single",
+            Self::None => "none",
+        }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Self::KubeconfigFiles(files) => files.check(),
+            Self::Single(_) | Self::None => Ok(()),
+        }
+    }
 }
 
 impl ProviderSpec {
@@ -78,30 +87,41 @@ impl ProviderSpec {
     /// # Errors
     /// A [`Refusal`] when there is none or more than one.
     pub(crate) fn source(&self) -> Result<Source<'_>, Refusal> {
-        match (&self.kubeconfig_files, &self.single) {
-            (Some(files), None) => Ok(Source::KubeconfigFiles(files)),
-            (None, Some(single)) => Ok(Source::Single(single)),
-            (None, None) => Err(Refusal::new(
-                "spec",
-                "no source of clusters: give one of kubeconfigFiles, single",
-            )),
-            (Some(_), Some(_)) => {
-                let message = "kubeconfigFiles and single are both given: a Provider has one source, make two documents of it";
+        let given: Vec<Source<'_>> = [
+            self.kubeconfig_files.as_ref().map(Source::KubeconfigFiles),
+            self.single.as_ref().map(Source::Single),
+            self.none.as_ref().map(|_| Source::None),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        match given[..] {
+            [source] => Ok(source),
+            [] => {
+                let message = format!(
+                    "no source of clusters: give one of {}",
+                    Source::NAMES.join(", ")
+                );
+                Err(Refusal::new("spec", message))
+            }
+            [first, second, ..] => {
+                let message = format!(
+                    "{} and {} are both given: a Provider has one source, make two documents of it",
+                    first.name(),
+                    second.name()
+                );
                 Err(Refusal::new("spec", message))
             }
         }
     }
 
+    /// Whether it says that it has no clusters.
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self.source(), Ok(Source::None))
+    }
+
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        match self.source()? {
-            Source::KubeconfigFiles(files) if files.paths.as_ref().is_some_and(Vec::is_empty) => {
-                Err(Refusal::new(
-                    "spec.kubeconfigFiles.paths",
-                    "the list is empty: name at least one file or folder, or leave it out for the files of kubectl",
-                ))
-            }
-            _ => Ok(()),
-        }
+        self.source()?.check()
     }
 }

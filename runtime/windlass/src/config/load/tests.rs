@@ -1,5 +1,7 @@
 //! Bad documents, and exactly what is said of each.
 
+mod provider;
+
 use crate::config::load::{Configuration, load, merge};
 use std::fs;
 
@@ -241,26 +243,6 @@ fn wrong_values_are_told_with_their_path_and_what_to_write() {
             "Manager",
             "{leaderElection: {enabled: true, leaseDuration: 10s}}",
             "4:24: spec.leaderElection of Manager x: a renew deadline of 10s leaves writes in flight no time before the lease ends after 10s: make it at most three quarters of the lease duration",
-        ),
-        (
-            "Provider",
-            "{}",
-            "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single",
-        ),
-        (
-            "Provider",
-            "{kubeconfigFiles: {paths: [a]}, single: {kubeconfig: a}}",
-            "4:7: spec of Provider x: kubeconfigFiles and single are both given: a Provider has one source, make two documents of it",
-        ),
-        (
-            "Provider",
-            "{kubeconfigFiles: {paths: []}}",
-            "4:33: spec.kubeconfigFiles.paths of Provider x: the list is empty: name at least one file or folder, or leave it out for the files of kubectl",
-        ),
-        (
-            "Provider",
-            "{kubeconfigFile: {paths: [a]}}",
-            "4:8: unknown field \"kubeconfigFile\" in spec of Provider x: did you mean \"kubeconfigFiles\"?",
         ),
         (
             "Tenant",

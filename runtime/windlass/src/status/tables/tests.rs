@@ -1,7 +1,7 @@
 //! Each view as a table.
 
 use super::*;
-use crate::status::view::{BlameView, ReloadView};
+use crate::status::view::{BlameView, ProblemView, ReloadView};
 use std::collections::BTreeMap;
 
 /// The table's lines without colours, and with single blanks between cells.
@@ -140,6 +140,42 @@ fn tenants_tell_their_share_and_what_they_use_of_it() {
             "team-a 4 - 6.0 MiB of 512 MiB 3.0 MiB 2 0.5 yes 2 32 31 136 11 12 13 1.5s 13ms memory 9, timeout 7, 1 more 5",
         ]
     );
+}
+
+#[test]
+fn providers_tell_what_they_found_with_a_row_for_each_of_the_first_problems() {
+    let problem = |n: usize| ProblemView {
+        subject: format!("{n}.kubeconfig"),
+        message: "it is empty".to_owned(),
+    };
+    let view = ProviderView {
+        name: "fleet".to_owned(),
+        source: "kubeconfigFiles".to_owned(),
+        found: 5,
+        engaged: 4,
+        refused: 1,
+        listed_seconds: Some(200),
+        problems: (0..7).map(problem).collect(),
+    };
+    let fresh = ProviderView {
+        name: "hub".to_owned(),
+        source: "clusterAPI".to_owned(),
+        ..ProviderView::default()
+    };
+    assert_eq!(
+        lines(&providers(&[view.clone(), fresh])),
+        [
+            "PROVIDER SOURCE FOUND ENGAGED REFUSED PROBLEMS LISTED SUBJECT PROBLEM",
+            "fleet kubeconfigFiles 5 4 1 7 3m ago 0.kubeconfig it is empty",
+            "1.kubeconfig it is empty",
+            "2.kubeconfig it is empty",
+            "3.kubeconfig it is empty",
+            "4.kubeconfig it is empty",
+            "- 2 more: add -o wide",
+            "hub clusterAPI 0 0 0 0 not yet - -",
+        ]
+    );
+    assert_eq!(lines(&providers_wide(&[view])).len(), 8);
 }
 
 #[test]

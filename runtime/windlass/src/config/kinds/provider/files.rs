@@ -1,0 +1,41 @@
+//! Sources of clusters that files hold. Entry points: [`KubeconfigFilesSpec`] and [`SingleSpec`].
+
+use crate::config::kinds::Refusal;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Kubeconfig files and folders of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct KubeconfigFilesSpec {
+    /// Files, and folders in which `globs` choose; relative to the document's folder. Default: $KUBECONFIG, else ~/.kube/config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) paths: Option<Vec<PathBuf>>,
+    /// File names that count in folders. Default: kubeconfig.yaml, kubeconfig.yml, *.kubeconfig, *.kubeconfig.yaml,
+    /// *.kubeconfig.yml.
+    #[serde(default)]
+    pub(crate) globs: Vec<String>,
+}
+
+/// One context of one kubeconfig file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct SingleSpec {
+    /// The file, relative to the document's folder.
+    pub(crate) kubeconfig: PathBuf,
+    /// The context. Default: the file's current context.
+    #[serde(default)]
+    pub(crate) context: Option<String>,
+}
+
+impl KubeconfigFilesSpec {
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        if self.paths.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Refusal::new(
+                "spec.kubeconfigFiles.paths",
+                "the list is empty: name at least one file or folder, or leave it out for the files of kubectl",
+            ));
+        }
+        Ok(())
+    }
+}
