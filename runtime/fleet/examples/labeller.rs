@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use windlass_fleet::cluster::{ClusterConfig, Provenance, contexts};
+use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy, contexts};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::k8s_openapi::api::core::v1::ConfigMap;
 use windlass_fleet::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -54,8 +54,12 @@ async fn main() -> anyhow::Result<()> {
     // A provider discovers clusters; this one is told them by the program.
     let clusters = Arc::new(Clusters::new("kubeconfig"));
     for context in contexts(&yaml)? {
-        let config =
-            ClusterConfig::from_kubeconfig_text(&yaml, Some(&context), None, Provenance::File)?;
+        let config = ClusterConfig::from_kubeconfig_text(
+            &yaml,
+            Some(&context),
+            None,
+            &KubeconfigPolicy::file(),
+        )?;
         clusters.put(ClusterSpec::new(ClusterName::new(&context)?, config));
     }
 

@@ -24,8 +24,10 @@ mod sync_check;
 
 pub use crate::cache::watch::CacheOptions;
 pub use crate::http::config::{
-    ClusterConfig, ConfigError, ContextConfig, Provenance, contexts, every_context,
+    AllowServers, AllowServersError, ClusterConfig, ConfigError, ContextConfig, ExecPolicy,
+    KubeconfigPolicy, ServerNotAllowed, contexts, every_context,
 };
+pub use crate::http::proxy::{Proxy, ProxyFromEnvironment, ProxyUrlError, ProxyVariableError};
 pub use crate::http::transport::{
     AnswerAccount, AnswerUse, ConnectionCount, ConnectionCounts, SocketUse, TransportError,
     TransportOptions,

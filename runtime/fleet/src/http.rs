@@ -1,6 +1,7 @@
 //! Calls to API servers: the only room that opens a socket. Entry point: [`transport::Connection::send`].
 //!
 //! * [`config`]: the address, TLS and credentials of a server, read from a kubeconfig.
+//! * [`proxy`]: the proxies of kubeconfigs and of the environment; [`network`]: addresses and networks.
 //! * [`transport`]: sends a call within its limits and deadline, over connections that clusters share.
 //! * [`status`]: turns an error status into an [`ApiError`](crate::ApiError).
 //! * [`lines`]: splits the body of a watch into lines of bounded length.
@@ -8,6 +9,8 @@
 //!
 //! The invariants and limits stand at [`transport`] for calls, and at [`fence`] for writes of a leader.
 
+mod network;
+pub(crate) mod proxy;
 pub(crate) mod config;
 pub(crate) mod fence;
 pub(crate) mod lines;

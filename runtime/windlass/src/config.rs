@@ -5,4 +5,5 @@ pub(crate) mod clusters;
 pub(crate) mod document;
 pub(crate) mod kinds;
 pub(crate) mod load;
+pub(crate) mod proxy;
 pub(crate) mod rbac;

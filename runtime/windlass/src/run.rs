@@ -14,9 +14,9 @@ use crate::admin::{self, Addresses, Sockets};
 use crate::app::App;
 use crate::app::rollback;
 use crate::cli::IdleArgs;
-use crate::config::clusters;
 use crate::config::kinds::{Kind, ManagerSpec, TenantSpec};
 use crate::config::load::{Configuration, Merged, load, merge};
+use crate::config::{clusters, proxy};
 use crate::dev::simulated::Simulated;
 use crate::guests::Guests;
 use crate::reconcilers::reloads::Reloads;
@@ -251,6 +251,7 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
         caches: spec.caches.options(),
         transport: TransportOptions {
             max_sockets: socket_budget(),
+            proxy: proxy::from_environment()?,
             ..spec.transport.options()
         },
         ..ManagerOptions::default()

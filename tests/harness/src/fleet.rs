@@ -18,7 +18,9 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_apiserver::{Hook, Server, Verb};
-use windlass_fleet::cluster::{Cluster, ClusterConfig, ClusterState, ClusterStatus, Provenance};
+use windlass_fleet::cluster::{
+    Cluster, ClusterConfig, ClusterState, ClusterStatus, KubeconfigPolicy,
+};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{Builder, ManagerError, ManagerHandle};
 use windlass_fleet::metrics::Metrics;
@@ -36,8 +38,8 @@ pub fn request(cluster: &str, object: &str) -> Request {
 }
 
 /// A cluster that is reached as the context of its name in a kubeconfig says.
-fn spec(cluster: &str, kubeconfig: &str, provenance: Provenance) -> Result<ClusterSpec> {
-    let config = ClusterConfig::from_kubeconfig_text(kubeconfig, Some(cluster), None, provenance)?;
+fn spec(cluster: &str, kubeconfig: &str, policy: &KubeconfigPolicy) -> Result<ClusterSpec> {
+    let config = ClusterConfig::from_kubeconfig_text(kubeconfig, Some(cluster), None, policy)?;
     Ok(ClusterSpec::new(name(cluster), config))
 }
 
@@ -88,8 +90,13 @@ impl RunningManager {
     ///
     /// # Errors
     /// When the kubeconfig cannot be used.
-    pub fn add_from(&self, cluster: &str, kubeconfig: &str, provenance: Provenance) -> Result<()> {
-        self.provider.put(spec(cluster, kubeconfig, provenance)?);
+    pub fn add_from(
+        &self,
+        cluster: &str,
+        kubeconfig: &str,
+        policy: &KubeconfigPolicy,
+    ) -> Result<()> {
+        self.provider.put(spec(cluster, kubeconfig, policy)?);
         Ok(())
     }
 
@@ -245,7 +252,11 @@ impl TestFleet {
     /// # Errors
     /// When there is no such cluster.
     pub fn spec(&self, cluster: &str) -> Result<ClusterSpec> {
-        spec(cluster, &self.server.kubeconfig(), Provenance::Program)
+        spec(
+            cluster,
+            &self.server.kubeconfig(),
+            &KubeconfigPolicy::file(),
+        )
     }
 
     /// Gives the provider a cluster, or changes it. The manager engages it in the background.

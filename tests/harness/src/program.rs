@@ -30,7 +30,7 @@ pub struct Program {
 
 impl Program {
     /// Starts `windlass` with the arguments, in `folder`, without colours and without the variables
-    /// for kubeconfigs and logs.
+    /// for kubeconfigs, logs and proxies.
     ///
     /// # Errors
     /// When the binary does not build or start.
@@ -45,6 +45,10 @@ impl Program {
             .env("NO_COLOR", "1")
             .env_remove("KUBECONFIG")
             .env_remove("WINDLASS_LOG");
+        for proxy in ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
+            command.env_remove(proxy);
+            command.env_remove(proxy.to_lowercase());
+        }
         Self::spawn(command)
     }
 

@@ -1,18 +1,24 @@
 //! The address, TLS and credentials of one API server. Entry point: [`ClusterConfig`].
 //!
-//! Reads one context of a kubeconfig. File references become absolute, and a kubeconfig from a Secret may have none. Credentials are not
-//! loaded here: a configuration only says where they are.
+//! Reads one context of a kubeconfig, within a [`KubeconfigPolicy`]. File references become absolute. Credentials are not loaded here: a
+//! configuration only says where they are.
 
+mod allow_servers;
+mod error;
 mod files;
 mod in_cluster;
 mod kubeconfig;
+mod policy;
 #[cfg(test)]
 mod tests;
 
+pub use allow_servers::{AllowServers, AllowServersError, ServerNotAllowed};
+pub use error::ConfigError;
 pub(crate) use files::{MAX_REFERENCED, certificates};
 pub(crate) use kubeconfig::{Exec, InteractiveMode, Secret, User};
+pub use policy::{ExecPolicy, KubeconfigPolicy};
 
-use crate::file::FileError;
+use crate::http::proxy::Proxy;
 use files::{authority, digest_files, resolve_cluster, resolve_user};
 use http::Uri;
 use kubeconfig::{Kubeconfig, KubeconfigCluster, NamedContext};
@@ -22,73 +28,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Where a kubeconfig came from. Decides whether it may run credential plugins and refer to files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Provenance {
-    /// A file that the operator named. Plugins and file references are allowed.
-    File,
-    /// A Secret of an API server. Plugins and file references are refused.
-    Secret,
-    /// As [`Provenance::Secret`], but the operator made the provider trust the writers of such Secrets as if they had a shell of this
-    /// process: plugins and file references are allowed.
-    TrustedSecret,
-    /// Built by the program.
-    Program,
-}
-
-/// Why a kubeconfig cannot be used. No message quotes the kubeconfig's contents.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The text is not a kubeconfig.
-    #[error("not a kubeconfig: {0}")]
-    Parse(String),
-    /// The kubeconfig has no such context.
-    #[error("context {context:?} is not in the kubeconfig: it has {present}")]
-    NoContext {
-        /// The context.
-        context: String,
-        /// The contexts that it has.
-        present: String,
-    },
-    /// The provenance allows no credential plugin.
-    #[error(
-        "user of context {0:?} runs a credential plugin, which a kubeconfig from a Secret may not"
-    )]
-    Exec(String),
-    /// The provenance allows no file reference.
-    #[error(
-        "context {context:?} refers to a file in {field}, which a kubeconfig from a Secret may not: inline the data"
-    )]
-    FileReference {
-        /// The context.
-        context: String,
-        /// The kubeconfig field.
-        field: &'static str,
-    },
-    /// A field of the context cannot be used.
-    #[error("context {context:?} cannot be used: {reason}")]
-    Unusable {
-        /// The context.
-        context: String,
-        /// The reason, without secrets.
-        reason: String,
-    },
-    /// A referenced file could not be read because the process is out of descriptors, so it may have changed.
-    #[error("{path:?}, which it refers to, cannot be read: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: FileError,
-    },
-    /// The URL of the server is not valid.
-    #[error("server url {0:?} is not valid: write http(s)://host:port[/path]")]
-    Url(String),
-    /// This process does not run in a cluster, or its service account is not mounted.
-    #[error("in-cluster configuration is not available: {0}")]
-    InCluster(String),
-}
 
 /// Address, TLS and credentials of one API server. Cheap to clone; prints its server only.
 #[derive(Clone)]
@@ -115,7 +54,10 @@ pub(crate) struct Access {
     pub(crate) authorities_file: Option<PathBuf>,
     pub(crate) accept_invalid_certs: bool,
     pub(crate) tls_server_name: Option<String>,
-    pub(crate) proxy_url: Option<String>,
+    /// The proxy that the kubeconfig names. It wins over the environment's.
+    pub(crate) proxy: Option<Proxy>,
+    /// The servers and proxies that may be connected to.
+    pub(crate) allow_servers: AllowServers,
     pub(crate) user: User,
 }
 
@@ -128,7 +70,8 @@ impl Access {
             authorities_file: None,
             accept_invalid_certs: false,
             tls_server_name: None,
-            proxy_url: None,
+            proxy: None,
+            allow_servers: AllowServers::any(),
             user: User::default(),
         }
     }
@@ -138,12 +81,12 @@ impl ClusterConfig {
     /// Reads one context (`None`: the current one) of a kubeconfig. Relative file references are taken from `base_dir`.
     ///
     /// # Errors
-    /// [`ConfigError`]; with [`Provenance::Secret`] also for credential plugins and references to files.
+    /// [`ConfigError`]; also if the context asks for more than the policy allows.
     pub fn from_kubeconfig_text(
         yaml: &str,
         context: Option<&str>,
         base_dir: Option<&Path>,
-        provenance: Provenance,
+        policy: &KubeconfigPolicy,
     ) -> Result<Self, ConfigError> {
         let kubeconfig = parse(yaml)?;
         let absent = |context: &str| ConfigError::NoContext {
@@ -157,7 +100,7 @@ impl ClusterConfig {
         let named = contexts
             .find(|named| named.name == context)
             .ok_or_else(|| absent(context))?;
-        Parts::of(&kubeconfig).config(named, base_dir, provenance)
+        Parts::of(&kubeconfig).config(named, base_dir, policy)
     }
 
     /// A server without TLS or credentials of its own, such as one on loopback.
@@ -303,7 +246,7 @@ pub struct ContextConfig {
 pub fn every_context(
     yaml: &str,
     base_dir: Option<&Path>,
-    provenance: Provenance,
+    policy: &KubeconfigPolicy,
 ) -> Result<Vec<ContextConfig>, ConfigError> {
     let kubeconfig = parse(yaml)?;
     let parts = Parts::of(&kubeconfig);
@@ -313,7 +256,7 @@ pub fn every_context(
             Some(context) => context.cluster.clone(),
             None => String::new(),
         },
-        config: parts.config(named, base_dir, provenance),
+        config: parts.config(named, base_dir, policy),
     };
     Ok(kubeconfig.contexts.iter().map(read).collect())
 }
@@ -342,7 +285,7 @@ impl<'a> Parts<'a> {
         &self,
         named: &NamedContext,
         base_dir: Option<&Path>,
-        provenance: Provenance,
+        policy: &KubeconfigPolicy,
     ) -> Result<ClusterConfig, ConfigError> {
         let unusable = |reason: String| ConfigError::Unusable {
             context: named.name.clone(),
@@ -362,19 +305,20 @@ impl<'a> Parts<'a> {
         let mut files = Vec::new();
         resolve_cluster(&mut cluster, base_dir, &mut files);
         resolve_user(&mut user, base_dir, &mut files);
-        if provenance == Provenance::Secret {
-            refuse_foreign(&named.name, &user, files.first().map(|(field, _)| *field))?;
-        }
+        policy.check(&named.name, &cluster, &user, &files)?;
         let authority = authority(&cluster).map_err(unusable)?;
         if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
             exec.cluster = Some(cluster_info(&cluster, authority.as_deref()));
         }
         let server = cluster.server.as_deref();
         let server = server.ok_or_else(|| unusable("its cluster has no server".to_owned()))?;
+        let url: Uri = server
+            .parse()
+            .map_err(|_| ConfigError::Url(server.to_owned()))?;
+        let proxy = proxy(&named.name, cluster.proxy_url.as_deref())?;
+        policy.check_server(&named.name, &url, proxy.as_ref())?;
         let access = Access {
-            url: server
-                .parse()
-                .map_err(|_| ConfigError::Url(server.to_owned()))?,
+            url,
             namespace: context
                 .namespace
                 .clone()
@@ -386,7 +330,8 @@ impl<'a> Parts<'a> {
             authorities_file: None,
             accept_invalid_certs: cluster.insecure_skip_tls_verify.unwrap_or(false),
             tls_server_name: cluster.tls_server_name.filter(|name| !name.is_empty()),
-            proxy_url: cluster.proxy_url.filter(|url| !url.is_empty()),
+            proxy,
+            allow_servers: policy.allow_servers.clone(),
             user,
         };
         ClusterConfig::new(access, files.into_iter().map(|(_, path)| path).collect())
@@ -411,20 +356,13 @@ fn cluster_info(cluster: &KubeconfigCluster, authority: Option<&[u8]>) -> serde_
     info
 }
 
-/// Refuses credential plugins and file references, for a kubeconfig from a Secret. `file` is the first field that names a file.
-fn refuse_foreign(
-    context: &str,
-    user: &User,
-    file: Option<&'static str>,
-) -> Result<(), ConfigError> {
-    let context = context.to_owned();
-    if user.exec.is_some() || user.auth_provider.is_some() {
-        return Err(ConfigError::Exec(context));
-    }
-    match file {
-        Some(field) => Err(ConfigError::FileReference { context, field }),
-        None => Ok(()),
-    }
+/// The proxy of a context, if it names one.
+fn proxy(context: &str, url: Option<&str>) -> Result<Option<Proxy>, ConfigError> {
+    let named = url.filter(|url| !url.is_empty()).map(Proxy::parse);
+    named.transpose().map_err(|reason| ConfigError::Proxy {
+        context: context.to_owned(),
+        reason,
+    })
 }
 
 fn digest_all(access: &Access, files: &[u8; 32]) -> [u8; 32] {
@@ -434,17 +372,22 @@ fn digest_all(access: &Access, files: &[u8; 32]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Everything but the address: TLS and credentials.
+/// Everything but the address: TLS, credentials, the proxy, and the servers that may be connected to. So a cluster never uses a socket that
+/// its own policy would refuse.
 fn hash_transport(access: &Access, hash: &mut Sha256, files: &[u8; 32]) {
     for certificate in access.authorities.iter().flatten() {
         hash.update([1]);
         hash.update(certificate);
     }
     hash.update([u8::from(access.accept_invalid_certs)]);
-    for text in [&access.tls_server_name, &access.proxy_url] {
-        hash.update([4]);
-        hash.update(text.as_deref().unwrap_or_default());
+    hash.update([4]);
+    hash.update(access.tls_server_name.as_deref().unwrap_or_default());
+    hash.update([4]);
+    if let Some(proxy) = &access.proxy {
+        proxy.hash(hash);
     }
+    hash.update([5]);
+    access.allow_servers.hash(hash);
     hash.update([3]);
     // Every field, secrets included: only the digest is kept. `Value` sorts the keys of maps.
     if let Ok(user) = serde_json::to_value(&access.user) {

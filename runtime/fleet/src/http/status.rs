@@ -101,6 +101,8 @@ impl From<TransportError> for ApiError {
     fn from(error: TransportError) -> Self {
         let code = match error {
             TransportError::Unreachable { .. }
+            | TransportError::Proxy { .. }
+            | TransportError::NotAllowed { .. }
             | TransportError::Crowded { .. }
             | TransportError::NoDescriptors { .. }
             | TransportError::Credentials { .. }

@@ -7,7 +7,8 @@
 //! 1. [`connection`], one per cluster: the deadline, a slot (`slots`), the rate limit, metrics.
 //! 2. [`client`], one per server and user: adds the credentials and renews them (`credentials`, `exec_plugin`, `tls`).
 //! 3. [`pool`], one per server and client certificate: checks out a connection for the call.
-//! 4. [`dial`]: makes a connection if the pool needs one, within the process's limit on sockets (`sockets`).
+//! 4. [`dial`]: makes a connection if the pool needs one, within the process's limit on sockets (`sockets`), over a stream of [`connector`],
+//!    which checks addresses and goes through proxies (`proxy`).
 //!
 //! The answer comes back through `answer_body`, which keeps the connection checked out until the body is read, and `read_answer`, which
 //! charges the bytes to `answer_memory`. [`registry`] finds the clients that clusters share.
@@ -17,6 +18,7 @@
 //! * Every wait ends by the caller's deadline.
 //! * A write is sent a second time only if the server certainly has not seen it.
 //! * No error and no log line holds a header, a body or a token.
+//! * No redirect is followed: an answer 3xx is an error.
 //!
 //! Not guaranteed: a write that timed out or whose connection broke may have happened.
 
@@ -25,12 +27,14 @@ mod answer_memory;
 mod client;
 mod connection;
 mod connection_counts;
+mod connector;
 mod credentials;
 mod dial;
 mod error;
 mod exec_plugin;
 mod options;
 mod pool;
+mod proxy;
 mod read_answer;
 mod registry;
 mod request_body;

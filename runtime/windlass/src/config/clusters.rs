@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::ClusterName;
-use windlass_fleet::cluster::{ClusterConfig, ConfigError, Provenance};
+use windlass_fleet::cluster::{ClusterConfig, ConfigError, KubeconfigPolicy};
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::file;
 use windlass_fleet::provider::kubeconfig_files::{
@@ -157,7 +157,7 @@ fn read_kubeconfig(
     })?;
     let text = String::from_utf8(bytes)
         .map_err(|_| problem("the kubeconfig is not UTF-8 text: save it as such".to_owned()))?;
-    ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), Provenance::File)
+    ClusterConfig::from_kubeconfig_text(&text, context, path.parent(), &KubeconfigPolicy::file())
         .map_err(|error| problem(error.to_string()))
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_apiserver::Server;
 use windlass_fleet::ClusterName;
-use windlass_fleet::cluster::{ClusterConfig, Provenance};
+use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
@@ -58,7 +58,12 @@ impl Simulated {
         })?;
         let text = server.kubeconfig();
         let config = |context: &str| {
-            ClusterConfig::from_kubeconfig_text(&text, Some(context), None, Provenance::Program)
+            ClusterConfig::from_kubeconfig_text(
+                &text,
+                Some(context),
+                None,
+                &KubeconfigPolicy::file(),
+            )
         };
         let mut clusters = BTreeMap::new();
         let provider = Clusters::new("in-memory");

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use windlass_fleet::cluster::{ClusterConfig, ClusterState, Provenance};
+use windlass_fleet::cluster::{ClusterConfig, ClusterState, KubeconfigPolicy};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
@@ -46,8 +46,12 @@ pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finishe
     for path in kubeconfigs {
         let text = std::fs::read_to_string(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let config =
-            ClusterConfig::from_kubeconfig_text(&text, None, path.parent(), Provenance::File)?;
+        let config = ClusterConfig::from_kubeconfig_text(
+            &text,
+            None,
+            path.parent(),
+            &KubeconfigPolicy::file(),
+        )?;
         provider.put(ClusterSpec::new(ClusterName::new(&name)?, config));
     }
     let bound = Manager::builder()

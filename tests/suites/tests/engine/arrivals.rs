@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_fleet::api::{DeleteOptions, GetOptions, PatchType, ReadMode, WriteOptions};
-use windlass_fleet::cluster::{Cluster, Provenance};
+use windlass_fleet::cluster::{Cluster, KubeconfigPolicy};
 use windlass_fleet::{
     Action, Client, Context, Controller, ControllerName, Grant, GroupVersionKind, ObjectKey,
     Request,
@@ -177,7 +177,7 @@ async fn a_watch_follows_the_life_of_its_kind_on_a_real_server() -> Result<()> {
     let widgets = watching_widgets(&log)?;
     let fleet = TestFleet::start(&[], |b| b.controller(widgets)).await?;
     let kubeconfig = environment.server("real").kubeconfig();
-    fleet.add_from("real", &kubeconfig, Provenance::File)?;
+    fleet.add_from("real", &kubeconfig, &KubeconfigPolicy::file())?;
     let cluster = fleet.ready("real").await?;
     live_and_die(&cluster, &log).await?;
     fleet.stop().await

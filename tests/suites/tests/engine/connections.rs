@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
 use windlass_fleet::api::{ApiCode, GetOptions, Operation, ReadMode, WriteOptions};
-use windlass_fleet::cluster::{ConnectionCounts, Provenance, RateLimit, TransportOptions};
+use windlass_fleet::cluster::{ConnectionCounts, KubeconfigPolicy, RateLimit, TransportOptions};
 use windlass_fleet::manager::ManagerOptions;
 use windlass_fleet::{
     Action, Client, Context, Controller, ControllerName, Grant, GroupVersionKind, TenantName,
@@ -117,7 +117,7 @@ async fn under_the_cap_unused_connections_make_room_for_those_that_are_needed() 
         // Each is somebody else to the server, and so has connections of its own.
         for cluster in names {
             let text = text.replace("user: {}", &format!("user: {{token: of-{cluster}}}"));
-            fleet.add_from(cluster, &text, Provenance::Program)?;
+            fleet.add_from(cluster, &text, &KubeconfigPolicy::file())?;
         }
         for _ in 0..2 {
             for cluster in names {

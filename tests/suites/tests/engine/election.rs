@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use windlass_apiserver::{Call, Hook, RequestVerdict, Server, Verb};
 use windlass_fleet::api::{ApiCode, WriteOptions};
-use windlass_fleet::cluster::{ClusterConfig, ClusterState, Provenance};
+use windlass_fleet::cluster::{ClusterConfig, ClusterState, KubeconfigPolicy};
 use windlass_fleet::election::{ElectionOptions, Timing};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{KeyFilter, ManagerError, ManagerOptions};
@@ -90,7 +90,11 @@ impl Stage {
                 builder.controller(controller)
             });
         let manager = RunningManager::start(builder)?;
-        manager.add_from("alpha", &self.server.kubeconfig(), Provenance::Program)?;
+        manager.add_from(
+            "alpha",
+            &self.server.kubeconfig(),
+            &KubeconfigPolicy::file(),
+        )?;
         Ok(manager)
     }
 

@@ -11,7 +11,7 @@ use windlass_fleet::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, GetOptions, ListOptions, ListPage, PatchType,
     ReadMode, Selection, WriteOptions,
 };
-use windlass_fleet::cluster::Provenance;
+use windlass_fleet::cluster::KubeconfigPolicy;
 use windlass_fleet::path::FieldPath;
 use windlass_fleet::source::{Enqueue, Index, Watch};
 use windlass_fleet::{
@@ -534,7 +534,7 @@ async fn a_kubeconfig_that_impersonates_is_not_used_in_anothers_name() -> Result
         "apiVersion: v1\nkind: Config\nclusters: [{{name: a, cluster: {{server: \"{url}\"}}}}]\n\
          users: [{{name: a, user: {{as: somebody}}}}]\ncontexts: [{{name: alpha, context: {{cluster: a, user: a}}}}]\n"
     );
-    fleet.add_from("alpha", &text, Provenance::Program)?;
+    fleet.add_from("alpha", &text, &KubeconfigPolicy::file())?;
     let cluster = fleet.ready("alpha").await?;
     let live = GetOptions {
         mode: ReadMode::Live,

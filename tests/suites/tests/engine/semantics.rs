@@ -11,7 +11,7 @@ use std::sync::Arc;
 use windlass_fleet::api::{
     DeleteOptions, Json, ListOptions, PatchType, Projection, ReadMode, WriteOptions,
 };
-use windlass_fleet::cluster::{Cluster, Provenance};
+use windlass_fleet::cluster::{Cluster, KubeconfigPolicy};
 use windlass_fleet::manager::Builder;
 use windlass_fleet::predicate::Predicate;
 use windlass_fleet::source::{Enqueue, Index, MapContext, MapError, Mapper, Watch};
@@ -46,7 +46,7 @@ impl Stage {
                 let fleet = TestFleet::start(&[], build).await?;
                 for cluster in ["alpha", "beta"] {
                     let text = environment.server(cluster).kubeconfig();
-                    fleet.add_from(cluster, &text, Provenance::File)?;
+                    fleet.add_from(cluster, &text, &KubeconfigPolicy::file())?;
                 }
                 let (alpha, beta) = (fleet.ready("alpha").await?, fleet.ready("beta").await?);
                 (fleet, alpha, beta)

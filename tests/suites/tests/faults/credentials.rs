@@ -8,12 +8,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::cluster::{
-    ClusterConfig, ClusterState, ConfigError, Provenance, TransportOptions,
+    AllowServers, ClusterConfig, ClusterState, ConfigError, ExecPolicy, KubeconfigPolicy,
+    TransportOptions,
 };
 use windlass_harness::eventually::{Seen, wait};
 
 fn secured(clusters: &[&str]) -> Setup {
     Setup::of(clusters).tls()
+}
+
+/// For objects whose writers the operator trusts as with a shell of the process.
+fn trusted() -> KubeconfigPolicy {
+    KubeconfigPolicy {
+        exec: ExecPolicy::Allow,
+        files: true,
+        allow_servers: AllowServers::any(),
+        ..KubeconfigPolicy::object()
+    }
 }
 
 /// The server's kubeconfig with another user: YAML or JSON in one line.
@@ -164,7 +175,7 @@ async fn a_token_file_is_read_again_when_its_token_is_refused() -> Result<()> {
     std::fs::write(file.path(), "one")?;
     rig.server.set_tokens(Some(&["one"]));
     let user = json!({"tokenFile": file.path()}).to_string();
-    rig.add_from("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
+    rig.add_from("alpha", &kubeconfig(&rig, &user), &KubeconfigPolicy::file())?;
     rig.put("alpha", "seed-0", "written with the first token")?;
     oracle::settled(&rig).await?;
     let accepted = rig.server.connections().accepted;
@@ -187,7 +198,7 @@ async fn a_plugin_is_run_again_when_what_it_gave_has_ended_or_is_refused() -> Re
     rig.server.set_tokens(Some(&["one"]));
     plugin.gives(&json!({"token": "one", "expirationTimestamp": "2100-01-01T00:00:00Z"}))?;
     let text = kubeconfig(&rig, &plugin.printing());
-    rig.add_from("alpha", &text, Provenance::TrustedSecret)?;
+    rig.add_from("alpha", &text, &trusted())?;
     rig.put("alpha", "seed-0", "written with the first token")?;
     oracle::settled(&rig).await?;
     assert_eq!(plugin.runs(), 1, "a credential that has not ended is kept");
@@ -228,7 +239,7 @@ async fn a_new_certificate_of_a_plugin_gives_up_the_connections_of_the_old() -> 
     // Ended as soon as it is there: the next call asks for another.
     give("2000-01-01T00:00:00Z")?;
     let text = kubeconfig(&rig, &plugin.printing());
-    rig.add_from("alpha", &text, Provenance::File)?;
+    rig.add_from("alpha", &text, &KubeconfigPolicy::file())?;
     wait("the plugin to run", || Seen::of(plugin.runs(), |n| *n >= 1)).await?;
     give("2100-01-01T00:00:00Z")?;
     rig.put("alpha", "seed-0", "written with the second certificate")?;
@@ -251,7 +262,11 @@ async fn a_plugin_that_hangs_delays_its_own_cluster_alone() -> Result<()> {
     rig.server.set_tokens(Some(&["one"]));
     rig.add("beta")?;
     let hanging = plugin.user("sleep 600");
-    rig.add_from("alpha", &kubeconfig(&rig, &hanging), Provenance::File)?;
+    rig.add_from(
+        "alpha",
+        &kubeconfig(&rig, &hanging),
+        &KubeconfigPolicy::file(),
+    )?;
     rig.put("beta", "seed-0", "written while alpha waits")?;
     rig.put("alpha", "seed-0", "waits for credentials")?;
     let reason = "the credential plugin did not end";
@@ -274,19 +289,22 @@ async fn plugins_and_files_of_a_secret_are_refused_unless_it_is_trusted() -> Res
         &json!({"tokenFile": plugin.file("token")}).to_string(),
     );
     let text = kubeconfig(&rig, &plugin.user("exit 1"));
-    let read = |text: &str, from| ClusterConfig::from_kubeconfig_text(text, None, None, from);
-    let refused = read(&text, Provenance::Secret).err();
+    let read = |text: &str, from: &_| ClusterConfig::from_kubeconfig_text(text, None, None, from);
+    let refused = read(&text, &KubeconfigPolicy::object()).err();
     assert!(matches!(refused, Some(ConfigError::Exec(_))), "{refused:?}");
-    let refused = read(&file, Provenance::Secret).err();
+    let refused = read(&file, &KubeconfigPolicy::object()).err();
     let is_file = matches!(refused, Some(ConfigError::FileReference { .. }));
     assert!(is_file, "{refused:?}");
     // A provider that comes upon it keeps what it had.
-    assert!(rig.add_from("alpha", &text, Provenance::Secret).is_err());
+    assert!(
+        rig.add_from("alpha", &text, &KubeconfigPolicy::object())
+            .is_err()
+    );
     rig.put("alpha", "seed-0", "written with what there was")?;
     oracle::settled(&rig).await?;
     assert_eq!(plugin.runs(), 0);
-    assert!(read(&text, Provenance::TrustedSecret).is_ok());
-    assert!(read(&file, Provenance::TrustedSecret).is_ok());
+    assert!(read(&text, &trusted()).is_ok());
+    assert!(read(&file, &trusted()).is_ok());
     rig.finish().await
 }
 
@@ -315,7 +333,7 @@ async fn no_token_no_output_of_a_plugin_and_no_body_reaches_a_log_or_a_status() 
     ];
     let mut told = String::new();
     for user in users {
-        rig.add_from("alpha", &kubeconfig(&rig, &user), Provenance::File)?;
+        rig.add_from("alpha", &kubeconfig(&rig, &user), &KubeconfigPolicy::file())?;
         rig.simulated("alpha").cut_watches();
         let before = rig.metrics()?;
         let failures = |metrics: &str| {

@@ -80,7 +80,11 @@ async fn a_cluster_serves_until_the_one_that_replaces_it_is_in_step() -> Result<
         .server
         .kubeconfig()
         .replace("/clusters/alpha", "/clusters/gamma");
-    rig.add_from("alpha", &moved, windlass_fleet::cluster::Provenance::File)?;
+    rig.add_from(
+        "alpha",
+        &moved,
+        &windlass_fleet::cluster::KubeconfigPolicy::file(),
+    )?;
     let replacement = wait("why it does not take over", || {
         let status = rig
             .status("alpha")
@@ -130,7 +134,11 @@ async fn a_replacement_that_is_taken_back_leaves_nothing() -> Result<()> {
         .server
         .kubeconfig()
         .replace("/clusters/alpha", "/clusters/beta");
-    rig.add_from("alpha", &moved, windlass_fleet::cluster::Provenance::File)?;
+    rig.add_from(
+        "alpha",
+        &moved,
+        &windlass_fleet::cluster::KubeconfigPolicy::file(),
+    )?;
     wait("a replacement", || {
         let status = rig
             .status("alpha")

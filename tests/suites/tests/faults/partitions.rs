@@ -5,7 +5,7 @@ use anyhow::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
-use windlass_fleet::cluster::{ClusterState, ClusterStatus, Provenance, TransportOptions};
+use windlass_fleet::cluster::{ClusterState, ClusterStatus, KubeconfigPolicy, TransportOptions};
 use windlass_fleet::manager::{Concurrency, ControllerStatus};
 use windlass_harness::eventually;
 use windlass_harness::eventually::{Seen, wait};
@@ -86,7 +86,7 @@ async fn stalled(transport: TransportOptions, within: Duration, jump: bool) -> R
         .server
         .kubeconfig()
         .replace(&direct.to_string(), &proxied.to_string());
-    rig.add_from("alpha", &through, Provenance::Program)?;
+    rig.add_from("alpha", &through, &KubeconfigPolicy::file())?;
     let is_through = |status: &ClusterStatus| status.server.contains(&proxied.to_string());
     wait("alpha to be reached through the proxy", || {
         match rig.status("alpha") {

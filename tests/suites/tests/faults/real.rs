@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::Manager;
-use windlass_fleet::cluster::{ClusterState, Provenance};
+use windlass_fleet::cluster::{ClusterState, KubeconfigPolicy};
 use windlass_harness::eventually;
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{RunningManager, name};
@@ -31,7 +31,7 @@ fn start() -> Result<(RunningManager, Arc<Keeper>)> {
 }
 
 fn add(manager: &RunningManager, cluster: &str, server: &Server) -> Result<()> {
-    manager.add_from(cluster, &server.kubeconfig(), Provenance::File)
+    manager.add_from(cluster, &server.kubeconfig(), &KubeconfigPolicy::file())
 }
 
 fn maps(client: Client) -> Api<ConfigMap> {
@@ -123,7 +123,7 @@ async fn a_real_server_whose_token_is_exchanged_keeps_its_cluster_and_its_watche
     let (fleet, _) = start()?;
     // A token that nobody knows holds the cluster; the right one is taken up at once.
     let text = alpha.kubeconfig().replace(alpha.token(), "unknown");
-    fleet.add_from("alpha", &text, Provenance::File)?;
+    fleet.add_from("alpha", &text, &KubeconfigPolicy::file())?;
     fleet.reaches("alpha", ClusterState::Connecting).await?;
     let before = fleet.engaged("alpha").context("engaged")?;
     eventually(SOON, "the reason in the status", || async {
@@ -196,7 +196,7 @@ async fn a_real_cluster_whose_only_watch_is_forbidden_is_not_ready_until_it_is_g
     let text = alpha
         .kubeconfig()
         .replace("token:", "as: nobody\n    token:");
-    fleet.add_from("alpha", &text, Provenance::File)?;
+    fleet.add_from("alpha", &text, &KubeconfigPolicy::file())?;
     let reason = fleet.reaches("alpha", ClusterState::Degraded).await?.reason;
     assert!(
         reason.contains("v1/ConfigMap: forbidden") && reason.contains("nobody"),

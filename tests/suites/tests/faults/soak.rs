@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, timeout};
 use windlass_apiserver::{Faults, Schedule, Shape};
 use windlass_fleet::api::{ListOptions, Operation, ReadMode};
-use windlass_fleet::cluster::Provenance;
+use windlass_fleet::cluster::KubeconfigPolicy;
 use windlass_fleet::{Grant, GroupVersionKind};
 use windlass_harness::alone::ran_alone;
 use windlass_harness::eventually;
@@ -233,7 +233,7 @@ fn engage_as(rig: &Rig, cluster: &str, token: &str) -> Result<()> {
         "clusters": [{"name": cluster, "cluster": {"server": rig.server.url(cluster)}}],
         "users": [{"name": cluster, "user": {"token": token}}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}]});
-    rig.add_from(cluster, &text.to_string(), Provenance::Program)
+    rig.add_from(cluster, &text.to_string(), &KubeconfigPolicy::file())
 }
 
 /// Lets clusters go, brings them back, and changes the credentials of those that stay.

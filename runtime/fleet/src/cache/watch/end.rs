@@ -95,6 +95,8 @@ impl WatchEnd {
             Self::Transport(error) => matches!(
                 error,
                 TransportError::Unreachable { .. }
+                    | TransportError::Proxy { .. }
+                    | TransportError::NotAllowed { .. }
                     | TransportError::Crowded { .. }
                     | TransportError::NoDescriptors { .. }
                     | TransportError::Timeout { .. }

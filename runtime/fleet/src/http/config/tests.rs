@@ -24,7 +24,8 @@ fn a_plugins_path_is_relative_to_the_kubeconfigs_folder_and_a_bare_name_is_left_
         let folder = Some(Path::new("/folder"));
         let text = kubeconfig(&user);
         let config =
-            ClusterConfig::from_kubeconfig_text(&text, None, folder, Provenance::File).unwrap();
+            ClusterConfig::from_kubeconfig_text(&text, None, folder, &KubeconfigPolicy::file())
+                .unwrap();
         let exec = config.access().user.exec.clone().unwrap();
         assert_eq!(exec.command.as_deref(), Some(expected));
     }
@@ -34,7 +35,7 @@ fn a_plugins_path_is_relative_to_the_kubeconfigs_folder_and_a_bare_name_is_left_
 fn an_authoritys_file_without_end_is_refused() {
     let yaml = "clusters: [{name: c, cluster: {server: 'https://one', certificate-authority: /dev/zero}}]\n\
         contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n";
-    let refused = ClusterConfig::from_kubeconfig_text(yaml, None, None, Provenance::File);
+    let refused = ClusterConfig::from_kubeconfig_text(yaml, None, None, &KubeconfigPolicy::file());
     let reason = refused.unwrap_err().to_string();
     assert!(
         reason
@@ -43,28 +44,28 @@ fn an_authoritys_file_without_end_is_refused() {
     );
 }
 
-fn load(user: &str, provenance: Provenance) -> Result<ClusterConfig, ConfigError> {
-    ClusterConfig::from_kubeconfig_text(&kubeconfig(user), None, None, provenance)
+fn load(user: &str, policy: &KubeconfigPolicy) -> Result<ClusterConfig, ConfigError> {
+    ClusterConfig::from_kubeconfig_text(&kubeconfig(user), None, None, policy)
 }
 
 #[test]
 fn credentials_make_a_configuration_but_not_a_server() {
-    let a = load("{token: one}", Provenance::File).unwrap();
-    let b = load("{token: two}", Provenance::File).unwrap();
-    assert!(a.same(&load("{token: one}", Provenance::File).unwrap()));
+    let a = load("{token: one}", &KubeconfigPolicy::file()).unwrap();
+    let b = load("{token: two}", &KubeconfigPolicy::file()).unwrap();
+    assert!(a.same(&load("{token: one}", &KubeconfigPolicy::file()).unwrap()));
     assert!(!a.same(&b) && a.same_server(&b));
 }
 
 #[test]
 fn a_kubeconfig_from_a_secret_has_neither_plugins_nor_files() {
     let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}}";
-    assert!(load(exec, Provenance::File).is_ok());
+    assert!(load(exec, &KubeconfigPolicy::file()).is_ok());
     assert!(matches!(
-        load(exec, Provenance::Secret),
+        load(exec, &KubeconfigPolicy::object()),
         Err(ConfigError::Exec(_))
     ));
     assert!(matches!(
-        load("{tokenFile: /etc/token}", Provenance::Secret),
+        load("{tokenFile: /etc/token}", &KubeconfigPolicy::object()),
         Err(ConfigError::FileReference { .. })
     ));
 }
@@ -75,14 +76,14 @@ fn errors_name_the_contexts_and_quote_nothing_secret() {
         &kubeconfig("{token: hush}"),
         Some("b"),
         None,
-        Provenance::File,
+        &KubeconfigPolicy::file(),
     )
     .unwrap_err();
     assert_eq!(
         error.to_string(),
         "context \"b\" is not in the kubeconfig: it has a"
     );
-    let config = load("{token: hush}", Provenance::File).unwrap();
+    let config = load("{token: hush}", &KubeconfigPolicy::file()).unwrap();
     assert!(!format!("{config:?}").contains("hush"));
 }
 
@@ -90,4 +91,128 @@ fn errors_name_the_contexts_and_quote_nothing_secret() {
 fn contexts_are_listed_in_order() {
     assert_eq!(contexts(&kubeconfig("{}")).unwrap(), ["a"]);
     assert!(contexts("- not: one").is_err());
+}
+
+/// A kubeconfig whose cluster has these fields, in one line of YAML.
+fn of_cluster(fields: &str) -> String {
+    kubeconfig("{token: hush}").replace("server: 'http://127.0.0.1:1/clusters/a'", fields)
+}
+
+fn read(fields: &str, policy: &KubeconfigPolicy) -> Result<ClusterConfig, ConfigError> {
+    ClusterConfig::from_kubeconfig_text(&of_cluster(fields), None, None, policy)
+}
+
+#[test]
+fn plugins_can_be_denied_to_a_file_and_allowed_to_an_object() {
+    let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false', interactiveMode: Never}}";
+    let denied = KubeconfigPolicy {
+        exec: ExecPolicy::Deny,
+        ..KubeconfigPolicy::file()
+    };
+    assert!(matches!(load(exec, &denied), Err(ConfigError::Exec(_))));
+    assert!(load("{tokenFile: /etc/token}", &denied).is_ok());
+    let allowed = KubeconfigPolicy {
+        exec: ExecPolicy::Allow,
+        allow_servers: AllowServers::any(),
+        ..KubeconfigPolicy::object()
+    };
+    assert!(load(exec, &allowed).is_ok());
+    let file = load("{tokenFile: /etc/token}", &allowed);
+    assert!(matches!(file, Err(ConfigError::FileReference { .. })));
+}
+
+#[test]
+fn a_kubeconfig_from_an_object_needs_leave_to_skip_verification() {
+    let fields = "server: 'https://10.0.0.1', insecure-skip-tls-verify: true";
+    assert!(read(fields, &KubeconfigPolicy::file()).is_ok());
+    let object = KubeconfigPolicy::object();
+    assert!(matches!(
+        read(fields, &object),
+        Err(ConfigError::Insecure(_))
+    ));
+    let allowed = KubeconfigPolicy {
+        allow_insecure: true,
+        ..object
+    };
+    assert!(read(fields, &allowed).is_ok());
+}
+
+#[test]
+fn a_kubeconfig_from_an_object_names_only_servers_and_proxies_that_are_allowed() {
+    for (fields, refused) in [
+        ("server: 'https://10.0.0.1'", None),
+        ("server: 'https://api.example.com:6443'", None),
+        ("server: 'https://127.0.0.1'", Some("server")),
+        ("server: 'https://[::ffff:127.0.0.1]:6443'", Some("server")),
+        ("server: 'https://localhost'", Some("server")),
+        ("server: 'https://a.b', proxy-url: 'http://10.0.0.1'", None),
+        (
+            "server: 'https://a.b', proxy-url: 'http://127.0.0.1:3128'",
+            Some("proxy-url"),
+        ),
+        (
+            "server: 'https://a.b', proxy-url: 'socks5://localhost'",
+            Some("proxy-url"),
+        ),
+        (
+            "server: 'https://169.254.169.254', proxy-url: 'http://10.0.0.1'",
+            Some("server"),
+        ),
+    ] {
+        assert!(read(fields, &KubeconfigPolicy::file()).is_ok(), "{fields}");
+        match (read(fields, &KubeconfigPolicy::object()), refused) {
+            (Ok(_), None) => {}
+            (Err(ConfigError::ServerNotAllowed { field, .. }), Some(expected)) => {
+                assert_eq!(field, expected, "{fields}");
+            }
+            (outcome, _) => panic!("{fields}: {outcome:?}"),
+        }
+    }
+    let refused = read("server: 'https://127.0.0.1'", &KubeconfigPolicy::object());
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "context \"a\" names a server that it may not: 127.0.0.1 is not allowed by allowServers, which has every server but \
+         loopback and link-local addresses: add the address if kubeconfigs of this source may name it"
+    );
+}
+
+#[test]
+fn a_proxy_that_cannot_be_used_is_refused_without_its_password() {
+    for url in ["ftp://me:hush@proxy", "me:hush@proxy", "http://me:hush@"] {
+        let fields = format!("server: 'https://a.b', proxy-url: '{url}'");
+        let refused = read(&fields, &KubeconfigPolicy::file()).unwrap_err();
+        let text = format!("{refused} {refused:?}");
+        assert!(matches!(refused, ConfigError::Proxy { .. }), "{text}");
+        assert!(!text.contains("hush"), "{text}");
+    }
+}
+
+#[test]
+fn clusters_with_other_policies_or_proxies_share_no_connections() {
+    let of = |fields: &str, list: &[&str]| {
+        let policy = KubeconfigPolicy {
+            allow_servers: AllowServers::parse(list).unwrap(),
+            ..KubeconfigPolicy::object()
+        };
+        read(fields, &policy).unwrap()
+    };
+    let direct = "server: 'https://a.b'";
+    let through = |login: &str| format!("server: 'https://a.b', proxy-url: 'http://{login}@p'");
+    let first = of(direct, &["*"]);
+    let digest = |config: &ClusterConfig| config.connection_digest();
+    assert_eq!(digest(&first), digest(&of(direct, &["*"])));
+    for other in [
+        of(direct, &["a.b"]),
+        read(direct, &KubeconfigPolicy::file()).unwrap(),
+        of(&through("me:one"), &["*"]),
+        of(&through("me:two"), &["*"]),
+    ] {
+        assert_ne!(digest(&first), digest(&other));
+        assert!(!first.same(&other) && first.same_server(&other));
+    }
+    let (one, two) = (
+        of(&through("me:one"), &["*"]),
+        of(&through("me:two"), &["*"]),
+    );
+    assert_ne!(digest(&one), digest(&two));
 }

@@ -19,9 +19,10 @@
 
 use super::answer_body::AnswerBody;
 use super::connection_counts::{ConnectionCounter, ConnectionCounts, Protocol};
-use super::credentials::{Credentials, CredentialsError, is_renewable, load};
+use super::credentials::{Credentials, CredentialsError, Tls, is_renewable, load};
 use super::dial::Dialer;
 use super::pool::{CheckoutError, Outgoing, Pool, Purpose};
+use super::proxy::ServerProxy;
 use super::single_flight::SingleFlight;
 use super::sockets::Sockets;
 use super::{TransportError, TransportOptions};
@@ -31,7 +32,6 @@ use arc_swap::ArcSwapOption;
 use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use rustls::ClientConfig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -49,6 +49,7 @@ const RETRIES: usize = 2;
 /// One user on one server.
 pub(super) struct AuthenticatedClient {
     config: ClusterConfig,
+    proxy: Option<ServerProxy>,
     host: Handle,
     options: TransportOptions,
     /// Permits for credential plugins, shared by all servers.
@@ -100,6 +101,7 @@ impl AuthenticatedClient {
         sockets: Sockets,
     ) -> Arc<Self> {
         Arc::new(Self {
+            proxy: ServerProxy::choose(config.access(), &options.proxy),
             config,
             host: host.clone(),
             options: options.clone(),
@@ -195,6 +197,9 @@ impl AuthenticatedClient {
             let mut checkout = current.pool.check_out(purpose).await?;
             let error = match checkout.send(outgoing.clone()).await {
                 Ok(response) => {
+                    if let Some(refusal) = checkout.refusal_of_proxy(response.status()) {
+                        return Err(CheckoutError::Transport(refusal));
+                    }
                     let ends = match purpose {
                         Purpose::Call => Vec::new(),
                         Purpose::Watch => vec![end.clone(), current.pool.closed().clone()],
@@ -241,9 +246,10 @@ impl AuthenticatedClient {
     async fn load(self: &Arc<Self>) -> Result<(), TransportError> {
         let this = Arc::downgrade(self);
         let (config, plugins) = (self.config.clone(), self.plugins.clone());
+        let proxy = self.proxy.clone();
         let deadline = self.options.plugin_timeout;
         let outcome = self.loading.join(&self.host, || async move {
-            let loaded = load(config.access(), deadline, &plugins).await;
+            let loaded = load(config.access(), proxy.as_ref(), deadline, &plugins).await;
             let Some(client) = this.upgrade() else {
                 return Ok(());
             };
@@ -260,7 +266,7 @@ impl AuthenticatedClient {
     }
 
     /// Uses new credentials from now on. The pool stays if the client certificate does.
-    fn replace(&self, credentials: Credentials, tls: ClientConfig) -> Result<(), CredentialsError> {
+    fn replace(&self, credentials: Credentials, tls: Tls) -> Result<(), CredentialsError> {
         let old = self.current.load_full();
         let certificate = credentials.client_certificate;
         let same = |old: &&Arc<Current>| old.credentials.client_certificate == certificate;

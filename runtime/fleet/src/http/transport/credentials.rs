@@ -6,6 +6,7 @@
 //! Invariant: no error holds a secret.
 
 use super::exec_plugin::{self, Issued, PluginError};
+use super::proxy::{Origin, ServerProxy};
 use super::tls::{self, ClientCertificate, Trust};
 use crate::file::{self, FileError, is_exhausted};
 use crate::http::config::{Access, MAX_REFERENCED, Secret, User, certificates};
@@ -36,6 +37,12 @@ pub(super) struct Credentials {
     pub(super) valid_until: Option<SystemTime>,
 }
 
+/// TLS to a server, and to its proxy.
+pub(super) struct Tls {
+    pub(super) server: ClientConfig,
+    pub(super) proxy: Option<(ServerProxy, ClientConfig)>,
+}
+
 /// Why credentials, or TLS with them, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CredentialsError {
@@ -43,7 +50,7 @@ pub(super) enum CredentialsError {
     NoDescriptors,
     #[error("auth-provider is not supported, as in Kubernetes: use exec")]
     AuthProvider,
-    #[error("proxy-url is not supported: give the server's own address")]
+    #[error("the proxy's URL is not valid")]
     Proxy,
     #[error("the server's URL is not valid")]
     Url,
@@ -84,10 +91,11 @@ pub(super) fn is_renewable(user: &User) -> bool {
 /// Reads the files and runs the credential plugin, if the configuration names any.
 pub(super) async fn load(
     access: &Access,
+    proxy: Option<&ServerProxy>,
     plugin_deadline: Duration,
     plugins: &Semaphore,
-) -> Result<(Credentials, ClientConfig), CredentialsError> {
-    let mut access = access.clone();
+) -> Result<(Credentials, Tls), CredentialsError> {
+    let (mut access, proxy) = (access.clone(), proxy.cloned());
     if access.user.auth_provider.is_some() {
         return Err(CredentialsError::AuthProvider);
     }
@@ -109,7 +117,14 @@ pub(super) async fn load(
     let with_files = tokio::task::spawn_blocking(move || {
         inline_certificate(&mut access.user)?;
         let client_certificate = digest_certificate(&access.user);
-        Ok::<_, CredentialsError>((tls_config(&access)?, client_certificate))
+        let tls = Tls {
+            server: tls_config(&access)?,
+            proxy: match proxy {
+                Some(proxy) => Some((proxy.clone(), tls_to_proxy(&access, &proxy)?)),
+                None => None,
+            },
+        };
+        Ok::<_, CredentialsError>((tls, client_certificate))
     });
     let joined = with_files.await.map_err(|_| CredentialsError::Ending)?;
     let (tls, client_certificate) = joined?;
@@ -216,6 +231,26 @@ fn tls_config(access: &Access) -> Result<ClientConfig, CredentialsError> {
     tls::client_config(&trust, client.as_ref()).map_err(CredentialsError::Tls)
 }
 
+/// TLS to a proxy, without the client certificate, which is for the server. A kubeconfig's proxy is trusted as kubectl does, by the
+/// kubeconfig's authorities, and by the system's. The environment's proxy is trusted by the system's alone: a kubeconfig has no say in it.
+fn tls_to_proxy(access: &Access, proxy: &ServerProxy) -> Result<ClientConfig, CredentialsError> {
+    let is_named = proxy.origin() == Origin::Kubeconfig;
+    if is_named && access.accept_invalid_certs {
+        return tls::client_config(&Trust::Anyone, None).map_err(CredentialsError::Tls);
+    }
+    let named = access.authorities.clone().filter(|_| is_named);
+    let mut trusted = named.unwrap_or_default();
+    // Without TLS no certificate is needed, and none is read.
+    if proxy.has_tls() {
+        match of_system(load_native_certs()) {
+            Ok(system) => trusted.extend(system),
+            Err(CredentialsError::NoAuthorities) if !trusted.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    tls::client_config(&Trust::Authorities(&trusted), None).map_err(CredentialsError::Tls)
+}
+
 /// The authorities to trust: those of the kubeconfig or of the pod, else those of the system, as in client-go.
 fn authorities(access: &Access) -> Result<Vec<Vec<u8>>, CredentialsError> {
     if access.accept_invalid_certs || access.url.scheme_str() == Some("http") {
@@ -310,7 +345,7 @@ mod tests {
     async fn loaded(auth: Value) -> Result<Credentials, CredentialsError> {
         let mut access = Access::of_url("https://127.0.0.1:1".parse().unwrap());
         access.user = serde_json::from_value(auth).unwrap();
-        let loaded = load(&access, Duration::from_secs(10), &Semaphore::new(1)).await;
+        let loaded = load(&access, None, Duration::from_secs(10), &Semaphore::new(1)).await;
         loaded.map(|(credentials, _)| credentials)
     }
 

@@ -1,27 +1,29 @@
-//! Makes connections: TCP, TLS, and HTTP/2 if the server negotiates it, else HTTP/1.1. Entry point: [`Dialer::dial`].
+//! Makes connections: a stream (see [`connector`](super::connector)), TLS, and HTTP/2 if the server negotiates it, else HTTP/1.1. Entry point:
+//! [`Dialer::dial`].
 //!
 //! A dial takes one permit of the process's [`Sockets`] first, and the connection holds it until its socket is closed. An HTTP/2 connection
 //! is returned only after the server's SETTINGS, because hyper would otherwise queue requests beyond the server's limit on streams.
 
-use super::credentials::CredentialsError;
+use super::connector::{Connector, ServerStream, system_resolver};
+use super::credentials::{CredentialsError, Tls};
 use super::pool::Purpose;
+use super::proxy::{Forwarding, ProxyError, ServerProxy};
 use super::request_body::RequestBody;
 use super::sockets::Sockets;
 use super::{TransportError, TransportOptions, root_cause};
 use crate::file::is_exhausted;
-use crate::http::config::Access;
+use crate::http::config::{Access, ServerNotAllowed};
 use futures::FutureExt as _;
-use http::Uri;
+use http::{StatusCode, Uri};
 use hyper::client::conn::{http1, http2};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::client::legacy::connect::Connection as _;
+use hyper_util::rt::TokioTimer;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tower::util::BoxCloneSyncService;
@@ -31,8 +33,8 @@ use tower::{BoxError, ServiceExt};
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
-type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Connector = BoxCloneSyncService<Uri, Io, BoxError>;
+type Io = MaybeHttpsStream<ServerStream>;
+type TlsConnector = BoxCloneSyncService<Uri, Io, BoxError>;
 type Driver = futures::future::BoxFuture<'static, Result<(), hyper::Error>>;
 
 /// A new connection. Nothing is sent or received unless its driver is polled. The driver holds the permit for the socket.
@@ -68,7 +70,10 @@ impl Streams {
 
 /// Makes connections to one server.
 pub(super) struct Dialer {
-    connector: Connector,
+    connector: TlsConnector,
+    proxy: Option<ServerProxy>,
+    /// How the proxy forwards requests, if it does.
+    forwarding: Option<Forwarding>,
     /// Scheme and authority.
     target: Uri,
     server: String,
@@ -86,22 +91,22 @@ impl Dialer {
     /// [`CredentialsError`] if a field of the configuration cannot be used.
     pub(super) fn new(
         access: &Access,
-        tls: ClientConfig,
+        tls: Tls,
         host: &Handle,
         options: &TransportOptions,
         sockets: Sockets,
         is_local: Arc<AtomicBool>,
     ) -> Result<Self, CredentialsError> {
-        // A direct connection in place of the proxy could break a rule of the network, so this is refused rather than ignored.
-        if access.proxy_url.is_some() {
-            return Err(CredentialsError::Proxy);
-        }
-        let connector = over_tls(access, tls, tcp(options))?;
+        let proxy = tls.proxy.as_ref().map(|(proxy, _)| proxy.clone());
+        let allowed = access.allow_servers.clone();
+        let connector = Connector::new(allowed, tls.proxy, system_resolver(), options)?;
         let url = &access.url;
         let authority = url.authority().map_or("", |a| a.as_str());
         let target = format!("{}://{authority}", url.scheme_str().unwrap_or("https"));
         Ok(Self {
-            connector,
+            connector: over_tls(access, tls.server, connector)?,
+            forwarding: proxy.as_ref().and_then(ServerProxy::forwarding),
+            proxy,
             target: target.parse().map_err(|_| CredentialsError::Url)?,
             server: url.to_string(),
             host: host.clone(),
@@ -117,6 +122,11 @@ impl Dialer {
         &self.target
     }
 
+    /// How the proxy forwards requests; `None`: they go to the server itself.
+    pub(super) fn forwarding(&self) -> Option<&Forwarding> {
+        self.forwarding.as_ref()
+    }
+
     pub(super) fn server(&self) -> &str {
         &self.server
     }
@@ -129,25 +139,63 @@ impl Dialer {
     /// reserved permit.
     ///
     /// # Errors
-    /// [`TransportError::Unreachable`], [`TransportError::NoDescriptors`], [`TransportError::Timeout`] and [`TransportError::Crowded`].
+    /// [`TransportError::Unreachable`], [`TransportError::NotAllowed`], [`TransportError::Proxy`], [`TransportError::NoDescriptors`],
+    /// [`TransportError::Timeout`] and [`TransportError::Crowded`].
     pub(super) async fn dial(&self, purpose: Purpose) -> Result<Dialed, TransportError> {
         let may_use_reserve = purpose == Purpose::Call && self.is_local.load(Ordering::Relaxed);
         let socket = self.sockets.take(&self.server, may_use_reserve).await?;
         match tokio::time::timeout(self.timeout, self.connect()).await {
             Ok(Ok(dialed)) => Ok(dialed.holding(socket)),
-            Ok(Err(error)) if lacks_descriptors(&*error) => {
-                let server = self.server.clone();
-                Err(TransportError::NoDescriptors { server })
-            }
-            Ok(Err(error)) => Err(TransportError::Unreachable {
-                server: self.server.clone(),
-                reason: root_cause(&*error),
-            }),
-            Err(_) => Err(TransportError::Timeout {
-                server: self.server.clone(),
-                after: self.timeout,
-            }),
+            Ok(Err(error)) => Err(self.failure(&*error)),
+            Err(_) => Err(self.no_answer()),
         }
+    }
+
+    fn failure(&self, error: &(dyn std::error::Error + 'static)) -> TransportError {
+        let server = self.server.clone();
+        if lacks_descriptors(error) {
+            return TransportError::NoDescriptors { server };
+        }
+        if let Some(refusal) = cause::<ServerNotAllowed>(error) {
+            let refusal = refusal.clone();
+            return TransportError::NotAllowed { server, refusal };
+        }
+        match (&self.proxy, cause::<ProxyError>(error)) {
+            (Some(proxy), Some(error)) => TransportError::Proxy {
+                server,
+                proxy: proxy.to_string(),
+                reason: error.to_string(),
+            },
+            _ => TransportError::Unreachable {
+                server,
+                reason: root_cause(error),
+            },
+        }
+    }
+
+    fn no_answer(&self) -> TransportError {
+        let (server, after) = (self.server.clone(), self.timeout);
+        match &self.proxy {
+            None => TransportError::Timeout { server, after },
+            Some(proxy) => TransportError::Proxy {
+                server,
+                proxy: proxy.to_string(),
+                reason: format!(
+                    "no connection within {after:?}: check that the proxy is up and can reach the server"
+                ),
+            },
+        }
+    }
+
+    /// The error for an answer of the proxy, which forwards requests and refused this one.
+    pub(super) fn refusal_of_proxy(&self, status: StatusCode) -> Option<TransportError> {
+        let proxy = self.proxy.as_ref()?;
+        let error = proxy.refusal(status.as_u16())?;
+        Some(TransportError::Proxy {
+            server: self.server.clone(),
+            proxy: proxy.to_string(),
+            reason: error.to_string(),
+        })
     }
 
     async fn connect(&self) -> Result<Dialed, BoxError> {
@@ -210,28 +258,31 @@ where
     }
 }
 
-/// Whether one of the causes is that the process has no file descriptor left.
-fn lacks_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |cause| cause.source());
-    causes
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(is_exhausted)
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |cause| cause.source())
 }
 
-fn tcp(options: &TransportOptions) -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(options.connect_timeout));
-    tcp.set_keepalive(Some(Duration::from_secs(30)));
-    tcp
+/// The first cause of a type.
+fn cause<'a, E: std::error::Error + 'static>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a E> {
+    causes(error).find_map(|cause| cause.downcast_ref())
+}
+
+/// Whether one of the causes is that the process has no file descriptor left.
+fn lacks_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
+    causes(error)
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(is_exhausted)
 }
 
 fn over_tls(
     access: &Access,
     tls: ClientConfig,
-    tcp: HttpConnector,
-) -> Result<Connector, CredentialsError> {
+    connector: Connector,
+) -> Result<TlsConnector, CredentialsError> {
     let mut https = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_or_http();
@@ -239,6 +290,6 @@ fn over_tls(
         let name = ServerName::try_from(name).map_err(|_| CredentialsError::TlsServerName)?;
         https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    let https = https.enable_all_versions().wrap_connector(tcp);
+    let https = https.enable_all_versions().wrap_connector(connector);
     Ok(BoxCloneSyncService::new(https))
 }

@@ -1,5 +1,6 @@
 //! Why a call has no answer. Entry point: [`TransportError`].
 
+use crate::http::config::ServerNotAllowed;
 use std::time::Duration;
 
 /// Why a call has no answer. Messages name the server, never a header or a body.
@@ -12,6 +13,24 @@ pub enum TransportError {
         server: String,
         /// What failed.
         reason: String,
+    },
+    /// The server's proxy gives no connection to it.
+    #[error("cannot reach {server} through the proxy {proxy}: {reason}")]
+    Proxy {
+        /// The server's URL.
+        server: String,
+        /// The proxy's URL, without its credentials.
+        proxy: String,
+        /// What failed, with "it" for the proxy.
+        reason: String,
+    },
+    /// The kubeconfig may not name this server, its proxy, or what it resolves to.
+    #[error("cannot connect to {server}: {refusal}")]
+    NotAllowed {
+        /// The server's URL.
+        server: String,
+        /// The host, and the remedy.
+        refusal: ServerNotAllowed,
     },
     /// All connections that the process may have are in use.
     #[error(

@@ -1,12 +1,15 @@
 //! Limits of every call. Entry point: [`TransportOptions`].
 
+use crate::http::proxy::ProxyFromEnvironment;
 use crate::rate_limit::RateLimit;
 use std::time::Duration;
 
 /// Limits of every call. Defaults are in [`TransportOptions::default`].
 #[derive(Debug, Clone)]
 pub struct TransportOptions {
-    /// Time for TCP and TLS. Default: 10 s.
+    /// Proxies for servers whose kubeconfig names none. Default: none.
+    pub proxy: ProxyFromEnvironment,
+    /// Time for a connection: DNS, TCP, the proxy and TLS. Default: 10 s.
     pub connect_timeout: Duration,
     /// Time for a whole call that is not a watch. Default: 30 s.
     pub call_timeout: Duration,
@@ -44,6 +47,7 @@ pub struct TransportOptions {
 impl Default for TransportOptions {
     fn default() -> Self {
         Self {
+            proxy: ProxyFromEnvironment::default(),
             connect_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_secs(30),
             max_body: 64 << 20,

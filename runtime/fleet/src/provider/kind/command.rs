@@ -1,6 +1,6 @@
 //! Asks the program `kind`. Entry points: [`Command::clusters`] and [`Command::config`].
 
-use crate::cluster::{self, ClusterConfig, Provenance};
+use crate::cluster::{self, AllowServers, ClusterConfig, KubeconfigPolicy};
 use crate::name::ClusterName;
 use crate::program::{self, ProgramError};
 use std::collections::BTreeSet;
@@ -89,7 +89,12 @@ impl Command {
             error => ConfigError::Run(error),
         })?;
         let text = String::from_utf8(printed).map_err(|_| ConfigError::NotText)?;
-        let config = ClusterConfig::from_kubeconfig_text(&text, None, None, Provenance::Secret);
+        // Clusters of kind serve on loopback.
+        let policy = KubeconfigPolicy {
+            allow_servers: AllowServers::any(),
+            ..KubeconfigPolicy::object()
+        };
+        let config = ClusterConfig::from_kubeconfig_text(&text, None, None, &policy);
         config.map_err(ConfigError::Unusable)
     }
 

@@ -1,7 +1,7 @@
 //! Reads the kubeconfig files. A file that cannot be used keeps its last good contexts. Entry point: [`scan`].
 
 use super::{KubeconfigFilesOptions, LARGEST};
-use crate::cluster::{ClusterConfig, ConfigError, ContextConfig, Provenance, every_context};
+use crate::cluster::{ClusterConfig, ConfigError, ContextConfig, KubeconfigPolicy, every_context};
 use crate::file::{self, FileError};
 use crate::name::NamePattern;
 use crate::provider::Problem;
@@ -230,7 +230,7 @@ impl File {
         if text.trim().is_empty() {
             return Err(Unusable::Empty);
         }
-        let contexts = every_context(text, path.parent(), Provenance::File)?;
+        let contexts = every_context(text, path.parent(), &KubeconfigPolicy::file())?;
         if contexts.is_empty() && !text.contains("contexts") {
             return Err(Unusable::NoContexts);
         }

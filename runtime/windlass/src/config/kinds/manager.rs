@@ -258,7 +258,7 @@ impl LocalSpec {
 }
 
 impl TransportSpec {
-    /// Bounds on calls, the defaults filled in.
+    /// Bounds on calls, the defaults filled in. Without the proxies of the environment.
     pub(crate) fn options(&self) -> TransportOptions {
         let default = TransportOptions::default();
         let time = |given: Option<Interval>, otherwise| given.map_or(otherwise, |time| time.0);
@@ -268,6 +268,7 @@ impl TransportSpec {
             })
         };
         TransportOptions {
+            proxy: default.proxy,
             connect_timeout: time(self.connect_timeout, default.connect_timeout),
             call_timeout: time(self.call_timeout, default.call_timeout),
             max_retry_after: time(self.max_retry_after, default.max_retry_after),

@@ -1,10 +1,11 @@
 //! A connection, or a stream of one, that is checked out for one request and its answer. Entry point: [`Checkout::send`].
 
 use super::{Busy, Pool, Purpose, Sender};
+use crate::http::transport::proxy::Forwarding;
 use crate::http::transport::request_body::RequestBody;
 use crate::http::transport::{TransportError, root_cause};
-use http::header::HOST;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::header::{HOST, PROXY_AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -72,6 +73,14 @@ impl Checkout {
         self.reused
     }
 
+    /// The error for an answer that comes from a proxy in place of the server.
+    pub(in crate::http::transport) fn refusal_of_proxy(
+        &self,
+        status: StatusCode,
+    ) -> Option<TransportError> {
+        self.pool.dialer.refusal_of_proxy(status)
+    }
+
     pub(in crate::http::transport) async fn send(
         &mut self,
         outgoing: Outgoing,
@@ -88,7 +97,11 @@ impl Checkout {
                 ));
             }
             Some(Sender::Http1(send)) => {
-                let request = over_http1(outgoing, target).map_err(|e| unusable(e.to_string()))?;
+                let request = match self.pool.dialer.forwarding() {
+                    Some(forwarding) => forwarded(outgoing, target, forwarding),
+                    None => over_http1(outgoing, target),
+                };
+                let request = request.map_err(|e| unusable(e.to_string()))?;
                 match send.try_send_request(request).await {
                     Ok(response) => return Ok(response),
                     Err(error) => (error.message().is_some(), error.into_error()),
@@ -149,6 +162,27 @@ fn over_http1(outgoing: Outgoing, target: &Uri) -> Result<Request<RequestBody>, 
     request
         .headers_mut()
         .insert(HOST, HeaderValue::try_from(authority)?);
+    Ok(request)
+}
+
+/// A request for a proxy that forwards it: with the server's whole URL, and the proxy's credentials.
+fn forwarded(
+    outgoing: Outgoing,
+    target: &Uri,
+    forwarding: &Forwarding,
+) -> Result<Request<RequestBody>, http::Error> {
+    let mut request = over_http1(outgoing, target)?;
+    let url = format!(
+        "{}{}",
+        target.to_string().trim_end_matches('/'),
+        request.uri()
+    );
+    *request.uri_mut() = url.parse()?;
+    if let Some(value) = &forwarding.authorization {
+        request
+            .headers_mut()
+            .insert(PROXY_AUTHORIZATION, value.clone());
+    }
     Ok(request)
 }
 
