@@ -12,7 +12,9 @@
 //! Everything started here ends with the [`Environment`], or with the test process, however that ends.
 
 mod binaries;
+pub mod crds;
 mod etcd;
+pub mod kind;
 mod port;
 mod process;
 mod server;

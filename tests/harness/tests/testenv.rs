@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube_client::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 use windlass_harness::eventually::{Seen, eventually};
+use windlass_harness::testenv::crds::{self, ClusterApi};
+use windlass_harness::testenv::kind::Kind;
 use windlass_harness::testenv::{self, Environment, Spec};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -126,5 +128,58 @@ async fn the_environment_takes_its_files_with_it() -> Result<()> {
     assert!(folder.join("alpha/kube-apiserver.log").is_file());
     drop(environment);
     assert!(!folder.exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn kinds_of_other_projects_are_served_in_one_version() -> Result<()> {
+    if !testenv::enabled("kinds of other projects are served in one version") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("old"), Spec::new("new")]).await?;
+    for (server, version) in [("old", ClusterApi::V1Beta1), ("new", ClusterApi::V1Beta2)] {
+        let client = environment.server(server).client().await?;
+        crds::install(&client, &version.definition()?).await?;
+        crds::install(&client, &crds::cluster_profile()?).await?;
+        let versions = client
+            .list_api_group_resources(&format!("cluster.x-k8s.io/{}", version.as_str()))
+            .await?;
+        assert!(versions.resources.iter().any(|r| r.name == "clusters"));
+        let groups = client.list_api_groups().await?.groups;
+        let served = groups
+            .iter()
+            .find(|group| group.name == "cluster.x-k8s.io")
+            .map(|group| group.versions.len());
+        assert_eq!(served, Some(1));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_program_kind_finds_the_servers_of_a_test() -> Result<()> {
+    if !testenv::enabled("the program kind finds the servers of a test") {
+        return Ok(());
+    }
+    let environment = Environment::start([Spec::new("alpha")]).await?;
+    let alpha = environment.server("alpha");
+    let kind = Kind::start()?;
+    let run = |args: &[&str]| -> Result<(bool, String)> {
+        let output = std::process::Command::new(kind.program())
+            .args(args)
+            .output()?;
+        Ok((output.status.success(), String::from_utf8(output.stdout)?))
+    };
+    let clusters = ["get", "clusters"];
+    assert_eq!(run(&clusters)?, (true, String::new()));
+    kind.put("fleet-a", alpha)?;
+    kind.put("other", alpha)?;
+    assert_eq!(run(&clusters)?, (true, "fleet-a\nother\n".into()));
+    let (_, text) = run(&["get", "kubeconfig", "--name", "fleet-a"])?;
+    assert!(text.contains(&alpha.url()) && text.contains("kind-fleet-a"));
+    kind.delete("other")?;
+    kind.set_runtime(false)?;
+    assert!(!run(&clusters)?.0);
+    kind.set_runtime(true)?;
+    assert_eq!(run(&clusters)?, (true, "fleet-a\n".into()));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The programs that `tests/testenv/build` made. Entry point: [`Binaries::find`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 /// A complete set of real servers, built from the pinned sources.
 #[derive(Clone, Debug)]
 pub struct Binaries {
-    // Named by the digest of go.sum. It exists only when it is complete.
+    // It exists only when it is complete.
     folder: PathBuf,
 }
 
@@ -18,21 +18,7 @@ impl Binaries {
     /// # Errors
     /// When they have not been built; the message names the script to run.
     pub fn find() -> Result<Self> {
-        let root = crate::repository();
-        let sums = root.join("tests/testenv/kube/go.sum");
-        let text = std::fs::read(&sums).with_context(|| format!("read {}", sums.display()))?;
-        let digest: String = Sha256::digest(&text)
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let folder = root.join("target/testenv").join(digest);
-        if !folder.is_dir() {
-            bail!(
-                "the real servers are not built ({} is missing): run tests/testenv/build",
-                folder.display()
-            );
-        }
+        let folder = made_from("kube")?;
         Ok(Self { folder })
     }
 
@@ -56,4 +42,28 @@ impl Binaries {
     pub(crate) fn service_account_key(&self) -> PathBuf {
         self.folder.join("service-account.key")
     }
+}
+
+/// What `tests/testenv/build` made of one of the folders beside it.
+pub(crate) fn made_from(folder: &str) -> Result<PathBuf> {
+    let root = crate::repository();
+    let sums = root.join("tests/testenv").join(folder).join("go.sum");
+    let made = root.join("target/testenv").join(digest(&sums)?);
+    if !made.is_dir() {
+        bail!(
+            "what real servers need is not built ({} is missing): run tests/testenv/build",
+            made.display()
+        );
+    }
+    Ok(made)
+}
+
+fn digest(file: &Path) -> Result<String> {
+    let text = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    let digest = Sha256::digest(&text);
+    Ok(digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
