@@ -10,6 +10,7 @@ use super::engaged::Engaged;
 use super::name_template::NameTemplate;
 use super::problems::Problems;
 use super::{Problem, Provider, ProviderError};
+use crate::cluster::ExecPolicy;
 use crate::engage::{Engage, ServerChange};
 use futures::future::BoxFuture;
 use names::Names;
@@ -53,6 +54,8 @@ pub struct KubeconfigFilesOptions {
     pub globs: Vec<String>,
     /// How clusters are named. Default: as their contexts.
     pub name: NameTemplate,
+    /// Whether the kubeconfigs may run credential plugins. Default: they may, because the operator names the files.
+    pub exec: ExecPolicy,
     /// What happens to a cluster whose context names another server.
     pub on_server_change: ServerChange,
 }
@@ -100,6 +103,7 @@ impl KubeconfigFiles {
             files,
             mut problems,
             watched,
+            ..
         } = scan::scan(&self.options, last);
         // Changes after a file was read and before it was watched are found by the scan that a new watch asks for.
         problems.extend(watch.follow(watched));

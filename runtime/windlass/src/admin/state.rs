@@ -1,7 +1,7 @@
 //! The state that the admin endpoints show. Entry points: one function for each list.
 
 use crate::app::App;
-use crate::config::kinds::{Source, TenantSpec};
+use crate::config::kinds::TenantSpec;
 use crate::status::view::{
     BlameView, ClusterView, ConfigurationView, ExplanationView, Items, KeyView, ProblemView,
     ProviderView, ReconcilerView, ReloadView, RequeueReply, RequeueRequest, TenantView, UsageView,
@@ -113,16 +113,7 @@ pub(super) fn providers(app: &App) -> Items<ProviderView> {
             name: status.name,
         }
     });
-    let mut views: Vec<ProviderView> = views.collect();
-    // Nothing runs for a document that says that it has no clusters.
-    let without = configuration.providers().filter(|(_, spec)| spec.is_none());
-    views.extend(without.map(|(document, _)| ProviderView {
-        name: document.identity.name.clone(),
-        source: Source::None.name().to_owned(),
-        ..ProviderView::default()
-    }));
-    views.sort_by(|a, b| a.name.cmp(&b.name));
-    Items::all(views)
+    Items::all(views.collect())
 }
 
 /// The reconcilers of the documents, including those that do not run. Their figures are running counts: no key is read.

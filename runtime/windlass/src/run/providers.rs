@@ -79,25 +79,21 @@ impl Providers {
         }
         let ran = before.is_some_and(|applied| applied.runs);
         let (provider, problem) = match clusters::provider(document, spec) {
-            Ok(provider) => (provider, None),
+            Ok(provider) => (Some(provider), None),
             // Without any provider, reconcilers would engage the local cluster. So one without clusters takes the place.
             Err(problem) if !ran => (Some(Unusable::in_place_of(name, &problem)), Some(problem)),
             Err(problem) => (None, Some(problem)),
         };
-        let runs = match (&provider, &problem) {
-            (Some(_), None) => true,
-            (None, None) => false,
-            (_, Some(_)) => ran,
-        };
-        let started = match (provider, &problem) {
-            (Some(provider), _) => manager.put_provider(provider).is_ok(),
-            // It has no clusters. With a problem, the one before goes on.
-            (None, None) => !manager.remove_provider(name),
-            (None, Some(_)) => false,
-        };
-        if started && problem.is_none() {
-            let replaced = before.is_some();
-            tracing::info!(provider = name, replaced, "provider started");
+        let runs = ran || problem.is_none();
+        if let Some(provider) = provider
+            && manager.put_provider(provider).is_ok()
+            && problem.is_none()
+        {
+            tracing::info!(
+                provider = name,
+                replaced = before.is_some(),
+                "provider started"
+            );
         }
         let applied = Applied {
             inputs,

@@ -91,7 +91,6 @@ fn providers_with(views: &[ProviderView], shown: usize) -> Table {
     for view in views {
         let listed = match view.listed_seconds {
             Some(seconds) => Cell::text(format!("{} ago", age(seconds))),
-            None if view.source == "none" => Cell::text(""),
             None => Cell::toned("not yet", Tone::Warn),
         };
         let figures: [Cell; FIGURES] = [

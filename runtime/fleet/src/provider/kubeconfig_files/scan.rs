@@ -51,6 +51,8 @@ pub(super) struct Context {
 
 /// The result of a scan.
 pub(super) struct Scan {
+    /// What the kubeconfigs may do.
+    policy: KubeconfigPolicy,
     pub(super) files: Files,
     pub(super) problems: Vec<Problem>,
     /// The folders in which a change matters.
@@ -59,7 +61,12 @@ pub(super) struct Scan {
 
 /// Reads all files. `last` holds those of the scan before.
 pub(super) fn scan(options: &KubeconfigFilesOptions, mut last: Files) -> Scan {
+    let policy = KubeconfigPolicy {
+        exec: options.exec,
+        ..KubeconfigPolicy::file()
+    };
     let mut scan = Scan {
+        policy,
         files: Files::default(),
         problems: Vec::new(),
         watched: BTreeSet::new(),
@@ -172,7 +179,7 @@ impl Scan {
         let before = last.0.remove(&key);
         let read = match file::read(path, LARGEST) {
             Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => File::read(&text, path, before.as_ref()),
+                Ok(text) => File::read(&text, path, before.as_ref(), &self.policy),
                 Err(_) => Err(Unusable::NotText),
             },
             Err(error) if error.is_not_found() => return,
@@ -222,7 +229,12 @@ impl Files {
 
 impl File {
     /// Reads the contexts of a text; `None` if the text has not changed.
-    fn read(text: &str, path: &Path, before: Option<&Self>) -> Result<Option<Self>, Unusable> {
+    fn read(
+        text: &str,
+        path: &Path,
+        before: Option<&Self>,
+        policy: &KubeconfigPolicy,
+    ) -> Result<Option<Self>, Unusable> {
         let digest: [u8; 32] = Sha256::digest(text).into();
         if before.is_some_and(|before| before.digest == Some(digest)) {
             return Ok(None);
@@ -230,7 +242,7 @@ impl File {
         if text.trim().is_empty() {
             return Err(Unusable::Empty);
         }
-        let contexts = every_context(text, path.parent(), &KubeconfigPolicy::file())?;
+        let contexts = every_context(text, path.parent(), policy)?;
         if contexts.is_empty() && !text.contains("contexts") {
             return Err(Unusable::NoContexts);
         }

@@ -44,6 +44,7 @@ impl World {
             paths: paths.iter().map(PathBuf::from).collect(),
             globs: Vec::new(),
             name: NameTemplate::parse(name).unwrap(),
+            exec: ExecPolicy::Allow,
             on_server_change: ServerChange::default(),
         };
         let provider = Arc::new(KubeconfigFiles::new(options));

@@ -1,11 +1,16 @@
 //! Kind `Provider`: a source of clusters. Entry point: [`ProviderSpec`].
 
 mod files;
+mod kind;
+mod trust;
 
 pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
+pub(crate) use kind::KindSpec;
+pub(crate) use trust::Exec;
 
 use crate::config::kinds::Refusal;
 use serde::{Deserialize, Serialize};
+use windlass_fleet::ClusterName;
 use windlass_fleet::engage::ServerChange;
 
 /// Where clusters come from: exactly one [`Source`], and what holds for its clusters.
@@ -16,8 +21,15 @@ pub(crate) struct ProviderSpec {
     pub(crate) kubeconfig_files: Option<KubeconfigFilesSpec>,
     /// One cluster, named as the provider is.
     pub(crate) single: Option<SingleSpec>,
+    /// The clusters of the program `kind`, as it lists them.
+    pub(crate) kind: Option<KindSpec>,
     /// No clusters, `none: {}`: for a process that works on the local cluster only.
     pub(crate) none: Option<NoneSpec>,
+    /// Stands with a `#` before the name of each of its clusters: `prefix: capi` makes `capi#default/prod-eu`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) prefix: Option<String>,
+    /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Default: Allow.
+    pub(crate) exec: Exec,
     /// When work on the old server ends if a context names a new one: `keep`, once the new caches are filled; `stop`, at once.
     /// Default: keep.
     pub(crate) on_server_change: OnServerChange,
@@ -56,19 +68,22 @@ pub(crate) enum Source<'a> {
     KubeconfigFiles(&'a KubeconfigFilesSpec),
     /// `single`.
     Single(&'a SingleSpec),
+    /// `kind`.
+    Kind(&'a KindSpec),
     /// `none`.
     None,
 }
 
 impl Source<'_> {
     /// The fields that are sources.
-    const NAMES: [&'static str; 3] = ["kubeconfigFiles", "single", "none"];
+    const NAMES: [&'static str; 4] = ["kubeconfigFiles", "single", "kind", "none"];
 
     /// Its field.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::KubeconfigFiles(_) => "kubeconfigFiles",
             Self::Single(_) => "single",
+            Self::Kind(_) => "kind",
             Self::None => "none",
         }
     }
@@ -76,6 +91,7 @@ impl Source<'_> {
     fn check(&self) -> Result<(), Refusal> {
         match self {
             Self::KubeconfigFiles(files) => files.check(),
+            Self::Kind(kind) => kind.check(),
             Self::Single(_) | Self::None => Ok(()),
         }
     }
@@ -90,6 +106,7 @@ impl ProviderSpec {
         let given: Vec<Source<'_>> = [
             self.kubeconfig_files.as_ref().map(Source::KubeconfigFiles),
             self.single.as_ref().map(Source::Single),
+            self.kind.as_ref().map(Source::Kind),
             self.none.as_ref().map(|_| Source::None),
         ]
         .into_iter()
@@ -122,6 +139,25 @@ impl ProviderSpec {
 
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
+        if let Some(prefix) = &self.prefix {
+            check_prefix(prefix)?;
+        }
         self.source()?.check()
     }
+}
+
+/// Refuses a prefix that no name of a cluster can begin with, or that does not end where its `#` is.
+fn check_prefix(prefix: &str) -> Result<(), Refusal> {
+    let refuse = |message: String| Err(Refusal::new("spec.prefix", message));
+    if prefix.is_empty() {
+        return refuse("it is empty: leave it out for no prefix".to_owned());
+    }
+    if prefix.contains('#') {
+        return refuse(format!(
+            "{prefix:?} has a #, which is put behind it anyway: leave it out"
+        ));
+    }
+    // The name needs at least one character more.
+    let shortest = ClusterName::new(format!("{prefix}#x"));
+    shortest.map_or_else(|error| refuse(error.to_string()), |_| Ok(()))
 }

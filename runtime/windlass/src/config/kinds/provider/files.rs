@@ -3,6 +3,7 @@
 use crate::config::kinds::Refusal;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use windlass_fleet::provider::name_template::NameTemplate;
 
 /// Kubeconfig files and folders of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub(crate) struct KubeconfigFilesSpec {
     /// *.kubeconfig.yml.
     #[serde(default)]
     pub(crate) globs: Vec<String>,
+    /// Names of the clusters, of `{path}`, `{file}` (without its ending), `{context}` and `{cluster}`. Default: `{context}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
 }
 
 /// One context of one kubeconfig file.
@@ -29,6 +33,18 @@ pub(crate) struct SingleSpec {
 }
 
 impl KubeconfigFilesSpec {
+    /// How clusters are named.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when the template cannot be read, which a checked document excludes.
+    pub(crate) fn name(&self) -> Result<NameTemplate, Refusal> {
+        let Some(name) = &self.name else {
+            return Ok(NameTemplate::default());
+        };
+        NameTemplate::parse(name)
+            .map_err(|error| Refusal::new("spec.kubeconfigFiles.name", error.to_string()))
+    }
+
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if self.paths.as_ref().is_some_and(Vec::is_empty) {
             return Err(Refusal::new(
@@ -36,6 +52,6 @@ impl KubeconfigFilesSpec {
                 "the list is empty: name at least one file or folder, or leave it out for the files of kubectl",
             ));
         }
-        Ok(())
+        self.name().map(drop)
     }
 }

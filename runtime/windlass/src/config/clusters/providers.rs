@@ -1,0 +1,179 @@
+//! Makes the provider of a document. Entry point: [`provider`].
+
+use super::read_kubeconfig;
+use crate::config::document::Problem;
+use crate::config::kinds::{
+    KindSpec, KubeconfigFilesSpec, ProviderSpec, Refusal, SingleSpec, Source,
+};
+use crate::config::load::Document;
+use futures::future::BoxFuture;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use windlass_fleet::ClusterName;
+use windlass_fleet::engage::{ClusterSpec, Engage};
+use windlass_fleet::provider::kind::{Kind, KindOptions};
+use windlass_fleet::provider::kubeconfig_files::{KubeconfigFiles, KubeconfigFilesOptions};
+use windlass_fleet::provider::none::NoClusters;
+use windlass_fleet::provider::prefixed::Prefixed;
+use windlass_fleet::provider::single::Single;
+use windlass_fleet::provider::{Provider, ProviderError};
+
+/// Makes the provider of a document.
+///
+/// # Errors
+/// When the kubeconfig of a `single` cannot be used. Files and hubs of other sources are watched, and may be bad or absent.
+pub(crate) fn provider(
+    document: &Document,
+    spec: &ProviderSpec,
+) -> Result<Arc<dyn Provider>, Problem> {
+    let making = Making { document, spec };
+    let provider: Arc<dyn Provider> = match making.honour(spec.source())? {
+        Source::KubeconfigFiles(files) => making.kubeconfig_files(files)?,
+        Source::Single(single) => making.single(single)?,
+        Source::Kind(kind) => Arc::new(making.kind(kind)),
+        Source::None => Arc::new(NoClusters::new(making.name())),
+    };
+    Ok(match &spec.prefix {
+        Some(prefix) => Arc::new(Prefixed::new(prefix, provider)),
+        None => provider,
+    })
+}
+
+/// A document whose provider is being made.
+struct Making<'a> {
+    document: &'a Document,
+    spec: &'a ProviderSpec,
+}
+
+impl Making<'_> {
+    fn name(&self) -> &str {
+        &self.document.identity.name
+    }
+
+    /// A checked document is not refused any more.
+    fn honour<T>(&self, result: Result<T, Refusal>) -> Result<T, Problem> {
+        result.map_err(|refusal| self.document.problem(refusal.message))
+    }
+
+    fn single(&self, single: &SingleSpec) -> Result<Arc<dyn Provider>, Problem> {
+        let config = read_kubeconfig(
+            self.document,
+            &single.kubeconfig,
+            single.context.as_deref(),
+            &self.spec.file_policy(),
+        )?;
+        let name = ClusterName::new(self.name()).map_err(|error| self.document.problem(error))?;
+        let cluster = ClusterSpec {
+            on_server_change: self.spec.on_server_change.engine(),
+            ..ClusterSpec::new(name, config)
+        };
+        Ok(Named::wrap(self.name(), Arc::new(Single::new(cluster))))
+    }
+
+    fn kubeconfig_files(&self, files: &KubeconfigFilesSpec) -> Result<Arc<dyn Provider>, Problem> {
+        let options = KubeconfigFilesOptions {
+            base: self.document.resolve(Path::new(".")),
+            paths: match &files.paths {
+                Some(paths) => paths.clone(),
+                None => files_of_kubectl(std::env::var_os("KUBECONFIG"), std::env::home_dir()),
+            },
+            globs: files.globs.clone(),
+            name: self.honour(files.name())?,
+            exec: self.spec.file_policy().exec,
+            on_server_change: self.spec.on_server_change.engine(),
+        };
+        let provider = KubeconfigFiles::new(options);
+        Ok(Named::wrap(self.name(), Arc::new(provider)))
+    }
+
+    fn kind(&self, from: &KindSpec) -> Kind {
+        let default = KindOptions::default();
+        let program = from.program.as_deref();
+        let options = KindOptions {
+            program: program.map_or(default.program, |program| self.program(program)),
+            name_prefix: from.name_prefix.clone().unwrap_or(default.name_prefix),
+        };
+        Kind::new(self.name(), options)
+    }
+
+    /// A program: a name is looked for on the PATH, a path starts from the document's folder.
+    fn program(&self, program: &Path) -> PathBuf {
+        match program.components().count() {
+            1 => program.to_owned(),
+            _ => self.document.resolve(program),
+        }
+    }
+}
+
+/// The kubeconfig files that kubectl uses: the list in $KUBECONFIG, else the file in the home folder.
+fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
+    let listed = variable.unwrap_or_default();
+    let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
+    let listed: Vec<PathBuf> = listed.collect();
+    if !listed.is_empty() {
+        return listed;
+    }
+    home.into_iter()
+        .map(|home| home.join(".kube/config"))
+        .collect()
+}
+
+/// A provider with the name of its document.
+struct Named {
+    name: String,
+    provider: Arc<dyn Provider>,
+}
+
+impl Named {
+    fn wrap(name: &str, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            provider,
+        })
+    }
+}
+
+impl Provider for Named {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
+        self.provider.clone().run(engage, stop)
+    }
+
+    fn problems(&self) -> Vec<windlass_fleet::provider::Problem> {
+        self.provider.problems()
+    }
+
+    fn provides_clusters(&self) -> bool {
+        self.provider.provides_clusters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_paths_the_files_are_those_of_kubectl() {
+        let home = || Some(PathBuf::from("/me"));
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(
+            files_of_kubectl(Some("/a:/b".into()), home()),
+            paths(&["/a", "/b"])
+        );
+        assert_eq!(
+            files_of_kubectl(Some("".into()), home()),
+            paths(&["/me/.kube/config"])
+        );
+        assert_eq!(files_of_kubectl(None, home()), paths(&["/me/.kube/config"]));
+        assert_eq!(files_of_kubectl(None, None), paths(&[]));
+    }
+}
