@@ -1,6 +1,7 @@
 //! How clusters come and go. Entry point: [`Engage`], which providers call and the manager implements.
 
 use crate::cluster::ClusterConfig;
+use crate::hub::{Hub, HubError};
 use crate::name::{ClusterName, NameError};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -128,6 +129,16 @@ pub trait Engage: Send + Sync {
     /// provider of its name, had engaged and this run has not are disengaged at the first call of a run. Each further call says that the
     /// provider has read its source to the end again; [`ProviderStatus`](crate::manager::ProviderStatus) shows when it last has.
     fn listed(&self);
+
+    /// A cluster to read objects from: the local one (`None`), or a server of its own. Users of one provider with the same URL share the
+    /// server, and other credentials are exchanged in place. It ends with the last [`Hub`]. Never blocks: the server is reached in the
+    /// background.
+    ///
+    /// # Errors
+    /// [`HubError`].
+    fn hub(&self, _config: Option<ClusterConfig>) -> Result<Hub, HubError> {
+        Err(HubError::Unsupported)
+    }
 
     /// Ends once a name has become free, since this ended last, that a provider was refused as an [`EngageError::Duplicate`]. Waits
     /// without end where no name is ever refused.

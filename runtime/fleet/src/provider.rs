@@ -3,16 +3,22 @@
 //! Each file is one source of clusters; [`prefixed`] is any of them, under names with a prefix. Beside them: `engaged` and `problems`,
 //! the state that many providers keep.
 
+pub mod cluster_api;
 pub mod clusters;
 mod engaged;
+pub mod hub_source;
+mod inventory;
 pub mod kind;
 pub mod kubeconfig_files;
+pub mod kubeconfig_secrets;
 pub mod name_template;
 pub mod none;
 pub mod prefixed;
 mod problems;
+pub mod readiness;
 #[cfg(test)]
 mod recorder;
+mod secret;
 pub mod single;
 
 use crate::engage::Engage;

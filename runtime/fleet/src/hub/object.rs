@@ -96,4 +96,10 @@ impl HubObject {
         // Both texts are alive, so one address is one text.
         std::ptr::eq(self.json().as_ref(), other.json().as_ref())
     }
+
+    /// An object for a test.
+    #[cfg(test)]
+    pub(crate) fn of(value: &serde_json::Value) -> Self {
+        Self(Object::parse(Bytes::from(value.to_string())).unwrap())
+    }
 }

@@ -2,7 +2,9 @@
 //! [`Prefixed::new`].
 
 use super::{Problem, Provider, ProviderError};
+use crate::cluster::ClusterConfig;
 use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::hub::{Hub, HubError};
 use crate::name::{ClusterName, NameError};
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -101,6 +103,10 @@ impl Engage for PrefixedEngage {
 
     fn listed(&self) {
         self.engage.listed();
+    }
+
+    fn hub(&self, config: Option<ClusterConfig>) -> Result<Hub, HubError> {
+        self.engage.hub(config)
     }
 
     fn freed(&self) -> BoxFuture<'_, ()> {

@@ -2,6 +2,7 @@
 
 use super::Problem;
 use parking_lot::Mutex;
+use std::collections::HashSet;
 
 /// The problems of a provider at the moment.
 #[derive(Default)]
@@ -11,13 +12,12 @@ impl Problems {
     /// Replaces all of them, and logs those that are new.
     pub(super) fn replace(&self, provider: &str, problems: Vec<Problem>) {
         let mut now = self.0.lock();
-        for problem in problems.iter().filter(|problem| !now.contains(problem)) {
-            tracing::warn!(
-                provider,
-                subject = problem.subject,
-                reason = problem.message,
-                "a provider has a problem"
-            );
+        // A set: every one of a thousand clusters may have a problem.
+        let known: HashSet<(&str, &str)> = now.iter().map(texts).collect();
+        for (subject, reason) in problems.iter().map(texts) {
+            if !known.contains(&(subject, reason)) {
+                tracing::warn!(provider, subject, reason, "a provider has a problem");
+            }
         }
         *now = problems;
     }
@@ -25,4 +25,8 @@ impl Problems {
     pub(super) fn all(&self) -> Vec<Problem> {
         self.0.lock().clone()
     }
+}
+
+fn texts(problem: &Problem) -> (&str, &str) {
+    (&problem.subject, &problem.message)
 }

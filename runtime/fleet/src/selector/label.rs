@@ -75,6 +75,22 @@ impl LabelSelector {
         parse(selector).map(Self::new).map_err(error)
     }
 
+    /// Selects objects that have a label. A key that labels cannot have selects nothing.
+    pub(crate) fn exists(key: &str) -> Self {
+        Self::new(vec![Requirement {
+            key: key.into(),
+            test: Test::Exists,
+        }])
+    }
+
+    /// Selects objects that have a label with this value. A key or a value that labels cannot have selects nothing.
+    pub(crate) fn equal(key: &str, value: &str) -> Self {
+        Self::new(vec![Requirement {
+            key: key.into(),
+            test: Test::In([value.into()].into()),
+        }])
+    }
+
     fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort();
         requirements.dedup();
