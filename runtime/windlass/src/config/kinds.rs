@@ -19,7 +19,10 @@ pub(crate) use duration::Interval;
 pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
-pub(crate) use provider::{KindSpec, KubeconfigFilesSpec, ProviderSpec, SingleSpec, Source};
+pub(crate) use provider::{
+    ClusterApiSpec, HubSpec, KindSpec, KubeconfigFilesSpec, KubeconfigSecretsSpec, ProviderSpec,
+    ReadySpec, SingleSpec, Source,
+};
 pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::ReconcilerSpec;
 pub(crate) use rules::RuleSpec;

@@ -1,9 +1,11 @@
 //! What `windlass get providers`, the API and the metrics say of Providers, and Providers that change while the program runs.
 
+use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
 use crate::running::{SOON, ask, fleet, start, table};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value as Json, json};
+use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::http::Http;
@@ -86,5 +88,99 @@ async fn get_providers_shows_what_each_found_and_what_it_cannot_use() -> Result<
         Ok(Seen::of(names, |count| *count == Some(1)))
     })
     .await?;
+    Ok(())
+}
+
+/// A manager's local cluster with kubeconfigs in Secrets, and the cluster that they name.
+async fn hub(project: &Project) -> Result<Server> {
+    let server = Server::builder().cluster("hub").cluster("alpha");
+    let server = server.bind("127.0.0.1:0").await?;
+    project.write("hub.kubeconfig", server.kubeconfig())?;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"kubeconfig": server.kubeconfig()},
+        "metadata": {"namespace": "default", "name": "prod",
+            "labels": {"sigs.k8s.io/multicluster-runtime-kubeconfig": "true", "env": "prod"}}});
+    let hub = server.cluster("hub").context("the hub")?;
+    let created = hub.create(secret);
+    created.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    Ok(server)
+}
+
+const MANAGER: &str = "apiVersion: windlass.dev/v1alpha1\nkind: Manager\nmetadata: {name: manager}\n\
+                       spec: {local: {kubeconfig: hub.kubeconfig, context: hub}}\n";
+
+#[tokio::test]
+async fn kubeconfigs_in_secrets_become_clusters_as_the_changing_document_allows() -> Result<()> {
+    let project = Project::new()?;
+    let server = hub(&project).await?;
+    let hello = reconciler("hello", &guest("hello"))
+        .replace("  tenant: team-a\n", "  clusters: {selector: env=prod}\n");
+    let write = |spec: &str| {
+        let documents = [MANAGER, &provider("teams", spec), &hello].concat();
+        project.write("windlass.yaml", documents)
+    };
+    write("{kubeconfigSecrets: {namespaces: [default], context: alpha}}")?;
+    let (_program, address) = start(&project).await?;
+    let refused = shown(&project, &address, "teams", |item| {
+        item["problems"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    })
+    .await?;
+    let message = refused["problems"][0]["message"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(message.contains("allowServers"), "the remedy: {message}");
+
+    // The servers of this test are on this machine.
+    write(
+        "{kubeconfigSecrets: {namespaces: [default], context: alpha}, allowServers: [127.0.0.0/8]}",
+    )?;
+    let engaged = shown(&project, &address, "teams", |item| item["engaged"] == 1).await?;
+    assert_eq!(engaged["problems"], json!([]));
+    let alpha = ConfigMaps::in_context(&project.path().join("hub.kubeconfig"), "alpha").await?;
+    alpha.ask("a", "world").await?;
+    alpha
+        .expect_greeting("a", Some("hello, world, from prod"))
+        .await?;
+
+    write(
+        "{kubeconfigSecrets: {namespaces: [default], context: alpha}, allowServers: [127.0.0.0/8], prefix: teams}",
+    )?;
+    let cluster = "a cluster with the prefix";
+    eventually(SOON, cluster, || async {
+        let clusters = ask(&project, &address, &["get", "clusters"]).await?;
+        let names: Vec<Json> = clusters["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|item| item["name"].clone())
+            .collect();
+        Ok(Seen::of(names, |names| *names == ["", "teams#prod"]))
+    })
+    .await?;
+
+    let hub = server.cluster("hub").context("the hub")?;
+    hub.delete("v1", "Secret", "default", "prod")?;
+    shown(&project, &address, "teams", |item| item["engaged"] == 0).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_provider_without_a_hub_says_what_to_do_and_the_others_work() -> Result<()> {
+    let project = Project::new()?;
+    let hello = reconciler("hello", &guest("hello"));
+    project.write_config(&[hello, provider("capi", "{clusterAPI: {}}")])?;
+    let _server = fleet(&project, &["alpha"]).await?;
+    let (_program, address) = start(&project).await?;
+    let capi = shown(&project, &address, "capi", |item| {
+        item["problems"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    })
+    .await?;
+    let message = capi["problems"][0]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("`from`"), "the remedy: {message}");
+    assert_eq!(capi["listedSeconds"], json!(null));
+    shown(&project, &address, "fleet", |item| item["engaged"] == 1).await?;
     Ok(())
 }

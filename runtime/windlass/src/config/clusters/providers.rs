@@ -3,7 +3,8 @@
 use super::read_kubeconfig;
 use crate::config::document::Problem;
 use crate::config::kinds::{
-    KindSpec, KubeconfigFilesSpec, ProviderSpec, Refusal, SingleSpec, Source,
+    ClusterApiSpec, HubSpec, KindSpec, KubeconfigFilesSpec, KubeconfigSecretsSpec, ProviderSpec,
+    ReadySpec, Refusal, SingleSpec, Source,
 };
 use crate::config::load::Document;
 use futures::future::BoxFuture;
@@ -13,12 +14,16 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::ClusterName;
 use windlass_fleet::engage::{ClusterSpec, Engage};
+use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};
+use windlass_fleet::provider::hub_source::HubSource;
 use windlass_fleet::provider::kind::{Kind, KindOptions};
 use windlass_fleet::provider::kubeconfig_files::{KubeconfigFiles, KubeconfigFilesOptions};
+use windlass_fleet::provider::kubeconfig_secrets::{KubeconfigSecrets, KubeconfigSecretsOptions};
 use windlass_fleet::provider::none::NoClusters;
 use windlass_fleet::provider::prefixed::Prefixed;
 use windlass_fleet::provider::single::Single;
 use windlass_fleet::provider::{Provider, ProviderError};
+use windlass_fleet::selector::LabelSelector;
 
 /// Makes the provider of a document.
 ///
@@ -32,6 +37,8 @@ pub(crate) fn provider(
     let provider: Arc<dyn Provider> = match making.honour(spec.source())? {
         Source::KubeconfigFiles(files) => making.kubeconfig_files(files)?,
         Source::Single(single) => making.single(single)?,
+        Source::KubeconfigSecrets(secrets) => Arc::new(making.kubeconfig_secrets(secrets)?),
+        Source::ClusterApi(clusters) => Arc::new(making.cluster_api(clusters)?),
         Source::Kind(kind) => Arc::new(making.kind(kind)),
         Source::None => Arc::new(NoClusters::new(making.name())),
     };
@@ -55,6 +62,11 @@ impl Making<'_> {
     /// A checked document is not refused any more.
     fn honour<T>(&self, result: Result<T, Refusal>) -> Result<T, Problem> {
         result.map_err(|refusal| self.document.problem(refusal.message))
+    }
+
+    fn selector(&self, text: Option<&str>) -> Result<Option<LabelSelector>, Problem> {
+        let parsed = text.map(LabelSelector::parse).transpose();
+        parsed.map_err(|error| self.document.problem(error))
     }
 
     fn single(&self, single: &SingleSpec) -> Result<Arc<dyn Provider>, Problem> {
@@ -88,6 +100,37 @@ impl Making<'_> {
         Ok(Named::wrap(self.name(), Arc::new(provider)))
     }
 
+    fn kubeconfig_secrets(
+        &self,
+        from: &KubeconfigSecretsSpec,
+    ) -> Result<KubeconfigSecrets, Problem> {
+        let default = KubeconfigSecretsOptions::default();
+        let selector = self.selector(from.selector.as_deref())?;
+        let options = KubeconfigSecretsOptions {
+            from: self.hub(from.from.as_ref())?,
+            namespaces: from.namespaces.iter().flatten().cloned().collect(),
+            label_selector: selector.unwrap_or(default.label_selector),
+            key: from.key.clone().unwrap_or(default.key),
+            context: from.context.clone(),
+            policy: self.honour(self.spec.object_policy())?,
+            on_server_change: self.spec.on_server_change.engine(),
+        };
+        Ok(KubeconfigSecrets::new(self.name(), options))
+    }
+
+    fn cluster_api(&self, from: &ClusterApiSpec) -> Result<ClusterApi, Problem> {
+        let options = ClusterApiOptions {
+            from: self.hub(from.from.as_ref())?,
+            namespaces: from.namespaces.iter().flatten().cloned().collect(),
+            label_selector: self.selector(from.selector.as_deref())?.unwrap_or_default(),
+            ready: ReadySpec::engine(from.ready.as_ref()),
+            on_unready: from.on_unready.engine(),
+            policy: self.honour(self.spec.object_policy())?,
+            on_server_change: self.spec.on_server_change.engine(),
+        };
+        Ok(ClusterApi::new(self.name(), options))
+    }
+
     fn kind(&self, from: &KindSpec) -> Kind {
         let default = KindOptions::default();
         let program = from.program.as_deref();
@@ -104,6 +147,32 @@ impl Making<'_> {
             1 => program.to_owned(),
             _ => self.document.resolve(program),
         }
+    }
+
+    /// The cluster that a source reads: the local one, or the one that it names.
+    fn hub(&self, from: Option<&HubSpec>) -> Result<HubSource, Problem> {
+        let Some(from) = from else {
+            return Ok(HubSource::Local);
+        };
+        if let Some(path) = &from.kubeconfig {
+            return Ok(HubSource::Kubeconfig {
+                path: self.document.resolve(path),
+                context: from.context.clone(),
+                policy: self.spec.file_policy(),
+            });
+        }
+        // A checked document names one of the two.
+        let Some(secret) = &from.kubeconfig_secret else {
+            return Ok(HubSource::Local);
+        };
+        let key = secret.key.as_deref();
+        Ok(HubSource::Secret {
+            namespace: secret.namespace.clone(),
+            name: secret.name.clone(),
+            key: key.unwrap_or(HubSource::SECRET_KEY).to_owned(),
+            context: secret.context.clone(),
+            policy: self.honour(self.spec.object_policy())?,
+        })
     }
 }
 

@@ -1,11 +1,15 @@
 //! Kind `Provider`: a source of clusters. Entry point: [`ProviderSpec`].
 
 mod files;
+mod hub;
 mod kind;
+mod objects;
 mod trust;
 
 pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
+pub(crate) use hub::{HubSecretSpec, HubSpec, OnUnready, ReadySpec};
 pub(crate) use kind::KindSpec;
+pub(crate) use objects::{ClusterApiSpec, KubeconfigSecretsSpec};
 pub(crate) use trust::Exec;
 
 use crate::config::kinds::Refusal;
@@ -21,6 +25,11 @@ pub(crate) struct ProviderSpec {
     pub(crate) kubeconfig_files: Option<KubeconfigFilesSpec>,
     /// One cluster, named as the provider is.
     pub(crate) single: Option<SingleSpec>,
+    /// A cluster for each Secret of a hub that holds a kubeconfig and has certain labels.
+    pub(crate) kubeconfig_secrets: Option<KubeconfigSecretsSpec>,
+    /// The clusters of Cluster API, v1beta2 or v1beta1, each named `<namespace>/<name>`.
+    #[serde(rename = "clusterAPI")]
+    pub(crate) cluster_api: Option<ClusterApiSpec>,
     /// The clusters of the program `kind`, as it lists them.
     pub(crate) kind: Option<KindSpec>,
     /// No clusters, `none: {}`: for a process that works on the local cluster only.
@@ -28,8 +37,14 @@ pub(crate) struct ProviderSpec {
     /// Stands with a `#` before the name of each of its clusters: `prefix: capi` makes `capi#default/prod-eu`. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) prefix: Option<String>,
-    /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Default: Allow.
+    /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Those in objects never may. Default: Allow.
     pub(crate) exec: Exec,
+    /// What kubeconfigs in objects may name as server or proxy: hosts, `*.example.com`, addresses, CIDRs.
+    /// Default: all but loopback and link-local.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) allow_servers: Option<Vec<String>>,
+    /// Whether kubeconfigs in objects may switch off the verification of certificates. Default: false.
+    pub(crate) allow_insecure: bool,
     /// When work on the old server ends if a context names a new one: `keep`, once the new caches are filled; `stop`, at once.
     /// Default: keep.
     pub(crate) on_server_change: OnServerChange,
@@ -68,6 +83,10 @@ pub(crate) enum Source<'a> {
     KubeconfigFiles(&'a KubeconfigFilesSpec),
     /// `single`.
     Single(&'a SingleSpec),
+    /// `kubeconfigSecrets`.
+    KubeconfigSecrets(&'a KubeconfigSecretsSpec),
+    /// `clusterAPI`.
+    ClusterApi(&'a ClusterApiSpec),
     /// `kind`.
     Kind(&'a KindSpec),
     /// `none`.
@@ -76,21 +95,40 @@ pub(crate) enum Source<'a> {
 
 impl Source<'_> {
     /// The fields that are sources.
-    const NAMES: [&'static str; 4] = ["kubeconfigFiles", "single", "kind", "none"];
+    const NAMES: [&'static str; 6] = [
+        "kubeconfigFiles",
+        "single",
+        "kubeconfigSecrets",
+        "clusterAPI",
+        "kind",
+        "none",
+    ];
 
     /// Its field.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::KubeconfigFiles(_) => "kubeconfigFiles",
             Self::Single(_) => "single",
+            Self::KubeconfigSecrets(_) => "kubeconfigSecrets",
+            Self::ClusterApi(_) => "clusterAPI",
             Self::Kind(_) => "kind",
             Self::None => "none",
+        }
+    }
+
+    /// Whether any kubeconfig that it reads stands in an object, whose author is not the operator.
+    fn reads_objects(&self) -> bool {
+        match self {
+            Self::KubeconfigSecrets(_) | Self::ClusterApi(_) => true,
+            Self::KubeconfigFiles(_) | Self::Single(_) | Self::Kind(_) | Self::None => false,
         }
     }
 
     fn check(&self) -> Result<(), Refusal> {
         match self {
             Self::KubeconfigFiles(files) => files.check(),
+            Self::KubeconfigSecrets(secrets) => secrets.check(),
+            Self::ClusterApi(clusters) => clusters.check(),
             Self::Kind(kind) => kind.check(),
             Self::Single(_) | Self::None => Ok(()),
         }
@@ -106,6 +144,10 @@ impl ProviderSpec {
         let given: Vec<Source<'_>> = [
             self.kubeconfig_files.as_ref().map(Source::KubeconfigFiles),
             self.single.as_ref().map(Source::Single),
+            self.kubeconfig_secrets
+                .as_ref()
+                .map(Source::KubeconfigSecrets),
+            self.cluster_api.as_ref().map(Source::ClusterApi),
             self.kind.as_ref().map(Source::Kind),
             self.none.as_ref().map(|_| Source::None),
         ]
@@ -142,7 +184,8 @@ impl ProviderSpec {
         if let Some(prefix) = &self.prefix {
             check_prefix(prefix)?;
         }
-        self.source()?.check()
+        self.source()?.check()?;
+        self.check_trust()
     }
 }
 

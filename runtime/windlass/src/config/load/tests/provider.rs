@@ -17,11 +17,11 @@ fn assert_refused(spec: &str, expected: &str) {
 fn a_provider_has_exactly_one_source() {
     assert_refused(
         "{}",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kind, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, kind, none",
     );
     assert_refused(
         "{none: }",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kind, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, kind, none",
     );
     assert_refused(
         "{kubeconfigFiles: {paths: [a]}, single: {kubeconfig: a}}",
@@ -75,7 +75,88 @@ fn names_that_no_cluster_can_have_are_refused() {
 }
 
 #[test]
-fn whether_kubeconfigs_may_run_programs_is_one_of_two_words() {
+fn the_documents_of_every_source_are_valid() {
+    for spec in [
+        "{kubeconfigFiles: {paths: [a], name: \"{file}+{context}\"}, prefix: files, exec: Deny}",
+        "{single: {kubeconfig: a}, onServerChange: stop}",
+        "{kubeconfigSecrets: {}}",
+        "{kubeconfigSecrets: {namespaces: [a], selector: \"a=b,c\", key: k, context: c}, allowServers: [\"*.example.com\", 10.0.0.0/8]}",
+        "{kubeconfigSecrets: {from: {kubeconfig: hub, context: c}}, allowInsecure: true}",
+        "{clusterAPI: {from: {kubeconfigSecret: {namespace: n, name: s, key: k, context: c}}}, prefix: capi}",
+        "{clusterAPI: {ready: Always, onUnready: Disengage}}",
+        "{clusterAPI: {ready: {condition: Available}, onUnready: Keep}}",
+        "{kind: {}}",
+        "{kind: {namePrefix: fleet-}}",
+        "{none: {}}",
+    ] {
+        assert_eq!(
+            problems(&document("Provider", spec)),
+            [] as [String; 0],
+            "for {spec}"
+        );
+    }
+}
+
+#[test]
+fn a_hub_is_one_cluster() {
+    assert_refused(
+        "{clusterAPI: {from: {}}}",
+        "4:27: spec.clusterAPI.from of Provider x: it names no cluster: give kubeconfig or kubeconfigSecret, or leave it out for the local cluster",
+    );
+    assert_refused(
+        "{clusterAPI: {from: {kubeconfig: a, kubeconfigSecret: {namespace: b, name: c}}}}",
+        "4:27: spec.clusterAPI.from of Provider x: kubeconfig and kubeconfigSecret are both given: keep one of them",
+    );
+    assert_refused(
+        "{clusterAPI: {from: {context: a, kubeconfigSecret: {namespace: b, name: c}}}}",
+        "4:37: spec.clusterAPI.from.context of Provider x: it is a context of kubeconfig, which is not given: write it into kubeconfigSecret",
+    );
+    assert_refused(
+        "{clusterAPI: {from: {kubeconfigSecret: {name: c}}}}",
+        "4:46: field \"namespace\" is missing in spec.clusterAPI.from.kubeconfigSecret of Provider x: add it",
+    );
+}
+
+#[test]
+fn which_objects_count_is_said_in_words_that_can_be_read() {
+    assert_refused("{kubeconfigSecrets: {selector: \"a=(b\"}}", "SELECTOR");
+    assert_refused(
+        "{kubeconfigSecrets: {namespaces: []}}",
+        "4:40: spec.kubeconfigSecrets.namespaces of Provider x: the list is empty: name at least one, or leave it out for all namespaces",
+    );
+    assert_refused(
+        "{kubeconfigSecrets: {namespaces: [a, \"*\"]}}",
+        "4:44: spec.kubeconfigSecrets.namespaces[1] of Provider x: \"*\" is not the name of a namespace: leave the list out for all namespaces",
+    );
+    assert_refused(
+        "{clusterAPI: {ready: Sometimes}}",
+        "4:28: spec.clusterAPI.ready of Provider x: \"Sometimes\" is not known: use one of Always",
+    );
+    assert_refused(
+        "{clusterAPI: {ready: {conditon: Ready}}}",
+        "4:29: unknown field \"conditon\" in spec.clusterAPI.ready of Provider x: did you mean \"condition\"?",
+    );
+    assert_refused(
+        "{clusterAPI: {onUnready: Disengaged}}",
+        "4:32: spec.clusterAPI.onUnready of Provider x: \"Disengaged\" is not known: did you mean \"Disengage\"?",
+    );
+}
+
+#[test]
+fn what_kubeconfigs_may_do_is_said_where_they_can_do_it() {
+    assert_refused(
+        "{kubeconfigSecrets: {}, allowServers: [10.0.0.0/33]}",
+        "CIDR",
+    );
+    assert_refused("{kubeconfigSecrets: {}, allowServers: []}", "EMPTY");
+    assert_refused(
+        "{kubeconfigFiles: {}, allowServers: [10.0.0.0/8]}",
+        "4:43: spec.allowServers of Provider x: it is for kubeconfigs in objects, and kubeconfigFiles reads none: leave it out",
+    );
+    assert_refused(
+        "{kind: {}, allowInsecure: true}",
+        "4:33: spec.allowInsecure of Provider x: it is for kubeconfigs in objects, and kind reads none: leave it out",
+    );
     assert_refused(
         "{kubeconfigFiles: {}, exec: deny}",
         "4:35: spec.exec of Provider x: \"deny\" is not known: did you mean \"Deny\"?",
