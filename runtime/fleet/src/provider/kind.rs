@@ -144,7 +144,7 @@ struct Run<'a> {
     /// Why the last list failed, if it did.
     list_problem: Option<String>,
     list_backoff: Backoff,
-    /// Whether a list has succeeded.
+    /// Whether a list has succeeded that was not reported yet.
     listed: bool,
 }
 
@@ -245,6 +245,7 @@ impl<'a> Run<'a> {
             .bring_in_line(wanted, self.engage, &mut problems);
         self.kind.problems.replace(&self.kind.name, problems);
         if goes_on && self.listed && self.known.all_read() {
+            self.listed = false;
             self.engage.listed();
         }
         goes_on

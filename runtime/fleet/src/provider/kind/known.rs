@@ -146,6 +146,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::KubeconfigPolicy;
     use crate::provider::kind::PACE;
     use crate::provider::kind::command::RunError;
     use std::time::Duration;
@@ -258,6 +259,26 @@ mod tests {
         let new = world.begin().remove(0);
         world.end(&new, at(2));
         assert_eq!(world.servers(), ["a https://127.0.0.1:2/"]);
+    }
+
+    #[tokio::test]
+    async fn another_authority_at_the_same_address_is_another_cluster() {
+        let trusting = |how: &str| {
+            let text = format!(
+                "current-context: a\n\
+                 clusters: [{{name: a, cluster: {{server: 'https://127.0.0.1:1', {how}}}}}]\n\
+                 contexts: [{{name: a, context: {{cluster: a}}}}]\n"
+            );
+            let policy = KubeconfigPolicy::file();
+            Ok(ClusterConfig::from_kubeconfig_text(&text, None, None, &policy).unwrap())
+        };
+        let (one, two) = ("tls-server-name: a", "insecure-skip-tls-verify: true");
+        let mut world = World::new(&["a"]);
+        for (how, is_another) in [(one, false), (one, false), (two, true), (two, false)] {
+            let reading = world.begin().remove(0);
+            assert_eq!(world.end(&reading, trusting(how)), is_another);
+            world.now += PACE.read * 2;
+        }
     }
 
     #[tokio::test]

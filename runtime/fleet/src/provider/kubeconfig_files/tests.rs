@@ -44,7 +44,7 @@ impl World {
             paths: paths.iter().map(PathBuf::from).collect(),
             globs: Vec::new(),
             name: NameTemplate::parse(name).unwrap(),
-            exec: ExecPolicy::Allow,
+            exec: ExecPolicy::Deny,
             on_server_change: ServerChange::default(),
         };
         let provider = Arc::new(KubeconfigFiles::new(options));
@@ -535,5 +535,19 @@ async fn a_name_that_is_too_long_is_reported_and_hides_no_other() {
     world.engages(&["y"]).await;
     let problem = world.reports(&format!("a.kubeconfig+{long}")).await;
     assert!(problem.contains("254 bytes is too long"), "{problem}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_context_that_runs_a_plugin_against_the_policy_is_reported_and_hides_no_other() {
+    let world = World::named("{context}", &["."], |folder| {
+        let plugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}";
+        let text = kubeconfig(&["plugin"], "t").replace("token: t", plugin);
+        write(folder, "a.kubeconfig", &text);
+        write(folder, "b.kubeconfig", &kubeconfig(&["plain"], "t"));
+    });
+    world.engages(&["plain"]).await;
+    let problem = world.reports("a.kubeconfig+plugin").await;
+    assert!(problem.contains("runs a credential plugin"), "{problem}");
     world.end().await;
 }
