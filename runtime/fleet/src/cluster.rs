@@ -7,6 +7,7 @@
 //! * `lifecycle`: the states of a cluster; `handover`: a cluster that replaces another one; `fleet`: the clusters that are engaged now.
 //! * `client`: reads and writes under a grant; `scope`: the run that they belong to; `call_policy`: the limits of their caller.
 //! * `description`: its labels and properties. `events`: records events; `lease`: calls for elections.
+//! * `review`: what a server says of itself and of the credentials' rights.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
 mod backend;
@@ -19,6 +20,7 @@ mod fleet;
 mod handover;
 pub(crate) mod lease;
 mod lifecycle;
+mod review;
 pub(crate) mod scope;
 mod sync_check;
 
@@ -37,6 +39,7 @@ pub use call_policy::{CallPolicy, MemoryCharge, Permit};
 pub use client::{Client, TypedClient};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
+pub use review::Review;
 pub use scope::Caller;
 
 pub(crate) use crate::cache::stores::{IndexUse, StoreUse, TooManyStores};

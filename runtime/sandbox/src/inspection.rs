@@ -9,7 +9,7 @@ use crate::guest::code::Code;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::Rule;
-use windlass_fleet::source::{EnqueueRule, WatchClusters};
+use windlass_fleet::source::{ClusterFilter, EnqueueRule, WatchClusters};
 
 /// The needs and the interfaces of a component, for people.
 #[derive(Debug, Clone)]
@@ -36,8 +36,8 @@ pub struct Inspection {
     pub primary: Option<String>,
     /// A line for each watch: `v1/ConfigMap, enqueued by primary, where hello.windlass.dev/greet`.
     pub watches: Vec<String>,
-    /// Which clusters each watch engages.
-    pub scopes: Vec<WatchClusters>,
+    /// Which clusters each watch engages, and which of the provider's.
+    pub scopes: Vec<(WatchClusters, ClusterFilter)>,
     /// Whether the guest's code maps a watch to requests, which may name other clusters.
     pub maps: bool,
     /// A line for each index.
@@ -76,7 +76,11 @@ impl Revision {
             rules: needed.rules,
             primary: description.primary.as_ref().map(ToString::to_string),
             watches: watches(&description),
-            scopes: description.watches.iter().map(|w| w.clusters).collect(),
+            scopes: description
+                .watches
+                .iter()
+                .map(|watch| (watch.clusters, watch.only.clone()))
+                .collect(),
             maps: description
                 .watches
                 .iter()

@@ -14,7 +14,7 @@ const STYLES: Styles = Styles::styled()
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; for run and dev: drained after a signal, or idle with every key reconciled
-  1  failed: the message says what and what to do next
+  1  failed: the message says what and what to do next; for preflight: something is missing or cannot be reached
   2  the command line is wrong
 
 Begin with: windlass new my-guest --lang rust";
@@ -26,7 +26,7 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build and test]
+    /// Which log lines to show, for example `debug` or `info,windlass_fleet=debug` [default: $WINDLASS_LOG, else info, or warn for build and test, error for preflight]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// The format of results
@@ -42,8 +42,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
+    #[value(alias = "table")]
     Text,
-    /// For people with wide terminals: `get providers`, `get reconcilers` and `get tenants` show more.
+    /// For people with wide terminals: `get providers`, `get reconcilers`, `get tenants` and `preflight` show more.
     Wide,
     /// For programs.
     Json,
@@ -84,6 +85,11 @@ pub(crate) enum Command {
     /// Prints a ClusterRole for the clusters of providers, and Roles where rules name namespaces, to pipe into `kubectl apply -f -`:
     /// the grants of all reconcilers, within the limits of their tenants, and the manager's own needs.
     Rbac(RbacArgs),
+    /// Look before the start: which clusters a configuration reaches, and what the credentials may not do there
+    ///
+    /// Asks the Providers once, connects to every cluster, and asks each server what the rules and watches of the Reconcilers lack.
+    /// Prints a table of the clusters, and the roles that would grant what is missing. Reconciles nothing and changes nothing.
+    Preflight(PreflightArgs),
     /// Show the state of a running manager
     Get(GetArgs),
     /// Make a running manager reconcile a key now
@@ -241,6 +247,17 @@ pub(crate) struct RbacArgs {
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) bind: Option<crate::config::rbac::Subject>,
+}
+
+/// `preflight`.
+#[derive(Debug, Args)]
+pub(crate) struct PreflightArgs {
+    /// A file of documents, or a folder of .yaml and .yml files; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// How long Providers and clusters are waited for
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) timeout: Interval,
 }
 
 /// The manager to call.

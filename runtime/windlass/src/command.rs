@@ -6,6 +6,7 @@ mod client;
 pub(crate) mod dev;
 pub(crate) mod get;
 pub(crate) mod new;
+pub(crate) mod preflight;
 pub(crate) mod rbac;
 pub(crate) mod requeue;
 pub(crate) mod rollback;

@@ -47,10 +47,11 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let variable = std::env::var(logging::VARIABLE).ok();
     let filter = cli.log.as_deref().or(variable.as_deref());
     // Tests and builds print their results themselves.
-    let usual = if matches!(cli.command, Command::Test(_) | Command::Build(_)) {
-        "warn"
-    } else {
-        "info"
+    let usual = match cli.command {
+        Command::Test(_) | Command::Build(_) => "warn",
+        // Its table says why a cluster is not reached.
+        Command::Preflight(_) => "error",
+        _ => "info",
     };
     logging::start(filter.unwrap_or(usual))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -68,6 +69,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Test(args) => command::test::execute(args, format, engine).await,
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
+            Command::Preflight(args) => command::preflight::execute(args, format, engine).await,
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,

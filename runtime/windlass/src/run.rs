@@ -245,18 +245,7 @@ async fn end_when_idle(
 /// A manager with the tenants and clusters of the documents, or with in-memory clusters.
 fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<Builder> {
     let spec = configuration.manager_spec();
-    let manager_options = ManagerOptions {
-        concurrency: spec.concurrency(),
-        drain_timeout: spec.drain_timeout(),
-        caches: spec.caches.options(),
-        transport: TransportOptions {
-            max_sockets: socket_budget(),
-            proxy: proxy::from_environment()?,
-            ..spec.transport.options()
-        },
-        ..ManagerOptions::default()
-    };
-    let mut builder = Manager::builder().options(manager_options);
+    let mut builder = Manager::builder().options(manager_options(&spec)?);
     for (document, spec) in configuration.tenants() {
         builder = builder.tenant(
             TenantName::new(&document.identity.name)?,
@@ -284,6 +273,24 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
         builder = builder.leader_election(election);
     }
     Ok(builder)
+}
+
+/// The engine's options of a Manager's document, within the limits of this process and with the proxy of its environment.
+///
+/// # Errors
+/// When the proxy of the environment cannot be used.
+pub(crate) fn manager_options(spec: &ManagerSpec) -> Result<ManagerOptions> {
+    Ok(ManagerOptions {
+        concurrency: spec.concurrency(),
+        drain_timeout: spec.drain_timeout(),
+        caches: spec.caches.options(),
+        transport: TransportOptions {
+            max_sockets: socket_budget(),
+            proxy: proxy::from_environment()?,
+            ..spec.transport.options()
+        },
+        ..ManagerOptions::default()
+    })
 }
 
 /// The name of this machine, or of this pod, for people.

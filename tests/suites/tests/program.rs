@@ -34,6 +34,8 @@ mod notices;
 mod objects;
 #[path = "program/live.rs"]
 mod live;
+#[path = "program/preflight.rs"]
+mod preflight;
 #[path = "program/pressure.rs"]
 mod pressure;
 #[path = "program/probes.rs"]

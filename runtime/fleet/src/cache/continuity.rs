@@ -81,6 +81,11 @@ impl Continuity {
         }
     }
 
+    /// The identity that the server gave; `None` while it gives none.
+    pub(crate) fn server_uid(&self) -> Option<String> {
+        self.server_uid.lock().clone()
+    }
+
     /// Whether the server has given its identity.
     pub(crate) fn is_identified(&self) -> bool {
         self.server_uid.lock().is_some()

@@ -10,7 +10,9 @@ use crate::output::Tone;
 use crate::reconcilers::component;
 use anyhow::{Result, bail};
 use serde_json::json;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use windlass_fleet::Rule;
 use windlass_sandbox::{Inspection, Options, Sandbox};
 
 /// Prints the roles. Each guest is asked what it watches and calls. A guest that cannot be asked is assumed to use all of its rules,
@@ -19,27 +21,11 @@ use windlass_sandbox::{Inspection, Options, Sandbox};
 /// # Errors
 /// When a document is not valid: roles for a part of a configuration would look complete.
 pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> Result<ExitCode> {
-    let merged = merge(&Configuration::default(), &load(&args.files));
-    let configuration = merged.configuration;
-    if !merged.problems.is_empty() {
-        let problems = merged.problems.iter();
-        let lines: Vec<String> = problems.map(|problem| format!("\n  {problem}")).collect();
-        bail!("the configuration is not valid{}", lines.concat());
-    }
+    let configuration = valid(&args.files)?;
     if !configuration.has(Kind::Reconciler) {
         bail!("there is no Reconciler: roles are made of what reconcilers are granted");
     }
-    let sandbox = small_sandbox(engine)?;
-    let mut work = Vec::new();
-    for (document, spec) in configuration.reconcilers() {
-        let tenant = configuration.tenant(spec.tenant()).map(|(_, spec)| spec);
-        let description = ask(&sandbox, document, spec).await;
-        work.push(Work {
-            spec,
-            tenant,
-            description,
-        });
-    }
+    let work = work(&configuration, engine).await?;
     let (side, usual) = match args.local {
         true => (Side::Local, "windlass-local"),
         false => (Side::Members, "windlass"),
@@ -65,6 +51,42 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         Format::Text | Format::Wide => anstream::print!("{}", yaml(&manifests)),
     }
     Ok(super::DONE)
+}
+
+/// The configuration of files, all of whose documents are valid.
+///
+/// # Errors
+/// When a document is not valid. The error names every problem.
+pub(super) fn valid(files: &[PathBuf]) -> Result<Configuration> {
+    let merged = merge(&Configuration::default(), &load(files));
+    if merged.problems.is_empty() {
+        return Ok(merged.configuration);
+    }
+    let problems = merged.problems.iter();
+    let lines: Vec<String> = problems.map(|problem| format!("\n  {problem}")).collect();
+    bail!("the configuration is not valid{}", lines.concat());
+}
+
+/// The reconcilers, each with the description of its guest. A line on standard error names the guests that cannot be asked.
+///
+/// # Errors
+/// When the engine cannot be made on this machine.
+pub(super) async fn work(configuration: &Configuration, engine: Options) -> Result<Vec<Work<'_>>> {
+    let mut work = Vec::new();
+    if !configuration.has(Kind::Reconciler) {
+        return Ok(work);
+    }
+    let sandbox = small_sandbox(engine)?;
+    for (document, spec) in configuration.reconcilers() {
+        let tenant = configuration.tenant(spec.tenant()).map(|(_, spec)| spec);
+        let description = ask(&sandbox, document, spec).await;
+        work.push(Work {
+            spec,
+            tenant,
+            description,
+        });
+    }
+    Ok(work)
 }
 
 /// The namespace of the local cluster in which the manager records its own Events, if another process can know it.
@@ -106,7 +128,16 @@ async fn ask(
 }
 
 fn description(inspection: Inspection) -> Description {
+    let watches = |rule: &&Rule| rule.verbs.iter().any(|verb| &**verb == "watch");
+    let watched = inspection.rules.iter().filter(watches).flat_map(|rule| {
+        let groups = rule.api_groups.iter();
+        groups.flat_map(|group| {
+            let resources = rule.resources.iter();
+            resources.map(move |resource| (group.to_string(), resource.to_string()))
+        })
+    });
     Description {
+        watched: watched.collect(),
         scopes: inspection.scopes,
         maps: inspection.maps,
         functions: inspection.functions,

@@ -2,14 +2,22 @@
 
 mod manifest;
 mod permission;
+mod review;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use manifest::{Subject, manifests, yaml};
+pub(crate) use manifest::{Subject, lines, manifests, yaml};
+pub(crate) use permission::Permissions;
+pub(crate) use review::{Findings, Question, Review};
+#[cfg(test)]
+pub(crate) use tests::permissions;
 
 use crate::config::kinds::{Impersonate, ManagerSpec, ReconcilerSpec, RuleSpec, TenantSpec};
-use permission::{Permission, Permissions};
-use windlass_fleet::source::WatchClusters;
+use permission::Permission;
+use std::collections::BTreeMap;
+use windlass_fleet::name::NamePattern;
+use windlass_fleet::selector::LabelSelector;
+use windlass_fleet::source::{ClusterFilter, WatchClusters};
 
 /// The clusters of a set of roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +28,68 @@ pub(crate) enum Side {
     Local,
 }
 
+/// The clusters that permissions are for: all of a side, or one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The side.
+    pub(crate) side: Side,
+    /// The one cluster of the side; `None`: any of them.
+    pub(crate) cluster: Option<Member<'a>>,
+}
+
+/// What names and selectors of clusters match.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Member<'a> {
+    /// The cluster's name.
+    pub(crate) name: &'a str,
+    /// Its labels, from its provider.
+    pub(crate) labels: &'a BTreeMap<String, String>,
+}
+
+impl From<Side> for Place<'_> {
+    fn from(side: Side) -> Self {
+        Self {
+            side,
+            cluster: None,
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Whether some cluster of the place can be one of these.
+    fn meets(&self, filter: &ClusterFilter) -> bool {
+        let Some(member) = self.cluster else {
+            return true;
+        };
+        let selector = filter.selector.as_ref();
+        self.side == Side::Local
+            || filter.names.iter().any(|name| name.matches(member.name))
+                && selector.is_none_or(|selector| selector.matches(member.labels))
+    }
+}
+
+/// The permissions of a reconciler, by the user that needs them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// For the user of the manager's credentials.
+    pub(crate) own: Permissions,
+    /// For the user whom its tenant impersonates. Empty without such a user.
+    pub(crate) user: Permissions,
+    /// Those of `own` that its watches need.
+    pub(crate) watches: Permissions,
+}
+
 /// The parts of a guest's description that matter here.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Description {
     /// The clusters that its watches engage.
-    pub(crate) scopes: Vec<WatchClusters>,
+    pub(crate) scopes: Vec<(WatchClusters, ClusterFilter)>,
     /// Whether its code maps events to requests, of other clusters too.
     pub(crate) maps: bool,
     /// The functions of `cluster` that it calls.
     pub(crate) functions: Vec<String>,
+    /// Group and resource of the kinds that it watches.
+    pub(crate) watched: Vec<(String, String)>,
 }
 
 /// A reconciler and the description of its guest.
@@ -50,12 +111,19 @@ pub(crate) fn needed(
     has_provider: bool,
     home: Option<&str>,
 ) -> Permissions {
+    let mut all = of_manager(side, manager, home);
+    for work in work {
+        all.extend(work.needs(side.into(), has_provider).own);
+    }
+    all.reduce();
+    all
+}
+
+/// The permissions of the manager itself, whatever its reconcilers do.
+pub(crate) fn of_manager(side: Side, manager: &ManagerSpec, home: Option<&str>) -> Permissions {
     let mut all = Permissions::default();
     // Distinguishes a cluster from another one at the same address.
     all.add(Permission::new("", "namespaces", "get").named("kube-system"));
-    for work in work {
-        all.extend(work.needs(side, has_provider));
-    }
     if side == Side::Local && manager.leader_election.enabled {
         let (namespace, name) = manager.leader_election.lease();
         let lease = |verb| Permission::new("coordination.k8s.io", "leases", verb).within(namespace);
@@ -66,44 +134,55 @@ pub(crate) fn needed(
     if let Some(home) = home.filter(|_| side == Side::Local) {
         all.extend(recording(Some(home)));
     }
-    all.reduce();
     all
 }
 
 impl Work<'_> {
-    fn needs(&self, side: Side, has_provider: bool) -> Permissions {
-        let mut granted = self.granted(side, has_provider);
-        let mut own = Permissions::default();
-        // The reconciler makes no call in these clusters.
-        if granted.is_empty() {
-            return granted;
-        }
-        if self.calls("delete-collection") && granted.everywhere("deletecollection") {
-            own.add(Permission::new("", "namespaces", "list"));
-        }
-        match self.tenant.and_then(|tenant| tenant.impersonate.as_ref()) {
-            // Its other calls need permissions of the impersonated user.
-            Some(whom) => {
-                granted.keep_caches();
-                own.extend(impersonation(whom));
-            }
-            None if self.calls("record-event") => {
-                for namespace in granted.namespaces("get") {
-                    own.extend(recording(namespace.as_deref()));
-                }
-            }
-            None => {}
-        }
-        granted.extend(own);
-        granted
+    /// The user whom its tenant impersonates.
+    pub(crate) fn impersonates(&self) -> Option<&Impersonate> {
+        self.tenant?.impersonate.as_ref()
     }
 
-    /// The grants of its rules in the clusters of a side, within the rules of its tenant.
-    fn granted(&self, side: Side, has_provider: bool) -> Permissions {
-        let own = self.has_requests_in(side, has_provider);
+    /// The permissions that it needs in a place. Empty: it makes no call there.
+    pub(crate) fn needs(&self, place: Place<'_>, has_provider: bool) -> Needs {
+        let mut granted = self.granted(place, has_provider);
+        let mut needs = Needs::default();
+        if granted.is_empty() {
+            return needs;
+        }
+        if self.calls("delete-collection") && granted.everywhere("deletecollection") {
+            needs.own.add(Permission::new("", "namespaces", "list"));
+        }
+        let mut events = Permissions::default();
+        if self.calls("record-event") {
+            for namespace in granted.namespaces("get") {
+                events.extend(recording(namespace.as_deref()));
+            }
+        }
+        match self.impersonates() {
+            Some(whom) => {
+                needs.user = granted.without_cached_reads();
+                needs.user.extend(events);
+                granted.keep_caches();
+                needs.own.extend(impersonation(whom));
+            }
+            None => needs.own.extend(events),
+        }
+        needs.own.extend(granted);
+        if let Some(description) = &self.description {
+            // A rule for `*` is more than its watches need.
+            needs.watches = needs.own.for_watches(&description.watched);
+            needs.own.extend(needs.watches.clone());
+        }
+        needs
+    }
+
+    /// The grants of its rules in a place, within the rules of its tenant.
+    fn granted(&self, place: Place<'_>, has_provider: bool) -> Permissions {
+        let own = self.has_requests_in(place, has_provider);
         let applies = |rule: &&RuleSpec| match &rule.clusters {
             None => own,
-            Some(_) => opens(rule, side),
+            Some(_) => opens(rule, place),
         };
         let rules = self.spec.rules.iter().filter(applies);
         let mut granted = Permissions::default();
@@ -120,24 +199,29 @@ impl Work<'_> {
         granted
     }
 
-    /// Whether a cluster of a side may be the cluster of a request.
-    fn has_requests_in(&self, side: Side, has_provider: bool) -> bool {
-        let clusters = &self.spec.clusters;
+    /// Whether a cluster of a place may be the cluster of a request.
+    fn has_requests_in(&self, place: Place<'_>, has_provider: bool) -> bool {
+        let (side, clusters) = (place.side, &self.spec.clusters);
+        let only = filter(clusters.names.as_deref(), clusters.selector.as_deref());
+        let selected = place.meets(&only);
+        let opened = || self.spec.rules.iter().any(|rule| opens(rule, place));
         let configured = match side {
             Side::Local => clusters.local.unwrap_or(!has_provider),
             Side::Members => clusters.provider.unwrap_or(has_provider),
         };
         let Some(description) = &self.description else {
-            return true;
+            return selected || opened();
         };
-        let engages = |scope: &WatchClusters| match scope {
-            WatchClusters::AsConfigured => configured,
-            WatchClusters::Local => side == Side::Local,
-            WatchClusters::Provider => side == Side::Members,
-            WatchClusters::All => true,
+        let engages = |(scope, only): &(WatchClusters, ClusterFilter)| {
+            let side_is_one = match scope {
+                WatchClusters::AsConfigured => configured,
+                WatchClusters::Local => side == Side::Local,
+                WatchClusters::Provider => side == Side::Members,
+                WatchClusters::All => true,
+            };
+            side_is_one && place.meets(only)
         };
-        let asked_for = || description.maps && self.spec.rules.iter().any(|rule| opens(rule, side));
-        description.scopes.iter().any(engages) || asked_for()
+        selected && description.scopes.iter().any(engages) || description.maps && opened()
     }
 
     fn calls(&self, function: &str) -> bool {
@@ -160,12 +244,27 @@ fn recording(namespace: Option<&str>) -> Permissions {
     needed
 }
 
-/// Whether a rule names a cluster of a side.
-fn opens(rule: &RuleSpec, side: Side) -> bool {
-    rule.clusters.as_ref().is_some_and(|clusters| match side {
-        Side::Local => clusters.local,
-        Side::Members => !clusters.names.is_empty() || clusters.selector.is_some(),
-    })
+/// Whether a rule names a cluster of a place.
+fn opens(rule: &RuleSpec, place: Place<'_>) -> bool {
+    let Some(clusters) = &rule.clusters else {
+        return false;
+    };
+    if place.side == Side::Local {
+        return clusters.local;
+    }
+    let names = Some(&clusters.names[..]).filter(|names| !names.is_empty());
+    let selector = clusters.selector.as_deref();
+    (names.is_some() || selector.is_some()) && place.meets(&filter(names, selector))
+}
+
+/// The clusters of a document's names and selector; without names, of any name.
+fn filter(names: Option<&[String]>, selector: Option<&str>) -> ClusterFilter {
+    let names = names.map(|names| names.iter().map(NamePattern::new).collect());
+    ClusterFilter {
+        names: names.unwrap_or_else(|| vec![NamePattern::any()]),
+        // The selector of a checked document can be read.
+        selector: selector.and_then(|selector| LabelSelector::parse(selector).ok()),
+    }
 }
 
 /// The permissions to impersonate a user. For RBAC a service account is not a user.

@@ -69,7 +69,7 @@ async fn allow(
 }
 
 /// Runs kubectl as the administrator.
-async fn kubectl(
+pub(crate) async fn kubectl(
     environment: &Environment,
     server: &Server,
     args: &[&str],

@@ -1,6 +1,7 @@
 //! Permissions as objects that kubectl applies. Entry points: [`manifests`] and [`yaml`].
 
 use super::permission::{Permissions, PolicyRule};
+use serde::{Serialize, Serializer};
 use serde_json::{Value as Json, json};
 use std::str::FromStr;
 
@@ -54,6 +55,21 @@ impl FromStr for Subject {
 }
 
 impl Subject {
+    /// A user by its name. For RBAC a service account is not a user.
+    pub(crate) fn of_user(name: &str) -> Self {
+        let account = name.strip_prefix("system:serviceaccount:");
+        match account.and_then(|account| account.split_once(':')) {
+            Some((namespace, name)) => Self::ServiceAccount {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            },
+            None => Self::Named {
+                kind: "User",
+                name: name.to_owned(),
+            },
+        }
+    }
+
     /// The namespace of a service account, which is also the namespace of its pods.
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
@@ -115,6 +131,30 @@ fn rule(rule: &PolicyRule) -> Json {
     json
 }
 
+/// The rules of permissions on a line each, in the form of a Reconciler's.
+pub(crate) fn lines(permissions: &Permissions) -> Vec<String> {
+    rules(permissions).iter().map(flow).collect()
+}
+
+/// The rules of permissions, in the form of a Reconciler's.
+fn rules(permissions: &Permissions) -> Vec<Json> {
+    let rules = permissions.rules().into_iter();
+    let values = rules.flat_map(|(namespace, rules)| {
+        rules.into_iter().map(move |one| {
+            let mut json = rule(&one);
+            json["namespaces"] = json!([namespace.as_deref().unwrap_or("*")]);
+            json
+        })
+    });
+    values.collect()
+}
+
+impl Serialize for Permissions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        rules(self).serialize(serializer)
+    }
+}
+
 /// Documents of YAML: a line for each field, rule and subject.
 pub(crate) fn yaml(manifests: &[Json]) -> String {
     let documents: Vec<String> = manifests.iter().map(document).collect();
@@ -148,7 +188,7 @@ fn document(manifest: &Json) -> String {
 /// A value on one line.
 fn flow(value: &Json) -> String {
     /// The fields that are printed first, because they identify the object.
-    const ORDER: [&str; 8] = [
+    const ORDER: [&str; 9] = [
         "apiGroup",
         "apiGroups",
         "kind",
@@ -157,6 +197,7 @@ fn flow(value: &Json) -> String {
         "resources",
         "resourceNames",
         "verbs",
+        "namespaces",
     ];
     match value {
         Json::Object(fields) => {

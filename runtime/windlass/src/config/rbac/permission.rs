@@ -4,7 +4,7 @@ use crate::config::kinds::RuleSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The verbs that rules can grant, in the order in which they are printed.
-const VERBS: [&str; 9] = [
+pub(super) const VERBS: [&str; 9] = [
     "get",
     "list",
     "watch",
@@ -21,15 +21,15 @@ const IMPERSONATE: usize = VERBS.len() - 1;
 
 /// A verb on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Permission {
+pub(crate) struct Permission {
     /// None: in every namespace, and on cluster-scoped resources.
-    namespace: Option<String>,
+    pub(super) namespace: Option<String>,
     /// `*` for all.
-    group: String,
+    pub(super) group: String,
     /// With its subresource; `*` for all.
-    resource: String,
+    pub(super) resource: String,
     /// None: every object.
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// The index in [`VERBS`].
     verb: usize,
 }
@@ -67,6 +67,21 @@ impl Permission {
         }
     }
 
+    pub(super) fn verb(&self) -> &'static str {
+        VERBS[self.verb]
+    }
+
+    /// Whether a rule of a server's grants it, as RBAC matches them.
+    pub(super) fn is_granted_by(&self, rule: &GrantedRule) -> bool {
+        let has = |list: &[String], entry: &str| list.iter().any(|one| one == "*" || one == entry);
+        let named = |name: &String| rule.resource_names.contains(name);
+        let covers = |wide: &String| both(wide, &self.resource).as_ref() == Some(&self.resource);
+        has(&rule.verbs, self.verb())
+            && has(&rule.api_groups, &self.group)
+            && rule.resources.iter().any(covers)
+            && (rule.resource_names.is_empty() || self.name.as_ref().is_some_and(named))
+    }
+
     /// Whether it contains another permission.
     fn covers(&self, other: &Self) -> bool {
         let all = |own: &Option<String>, its: &Option<String>| own.is_none() || own == its;
@@ -76,6 +91,16 @@ impl Permission {
             && (self.group == "*" || self.group == other.group)
             && both(&self.resource, &other.resource).as_ref() == Some(&other.resource)
     }
+}
+
+/// A rule of a server's, as it answers a `SelfSubjectRulesReview`.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct GrantedRule {
+    verbs: Vec<String>,
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    resource_names: Vec<String>,
 }
 
 /// A rule of a role in the format of RBAC.
@@ -88,13 +113,22 @@ pub(super) struct PolicyRule {
 }
 
 /// A set of permissions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Permissions {
     all: BTreeSet<Permission>,
 }
 
+impl FromIterator<Permission> for Permissions {
+    fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
+        Self {
+            all: permissions.into_iter().collect(),
+        }
+    }
+}
+
 impl Permissions {
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
@@ -102,8 +136,59 @@ impl Permissions {
         self.all.insert(permission);
     }
 
-    pub(super) fn extend(&mut self, other: Self) {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Permission> {
+        self.all.iter()
+    }
+
+    /// Adds other permissions.
+    pub(crate) fn extend(&mut self, other: Self) {
         self.all.extend(other.all);
+    }
+
+    /// The permissions that are in both sets.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        self.all.intersection(&other.all).cloned().collect()
+    }
+
+    /// The permissions to list and watch these resources, by group, wherever the set contains both.
+    pub(super) fn for_watches(&self, resources: &[(String, String)]) -> Self {
+        let mut caches = self.clone();
+        caches.keep_caches();
+        let watches = resources.iter().flat_map(|(group, resource)| {
+            let watch = move |one: &Permission| Permission {
+                group: group.clone(),
+                resource: resource.clone(),
+                ..one.clone()
+            };
+            let covers = move |one: &&Permission| one.covers(&watch(one));
+            caches.all.iter().filter(covers).map(watch)
+        });
+        watches.collect()
+    }
+
+    /// The resources, without duplicates.
+    pub(crate) fn resources(&self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.all.iter().map(|one| &one.resource).collect();
+        names.into_iter().cloned().collect()
+    }
+
+    /// All but the reads that caches answer.
+    pub(super) fn without_cached_reads(&self) -> Self {
+        let mut caches = self.clone();
+        caches.keep_caches();
+        let cached = |one: &&Permission| {
+            let list = Permission {
+                verb: Permission::new("", "", "list").verb,
+                ..(*one).clone()
+            };
+            let is_read = ["get", "list", "watch"].contains(&one.verb());
+            is_read && caches.all.iter().any(|cache| cache.covers(&list))
+        };
+        self.all
+            .iter()
+            .filter(|one| !cached(one))
+            .cloned()
+            .collect()
     }
 
     /// Adds the grants of a rule, within a bound.
@@ -156,7 +241,7 @@ impl Permissions {
     }
 
     /// Removes permissions that another one contains.
-    pub(super) fn reduce(&mut self) {
+    pub(crate) fn reduce(&mut self) {
         let all = self.all.clone();
         self.all
             .retain(|one| !all.iter().any(|other| other != one && other.covers(one)));

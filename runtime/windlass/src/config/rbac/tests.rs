@@ -17,6 +17,15 @@ fn reconciler(rules: &str) -> ReconcilerSpec {
     read(&format!("guest: {{path: x.wasm}}\nrules: {rules}\n"))
 }
 
+/// The permissions that rules grant.
+pub(crate) fn permissions(rules: &str) -> Permissions {
+    let mut granted = Permissions::default();
+    for rule in &reconciler(rules).rules {
+        granted.grant(rule, None);
+    }
+    granted
+}
+
 fn tenant(yaml: &str) -> TenantSpec {
     read(yaml)
 }
@@ -24,9 +33,10 @@ fn tenant(yaml: &str) -> TenantSpec {
 /// A guest that watches the configured clusters and calls these functions.
 fn description(functions: &[&str]) -> Option<Description> {
     Some(Description {
-        scopes: vec![WatchClusters::AsConfigured],
+        scopes: vec![(WatchClusters::AsConfigured, ClusterFilter::default())],
         maps: false,
         functions: functions.iter().map(ToString::to_string).collect(),
+        watched: Vec::new(),
     })
 }
 
@@ -156,9 +166,12 @@ fn rules_count_where_a_guest_works_or_asks_for() {
     );
     let work = |scopes: &[WatchClusters], maps| {
         let description = Description {
-            scopes: scopes.to_vec(),
+            scopes: scopes
+                .iter()
+                .map(|scope| (*scope, ClusterFilter::default()))
+                .collect(),
             maps,
-            functions: Vec::new(),
+            ..Description::default()
         };
         [Work {
             description: Some(description),
@@ -272,4 +285,99 @@ fn roles_are_bound_to_whom_is_named() {
     for wrong in ["", "user:", "windlass", "serviceaccount:windlass"] {
         assert!(wrong.parse::<Subject>().is_err(), "{wrong}");
     }
+}
+
+/// What a reconciler needs in a cluster of a provider, in the rules' own form.
+fn needs_in(work: &Work<'_>, name: &str, labels: &[(&str, &str)]) -> Needs {
+    let labels = labels.iter();
+    let labels = labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let place = Place {
+        side: Side::Members,
+        cluster: Some(Member {
+            name,
+            labels: &labels.collect(),
+        }),
+    };
+    work.needs(place, true)
+}
+
+#[test]
+fn a_cluster_that_is_not_selected_needs_nothing() {
+    const RULES: &str = r#"[
+        {apiGroups: [""], resources: [pods], verbs: [get], namespaces: ["*"]},
+        {apiGroups: [""], resources: [secrets], verbs: [get], namespaces: ["*"], clusters: {names: ["hub-*"]}}]"#;
+    let spec: ReconcilerSpec = read(&format!(
+        "guest: {{path: x.wasm}}\nclusters: {{names: [\"eu-*\"], selector: stage=prod}}\nrules: {RULES}\n"
+    ));
+    let work = alone(&spec, None);
+    let own = |name, labels: &[(&str, &str)]| lines(&needs_in(&work, name, labels).own).concat();
+    assert!(own("eu-1", &[("stage", "prod")]).contains("pods"));
+    assert_eq!(own("eu-1", &[("stage", "test")]), "");
+    assert_eq!(own("us-1", &[("stage", "prod")]), "");
+    assert!(own("hub-1", &[]).contains("secrets") && !own("hub-1", &[]).contains("pods"));
+
+    let filtered = Description {
+        scopes: vec![(
+            WatchClusters::Provider,
+            filter(Some(&["eu-1".to_owned()]), None),
+        )],
+        ..Description::default()
+    };
+    let work = Work {
+        description: Some(filtered),
+        ..alone(&spec, None)
+    };
+    let prod = [("stage", "prod")];
+    assert!(!needs_in(&work, "eu-1", &prod).own.is_empty());
+    assert!(needs_in(&work, "eu-2", &prod).own.is_empty());
+}
+
+#[test]
+fn an_impersonated_user_needs_what_no_cache_answers() {
+    let spec = reconciler(
+        r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, patch], namespaces: ["*"]},
+            {apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [team]}]"#,
+    );
+    let team = tenant("impersonate: {user: bot}\n");
+    let needs = needs_in(&alone(&spec, Some(&team)), "a", &[]);
+    assert_eq!(
+        lines(&needs.user),
+        [
+            r#"{apiGroups: [""], resources: [configmaps], verbs: [patch], namespaces: ["*"]}"#,
+            r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [team]}"#,
+        ]
+    );
+    assert_eq!(
+        lines(&needs.own),
+        [
+            r#"{apiGroups: [""], resources: [configmaps], verbs: [list, watch], namespaces: ["*"]}"#,
+            r#"{apiGroups: [""], resources: [users], resourceNames: [bot], verbs: [impersonate], namespaces: ["*"]}"#,
+        ]
+    );
+}
+
+#[test]
+fn a_watch_below_a_rule_for_everything_is_asked_about_by_itself() {
+    let spec = reconciler(
+        r#"[{apiGroups: ["*"], resources: ["*"], verbs: ["*"], namespaces: [team]},
+            {apiGroups: [apps], resources: [deployments], verbs: [get, list], namespaces: ["*"]}]"#,
+    );
+    let watched = |group: &str, resource: &str| (group.to_owned(), resource.to_owned());
+    let description = Description {
+        watched: vec![watched("", "pods"), watched("apps", "deployments")],
+        ..description(&[]).unwrap_or_default()
+    };
+    let work = Work {
+        description: Some(description),
+        ..alone(&spec, None)
+    };
+    let needs = needs_in(&work, "a", &[]);
+    assert_eq!(
+        lines(&needs.watches),
+        [
+            r#"{apiGroups: [""], resources: [pods], verbs: [list, watch], namespaces: [team]}"#,
+            "{apiGroups: [apps], resources: [deployments], verbs: [list, watch], namespaces: [team]}",
+        ]
+    );
+    assert_eq!(needs.own.and(&needs.watches), needs.watches);
 }

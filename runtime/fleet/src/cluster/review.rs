@@ -1,0 +1,129 @@
+//! What a server says of itself and of its caller's rights. Entry point: [`Cluster::review`].
+//!
+//! These calls need no grant: they change nothing, read no object, and every user of a server may make them. They wait for no cache.
+
+use super::Cluster;
+use crate::api::{ApiCode, ApiError, Json};
+use crate::grant::Identity;
+use crate::http::status::error_for_status;
+use crate::http::transport::{Call, JSON, Owner};
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A question about the caller's own rights, by the kind that asks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Review {
+    /// `SelfSubjectAccessReview`: whether one call is allowed.
+    Access,
+    /// `SelfSubjectRulesReview`: everything that is allowed in a namespace, as far as the server can say.
+    Rules,
+    /// `SelfSubjectReview`: the caller's user.
+    User,
+}
+
+impl Review {
+    fn group(self) -> &'static str {
+        match self {
+            Self::Access | Self::Rules => "authorization.k8s.io",
+            Self::User => "authentication.k8s.io",
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Access => "SelfSubjectAccessReview",
+            Self::Rules => "SelfSubjectRulesReview",
+            Self::User => "SelfSubjectReview",
+        }
+    }
+
+    fn call(self, spec: &Value) -> Call {
+        let (group, kind) = (self.group(), self.kind());
+        let mut body = json!({"apiVersion": format!("{group}/v1"), "kind": kind});
+        if self != Self::User {
+            body["spec"] = spec.clone();
+        }
+        let path = format!("/apis/{group}/v1/{}s", kind.to_lowercase());
+        Call::write(Method::POST, path, JSON, body.to_string().into())
+    }
+}
+
+impl Cluster {
+    /// Waits until the cluster is connected, or until an attempt to connect has failed. It is tried again in the background all the same.
+    ///
+    /// # Errors
+    /// Why the attempt failed; `cluster-gone`.
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing.
+    pub async fn reached(&self) -> Result<(), ApiError> {
+        let mut states = self.states();
+        loop {
+            if self.backend().is_some() {
+                return Ok(());
+            }
+            let now = states.borrow_and_update().clone();
+            if now.next_attempt.is_some() {
+                return Err(ApiError::host(ApiCode::Unavailable, now.reason));
+            }
+            let is_gone = now.state == super::ClusterState::Gone;
+            if is_gone || states.changed().await.is_err() {
+                return Err(self.gone());
+            }
+        }
+    }
+
+    /// The UID by which its server is recognised: that of the namespace kube-system. `None` before it is connected, and if the server
+    /// refuses to give it.
+    #[must_use]
+    pub fn identity(&self) -> Option<String> {
+        self.backend()?.continuity.server_uid()
+    }
+
+    /// Asks the server for its version, for example `v1.36.0`. Waits for a connection.
+    ///
+    /// # Errors
+    /// The server's refusal, or there is no answer.
+    pub async fn server_version(&self) -> Result<String, ApiError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            git_version: String,
+        }
+        let body = self.ask(Call::get("/version".to_owned(), JSON)).await?;
+        let version: Version = serde_json::from_slice(&body).map_err(unreadable)?;
+        Ok(version.git_version)
+    }
+
+    /// Asks the server a question about the rights of the cluster's credentials, or of a user whom they impersonate, and returns the
+    /// `status` of its answer. `spec` is the question. Nothing is written. Waits for a connection.
+    ///
+    /// # Errors
+    /// The server's refusal, or there is no answer.
+    pub async fn review(
+        &self,
+        review: Review,
+        spec: &Value,
+        identity: Option<&Identity>,
+    ) -> Result<Value, ApiError> {
+        let call = review.call(spec).made_for(Owner::Program, identity);
+        let body = self.ask(call).await?;
+        let mut answer: Value = serde_json::from_slice(&body).map_err(unreadable)?;
+        Ok(answer
+            .get_mut("status")
+            .map(Value::take)
+            .unwrap_or_default())
+    }
+
+    async fn ask(&self, call: Call) -> Result<Json, ApiError> {
+        let connection = self.connected().await?.connection.clone();
+        let timeout = connection.options().call_timeout;
+        Ok(error_for_status(connection.send(call, timeout).await?)?.body)
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> ApiError {
+    let message = format!("the answer cannot be read at byte {}", error.column());
+    ApiError::host(ApiCode::Other, message)
+}

@@ -1,0 +1,123 @@
+//! What each reconciler needs in each cluster. No I/O. Entry point: [`Plan`].
+
+use crate::config::kinds::{Impersonate, Kind, ManagerSpec};
+use crate::config::load::Configuration;
+use crate::config::rbac::{Member, Permissions, Place, Side, Work, of_manager};
+use std::collections::BTreeMap;
+
+/// The reconcilers of a configuration, and the manager that runs them.
+pub(super) struct Plan<'a> {
+    work: Vec<(&'a str, Work<'a>)>,
+    manager: ManagerSpec,
+    has_provider: bool,
+}
+
+/// A cluster, as far as needs depend on it.
+pub(super) struct Site<'a> {
+    /// Its name; empty for the local cluster.
+    pub(super) name: &'a str,
+    /// Its labels.
+    pub(super) labels: &'a BTreeMap<String, String>,
+    /// Where the manager records its own Events, if this is the local cluster.
+    pub(super) home: &'a str,
+}
+
+/// Everything that is asked about one user of a cluster.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Ask {
+    /// The user whom a tenant impersonates; `None`: the user of the credentials.
+    pub(super) user: Option<Impersonate>,
+    /// What each needs.
+    pub(super) needs: Vec<Need>,
+}
+
+/// The permissions that one reconciler, or the manager itself, needs of a user.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Need {
+    /// The reconciler; `None`: the manager itself.
+    pub(super) reconciler: Option<String>,
+    /// The permissions.
+    pub(super) permissions: Permissions,
+    /// Those of them that the reconciler's watches need.
+    pub(super) watches: Permissions,
+}
+
+impl Ask {
+    /// The permissions of all its needs.
+    pub(super) fn permissions(&self) -> Permissions {
+        let mut all = Permissions::default();
+        for need in &self.needs {
+            all.extend(need.permissions.clone());
+        }
+        all
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// The plan of a configuration. `work` has its reconcilers, in their order.
+    pub(super) fn new(configuration: &'a Configuration, work: Vec<Work<'a>>) -> Self {
+        let names = configuration.reconcilers();
+        let names = names.map(|(document, _)| document.identity.name.as_str());
+        Self {
+            work: names.zip(work).collect(),
+            manager: configuration.manager_spec(),
+            has_provider: configuration.has(Kind::Provider),
+        }
+    }
+
+    /// What is asked in a cluster: first about the user of the credentials, then about each user whom a tenant impersonates.
+    pub(super) fn asks(&self, site: &Site<'_>) -> Vec<Ask> {
+        let (side, home) = match site.name.is_empty() {
+            true => (Side::Local, Some(self.home(site))),
+            false => (Side::Members, None),
+        };
+        let place = Place {
+            side,
+            cluster: Some(Member {
+                name: site.name,
+                labels: site.labels,
+            }),
+        };
+        let mut asks = vec![Ask {
+            user: None,
+            needs: vec![Need {
+                reconciler: None,
+                permissions: of_manager(side, &self.manager, home),
+                watches: Permissions::default(),
+            }],
+        }];
+        for (name, work) in &self.work {
+            let needs = work.needs(place, self.has_provider);
+            let need = |permissions, watches| Need {
+                reconciler: Some((*name).to_owned()),
+                permissions,
+                watches,
+            };
+            add(&mut asks, None, need(needs.own, needs.watches));
+            let user = work.impersonates();
+            add(&mut asks, user, need(needs.user, Permissions::default()));
+        }
+        asks
+    }
+
+    /// The namespace of the manager's own Events.
+    fn home<'s>(&'s self, site: &'s Site<'_>) -> &'s str {
+        match self.manager.leader_election.enabled {
+            true => self.manager.leader_election.lease().0,
+            false => site.home,
+        }
+    }
+}
+
+fn add(asks: &mut Vec<Ask>, user: Option<&Impersonate>, need: Need) {
+    if need.permissions.is_empty() {
+        return;
+    }
+    match asks.iter_mut().find(|ask| ask.user.as_ref() == user) {
+        Some(ask) => ask.needs.push(need),
+        None => asks.push(Ask {
+            user: user.cloned(),
+            needs: vec![need],
+        }),
+    }
+}

@@ -1,0 +1,91 @@
+//! Which Provider's clusters are which. Entry point: [`Recorded::wrap`].
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use windlass_fleet::ClusterName;
+use windlass_fleet::cluster::ClusterConfig;
+use windlass_fleet::engage::{ClusterSpec, Engage, EngageError};
+use windlass_fleet::hub::{Hub, HubError};
+use windlass_fleet::provider::{Problem, Provider, ProviderError};
+
+/// The Provider of each engaged cluster.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Origins(Arc<Mutex<BTreeMap<ClusterName, String>>>);
+
+impl Origins {
+    /// The Provider of a cluster. `None`: the local cluster.
+    pub(super) fn of(&self, cluster: &ClusterName) -> Option<String> {
+        self.0.lock().get(cluster).cloned()
+    }
+}
+
+/// A provider that records the clusters which it engages.
+pub(super) struct Recorded {
+    provider: Arc<dyn Provider>,
+    origins: Origins,
+}
+
+impl Recorded {
+    /// Records the clusters of a provider.
+    pub(super) fn wrap(provider: Arc<dyn Provider>, origins: &Origins) -> Arc<dyn Provider> {
+        let origins = origins.clone();
+        Arc::new(Self { provider, origins })
+    }
+}
+
+impl Provider for Recorded {
+    fn name(&self) -> &str {
+        self.provider.name()
+    }
+
+    fn run(
+        self: Arc<Self>,
+        engage: Arc<dyn Engage>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ProviderError>> {
+        let engage = Arc::new(RecordedEngage {
+            engage,
+            provider: self.name().to_owned(),
+            origins: self.origins.clone(),
+        });
+        self.provider.clone().run(engage, stop)
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.provider.problems()
+    }
+}
+
+struct RecordedEngage {
+    engage: Arc<dyn Engage>,
+    provider: String,
+    origins: Origins,
+}
+
+impl Engage for RecordedEngage {
+    fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError> {
+        let name = spec.name.clone();
+        self.engage.engage(spec)?;
+        self.origins.0.lock().insert(name, self.provider.clone());
+        Ok(())
+    }
+
+    fn disengage(&self, name: &ClusterName) {
+        self.engage.disengage(name);
+    }
+
+    fn listed(&self) {
+        self.engage.listed();
+    }
+
+    fn hub(&self, config: Option<ClusterConfig>) -> Result<Hub, HubError> {
+        self.engage.hub(config)
+    }
+
+    fn freed(&self) -> BoxFuture<'_, ()> {
+        self.engage.freed()
+    }
+}
