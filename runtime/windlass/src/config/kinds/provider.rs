@@ -7,7 +7,7 @@ mod objects;
 mod trust;
 
 pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
-pub(crate) use hub::{HubSecretSpec, HubSpec, OnUnready, ReadySpec};
+pub(crate) use hub::{HubSpec, ReadySpec};
 pub(crate) use kind::KindSpec;
 pub(crate) use objects::{ClusterApiSpec, KubeconfigSecretsSpec};
 pub(crate) use trust::Exec;

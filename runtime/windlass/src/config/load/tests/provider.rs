@@ -57,20 +57,20 @@ fn a_list_that_names_nothing_is_refused() {
 fn names_that_no_cluster_can_have_are_refused() {
     assert_refused(
         "{single: {kubeconfig: a}, prefix: \"\"}",
-        "4:35: spec.prefix of Provider x: it is empty: leave it out for no prefix",
+        "4:41: spec.prefix of Provider x: it is empty: leave it out for no prefix",
     );
     assert_refused(
         "{single: {kubeconfig: a}, prefix: \"a#\"}",
-        "4:35: spec.prefix of Provider x: \"a#\" has a #, which is put behind it anyway: leave it out",
+        "4:41: spec.prefix of Provider x: \"a#\" has a #, which is put behind it anyway: leave it out",
     );
     let long = "x".repeat(252);
     assert_refused(
         &format!("{{single: {{kubeconfig: a}}, prefix: {long}}}"),
-        "4:35: spec.prefix of Provider x: cluster name of 254 bytes is too long: use at most 253",
+        "4:41: spec.prefix of Provider x: cluster name of 254 bytes is too long: use at most 253",
     );
     assert_refused(
         "{kubeconfigFiles: {name: \"{file}+{contxt}\"}}",
-        "4:26: spec.kubeconfigFiles.name of Provider x: there is no field {contxt}: use {path}, {file}, {context} and {cluster}",
+        "4:32: spec.kubeconfigFiles.name of Provider x: there is no field {contxt}: use {path}, {file}, {context} and {cluster}",
     );
 }
 
@@ -119,7 +119,10 @@ fn a_hub_is_one_cluster() {
 
 #[test]
 fn which_objects_count_is_said_in_words_that_can_be_read() {
-    assert_refused("{kubeconfigSecrets: {selector: \"a=(b\"}}", "SELECTOR");
+    assert_refused(
+        "{kubeconfigSecrets: {selector: \"a=(b\"}}",
+        "4:38: spec.kubeconfigSecrets.selector of Provider x: label selector \"a=(b\" is wrong: expected a value, found '('",
+    );
     assert_refused(
         "{kubeconfigSecrets: {namespaces: []}}",
         "4:40: spec.kubeconfigSecrets.namespaces of Provider x: the list is empty: name at least one, or leave it out for all namespaces",
@@ -146,9 +149,12 @@ fn which_objects_count_is_said_in_words_that_can_be_read() {
 fn what_kubeconfigs_may_do_is_said_where_they_can_do_it() {
     assert_refused(
         "{kubeconfigSecrets: {}, allowServers: [10.0.0.0/33]}",
-        "CIDR",
+        "4:45: spec.allowServers of Provider x: \"10.0.0.0/33\" in allowServers is not a server: write a host (api.example.com, *.example.com), an address or a CIDR (10.0.0.0/8), without scheme and port",
     );
-    assert_refused("{kubeconfigSecrets: {}, allowServers: []}", "EMPTY");
+    assert_refused(
+        "{kubeconfigSecrets: {}, allowServers: []}",
+        "4:45: spec.allowServers of Provider x: allowServers is empty and would allow no server: name servers, or leave it out for its default",
+    );
     assert_refused(
         "{kubeconfigFiles: {}, allowServers: [10.0.0.0/8]}",
         "4:43: spec.allowServers of Provider x: it is for kubeconfigs in objects, and kubeconfigFiles reads none: leave it out",
