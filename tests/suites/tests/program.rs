@@ -44,6 +44,8 @@ mod probes;
 mod project;
 #[path = "program/providers.rs"]
 mod providers;
+#[path = "program/proxies.rs"]
+mod proxies;
 #[path = "program/real.rs"]
 mod real;
 #[path = "program/reloading.rs"]

@@ -387,3 +387,23 @@ async fn a_cluster_that_may_not_name_its_server_uses_no_connection_of_one_that_m
     assert_eq!(shared.shared_by, 1);
     fleet.stop().await
 }
+
+#[tokio::test]
+async fn a_proxy_with_the_certificate_of_an_unknown_authority_is_not_used() -> Result<()> {
+    let fleet = TestFleet::start_on(Server::builder().tls(), &["alpha"], |b| b).await?;
+    let (tls, _) = tls_of_proxy()?;
+    let proxy = TestProxy::start(fleet.server.address(), Manner::Connect, Some(tls)).await?;
+    let url = format!("https://{}", proxy.address);
+    fleet.add_from("alpha", &proxied(&fleet, &url), &KubeconfigPolicy::file())?;
+    let expected =
+        format!("through the proxy {url}: it cannot be reached: invalid peer certificate");
+    wait(&format!("the reason {expected:?}"), || {
+        match fleet.status("alpha") {
+            Ok(status) if status.reason.contains(&expected) => Seen::Yes(()),
+            seen => Seen::NotYet(format!("{seen:?}")),
+        }
+    })
+    .await?;
+    assert_eq!(proxy.asked(), [""; 0]);
+    fleet.stop().await
+}

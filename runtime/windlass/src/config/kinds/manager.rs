@@ -78,7 +78,7 @@ const MAX_HOSTS: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct TransportSpec {
-    /// Time for TCP and TLS, 100ms to 5m. Default: 10s.
+    /// Time for a connection: DNS, TCP, the proxy and TLS, 100ms to 5m. Default: 10s.
     pub(crate) connect_timeout: Option<Interval>,
     /// Time for a whole call that is not a watch, 1s to 10m. Default: 30s.
     pub(crate) call_timeout: Option<Interval>,
