@@ -5,13 +5,16 @@
 //!
 //! * `backend`: one API server, with its connection, discovery and caches.
 //! * `lifecycle`: the states of a cluster; `handover`: a cluster that replaces another one; `fleet`: the clusters that are engaged now.
-//! * `client`: reads and writes under a grant; `scope`: the run that they belong to; `call_policy`: the limits of their caller.
+//! * `scope`: the part of a server that a cluster is; `carrier`: the whole server below the clusters that are parts of it.
+//! * `client`: reads and writes under a grant; `call_scope`: the run that they belong to; `call_policy`: the limits of their caller.
 //! * `description`: its labels and properties. `events`: records events; `lease`: calls for elections.
 //! * `review`: what a server says of itself and of the credentials' rights.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
 mod backend;
 mod call_policy;
+pub(crate) mod call_scope;
+mod carrier;
 mod client;
 mod crd_arrival;
 mod description;
@@ -21,7 +24,7 @@ mod handover;
 pub(crate) mod lease;
 mod lifecycle;
 mod review;
-pub(crate) mod scope;
+mod scope;
 mod sync_check;
 
 pub use crate::cache::watch::CacheOptions;
@@ -36,16 +39,18 @@ pub use crate::http::transport::{
 };
 pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};
+pub use call_scope::Caller;
 pub use client::{Client, TypedClient};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use review::Review;
-pub use scope::Caller;
+pub use scope::{NamespaceScope, SHOWN_NAMESPACE, Scope};
 
 pub(crate) use crate::cache::stores::{IndexUse, StoreUse, TooManyStores};
 pub(crate) use crate::cache::watch::SharedOptions;
 pub(crate) use crate::http::transport::Transports;
 pub(crate) use backend::Backend;
+pub(crate) use carrier::Carrier;
 pub(crate) use crd_arrival::CrdArrival;
 pub(crate) use lifecycle::{Pending, Reach};
 
@@ -57,6 +62,7 @@ use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use events::Recorder;
+use futures::future::BoxFuture;
 use lifecycle::Lifecycle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,9 +72,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// One engaged API server. Shared as `Arc<Cluster>`; lives until it is disengaged.
+/// One engaged cluster: an API server, or a part of one. Shared as `Arc<Cluster>`; lives until it is disengaged.
 pub struct Cluster {
     name: ClusterName,
+    /// The part of its server that it is.
+    scope: Scope,
+    /// The cluster of the whole server, if this one is a part of it: it has the backend.
+    carrier: ArcSwapOption<Carrier>,
     /// Exchanged in place, as the properties are.
     labels: ArcSwap<BTreeMap<String, String>>,
     properties: ArcSwap<BTreeMap<String, String>>,
@@ -94,6 +104,9 @@ pub struct Cluster {
 /// The parts of a new cluster.
 pub(crate) struct Parts {
     pub(crate) name: ClusterName,
+    pub(crate) scope: Scope,
+    /// Present exactly if the scope is a part of a server.
+    pub(crate) carrier: Option<Arc<Carrier>>,
     pub(crate) config: ClusterConfig,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) properties: BTreeMap<String, String>,
@@ -119,6 +132,8 @@ pub struct ClusterStatus {
     pub next_attempt: Option<u64>,
     /// The server's URL.
     pub server: String,
+    /// The namespace of that server that it is; `None`: the whole server.
+    pub namespace: Option<String>,
     /// Objects in its caches.
     pub objects: usize,
     /// Bytes of their texts.
@@ -183,6 +198,8 @@ impl Cluster {
     ) -> Arc<Self> {
         let cluster = Arc::new(Self {
             name: parts.name,
+            scope: parts.scope,
+            carrier: ArcSwapOption::from(parts.carrier),
             labels: ArcSwap::from_pointee(parts.labels),
             properties: ArcSwap::from_pointee(parts.properties),
             config: ArcSwap::from_pointee(parts.config),
@@ -197,12 +214,14 @@ impl Cluster {
             tasks: TaskTracker::new(),
             changed: Arc::new(Notify::new()),
         });
-        let token = cluster.token.clone();
-        let this = cluster.clone();
-        cluster.tasks.spawn_on(
-            async move { token.run_until_cancelled(this.live(transports)).await },
-            host,
-        );
+        let (token, this) = (cluster.token.clone(), cluster.clone());
+        // In boxes of their own size: to follow a carrier takes much less than to connect, and there may be thousands.
+        let life: BoxFuture<'static, ()> = match cluster.carrier.load_full() {
+            Some(carrier) => Box::pin(this.follow_carrier(carrier)),
+            None => Box::pin(this.live(transports)),
+        };
+        let life = async move { token.run_until_cancelled(life).await };
+        cluster.tasks.spawn_on(life, host);
         cluster
     }
 
@@ -210,6 +229,12 @@ impl Cluster {
     #[must_use]
     pub fn name(&self) -> &ClusterName {
         &self.name
+    }
+
+    /// The part of its server that it is.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Its current configuration.
@@ -242,7 +267,7 @@ impl Cluster {
 
     /// A client for a caller's calls outside of runs.
     pub(crate) fn client_for(self: &Arc<Self>, caller: Caller, grant: Arc<Grant>) -> Client {
-        let scope = scope::CallScope::new(caller, self.token.child_token(), None);
+        let scope = call_scope::CallScope::new(caller, self.token.child_token(), None);
         Client::new(self.clone(), grant, scope, true)
     }
 
@@ -270,10 +295,13 @@ impl Cluster {
             .as_ref()
             .map(|backend| backend.stores.all())
             .unwrap_or_default();
-        let sizes = stores.iter().map(|store| store.size());
+        let sizes = stores.iter().map(|store| size(store, &self.scope));
         let (objects, bytes) =
             sizes.fold((0, 0), |(objects, bytes), (o, b)| (objects + o, bytes + b));
-        let mut stores: Vec<StoreStatus> = stores.iter().map(|store| store_status(store)).collect();
+        let mut stores: Vec<StoreStatus> = stores
+            .iter()
+            .map(|store| store_status(store, &self.scope))
+            .collect();
         stores.sort_by(|a, b| (&a.kind, &a.namespace).cmp(&(&b.kind, &b.namespace)));
         ClusterStatus {
             name: self.name.to_string(),
@@ -287,6 +315,7 @@ impl Cluster {
                 .chain(now.next_attempt.map(seconds))
                 .min(),
             server: self.config().server(),
+            namespace: self.scope.namespace().map(|name| name.to_string()),
             objects,
             bytes,
             connections: connection.map(Connection::counts).unwrap_or_default(),
@@ -362,14 +391,22 @@ fn seconds(at: SystemTime) -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-fn store_status(store: &Store) -> StoreStatus {
+/// Number of a store's objects in a scope, and bytes of their texts.
+fn size(store: &Store, scope: &Scope) -> (usize, usize) {
+    match scope.namespace() {
+        Some(namespace) => store.size_in(namespace),
+        None => store.size(),
+    }
+}
+
+fn store_status(store: &Store, scope: &Scope) -> StoreStatus {
     let progress = store.progress().borrow().clone();
     StoreStatus {
         kind: store.key.kind.to_string(),
         namespace: store.key.namespace.as_deref().map(str::to_owned),
         synced: progress.synced,
         watching: progress.watching,
-        objects: store.size().0,
+        objects: size(store, scope).0,
         indexes: store.indexes(),
         version: store.version(),
         monotonic: store.is_monotonic(),

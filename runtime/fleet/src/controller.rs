@@ -10,7 +10,7 @@ pub use shape::{ShapeError, check_shape};
 
 use crate::backoff::Backoff;
 use crate::cache::store::IndexPath;
-use crate::cluster::scope::{DeclaredIndex, DeclaredIndexes};
+use crate::cluster::call_scope::{DeclaredIndex, DeclaredIndexes};
 use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
 use crate::name::{ControllerName, TenantName};

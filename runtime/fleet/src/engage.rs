@@ -1,6 +1,6 @@
 //! How clusters come and go. Entry point: [`Engage`], which providers call and the manager implements.
 
-use crate::cluster::ClusterConfig;
+use crate::cluster::{ClusterConfig, Scope};
 use crate::hub::{Hub, HubError};
 use crate::name::{ClusterName, NameError};
 use futures::future::BoxFuture;
@@ -13,6 +13,8 @@ pub struct ClusterSpec {
     pub name: ClusterName,
     /// How it is reached.
     pub config: ClusterConfig,
+    /// The part of that server that it is. Clusters of one provider that are parts of one server share its caches. Default: all of it.
+    pub scope: Scope,
     /// Labels, for filters.
     pub labels: BTreeMap<String, String>,
     /// Properties, for reconcilers.
@@ -38,6 +40,7 @@ impl ClusterSpec {
         Self {
             name,
             config,
+            scope: Scope::default(),
             labels: BTreeMap::new(),
             properties: BTreeMap::new(),
             on_server_change: ServerChange::default(),
@@ -49,6 +52,7 @@ impl ClusterSpec {
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.name == other.name
             && self.config.same(&other.config)
+            && self.scope == other.scope
             && self.labels == other.labels
             && self.properties == other.properties
     }
@@ -56,7 +60,9 @@ impl ClusterSpec {
     /// Whether this is `other` with other credentials, labels and properties at most: the same address.
     #[must_use]
     pub(crate) fn same_but_credentials(&self, other: &Self) -> bool {
-        self.name == other.name && self.config.same_server(&other.config)
+        self.name == other.name
+            && self.config.same_server(&other.config)
+            && self.scope == other.scope
     }
 
     /// Takes over the labels and properties of another specification. Returns whether that is a change.
@@ -71,7 +77,8 @@ impl ClusterSpec {
 
     /// Whether work on `before` ends at once when this takes its place.
     pub(crate) fn stops(&self, before: &Self) -> bool {
-        self.on_server_change == ServerChange::Stop && !self.config.same_server(&before.config)
+        let other_server = !self.config.same_server(&before.config);
+        (other_server && self.on_server_change == ServerChange::Stop) || self.scope != before.scope
     }
 }
 

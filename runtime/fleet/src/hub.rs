@@ -12,12 +12,13 @@ mod watch;
 pub use object::{HubObject, ShapeError};
 pub use watch::HubWatch;
 
-use crate::cluster::{Client, Cluster};
+use crate::cluster::{Client, Cluster, ClusterConfig};
 use crate::grant::Grant;
 use crate::kind::GroupVersionKind;
 use crate::selector::LabelSelector;
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -92,6 +93,19 @@ impl Hub {
     #[must_use]
     pub fn server(&self) -> String {
         self.cluster.config().server()
+    }
+
+    /// How the server is reached now.
+    #[must_use]
+    pub(crate) fn config(&self) -> ClusterConfig {
+        self.cluster.config()
+    }
+
+    /// Sets the namespaces whose objects are not kept, for all users of the server. Not for the local cluster.
+    pub(crate) fn leave_out(&self, namespaces: HashSet<Arc<str>>) {
+        if let Some(backend) = self.cluster.backend() {
+            backend.stores.leave_out(namespaces);
+        }
     }
 
     /// Whether both read the same cluster, whose watches then go on.

@@ -32,6 +32,7 @@ mod hot_keys;
 mod leadership;
 mod registrations;
 mod watches;
+mod carriers;
 mod engagements;
 mod providers;
 mod dispatcher;

@@ -155,6 +155,9 @@ struct Comparison {
 
 impl Comparison {
     fn add(&mut self, store: &Store, listed: &ObjectVersion<'_>) {
+        if !store.keeps(&listed.key) {
+            return;
+        }
         self.listed.insert(self.hasher.hash_one(&listed.key));
         let Some(version) = number(&listed.version) else {
             return;
@@ -212,7 +215,7 @@ impl Comparison {
 mod tests {
     use super::*;
     use crate::api::Projection;
-    use crate::cache::store::StoreKey;
+    use crate::cache::store::{LeftOut, StoreKey};
     use crate::json::Object;
     use crate::kind::{GroupVersionKind, Resource};
     use bytes::Bytes;
@@ -234,6 +237,7 @@ mod tests {
         let store = Store::new(
             StoreKey::whole(kind, None, Projection::Full),
             Arc::new(resource),
+            LeftOut::default(),
         );
         let objects = objects
             .iter()

@@ -17,10 +17,14 @@
 //! * A tombstone counts for a minute at most. If the watch is later than that, a deleted object may appear until its delete event.
 //! * The store is as new as its watch. [`drift`](super::drift) finds events that the server never sent.
 //!
-//! Rooms: `rules` decides which changes count, `writer` publishes them, `reader` and `page` answer, `index` finds objects by a field,
-//! `sinks` holds the subscribers, `progress` says how far the store is, `sorted` is the map below all of it.
+//! Rooms: `rules` decides which changes count, `left_out` which namespaces, `writer` publishes them, `reader` and `page` answer,
+//! `index` finds objects by a field, `sinks` holds the subscribers, `progress` says how far the store is, `sorted` is the map below all
+//! of it.
 
 mod index;
+mod left_out;
+#[cfg(test)]
+mod namespace_tests;
 mod page;
 mod progress;
 mod reader;
@@ -32,7 +36,8 @@ mod tests;
 mod writer;
 
 pub(crate) use index::IndexPath;
-pub(crate) use page::{ByIndex, Query, projected};
+pub(crate) use left_out::LeftOut;
+pub(crate) use page::{ByIndex, Page, Query, projected};
 pub(crate) use progress::{Problem, Progress};
 pub(crate) use sinks::{Change, Sink};
 
@@ -104,6 +109,7 @@ pub(crate) enum Unfit {
 pub(crate) struct Store {
     pub(crate) key: StoreKey,
     pub(crate) resource: Arc<Resource>,
+    left_out: LeftOut,
     /// Locked from a change of `state` until every sink has seen it, so that sinks see changes in order. Locked before `state`.
     writer: Mutex<Sinks>,
     state: RwLock<State>,
@@ -119,11 +125,13 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(key: StoreKey, resource: Arc<Resource>) -> Self {
+    /// An empty store that keeps objects of all namespaces of its key but those left out.
+    pub(crate) fn new(key: StoreKey, resource: Arc<Resource>, left_out: LeftOut) -> Self {
         let (progress, _) = watch::channel(Progress::default());
         Self {
             key,
             resource,
+            left_out,
             writer: Mutex::default(),
             state: RwLock::default(),
             progress,

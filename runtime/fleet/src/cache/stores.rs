@@ -13,14 +13,14 @@ mod tests;
 pub(crate) use indexes::IndexUse;
 
 use super::continuity::Continuity;
-use super::store::{Store, StoreKey};
+use super::store::{LeftOut, Store, StoreKey};
 use super::watch::{CacheOptions, Server, SharedOptions, Watcher};
 use crate::http::transport::Connection;
 use crate::kind::{GroupVersionKind, Resource};
 use arc_swap::ArcSwap;
 use indexes::Indexes;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
@@ -69,6 +69,7 @@ pub(crate) struct Stores {
     /// Stores that a read started, and when they were last read.
     read: Mutex<HashMap<StoreKey, (StoreUse, Instant)>>,
     indexes: Mutex<Indexes>,
+    left_out: LeftOut,
     /// Number of changes of `by_kind`.
     published: watch::Sender<u64>,
 }
@@ -103,6 +104,7 @@ impl Stores {
             by_kind: ArcSwap::default(),
             read: Mutex::default(),
             indexes: Mutex::default(),
+            left_out: LeftOut::default(),
             published: watch::channel(0).0,
         });
         stores.spawn(stores.token.clone(), maintenance::run(&stores));
@@ -141,7 +143,7 @@ impl Stores {
     }
 
     fn start(self: &Arc<Self>, key: StoreKey, resource: Arc<Resource>) -> StoreUse {
-        let store = Arc::new(Store::new(key, resource));
+        let store = Arc::new(Store::new(key, resource, self.left_out.clone()));
         self.indexes.lock().add_to(&store);
         let token = self.token.child_token();
         let watcher = Watcher::new(store.clone(), self.server.clone());
@@ -191,6 +193,24 @@ impl Stores {
 
     pub(crate) fn has_read_stores(&self) -> bool {
         !self.read.lock().is_empty()
+    }
+
+    /// Sets the namespaces whose objects are not kept. Those that are kept again are listed.
+    pub(crate) fn leave_out(&self, namespaces: HashSet<Arc<str>>) {
+        let before = self.left_out.set(namespaces.clone());
+        if *before == namespaces {
+            return;
+        }
+        let is_kept_again = !before.is_subset(&namespaces);
+        let is_left_out = !namespaces.is_subset(&before);
+        for store in self.all() {
+            if is_left_out {
+                store.remove_left_out();
+            }
+            if is_kept_again && store.resource.namespaced {
+                store.list_again();
+            }
+        }
     }
 
     fn forget_ended(&self) {

@@ -13,7 +13,7 @@ mod write;
 
 use super::Cluster;
 use super::call_policy::{CallPolicy, LimitsOnly, MemoryCharge, Permit};
-use super::scope::{CallScope, Caller};
+use super::call_scope::{CallScope, Caller};
 use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Event, GetOptions, Json, ListOptions, ListPage,
     Operation, PatchType, Reply, Selection, WriteOptions,
@@ -180,7 +180,7 @@ impl Client {
         let permit = tokio::select! {
             biased;
             permit = policy.acquire(self.scope.time_left(WAIT)) => permit?,
-            () = self.scope.token.cancelled() => return Err(super::scope::cancelled()),
+            () = self.scope.token.cancelled() => return Err(super::call_scope::cancelled()),
             () = self.cluster.token().cancelled() => return Err(self.cluster.gone()),
         };
         if *self.grant() != *checked {

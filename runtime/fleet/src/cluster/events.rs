@@ -10,8 +10,8 @@ mod publish;
 
 use super::Cluster;
 use super::call_policy::MemoryCharge;
+use super::call_scope::CallScope;
 use super::client::{Client, check_reference};
-use super::scope::CallScope;
 use crate::api::{ApiCode, ApiError, Event, PatchType, WriteOptions};
 use crate::grant::Verb;
 use crate::http::transport::Owner;

@@ -12,7 +12,7 @@
 //! Not guaranteed: `Ready` is as recent as the watches. A server that has died is noticed when a watch fails or is overdue.
 
 use super::backend::Backend;
-use super::{Cluster, ClusterConfig, Transports};
+use super::{Carrier, Cluster, ClusterConfig, Transports};
 use crate::api::{ApiCode, ApiError};
 use crate::backoff::Backoff;
 use crate::cache::store::{Problem, Store};
@@ -193,6 +193,9 @@ impl Cluster {
     /// Continues with other credentials for the same server: caches and keys stay, watches resume.
     pub(crate) fn exchange(&self, config: ClusterConfig, transports: &Transports) {
         self.config.store(Arc::new(config.clone()));
+        if let Some(carrier) = self.carrier.load_full() {
+            return carrier.exchange(&config, transports);
+        }
         if let Some(backend) = self.backend() {
             transports.exchange(&backend.connection, &config);
         }
@@ -281,6 +284,58 @@ impl Cluster {
         }
     }
 
+    /// Has the backend and the states of the cluster of the whole server; returns once that server's identity has changed.
+    pub(super) async fn follow_carrier(self: Arc<Self>, carrier: Arc<Carrier>) {
+        let whole = carrier.cluster();
+        let Ok(backend) = self.backend_of(whole).await else {
+            return;
+        };
+        self.backend.store(Some(backend));
+        let mut states = whole.states();
+        let mut was_ready = false;
+        loop {
+            let now = states.borrow_and_update().clone();
+            if now.identity_changed {
+                self.lifecycle.set_identity_changed();
+                return;
+            }
+            let pending = self.lifecycle.pending.load(Ordering::SeqCst);
+            if pending > 0 && !was_ready {
+                let reason = format!("{pending} caches are not filled yet");
+                self.enter(ClusterState::Syncing, now.reach, &reason);
+            } else {
+                was_ready |= now.state == ClusterState::Ready;
+                self.enter(now.state, now.reach, &now.reason);
+            }
+            tokio::select! {
+                () = self.changed.notified() => {}
+                changed = states.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+        }
+    }
+
+    /// Waits for the backend of the whole server, and shows meanwhile why it is not reached.
+    async fn backend_of(&self, whole: &Arc<Self>) -> Result<Arc<Backend>, ApiError> {
+        let mut states = whole.states();
+        let connected = whole.connected();
+        tokio::pin!(connected);
+        loop {
+            let now = states.borrow_and_update().clone();
+            self.lifecycle
+                .set(ClusterState::Connecting, Reach::None, &now.reason);
+            self.lifecycle.set_next_attempt(now.next_attempt);
+            tokio::select! {
+                backend = &mut connected => {
+                    self.lifecycle.set_next_attempt(None);
+                    return backend;
+                }
+                _ = states.changed() => {}
+            }
+        }
+    }
+
     /// Ends everything: watches stop, calls answer `cluster-gone`. Returns when the last task has ended.
     pub(crate) async fn end(&self) {
         self.token.cancel();
@@ -291,6 +346,7 @@ impl Cluster {
         self.tasks.wait().await;
         // Frees caches and sockets, even while others still hold the cluster.
         self.backend.store(None);
+        self.carrier.store(None);
         self.replacement.store(None);
     }
 }

@@ -1,202 +1,387 @@
-//! The caller of a call, and the run that the call belongs to. Entry point: [`CallScope`].
+//! The part of a server that a cluster is: all of it, or one namespace. Entry point: [`Scope`].
+//!
+//! Clusters that are parts of one server share its connections, discovery and caches. A cluster that is a namespace shows its objects
+//! in the namespace `default`, so that the same reconciler works in a namespace and in a whole server.
+//!
+//! A name has two forms. *Shown*: as clients and controllers use it, in requests, rules, selectors and errors. *Stored*: as the
+//! server and the caches have it. Rules are checked on shown names, URLs are built of stored names.
+//!
+//! Invariant: no object, key or event of another part of the server passes a scope, in either direction.
+//!
+//! Not guaranteed: messages of the server and fields other than `metadata.namespace` and the references of events keep the stored name.
 
-use crate::api::{ApiCode, ApiError};
-use crate::cache::store::IndexPath;
-use crate::http::fence::{Fence, Pass};
-use crate::kind::GroupVersionKind;
-use crate::name::{ControllerName, TenantName};
-use crate::outcome::Blame;
-use std::collections::HashMap;
+use crate::api::{ApiCode, ApiError, Json, PatchType};
+use crate::cache::store::Change;
+use crate::json::{Object, moved};
+use crate::kind::{GroupVersionKind, Resource};
+use crate::request::ObjectKey;
+use crate::selector::FieldSelector;
+use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-/// The controller, or other code, that calls are made for. Reaches every log line, metric and API call of a request.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    /// The tenant.
-    pub tenant: TenantName,
-    /// The controller; `None` for code outside controllers.
-    pub controller: Option<ControllerName>,
-    /// The field manager of applied fields: `windlass:<tenant>/<reconciler>`.
-    pub(crate) field_manager: Arc<str>,
-    /// The indexes that the caller declared.
-    pub(crate) indexes: Arc<DeclaredIndexes>,
+/// The namespace that the objects of a cluster are in if the cluster is itself a namespace of its server.
+pub const SHOWN_NAMESPACE: &str = "default";
+
+/// The part of a server that a cluster is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole server.
+    #[default]
+    Whole,
+    /// One namespace of the server.
+    Namespace(NamespaceScope),
 }
 
-/// Indexes by kind and declared name. Two callers may use one name for different paths.
-pub(crate) type DeclaredIndexes = HashMap<(GroupVersionKind, String), Arc<DeclaredIndex>>;
-
-/// A declared index. Its id is the name that stores know it by, which consists of its paths.
-#[derive(Debug)]
-pub(crate) struct DeclaredIndex {
-    pub(crate) id: Arc<str>,
-    pub(crate) path: IndexPath,
+/// A namespace that is a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceScope {
+    /// The namespace's name on the server.
+    pub name: Arc<str>,
+    /// The namespace's UID. A namespace that is made anew under the same name is another cluster.
+    pub uid: Arc<str>,
 }
 
-impl DeclaredIndex {
-    pub(crate) fn new(path: IndexPath) -> Self {
-        let id = match &path.namespace_path {
-            Some(namespace) => format!("{}\n{namespace}", path.path),
-            None => path.path.to_string(),
-        };
-        Self {
-            id: id.into(),
-            path,
-        }
+impl Scope {
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole)
     }
-}
 
-impl Caller {
-    /// A caller of a tenant's controller.
-    #[must_use]
-    pub fn new(tenant: TenantName, controller: ControllerName) -> Self {
-        let field_manager = format!("windlass:{tenant}/{controller}").into();
-        Self {
-            tenant,
-            controller: Some(controller),
-            field_manager,
-            indexes: Arc::default(),
+    /// The stored name of the only namespace of the cluster. `None`: the cluster has every namespace of the server.
+    pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Whole => None,
+            Self::Namespace(namespace) => Some(&namespace.name),
         }
     }
 
-    /// Code outside controllers, such as tests and commands.
-    #[must_use]
-    pub fn program() -> Self {
-        Self {
-            tenant: TenantName::default(),
-            controller: None,
-            field_manager: "windlass".into(),
-            indexes: Arc::default(),
-        }
-    }
-
-    pub(crate) fn with_indexes(mut self, indexes: Arc<DeclaredIndexes>) -> Self {
-        self.indexes = indexes;
-        self
-    }
-
-    pub(crate) fn index(&self, kind: &GroupVersionKind, name: &str) -> Option<&Arc<DeclaredIndex>> {
-        self.indexes.get(&(kind.clone(), name.to_owned()))
-    }
-}
-
-/// The calls of one run: their deadline, their cancellation, and the writes that the run must wait for.
-pub(crate) struct CallScope {
-    pub(crate) caller: Caller,
-    /// Cancelled when the run should end; from then on calls answer `cancelled`.
-    pub(crate) token: CancellationToken,
-    pub(crate) deadline: Option<Instant>,
-    /// Writes in flight. They are never abandoned: the run ends after the last one, and each has a deadline of its own.
-    pub(crate) writes: TaskTracker,
-    /// Admits writes only while this process leads. `None`: there is no election.
-    pub(crate) fence: Option<Arc<Fence>>,
-    /// Largest Retry-After that an API server gave in this run, in milliseconds.
-    retry_after: AtomicU64,
-    /// Whether the last call of this run failed because of the API server.
-    api_failed: AtomicBool,
-}
-
-impl CallScope {
-    pub(crate) fn new(
-        caller: Caller,
-        token: CancellationToken,
-        deadline: Option<Instant>,
-    ) -> Arc<Self> {
-        Self::of_run(caller, token, deadline, None)
-    }
-
-    /// As [`CallScope::new`], with a fence for writes.
-    pub(crate) fn of_run(
-        caller: Caller,
-        token: CancellationToken,
-        deadline: Option<Instant>,
-        fence: Option<Arc<Fence>>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            caller,
-            token,
-            deadline,
-            writes: TaskTracker::new(),
-            fence,
-            retry_after: AtomicU64::new(0),
-            api_failed: AtomicBool::new(false),
-        })
-    }
-
-    /// Checks that the run goes on.
+    /// Checks that objects of a kind belong to the cluster.
     ///
     /// # Errors
-    /// `cancelled` when it should end.
-    pub(crate) fn check(&self) -> Result<(), ApiError> {
-        if self.token.is_cancelled() {
-            Err(cancelled())
-        } else {
-            Ok(())
+    /// `denied` for a cluster-scoped kind in a cluster that is a namespace.
+    pub(crate) fn check_kind(&self, resource: &Resource) -> Result<(), ApiError> {
+        if self.is_whole() || resource.namespaced {
+            return Ok(());
         }
+        let kind = &resource.kind.kind;
+        let message = format!(
+            "{kind} is cluster-scoped, and this cluster is one namespace of its server: use a kind that has namespaces"
+        );
+        Err(ApiError::host(ApiCode::Denied, message))
     }
 
-    /// A pass for one write, if there is a fence.
+    // --- from shown to stored ---
+
+    /// The stored form of an object's key.
     ///
     /// # Errors
-    /// `cancelled` when this process may no longer be the leader.
-    pub(crate) fn enter(&self) -> Result<Option<Pass>, ApiError> {
-        Ok(self.fence.as_ref().map(Fence::enter).transpose()?)
-    }
-
-    /// The time that a call has left, at most `limit`.
-    pub(crate) fn time_left(&self, limit: Duration) -> Duration {
-        self.deadline.map_or(limit, |deadline| {
-            deadline
-                .saturating_duration_since(Instant::now())
-                .min(limit)
-        })
-    }
-
-    /// Makes a call, and records how it failed.
-    pub(crate) fn call<T>(
+    /// `invalid` when the cluster does not have the namespace.
+    pub(crate) fn stored_key<'k>(
         &self,
-        work: impl Future<Output = Result<T, ApiError>> + Send,
-    ) -> impl Future<Output = Result<T, ApiError>> + Send {
-        // Boxed before the future below exists: callers move that future, and most calls are short reads of a cache.
-        let work = Box::pin(work);
-        async move { self.record(work.await) }
+        key: &'k ObjectKey,
+    ) -> Result<Cow<'k, ObjectKey>, ApiError> {
+        let Some(stored) = self.namespace() else {
+            return Ok(Cow::Borrowed(key));
+        };
+        check_shown(key.namespace.as_deref())?;
+        Ok(Cow::Owned(ObjectKey {
+            namespace: Some(stored.clone()),
+            name: key.name.clone(),
+        }))
     }
 
-    fn record<T>(&self, result: Result<T, ApiError>) -> Result<T, ApiError> {
-        let failed = result.as_ref().err();
-        // A call that ends with its run says nothing about the server.
-        let api_failed = failed
-            .is_some_and(|error| error.blame() == Blame::Api && error.code != ApiCode::Cancelled);
-        self.api_failed.store(api_failed, Ordering::Relaxed);
-        if let Some(ApiError {
-            retry_after: Some(after),
-            ..
-        }) = failed
-        {
-            self.retry_after.fetch_max(
-                u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
-                Ordering::Relaxed,
-            );
+    /// The stored form of a collection's namespace; `None` is every namespace of the cluster.
+    ///
+    /// # Errors
+    /// `invalid` when the cluster does not have the namespace.
+    pub(crate) fn stored_namespace(
+        &self,
+        shown: Option<Arc<str>>,
+    ) -> Result<Option<Arc<str>>, ApiError> {
+        let Some(stored) = self.namespace() else {
+            return Ok(shown);
+        };
+        check_shown(shown.as_deref().or(Some(SHOWN_NAMESPACE)))?;
+        Ok(Some(stored.clone()))
+    }
+
+    /// The stored form of a selector of fields.
+    pub(crate) fn stored_fields(&self, shown: FieldSelector) -> FieldSelector {
+        let Some(stored) = self.namespace() else {
+            return shown;
+        };
+        let mut requirements = shown.requirements().to_vec();
+        for requirement in &mut requirements {
+            if &*requirement.field != "metadata.namespace" {
+                continue;
+            }
+            // The two names change places, so that the stored name as a shown one selects nothing.
+            if &*requirement.value == SHOWN_NAMESPACE {
+                requirement.value = (&**stored).into();
+            } else if *requirement.value == **stored {
+                requirement.value = SHOWN_NAMESPACE.into();
+            }
         }
-        result
+        FieldSelector::new(requirements)
     }
 
-    pub(crate) fn api_failed(&self) -> bool {
-        self.api_failed.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self.retry_after.load(Ordering::Relaxed) {
-            0 => None,
-            ms => Some(Duration::from_millis(ms)),
+    /// The stored form of an object's text.
+    ///
+    /// # Errors
+    /// `invalid` when the text is no JSON object.
+    pub(crate) fn stored_text(
+        &self,
+        kind: &GroupVersionKind,
+        text: Json,
+    ) -> Result<Json, ApiError> {
+        match self.namespace() {
+            None => Ok(text),
+            Some(stored) => moved(&text, members(&kind.kind), SHOWN_NAMESPACE, stored)
+                .map_err(|error| unusable("object", &error)),
         }
+    }
+
+    /// The stored form of a patch.
+    ///
+    /// # Errors
+    /// `invalid` when the patch is not JSON of its type.
+    pub(crate) fn stored_patch(
+        &self,
+        kind: &GroupVersionKind,
+        patch_type: PatchType,
+        patch: Json,
+    ) -> Result<Json, ApiError> {
+        let Some(stored) = self.namespace() else {
+            return Ok(patch);
+        };
+        if patch_type != PatchType::Json {
+            return moved(&patch, members(&kind.kind), SHOWN_NAMESPACE, stored)
+                .map_err(|error| unusable("patch", &error));
+        }
+        let mut operations: Vec<Value> =
+            serde_json::from_slice(&patch).map_err(|error| unusable("patch", &error))?;
+        let namespace = |member: &&str| format!("/{member}/namespace");
+        let paths: Vec<String> = members(&kind.kind).iter().map(namespace).collect();
+        let mut changed = false;
+        for operation in &mut operations {
+            let names_it = paths.iter().any(|path| operation["path"] == **path);
+            if names_it && operation["value"] == SHOWN_NAMESPACE {
+                operation["value"] = Value::from(&**stored);
+                changed = true;
+            }
+        }
+        match changed {
+            true => Ok(Value::from(operations).to_string().into()),
+            // Verbatim: the numbers of a text that was read may be written in another form.
+            false => Ok(patch),
+        }
+    }
+
+    // --- from stored to shown ---
+
+    /// The shown form of a key; `None` if the object is not in the cluster.
+    pub(crate) fn shown_key(&self, key: ObjectKey) -> Option<ObjectKey> {
+        let Some(stored) = self.namespace() else {
+            return Some(key);
+        };
+        (key.namespace.as_ref() == Some(stored)).then(|| ObjectKey {
+            namespace: Some(SHOWN_NAMESPACE.into()),
+            name: key.name,
+        })
+    }
+
+    /// The shown form of the namespace of a collection.
+    pub(crate) fn shown_namespace<'n>(&self, stored: Option<&'n str>) -> Option<&'n str> {
+        match self {
+            Self::Whole => stored,
+            Self::Namespace(_) => Some(SHOWN_NAMESPACE),
+        }
+    }
+
+    /// The shown form of an object; `None` if the object is not in the cluster.
+    pub(crate) fn shown(&self, object: Object) -> Option<Object> {
+        let Some(stored) = self.namespace() else {
+            return Some(object);
+        };
+        (object.namespace().as_deref() == Some(&**stored))
+            .then(|| object.moved(members(&object.kind()), stored, SHOWN_NAMESPACE))
+    }
+
+    /// The shown form of a change; `None` if its object is not in the cluster.
+    pub(crate) fn shown_change<'c>(&self, change: &'c Change) -> Option<Cow<'c, Change>> {
+        if self.is_whole() {
+            return Some(Cow::Borrowed(change));
+        }
+        let shown = |object: &Option<Object>| self.shown(object.clone()?);
+        let (old, new) = (shown(&change.old), shown(&change.new));
+        (old.is_some() || new.is_some()).then(|| {
+            Cow::Owned(Change {
+                old,
+                new,
+                initial: change.initial,
+            })
+        })
+    }
+
+    /// The shown form of the text of an object that a server answered with. A text that is no object stays as it is.
+    pub(crate) fn shown_text(&self, kind: &GroupVersionKind, text: Json) -> Json {
+        let Some(stored) = self.namespace() else {
+            return text;
+        };
+        moved(&text, members(&kind.kind), stored, SHOWN_NAMESPACE).unwrap_or(text)
     }
 }
 
-pub(crate) fn cancelled() -> ApiError {
-    ApiError::host(ApiCode::Cancelled, "this call is ending: return now")
+/// The members of an object that name its namespace.
+fn members(kind: &str) -> &'static [&'static str] {
+    match kind {
+        // The object of an event is in the event's namespace: `involvedObject` in the core group, `regarding` in events.k8s.io.
+        "Event" => &["metadata", "involvedObject", "regarding", "related"],
+        _ => &["metadata"],
+    }
+}
+
+fn check_shown(namespace: Option<&str>) -> Result<(), ApiError> {
+    if namespace == Some(SHOWN_NAMESPACE) {
+        return Ok(());
+    }
+    let message = format!(
+        "this cluster is one namespace of its server, and its objects are in the namespace {SHOWN_NAMESPACE:?}: {:?} is not there",
+        namespace.unwrap_or_default()
+    );
+    Err(ApiError::host(ApiCode::Invalid, message))
+}
+
+fn unusable(what: &str, error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::host(
+        ApiCode::Invalid,
+        format!("the {what} is not usable: {error}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn scope() -> Scope {
+        Scope::Namespace(NamespaceScope {
+            name: "team-a".into(),
+            uid: "1".into(),
+        })
+    }
+
+    fn config_map() -> GroupVersionKind {
+        GroupVersionKind::new("", "v1", "ConfigMap")
+    }
+
+    fn json(value: Value) -> Json {
+        value.to_string().into()
+    }
+
+    #[test]
+    fn keys_of_the_namespace_default_are_stored_in_the_namespace_and_others_are_invalid() {
+        let key = ObjectKey::namespaced("default", "a");
+        let stored = scope().stored_key(&key).unwrap().into_owned();
+        assert_eq!(stored, ObjectKey::namespaced("team-a", "a"));
+        assert_eq!(scope().shown_key(stored), Some(key));
+        for other in ["team-a", "team-b", "kube-system"] {
+            let key = ObjectKey::namespaced(other, "a");
+            let error = scope().stored_key(&key).unwrap_err();
+            assert_eq!(error.code, ApiCode::Invalid, "{other}");
+            assert!(scope().stored_namespace(Some(other.into())).is_err());
+        }
+        assert_eq!(
+            scope().stored_namespace(None).unwrap().as_deref(),
+            Some("team-a")
+        );
+        assert_eq!(
+            scope().shown_key(ObjectKey::namespaced("default", "a")),
+            None
+        );
+    }
+
+    #[test]
+    fn cluster_scoped_kinds_are_denied() {
+        let resource = |namespaced| Resource {
+            kind: config_map(),
+            plural: "configmaps".into(),
+            namespaced,
+        };
+        assert!(scope().check_kind(&resource(true)).is_ok());
+        let denied = scope().check_kind(&resource(false)).unwrap_err();
+        assert_eq!(denied.code, ApiCode::Denied);
+        assert!(Scope::Whole.check_kind(&resource(false)).is_ok());
+    }
+
+    #[test]
+    fn the_two_names_of_the_namespace_change_places_in_selectors() {
+        let stored = |text: &str| scope().stored_fields(FieldSelector::parse(text).unwrap());
+        assert_eq!(
+            stored("metadata.namespace=default,metadata.name=default").to_string(),
+            "metadata.name=default,metadata.namespace=team-a"
+        );
+        assert_eq!(
+            stored("metadata.namespace!=team-a").to_string(),
+            "metadata.namespace!=default"
+        );
+    }
+
+    #[test]
+    fn patches_of_every_type_name_the_stored_namespace() {
+        let merge =
+            json(json!({"metadata": {"namespace": "default"}, "data": {"namespace": "default"}}));
+        for patch_type in [PatchType::Merge, PatchType::StrategicMerge] {
+            let stored = scope().stored_patch(&config_map(), patch_type, merge.clone());
+            let stored: Value = serde_json::from_slice(&stored.unwrap()).unwrap();
+            assert_eq!(stored["metadata"]["namespace"], "team-a");
+            assert_eq!(stored["data"]["namespace"], "default");
+        }
+        let operations = json(json!([
+            {"op": "test", "path": "/metadata/namespace", "value": "default"},
+            {"op": "add", "path": "/data/namespace", "value": "default"},
+        ]));
+        let stored = scope().stored_patch(&config_map(), PatchType::Json, operations);
+        let stored: Value = serde_json::from_slice(&stored.unwrap()).unwrap();
+        assert_eq!(stored[0]["value"], "team-a");
+        assert_eq!(stored[1]["value"], "default");
+        let broken = scope().stored_patch(&config_map(), PatchType::Json, json(json!({})));
+        assert_eq!(broken.unwrap_err().code, ApiCode::Invalid);
+    }
+
+    #[test]
+    fn references_of_events_move_with_them() {
+        let event = json(json!({
+            "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+            "involvedObject": {"namespace": "default", "name": "default"},
+            "related": {"namespace": "team-b"},
+        }));
+        let kind = GroupVersionKind::new("", "v1", "Event");
+        let stored = scope().stored_text(&kind, event.clone()).unwrap();
+        let value: Value = serde_json::from_slice(&stored).unwrap();
+        assert_eq!(
+            value["involvedObject"],
+            json!({"namespace": "team-a", "name": "default"})
+        );
+        assert_eq!(value["related"]["namespace"], "team-b");
+        assert_eq!(scope().shown_text(&kind, stored), event);
+    }
+
+    #[test]
+    fn objects_of_other_namespaces_are_not_shown() {
+        let object = |namespace: &str| {
+            let metadata = json!({"name": "a", "namespace": namespace});
+            Object::parse(json(json!({"kind": "ConfigMap", "metadata": metadata}))).unwrap()
+        };
+        let shown = scope().shown(object("team-a")).unwrap();
+        assert_eq!(shown.namespace().as_deref(), Some("default"));
+        assert!(scope().shown(object("team-b")).is_none());
+        assert!(scope().shown(object("default")).is_none());
+        let change = Change {
+            old: Some(object("team-b")),
+            new: None,
+            initial: false,
+        };
+        assert!(scope().shown_change(&change).is_none());
+    }
 }

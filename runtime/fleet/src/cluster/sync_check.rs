@@ -4,8 +4,9 @@
 //! counts as a difference. So it is for callers that ask until the answer is empty, and not for every second.
 
 use super::Cluster;
+use super::call_scope::{CallScope, Caller};
 use super::client::Client;
-use super::scope::{CallScope, Caller};
+use super::scope::Scope;
 use crate::api::{ApiError, ListOptions, Projection, ReadMode};
 use crate::cache::store::{Query, Store};
 use crate::grant::Grant;
@@ -28,11 +29,13 @@ impl Cluster {
         let client = Client::new(self.clone(), Arc::new(Grant::all()), scope, true);
         let mut problems = Vec::new();
         for store in backend.stores.all() {
-            if store.progress().borrow().problem.is_some() {
+            // Cluster-scoped kinds are cached for whoever reads the whole server.
+            let is_ours = self.scope().check_kind(&store.resource).is_ok();
+            if !is_ours || store.progress().borrow().problem.is_some() {
                 continue;
             }
             match server_versions(&client, &store).await {
-                Ok(versions) if versions == cached_versions(&store).await => {}
+                Ok(versions) if versions == cached_versions(&store, self.scope()).await => {}
                 Ok(_) => problems.push(format!(
                     "the cache of {} in cluster {cluster:?} is not in sync yet",
                     store.key.kind
@@ -46,9 +49,14 @@ impl Cluster {
     }
 }
 
-async fn cached_versions(store: &Store) -> Versions {
-    let page = store.page(&Query::default(), None, usize::MAX).await;
-    page.objects.iter().map(entry).collect()
+async fn cached_versions(store: &Store, scope: &Scope) -> Versions {
+    let query = Query {
+        namespace: scope.namespace().map(|namespace| &**namespace),
+        ..Query::default()
+    };
+    let objects = store.page(&query, None, usize::MAX).await.objects;
+    let shown = objects.into_iter().filter_map(|object| scope.shown(object));
+    shown.map(|object| entry(&object)).collect()
 }
 
 fn entry(object: &Object) -> (String, String) {

@@ -1,6 +1,6 @@
 //! The context of one run, which a reconciler is called with. Entry point: [`Context`].
 
-use crate::cluster::scope::CallScope;
+use crate::cluster::call_scope::CallScope;
 use crate::cluster::{Caller, Client, Cluster, Fleet, TypedClient};
 use crate::grant::Grant;
 use crate::request::Request;

@@ -215,6 +215,14 @@ impl Object {
         Self::parse(json.into()).unwrap_or_else(|_| self.metadata_only())
     }
 
+    /// The object with `to` in place of the namespace `from` in the members `parents`.
+    #[must_use]
+    pub(crate) fn moved(&self, parents: &[&str], from: &str, to: &str) -> Self {
+        // The text has been validated, and another namespace leaves it an object: neither step can fail.
+        let moved = super::moved(&self.0.json, parents, from, to).and_then(Self::parse);
+        moved.unwrap_or_else(|_| self.clone())
+    }
+
     /// Whether everything but `metadata` and `status` is the same. Texts are compared byte by byte: the same content in another
     /// spelling or order counts as different, which costs a reconcile and never loses one.
     #[must_use]

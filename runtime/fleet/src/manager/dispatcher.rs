@@ -6,7 +6,7 @@ use super::options::END_TIMEOUT;
 use super::recent::{LastRun, RecentRuns};
 use super::registrations::{Registration, Registrations};
 use super::shared_queue::SharedQueue;
-use crate::cluster::scope::CallScope;
+use crate::cluster::call_scope::CallScope;
 use crate::cluster::{Cluster, Fleet};
 use crate::controller::{Attempt, Context, Ended, ReconcileId};
 use crate::metrics::End;

@@ -3,11 +3,15 @@
 //! It owns the table of engaged clusters. Everything that starts or ends watches happens under its lock, which others get as
 //! [`Engagements::freeze`]: so no watch runs in a cluster that has left, and no controller misses a cluster that comes.
 
+use super::carriers::Carriers;
 use super::recent::RecentRuns;
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
-use crate::cluster::{Cluster, ClusterState, Fleet, Parts, Reach, SharedOptions, Transports};
+use crate::cluster::{
+    Cluster, ClusterConfig, ClusterState, Fleet, Parts, Reach, SharedOptions, Transports,
+};
 use crate::engage::{ClusterSpec, EngageError};
+use crate::hub::{Hub, HubError};
 use crate::metrics::Metrics;
 use crate::name::ClusterName;
 use crate::queue;
@@ -64,6 +68,7 @@ pub(super) struct Environment {
 /// The engaged clusters.
 pub(super) struct Engagements {
     environment: Environment,
+    carriers: Carriers,
     engaged: Mutex<Table>,
     /// Changes when a name becomes free that a provider was refused.
     freed: watch::Sender<()>,
@@ -113,8 +118,18 @@ impl Frozen<'_> {
 
 impl Engagements {
     pub(super) fn new(environment: Environment) -> Self {
+        let carriers = Carriers {
+            host: environment.host.clone(),
+            metrics: environment.metrics.clone(),
+            transports: environment.transports.clone(),
+            caches: environment.caches.clone(),
+            cut_off: environment.cut_off.clone(),
+            tasks: environment.tasks.clone(),
+            by_server: Mutex::default(),
+        };
         Self {
             environment,
+            carriers,
             engaged: Mutex::default(),
             freed: watch::Sender::new(()),
         }
@@ -156,7 +171,7 @@ impl Engagements {
             self.change(engaged, spec);
             return Ok(());
         }
-        let cluster = self.start(&spec);
+        let cluster = self.start(provider, &spec);
         table.insert(
             spec.name.clone(),
             Engaged {
@@ -171,6 +186,25 @@ impl Engagements {
         drop(table);
         tracing::info!(cluster = %cluster.name(), provider, server = cluster.config().server(), "cluster engaged");
         Ok(())
+    }
+
+    /// The server that a provider reads: the local cluster (`None`), or one of its own.
+    pub(super) fn hub(
+        &self,
+        provider: &str,
+        stop: &CancellationToken,
+        config: Option<ClusterConfig>,
+    ) -> Result<Hub, HubError> {
+        if stop.is_cancelled() {
+            return Err(HubError::Stopping);
+        }
+        let Some(config) = config else {
+            let local = self.environment.fleet.cluster(&ClusterName::local());
+            return Ok(Hub::new(local.ok_or(HubError::NoLocal)?, None));
+        };
+        let carrier = self.carriers.get(provider, &config);
+        carrier.exchange(&config, &self.environment.transports);
+        Ok(Hub::new(carrier.cluster().clone(), Some(carrier)))
     }
 
     /// Ends work on a cluster in the name of a provider, unless that has been stopped.
@@ -233,7 +267,7 @@ impl Engagements {
         }
         if stops || !cluster.has_served() {
             tracing::info!(cluster = %spec.name, server = spec.config.server(), "cluster replaced");
-            let cluster = self.start(&spec);
+            let cluster = self.start(&engaged.provider, &spec);
             engaged.spec = spec;
             self.replace(engaged, cluster);
             return;
@@ -264,7 +298,7 @@ impl Engagements {
             before = engaged.spec.config.server(),
             "the cluster is replaced once the caches of the new one are filled; work on the one before goes on"
         );
-        let cluster = self.start(&spec);
+        let cluster = self.start(&engaged.provider, &spec);
         engaged.cluster.set_replacement(Some(cluster.clone()));
         let fill = self
             .clone()
@@ -336,13 +370,13 @@ impl Engagements {
         if self.environment.draining.is_cancelled() {
             return;
         }
-        let fresh = self.start(&engaged.spec);
+        let fresh = self.start(&engaged.provider, &engaged.spec);
         let replacement = engaged.replacement.as_ref();
         fresh.set_replacement(replacement.map(|replacement| replacement.cluster.clone()));
         self.replace(engaged, fresh);
     }
 
-    fn start(&self, spec: &ClusterSpec) -> Arc<Cluster> {
+    fn start(&self, provider: &str, spec: &ClusterSpec) -> Arc<Cluster> {
         let Environment {
             host,
             metrics,
@@ -351,8 +385,11 @@ impl Engagements {
             cut_off,
             ..
         } = &self.environment;
+        let is_part = !spec.scope.is_whole();
         let parts = Parts {
             name: spec.name.clone(),
+            scope: spec.scope.clone(),
+            carrier: is_part.then(|| self.carriers.get(provider, &spec.config)),
             config: spec.config.clone(),
             labels: spec.labels.clone(),
             properties: spec.properties.clone(),

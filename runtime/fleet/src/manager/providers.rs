@@ -6,7 +6,9 @@ use super::engagements::Engagements;
 use super::options::END_TIMEOUT;
 use super::watches::Watches;
 use crate::backoff::Backoff;
+use crate::cluster::ClusterConfig;
 use crate::engage::{ClusterSpec, Engage, EngageError};
+use crate::hub::{Hub, HubError};
 use crate::name::ClusterName;
 use crate::provider::{Problem, Provider, ProviderError};
 use futures::FutureExt;
@@ -315,6 +317,10 @@ impl Engage for ProviderEngage {
             Err(_) => {}
         }
         result
+    }
+
+    fn hub(&self, config: Option<ClusterConfig>) -> Result<Hub, HubError> {
+        self.engagements.hub(&self.provider, &self.stop, config)
     }
 
     fn disengage(&self, name: &ClusterName) {

@@ -1,7 +1,7 @@
 //! From a changed object to requests. Entry point: [`requests`].
 
 use super::Enqueue;
-use crate::cluster::Backend;
+use crate::cluster::{Backend, Scope};
 use crate::grant::{ClusterFacts, Grant, Namespaces, Verb};
 use crate::json::Object;
 use crate::kind::GroupVersionKind;
@@ -18,6 +18,7 @@ pub(super) struct Rule<'a> {
     pub(super) backend: &'a Backend,
     pub(super) grant: &'a Grant,
     pub(super) cluster: ClusterFacts<'a>,
+    pub(super) scope: &'a Scope,
 }
 
 impl Rule<'_> {
@@ -117,7 +118,11 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
     let key = object.key();
     let readable = rule.readable_namespaces(primary);
     for store in rule.backend.stores.of_kind(primary) {
-        let same_namespace = store.by_index(index, &key.name).into_iter();
+        let by_value = |value: &str| {
+            let stored = store.by_index(index, value).into_iter();
+            stored.filter_map(|key| rule.scope.shown_key(key))
+        };
+        let same_namespace = by_value(&key.name);
         keys.extend(
             same_namespace
                 // A name alone is of the same namespace, unless the object it is of has none.
@@ -127,8 +132,11 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
                         || found.namespace == key.namespace
                 }),
         );
-        if let Some(namespace) = &key.namespace {
-            keys.extend(store.by_index(index, &format!("{namespace}/{}", key.name)));
+        // An index of a field that the server writes has the stored name of the namespace.
+        for namespace in [key.namespace.as_ref(), rule.scope.namespace()] {
+            if let Some(namespace) = namespace {
+                keys.extend(by_value(&format!("{namespace}/{}", key.name)));
+            }
         }
     }
     keys.retain(|key| readable.contains(key.namespace.as_deref()));

@@ -43,7 +43,7 @@ pub(crate) struct SourceSink {
     pub(crate) watch: Watch,
     /// The rights of the controller.
     pub(crate) grant: Arc<Grant>,
-    /// The one namespace that the watch may see, where its store holds more.
+    /// The one namespace that the watch may see, in its shown form, where its store holds more.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) primary: Option<GroupVersionKind>,
     /// The stores' name of the index of a `by-index` rule.
@@ -66,14 +66,26 @@ pub(crate) struct SourceSink {
 
 impl Sink for SourceSink {
     fn changed(&self, change: &Change) {
-        if !self.handle(change, None) {
-            self.rescan.ask(Cause::List);
+        if let Some(change) = self.cluster.scope().shown_change(change) {
+            self.shown(&change);
         }
+    }
+
+    fn namespace(&self) -> Option<Arc<str>> {
+        let only = self.cluster.scope().namespace();
+        only.or(self.namespace.as_ref()).cloned()
     }
 }
 
 impl SourceSink {
-    /// Turns a change into requests and enqueues them. `cause` says why an object that has not changed is handled again. `false`: a
+    /// Handles a change in its shown form.
+    fn shown(&self, change: &Change) {
+        if !self.handle(change, None) {
+            self.rescan.ask(Cause::List);
+        }
+    }
+
+    /// Turns a change, in its shown form, into requests and enqueues them. `cause` says why an object that has not changed is handled again. `false`: a
     /// request was refused, and handling the object again repeats it. Refused requests that this does not repeat are kept.
     pub(crate) fn handle(&self, change: &Change, cause: Option<Cause>) -> bool {
         // An event of a cluster that has left must not reach the queue.
@@ -110,6 +122,7 @@ impl SourceSink {
             backend: &self.backend,
             grant: &self.grant,
             cluster: self.cluster.facts(&labels, true),
+            scope: self.cluster.scope(),
         };
         let asks_for = |old, new| -> BTreeSet<Request> {
             let keys = requests(&rule, old, new).into_iter();
@@ -158,8 +171,12 @@ impl SourceSink {
             .filter(|object| labels.is_none_or(|labels| labels.matches(&object.labels())))
     }
 
-    /// Why an object that exists enqueues nothing; `None` if it does.
+    /// Why an object of its store enqueues nothing; `None` if it does.
     pub(crate) fn why_left_out(&self, object: &Object) -> Option<&'static str> {
+        let shown = self.cluster.scope().shown(object.clone());
+        let Some(object) = &shown else {
+            return Some("it is not in this cluster");
+        };
         if self.selected(Some(object)).is_none() {
             return Some("its labels or its namespace are not those that the watch asks for");
         }
@@ -187,7 +204,7 @@ impl SourceSink {
     pub(crate) fn inherit(&self, other: &Self) {
         let unfinished = other.mapped.as_ref().map(MappedEvents::unfinished);
         for change in unfinished.unwrap_or_default() {
-            self.changed(&change);
+            self.shown(&change);
         }
         let missed = std::mem::take(&mut *other.missed.lock());
         other.settled.notify_waiters();

@@ -21,6 +21,7 @@ mod labels;
 mod leaks;
 mod locality;
 mod providers;
+mod parts;
 mod proxies;
 mod readiness;
 mod shares;

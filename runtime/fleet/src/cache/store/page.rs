@@ -214,7 +214,7 @@ impl Query<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::store::StoreKey;
+    use crate::cache::store::{LeftOut, StoreKey};
     use crate::kind::{GroupVersionKind, Resource};
     use bytes::Bytes;
     use std::collections::BTreeMap;
@@ -227,7 +227,11 @@ mod tests {
             plural: "configmaps".into(),
             namespaced: true,
         });
-        Store::new(StoreKey::whole(kind, None, Projection::Full), resource)
+        Store::new(
+            StoreKey::whole(kind, None, Projection::Full),
+            resource,
+            LeftOut::default(),
+        )
     }
 
     fn object(namespace: &str, name: &str, colour: &str, version: u64) -> Object {

@@ -3,6 +3,7 @@
 use super::{Store, number};
 use crate::json::Object;
 use crate::request::ObjectKey;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
 
@@ -50,6 +51,15 @@ impl Store {
     pub(crate) fn size(&self) -> (usize, usize) {
         let state = self.state.read();
         (state.objects.len(), state.bytes)
+    }
+
+    /// As [`Self::size`], of one namespace.
+    pub(crate) fn size_in(&self, namespace: &Arc<str>) -> (usize, usize) {
+        let state = self.state.read();
+        let objects = state.objects.in_namespace(namespace);
+        objects.fold((0, 0), |(count, bytes), (_, entry)| {
+            (count + 1, bytes + entry.object.json().len())
+        })
     }
 
     pub(crate) fn is_synced(&self) -> bool {

@@ -298,11 +298,17 @@ impl State {
 
     /// Removes all objects.
     pub(super) fn reset(&mut self) -> Vec<Change> {
-        let keys: Vec<ObjectKey> = self.objects.iter().map(|(key, _)| key.clone()).collect();
-        let removed = keys.iter().filter_map(|key| self.take(key));
-        let changes = removed.map(Change::deleted).collect();
+        let changes = self.remove_where(|_| true);
         self.await_list();
         changes
+    }
+
+    /// Removes the objects of some keys.
+    pub(super) fn remove_where(&mut self, is_one: impl Fn(&ObjectKey) -> bool) -> Vec<Change> {
+        let keys = self.objects.iter().map(|(key, _)| key);
+        let keys: Vec<ObjectKey> = keys.filter(|key| is_one(key)).cloned().collect();
+        let removed = keys.iter().filter_map(|key| self.take(key));
+        removed.map(Change::deleted).collect()
     }
 
     /// Ignores everything until the next list. The cached objects stay until then.

@@ -1,7 +1,11 @@
 //! The subscribers of a store. Entry points: [`Store::subscribe`] and [`Store::take_over`].
 
 use super::Store;
+use super::rules::Entry;
+use super::sorted::Sorted;
 use crate::json::Object;
+use crate::request::ObjectKey;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// One change of a cached object. `old` is absent on creation, `new` on deletion.
@@ -31,17 +35,61 @@ impl Change {
 /// Receives the changes of a store in order. Must not block and must not write to the store; it may read any store.
 pub(crate) trait Sink: Send + Sync {
     fn changed(&self, change: &Change);
+
+    /// The only namespace whose objects it is shown; `None`: all of them. Stays the same.
+    fn namespace(&self) -> Option<Arc<str>> {
+        None
+    }
 }
 
-/// The sinks of a store, with their ids.
-pub(super) type Sinks = Vec<(u64, Arc<dyn Sink>)>;
+/// A sink with its id.
+type Subscriber = (u64, Arc<dyn Sink>);
+
+/// The sinks of a store. A change is shown to those of its namespace only, however many other namespaces have sinks.
+#[derive(Default)]
+pub(super) struct Sinks {
+    next_id: u64,
+    of_all: Vec<Subscriber>,
+    /// No list is empty.
+    by_namespace: HashMap<Arc<str>, Vec<Subscriber>>,
+}
+
+impl Sinks {
+    /// Shows a change to every sink that it concerns.
+    pub(super) fn show(&self, change: &Change) {
+        let namespace = change.object().and_then(Object::namespace);
+        let of_namespace = namespace.and_then(|namespace| self.by_namespace.get(&*namespace));
+        for (_, sink) in self.of_all.iter().chain(of_namespace.into_iter().flatten()) {
+            sink.changed(change);
+        }
+    }
+
+    fn add(&mut self, sink: Arc<dyn Sink>) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let list = match sink.namespace() {
+            Some(namespace) => self.by_namespace.entry(namespace).or_default(),
+            None => &mut self.of_all,
+        };
+        list.push((id, sink));
+        id
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.of_all.retain(|(sink, _)| *sink != id);
+        self.by_namespace.retain(|_, sinks| {
+            sinks.retain(|(sink, _)| *sink != id);
+            !sinks.is_empty()
+        });
+    }
+}
 
 impl Store {
     /// Shows a sink every cached object, then every change. Returns the id for [`Self::unsubscribe`].
     pub(crate) fn subscribe(&self, sink: Arc<dyn Sink>) -> u64 {
         let mut sinks = self.writer.lock();
         self.replay(&*sink);
-        add(&mut sinks, sink)
+        sinks.add(sink)
     }
 
     /// Subscribes a sink that has followed another store of the kind until now: shows it the differences, then every change. The sink
@@ -51,7 +99,8 @@ impl Store {
         let (mut newer, mut gone) = (Vec::new(), Vec::new());
         {
             let state = self.state.read();
-            for (key, entry) in state.objects.iter() {
+            let namespace = sink.namespace();
+            for (key, entry) in entries(&state.objects, namespace.as_ref()) {
                 if other
                     .version_of(key)
                     .is_none_or(|seen| seen < entry.version)
@@ -60,7 +109,8 @@ impl Store {
                 }
             }
             // The other store does not know of these deletions yet, or never will.
-            for (key, entry) in other.state.read().objects.iter() {
+            let others = other.state.read();
+            for (key, entry) in entries(&others.objects, namespace.as_ref()) {
                 if !state.objects.contains(key) {
                     gone.push(entry.object.clone());
                 }
@@ -77,13 +127,13 @@ impl Store {
         for object in gone {
             sink.changed(&Change::deleted(object));
         }
-        add(&mut sinks, sink)
+        sinks.add(sink)
     }
 
     fn replay(&self, sink: &dyn Sink) {
         // A copy: the sink may read this store.
         let objects = self.state.read().objects.clone();
-        for (_, entry) in objects.iter() {
+        for (_, entry) in entries(&objects, sink.namespace().as_ref()) {
             sink.changed(&Change {
                 old: None,
                 new: Some(entry.object.clone()),
@@ -93,12 +143,17 @@ impl Store {
     }
 
     pub(crate) fn unsubscribe(&self, id: u64) {
-        self.writer.lock().retain(|(sink, _)| *sink != id);
+        self.writer.lock().remove(id);
     }
 }
 
-fn add(sinks: &mut Sinks, sink: Arc<dyn Sink>) -> u64 {
-    let id = sinks.iter().map(|(id, _)| id + 1).max().unwrap_or(0);
-    sinks.push((id, sink));
-    id
+/// The entries of one namespace, or of all.
+fn entries<'a>(
+    objects: &'a Sorted<Entry>,
+    namespace: Option<&'a Arc<str>>,
+) -> Box<dyn Iterator<Item = (&'a ObjectKey, &'a Entry)> + 'a> {
+    match namespace {
+        Some(namespace) => Box::new(objects.in_namespace(namespace)),
+        None => Box::new(objects.iter()),
+    }
 }

@@ -86,6 +86,20 @@ impl<V> Sorted<V> {
         chunks.flat_map(|chunk| chunk.entries.iter().map(|(key, value)| (key, value)))
     }
 
+    /// The entries of a namespace.
+    pub(super) fn in_namespace(
+        &self,
+        namespace: &Arc<str>,
+    ) -> impl Iterator<Item = (&ObjectKey, &V)> {
+        let first = ObjectKey {
+            namespace: Some(namespace.clone()),
+            name: "".into(),
+        };
+        let mut cursor = self.seek(&first, false);
+        std::iter::from_fn(move || self.read(&mut cursor))
+            .take_while(move |(key, _)| key.namespace == first.namespace)
+    }
+
     /// The first entry at or after a key.
     pub(super) fn first_from(&self, key: &ObjectKey) -> Option<(&ObjectKey, &V)> {
         self.at(&mut self.seek(key, false))

@@ -21,6 +21,7 @@ fn store() -> Store {
     Store::new(
         StoreKey::whole(resource.kind.clone(), None, Projection::Full),
         resource,
+        LeftOut::default(),
     )
 }
 
@@ -410,7 +411,7 @@ fn a_text_that_is_not_an_object_of_the_store_is_refused() {
         Some("other".into()),
         Projection::Full,
     );
-    let scoped = Store::new(scoped, resource);
+    let scoped = Store::new(scoped, resource, LeftOut::default());
     assert_eq!(
         ingest(&scoped, text(version, "ConfigMap")),
         Err(Unfit::OtherNamespace)
@@ -421,7 +422,7 @@ fn a_text_that_is_not_an_object_of_the_store_is_refused() {
 fn a_store_of_metadata_holds_nothing_else() {
     let resource = resource();
     let key = StoreKey::whole(resource.kind.clone(), None, Projection::Metadata);
-    let store = Store::new(key, resource);
+    let store = Store::new(key, resource, LeftOut::default());
     let sent = object("a", "u", 1);
     let held = store.ingest(sent.json()).unwrap();
     let json: serde_json::Value = serde_json::from_slice(held.json()).unwrap();

@@ -17,7 +17,13 @@ impl Store {
     /// Records an object that exists, from a watch event. Returns whether the watch made progress.
     pub(crate) fn apply(&self, object: Object) -> bool {
         let version = object.resource_version().into_owned();
-        self.observe(&version, |state| state.observe(object))
+        self.observe(&version, |state| {
+            if self.leaves_out(&object) {
+                state.reached(&version);
+                return None;
+            }
+            state.observe(object)
+        })
     }
 
     /// Removes an object that is gone, from a watch event. Returns whether the watch made progress.
@@ -49,8 +55,13 @@ impl Store {
     ///
     /// # Errors
     /// [`StaleList`], and then nothing has changed.
-    pub(crate) fn replace(&self, objects: Vec<Object>, version: String) -> Result<(), StaleList> {
+    pub(crate) fn replace(
+        &self,
+        mut objects: Vec<Object>,
+        version: String,
+    ) -> Result<(), StaleList> {
         let sinks = self.writer.lock();
+        objects.retain(|object| !self.leaves_out(object));
         let initial = !self.progress.borrow().synced;
         let changes = self.state.write().replace(objects, version, initial)?;
         self.publish(&sinks, changes);
@@ -66,6 +77,9 @@ impl Store {
     /// Records the state that an own write gave an object, unless the watch has passed that state.
     pub(crate) fn record_write(&self, object: Object) {
         let sinks = self.writer.lock();
+        if self.leaves_out(&object) {
+            return;
+        }
         let change = self.state.write().record_write(object);
         self.publish(&sinks, change);
     }
@@ -145,14 +159,12 @@ impl Store {
 
     // --- publishing ---
 
-    fn publish(&self, sinks: &Sinks, changes: impl IntoIterator<Item = Change>) {
+    pub(super) fn publish(&self, sinks: &Sinks, changes: impl IntoIterator<Item = Change>) {
         let mut seen = 0;
         for change in changes {
             let version = change.object().map(Object::resource_version);
             seen = seen.max(version.and_then(|version| number(&version)).unwrap_or(0));
-            for (_, sink) in sinks {
-                sink.changed(&change);
-            }
+            sinks.show(&change);
         }
         self.seen.fetch_max(seen, Ordering::AcqRel);
         self.raise_reached(seen);

@@ -17,12 +17,7 @@ pub(super) struct Charged {
 }
 
 impl Charged {
-    /// The body, charged until it is dropped.
-    pub(super) fn json(self) -> Json {
-        self.of(|body| body)
-    }
-
-    /// A value made from the body, charged in its place.
+    /// A value made from the body, charged in its place until it is dropped.
     pub(super) fn of(self, make: impl FnOnce(Json) -> Json) -> Json {
         let made = make(self.body);
         match self.charge {

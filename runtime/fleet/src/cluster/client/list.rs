@@ -8,7 +8,7 @@ use super::charged::Charged;
 use super::read::{covers, invalid, malformed, reaches};
 use super::target::{Target, check_namespace};
 use crate::api::{ApiCode, ApiError, ListOptions, ListPage, Projection, ReadMode};
-use crate::cache::store::{ByIndex, IndexPath, Query, Store, StoreKey};
+use crate::cache::store::{ByIndex, IndexPath, Page, Query, Store, StoreKey};
 use crate::cache::watch::METADATA_LIST;
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
@@ -91,10 +91,15 @@ impl Client {
         let by_name = namespaces
             .iter()
             .any(|namespace| !whole.contains(namespace.as_deref()));
+        let part = self.part();
+        let namespaces: Result<Vec<_>, _> = namespaces
+            .into_iter()
+            .map(|namespace| part.stored_namespace(namespace))
+            .collect();
         let mut plan = Plan {
             labels,
-            fields,
-            namespaces,
+            fields: fields.map(|fields| part.stored_fields(fields)),
+            namespaces: namespaces?,
             by_name,
             limit: limit as usize,
             seal: 0,
@@ -137,6 +142,7 @@ impl Client {
             let room = plan.limit - page.items.len();
             let found = store.page(&query, after.as_ref(), room).await;
             let (more, last) = (found.more, found.last.clone());
+            let found = self.shown_page(found);
             let part = found.into_list(options.projection, None).await;
             page.items.extend(part.items);
             page.resource_version = part.resource_version;
@@ -152,6 +158,19 @@ impl Client {
                 page.continue_token = Some(plan.token(CACHED, at, ""));
                 return Ok(page);
             }
+        }
+    }
+
+    /// A page of a store, whose objects are all in the cluster, in its shown form.
+    fn shown_page(&self, page: Page) -> Page {
+        let part = self.part();
+        if part.is_whole() {
+            return page;
+        }
+        let objects = page.objects.into_iter();
+        Page {
+            objects: objects.filter_map(|object| part.shown(object)).collect(),
+            ..page
         }
     }
 
@@ -223,8 +242,9 @@ impl Client {
                 Some(store) => store,
                 None => {
                     // No cache has it, and none may be started: the checks report the missing rule.
-                    self.check(&target.resource, None, Verb::List, namespace, None)?;
-                    self.check(&target.resource, None, Verb::Watch, namespace, None)?;
+                    let shown = self.part().shown_namespace(namespace);
+                    self.check(&target.resource, None, Verb::List, shown, None)?;
+                    self.check(&target.resource, None, Verb::Watch, shown, None)?;
                     return Err(ApiError::host(
                         ApiCode::Denied,
                         format!(
@@ -305,10 +325,11 @@ impl Client {
         let mut items = Vec::with_capacity(list.items().len());
         for item in list.items() {
             let object = Object::ingest(item, kind).map_err(malformed)?;
-            items.push(match options.projection {
+            let json = match options.projection {
                 Projection::Full => object.json().clone(),
                 Projection::Metadata => object.metadata_of(kind).json().clone(),
-            });
+            };
+            items.push(self.part().shown_text(kind, json));
         }
         let next = match &list.continue_token {
             Some(token) => Some(plan.token(LIVE, at, token)),
@@ -329,8 +350,9 @@ type CachedFields = (Option<FieldSelector>, Option<(Arc<str>, IndexPath)>);
 /// A list after its options were parsed and checked.
 struct Plan {
     labels: Option<LabelSelector>,
+    /// In its stored form.
     fields: Option<FieldSelector>,
-    /// The namespaces to list, one after the other; `None` is all at once. Never empty.
+    /// The namespaces to list, in their stored form, one after the other; `None` is all at once. Never empty.
     namespaces: Vec<Option<Arc<str>>>,
     /// Whether some namespace is granted only for objects of one name.
     by_name: bool,

@@ -8,6 +8,7 @@ use super::target::{Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
 use crate::cache::store::{Progress, Store, StoreKey, projected};
 use crate::cache::watch::METADATA;
+use crate::cluster::scope::SHOWN_NAMESPACE;
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
 use crate::json::{JsonError, Object};
@@ -39,15 +40,17 @@ impl Client {
         check_subresource(options.subresource.as_deref())?;
         let subresource = options.subresource.as_deref();
         self.check_object(&target.resource, subresource, Verb::Get, key)?;
+        let key = &*self.part().stored_key(key)?;
         if options.mode == ReadMode::Live || subresource.is_some() {
             return self.get_live(&target, key, options).await;
         }
         self.get_cached(&target, key, options).await
     }
 
-    /// An object that some cache holds, without a check of the grant: for the host's own use.
+    /// An object that some cache holds, in its stored form, without a check of the grant: for the host's own use.
     pub(crate) fn held(&self, kind: &GroupVersionKind, key: &ObjectKey) -> Option<Object> {
         let backend = self.cluster.backend()?;
+        let key = &*self.part().stored_key(key).ok()?;
         backend
             .stores
             .with_kind(kind, |stores| {
@@ -65,7 +68,8 @@ impl Client {
         loop {
             match known(target, key, options.projection) {
                 Known::Answer(object) => {
-                    return Ok(object.map(|object| projected(&object, options.projection)));
+                    let shown = object.and_then(|object| self.part().shown(object));
+                    return Ok(shown.map(|object| projected(&object, options.projection)));
                 }
                 Known::Syncing(store) => {
                     if !self.synced(&store).await? {
@@ -89,7 +93,7 @@ impl Client {
         Ok(synced)
     }
 
-    /// Starts a store for a kind that has none, if the grant allows list and watch.
+    /// Starts a store for a kind that has none, if the grant allows list and watch. The namespace has its stored form.
     pub(super) fn store_for_read(
         &self,
         target: &Target,
@@ -100,7 +104,15 @@ impl Client {
             self.namespaces(resource, Verb::List, None),
             self.namespaces(resource, Verb::Watch, None),
         );
-        let scope = match namespace {
+        let of_server = match namespace {
+            // One store of the whole server serves all clusters that are parts of it.
+            _ if !self.part().is_whole() => {
+                let shown = Some(SHOWN_NAMESPACE);
+                if !list.contains(shown) || !watch.contains(shown) {
+                    return Ok(None);
+                }
+                None
+            }
             _ if list == Namespaces::All && watch == Namespaces::All => None,
             Some(namespace)
                 if list.contains(Some(namespace)) && watch.contains(Some(namespace)) =>
@@ -109,7 +121,7 @@ impl Client {
             }
             _ => return Ok(None),
         };
-        let key = StoreKey::whole(resource.kind.clone(), scope, Projection::Full);
+        let key = StoreKey::whole(resource.kind.clone(), of_server, Projection::Full);
         let user = target.backend.stores.open_for_read(key, resource);
         let user = user.map_err(|e| ApiError::host(ApiCode::LimitExceeded, e.to_string()))?;
         Ok(Some(user.store().clone()))
@@ -126,6 +138,7 @@ impl Client {
             &key.name,
             options.subresource.as_deref(),
         );
+        let (part, kind) = (self.part(), &target.resource.kind);
         let accept = if options.projection == Projection::Metadata {
             METADATA
         } else {
@@ -134,10 +147,11 @@ impl Client {
         match self.read(target, &path, accept).await {
             Ok(answer) if options.projection == Projection::Metadata => {
                 let object = Object::parse(answer.body.clone()).map_err(malformed)?;
-                let metadata = object.metadata_of(&target.resource.kind);
-                Ok(Some(answer.of(|_| metadata.json().clone())))
+                let metadata = object.metadata_of(kind);
+                let shown = |_| part.shown_text(kind, metadata.json().clone());
+                Ok(Some(answer.of(shown)))
             }
-            Ok(answer) => Ok(Some(answer.json())),
+            Ok(answer) => Ok(Some(answer.of(|json| part.shown_text(kind, json)))),
             Err(error) if error.code == ApiCode::NotFound => Ok(None),
             Err(error) => Err(error),
         }

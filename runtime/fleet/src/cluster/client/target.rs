@@ -3,6 +3,7 @@
 use super::Client;
 use crate::api::{ApiCode, ApiError};
 use crate::cluster::backend::Backend;
+use crate::cluster::scope::Scope;
 use crate::grant::{Access, ClusterFacts, Denied, Namespaces, Verb};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::{ObjectKey, check_name};
@@ -45,7 +46,13 @@ impl Client {
                     .await??
             }
         };
+        self.part().check_kind(&resource)?;
         Ok(Target { backend, resource })
+    }
+
+    /// The part of its server that the cluster is. Keys and objects of calls have their shown form until the call has been checked.
+    pub(super) fn part(&self) -> &Scope {
+        self.cluster.scope()
     }
 
     async fn backend(&self) -> Result<Arc<Backend>, ApiError> {
@@ -60,7 +67,7 @@ impl Client {
         let limit = self.scope.time_left(WAIT);
         tokio::select! {
             value = wait => Ok(value),
-            () = self.scope.token.cancelled() => Err(crate::cluster::scope::cancelled()),
+            () = self.scope.token.cancelled() => Err(crate::cluster::call_scope::cancelled()),
             () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
             () = tokio::time::sleep(limit) => {
                 let state = self.cluster.status();

@@ -12,12 +12,14 @@ use crate::api::{
     ApiCode, ApiError, ApplyOptions, DeleteOptions, Json, PatchType, Selection, WriteOptions,
 };
 use crate::cluster::call_policy::{CallPolicy, LimitsOnly};
+use crate::cluster::scope::SHOWN_NAMESPACE;
 use crate::grant::{Namespaces, Verb};
 use crate::http::status::error_for_status;
 use crate::http::transport::{ADVANCE, Call, JSON, TransportError};
 use crate::json::{Head, Object};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
+use crate::selector::FieldSelector;
 use bytes::Bytes;
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -47,13 +49,15 @@ impl Client {
             Some(_) => {
                 let key = named.key(&target.resource)?;
                 self.check_object(&target.resource, subresource, Verb::Create, &key)?;
-                object_path(&target.resource, &key, subresource)
+                self.object_path(&target.resource, &key, subresource)?
             }
             None => {
                 self.check(&target.resource, None, Verb::Create, namespace, None)?;
-                target.resource.collection_path(namespace)
+                let stored = self.part().stored_namespace(namespace.map(Arc::from))?;
+                target.resource.collection_path(stored.as_deref())
             }
         };
+        let object = self.part().stored_text(kind, object)?;
         let path = self.with_manager(path, options.dry_run);
         let call = Call::write(Method::POST, path, JSON, object);
         let effect = CacheEffect::of_write(subresource, options.dry_run);
@@ -75,7 +79,9 @@ impl Client {
         if subresource.is_none() && may_create(resource, &object) {
             self.check_object(resource, None, Verb::Create, &key)?;
         }
-        let path = self.with_manager(object_path(resource, &key, subresource), options.dry_run);
+        let path = self.object_path(resource, &key, subresource)?;
+        let path = self.with_manager(path, options.dry_run);
+        let object = self.part().stored_text(kind, object)?;
         let call = Call::write(Method::PUT, path, JSON, object);
         let effect = CacheEffect::of_write(subresource, options.dry_run);
         self.write(&target, call, effect).await
@@ -95,7 +101,9 @@ impl Client {
         check_key(resource, key)?;
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Patch, key)?;
-        let path = self.with_manager(object_path(resource, key, subresource), options.dry_run);
+        let path = self.object_path(resource, key, subresource)?;
+        let path = self.with_manager(path, options.dry_run);
+        let patch = self.part().stored_patch(kind, patch_type, patch)?;
         let call = Call::write(Method::PATCH, path, patch_type.content_type(), patch);
         let effect = CacheEffect::of_write(subresource, options.dry_run);
         self.write(&target, call, effect).await
@@ -117,7 +125,9 @@ impl Client {
             // An apply creates the object if it is absent.
             self.check_object(resource, None, Verb::Create, &key)?;
         }
-        let mut path = self.with_manager(object_path(resource, &key, subresource), options.dry_run);
+        let path = self.object_path(resource, &key, subresource)?;
+        let mut path = self.with_manager(path, options.dry_run);
+        let object = self.part().stored_text(kind, object)?;
         if options.force {
             path.push_str("&force=true");
         }
@@ -135,11 +145,11 @@ impl Client {
         let target = self.target(kind).await?;
         check_key(&target.resource, key)?;
         self.check_object(&target.resource, None, Verb::Delete, key)?;
-        let path = object_path(&target.resource, key, None);
+        let path = self.object_path(&target.resource, key, None)?;
         let effect = if options.dry_run {
             CacheEffect::None
         } else {
-            CacheEffect::Deleted(key.clone())
+            CacheEffect::Deleted(self.part().stored_key(key)?.into_owned())
         };
         self.write(
             &target,
@@ -168,6 +178,8 @@ impl Client {
         let namespaces: Vec<Option<Arc<str>>> = match &selection.namespace {
             Some(namespace) => vec![Some(namespace.as_str().into())],
             None if !resource.namespaced => vec![None],
+            // The part of a server has one namespace, whatever is granted.
+            None if !self.part().is_whole() => vec![Some(SHOWN_NAMESPACE.into())],
             None => match self.namespaces(resource, Verb::DeleteCollection, None) {
                 Namespaces::Only(names) => names.into_iter().map(Some).collect(),
                 // The API has no call for all namespaces at once.
@@ -175,6 +187,7 @@ impl Client {
                 Namespaces::None => vec![None],
             },
         };
+        let fields = self.stored_fields(selection.field_selector.as_deref())?;
         for namespace in namespaces {
             self.check(
                 resource,
@@ -183,11 +196,12 @@ impl Client {
                 namespace.as_deref(),
                 None,
             )?;
-            let mut path = resource.collection_path(namespace.as_deref());
+            let stored = self.part().stored_namespace(namespace)?;
+            let mut path = resource.collection_path(stored.as_deref());
             let mut separator = '?';
             for (name, selector) in [
                 ("labelSelector", &selection.label_selector),
-                ("fieldSelector", &selection.field_selector),
+                ("fieldSelector", &fields),
             ] {
                 if let Some(selector) = selector {
                     let _ = write!(
@@ -237,6 +251,27 @@ impl Client {
         }
     }
 
+    /// The path of an object whose call has been checked.
+    fn object_path(
+        &self,
+        resource: &Resource,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+    ) -> Result<String, ApiError> {
+        let key = self.part().stored_key(key)?;
+        Ok(resource.object_path(key.namespace.as_deref(), &key.name, subresource))
+    }
+
+    /// The stored form of a selector of fields, which the server reads.
+    fn stored_fields(&self, selector: Option<&str>) -> Result<Option<String>, ApiError> {
+        let Some(text) = selector.filter(|_| !self.part().is_whole()) else {
+            return Ok(selector.map(str::to_owned));
+        };
+        let shown = FieldSelector::parse(text)
+            .map_err(|error| ApiError::host(ApiCode::Invalid, error.to_string()))?;
+        Ok(Some(self.part().stored_fields(shown).to_string()))
+    }
+
     fn with_manager(&self, mut path: String, dry_run: bool) -> String {
         let _ = write!(
             path,
@@ -271,6 +306,7 @@ impl Client {
         self.scope.check()?;
         let backend = target.backend.clone();
         let resource = target.resource.clone();
+        let part = self.part().clone();
         let pass = self.scope.enter()?;
         let limit = pass
             .as_ref()
@@ -292,7 +328,7 @@ impl Client {
                 body: answer.body,
                 charge: answer.charge,
             };
-            Ok(answer.json())
+            Ok(answer.of(|json| part.shown_text(&resource.kind, json)))
         };
         let task = self
             .scope
@@ -302,13 +338,9 @@ impl Client {
             biased;
             outcome = task => outcome.unwrap_or_else(|error| Err(ApiError::host(ApiCode::Unavailable, error.to_string()))),
             () = self.cluster.token().cancelled() => Err(self.cluster.gone()),
-            () = self.scope.token.cancelled() => Err(crate::cluster::scope::cancelled()),
+            () = self.scope.token.cancelled() => Err(crate::cluster::call_scope::cancelled()),
         }
     }
-}
-
-fn object_path(resource: &Resource, key: &ObjectKey, subresource: Option<&str>) -> String {
-    resource.object_path(key.namespace.as_deref(), &key.name, subresource)
 }
 
 /// The error of a write without an answer. If there was no room for the answer, the write may still have happened.

@@ -1,8 +1,8 @@
 //! The parts of an Event object. Entry point: [`body`].
 
 use crate::api::{ApiError, Event, GetOptions, ReadMode};
+use crate::cluster::call_scope::Caller;
 use crate::cluster::client::Client;
-use crate::cluster::scope::Caller;
 use crate::json::Object;
 use serde_json::json;
 

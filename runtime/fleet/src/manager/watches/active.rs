@@ -136,7 +136,9 @@ impl ActiveWatch {
         let each = subscriptions.iter().map(|subscription| {
             let store = subscription.user.store();
             let problem = store.progress().borrow().problem.clone();
-            match (problem, store.get(key)) {
+            let stored = self.cluster.scope().stored_key(key).ok();
+            let held = stored.and_then(|key| store.get(&key));
+            match (problem, held) {
                 (Some(problem), _) => Visibility::NotRunning(problem.message),
                 (None, None) => Visibility::Absent,
                 (None, Some((object, _))) => match subscription.sink.why_left_out(&object) {

@@ -2,7 +2,7 @@
 //! Entry point: [`run`].
 
 use super::links::WatchLinks;
-use crate::cache::store::{Change, Query};
+use crate::cache::store::{Change, Query, Sink};
 use crate::cluster::StoreUse;
 use crate::queue::Cause;
 use crate::request::ObjectKey;
@@ -65,8 +65,9 @@ async fn enqueue_page(links: &WatchLinks, sink: &Arc<SourceSink>) {
     let (Some(user), Some((cause, after))) = (store_of(links, sink), sink.rescan.next()) else {
         return;
     };
+    let namespace = sink.namespace();
     let query = Query {
-        namespace: sink.namespace.as_deref(),
+        namespace: namespace.as_deref(),
         ..Query::default()
     };
     let page = user.store().page(&query, after.as_ref(), PAGE).await;
@@ -75,6 +76,9 @@ async fn enqueue_page(links: &WatchLinks, sink: &Arc<SourceSink>) {
     }
     for object in page.objects {
         let key: ObjectKey = object.key();
+        let Some(object) = links.cluster.scope().shown(object) else {
+            continue;
+        };
         let change = Change {
             // A resync is an update that changes nothing. For every other cause the object counts as new.
             old: (cause == Cause::Resync).then(|| object.clone()),

@@ -49,6 +49,9 @@ impl WatchPlan {
         cluster: &Cluster,
         resource: &Resource,
     ) -> Result<Vec<Option<Arc<str>>>, NoStore> {
+        if let Err(error) = cluster.scope().check_kind(resource) {
+            return Err(NoStore::NotInScope(error.message));
+        }
         let labels = cluster.labels();
         let facts = cluster.facts(&labels, true);
         // One object by its name can be granted alone.
@@ -99,7 +102,9 @@ impl WatchPlan {
             && (&key.label_selector, &key.field_selector) == (&labels, &fields)
             && self
                 .namespaces(cluster, &store.resource)
-                .is_ok_and(|namespaces| namespaces.contains(&key.namespace))
+                .is_ok_and(|namespaces| {
+                    !cluster.scope().is_whole() || namespaces.contains(&key.namespace)
+                })
     }
 }
 
@@ -108,6 +113,8 @@ impl WatchPlan {
 pub(super) enum NoStore {
     #[error("no rule grants list and watch on {0}")]
     Denied(Arc<str>),
+    #[error("{0}")]
+    NotInScope(String),
     #[error(transparent)]
     TooMany(TooManyStores),
 }

@@ -32,7 +32,8 @@ pub(super) fn store_key(
     if exists(&key) {
         return key;
     }
-    key.namespace = namespace;
+    // One store of the whole server serves all clusters that are parts of it.
+    key.namespace = namespace.filter(|_| links.cluster.scope().is_whole());
     if !labels.is_empty() && is_only_selection(links, backend, &labels) {
         key.label_selector = labels;
     }

@@ -59,7 +59,7 @@ impl Task {
         let again = match &refused {
             Some(NoStore::TooMany(_)) => ASK_AGAIN,
             // A grant does not change as long as the watch lives.
-            Some(NoStore::Denied(_)) | None => Duration::MAX,
+            Some(NoStore::Denied(_) | NoStore::NotInScope(_)) | None => Duration::MAX,
         };
         links.set_problem(refused.map(|refused| refused.to_string()));
         let enqueue = enqueue::run(links, links.sinks());

@@ -1,0 +1,93 @@
+//! The servers that several clusters are parts of, or that providers read. Entry point: [`Carriers::get`].
+
+use crate::cluster::{Carrier, Cluster, ClusterConfig, Parts, Scope, SharedOptions, Transports};
+use crate::metrics::Metrics;
+use crate::name::ClusterName;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// A provider, and the address of a server that it has. Providers share no server: each may have other credentials and other caches.
+type Key = (String, String);
+
+/// The carriers of a manager.
+pub(super) struct Carriers {
+    pub(super) host: Handle,
+    pub(super) metrics: Metrics,
+    pub(super) transports: Arc<Transports>,
+    pub(super) caches: SharedOptions,
+    /// Cancelled when a drain has run out of time: ends every carrier.
+    pub(super) cut_off: CancellationToken,
+    /// Carriers that are ending.
+    pub(super) tasks: TaskTracker,
+    /// Those that have ended are removed when one is added.
+    pub(super) by_server: Mutex<HashMap<Key, Weak<Carrier>>>,
+}
+
+impl Carriers {
+    /// The carrier of a server, which is started unless it runs.
+    pub(super) fn get(&self, provider: &str, config: &ClusterConfig) -> Arc<Carrier> {
+        let key = (provider.to_owned(), config.server());
+        let mut by_server = self.by_server.lock();
+        let running = by_server.get(&key).and_then(Weak::upgrade);
+        if let Some(carrier) = running.filter(|carrier| carrier.is_usable()) {
+            return carrier;
+        }
+        by_server.retain(|_, carrier| carrier.strong_count() > 0);
+        let carrier = Arc::new(self.start(provider, config));
+        by_server.insert(key, Arc::downgrade(&carrier));
+        tracing::info!(
+            provider,
+            server = config.server(),
+            "server of a provider connects"
+        );
+        carrier
+    }
+
+    fn start(&self, provider: &str, config: &ClusterConfig) -> Carrier {
+        let name = name(provider);
+        let parts = Parts {
+            metrics: self.metrics.cluster(&name, &config.host()),
+            name,
+            scope: Scope::Whole,
+            carrier: None,
+            config: config.clone(),
+            labels: BTreeMap::new(),
+            properties: BTreeMap::new(),
+            caches: self.caches.clone(),
+        };
+        let token = self.cut_off.child_token();
+        let cluster = Cluster::start(parts, self.transports.clone(), &self.host, token);
+        self.end_with_identity(&cluster);
+        let (host, metrics, tasks) = (self.host.clone(), self.metrics.clone(), self.tasks.clone());
+        Carrier::new(cluster, move |cluster| {
+            metrics.forget_cluster(cluster.name(), cluster.metrics());
+            tasks.spawn_on(async move { cluster.end().await }, &host);
+        })
+    }
+}
+
+impl Carriers {
+    /// Ends a carrier under whose address another server answers. Its users ask for another one.
+    fn end_with_identity(&self, cluster: &Arc<Cluster>) {
+        let (token, mut states) = (cluster.token().clone(), cluster.states());
+        let watch = async move {
+            let changed = states.wait_for(|now| now.identity_changed);
+            // Either way it ends.
+            let _ = token.run_until_cancelled(changed).await;
+            token.cancel();
+        };
+        cluster.tasks().spawn_on(watch, &self.host);
+    }
+}
+
+/// The name of a provider's carriers in logs and metrics.
+fn name(provider: &str) -> ClusterName {
+    let mut printable = format!("hub:{provider}");
+    printable.retain(|c| (' '..='~').contains(&c));
+    printable.truncate(ClusterName::MAX);
+    ClusterName::new(printable).unwrap_or_else(|_| ClusterName::local())
+}
