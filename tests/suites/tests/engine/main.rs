@@ -13,6 +13,7 @@ mod connections;
 mod election;
 mod endings;
 mod events;
+mod inventories;
 mod faults;
 mod engagement;
 mod fixture;
