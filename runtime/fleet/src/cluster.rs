@@ -29,7 +29,7 @@ mod sync_check;
 
 pub use crate::cache::watch::CacheOptions;
 pub use crate::http::config::{
-    AllowServers, AllowServersError, ClusterConfig, ConfigError, ContextConfig, ExecPolicy,
+    AllowServers, AllowServersError, ClusterConfig, ConfigError, ContextConfig, CredentialPlugin, ExecPolicy,
     KubeconfigPolicy, ServerNotAllowed, contexts, every_context,
 };
 pub use crate::http::proxy::{Proxy, ProxyFromEnvironment, ProxyUrlError, ProxyVariableError};

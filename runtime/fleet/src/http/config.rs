@@ -3,6 +3,7 @@
 //! Reads one context of a kubeconfig, within a [`KubeconfigPolicy`]. File references become absolute. Credentials are not loaded here: a
 //! configuration only says where they are.
 
+mod access_provider;
 mod allow_servers;
 mod error;
 mod files;
@@ -12,6 +13,7 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
+pub use access_provider::CredentialPlugin;
 pub use allow_servers::{AllowServers, AllowServersError, ServerNotAllowed};
 pub use error::ConfigError;
 pub(crate) use files::{MAX_REFERENCED, certificates};

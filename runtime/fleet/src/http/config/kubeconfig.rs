@@ -143,8 +143,9 @@ pub(crate) struct Exec {
     pub(crate) install_hint: Option<String>,
     pub(crate) interactive_mode: Option<InteractiveMode>,
     pub(crate) provide_cluster_info: bool,
-    /// What `provideClusterInfo` passes to the plugin: `ExecCredential.spec.cluster`. Not part of a kubeconfig.
-    #[serde(skip)]
+    /// What `provideClusterInfo` passes to the plugin: `ExecCredential.spec.cluster`. Not part of a kubeconfig, but of its
+    /// digest: a change of it counts.
+    #[serde(skip_deserializing)]
     pub(crate) cluster: Option<serde_json::Value>,
 }
 
