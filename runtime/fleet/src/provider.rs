@@ -4,6 +4,7 @@
 //! the state that many providers keep.
 
 pub mod cluster_api;
+pub mod cluster_profiles;
 pub mod clusters;
 mod engaged;
 pub mod hub_source;
