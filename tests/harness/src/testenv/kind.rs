@@ -80,13 +80,15 @@ impl Kind {
             .with_context(|| format!("delete the kind cluster {cluster}"))
     }
 
-    /// Damages the kubeconfig of a cluster, which stays listed.
+    /// Makes a cluster whose kubeconfig cannot be used.
     ///
     /// # Errors
-    /// When there is none of this name.
-    pub fn damage(&self, cluster: &str) -> Result<()> {
-        fs::write(self.at("clusters").join(cluster).join("admin.conf"), "{")
-            .with_context(|| format!("damage the kind cluster {cluster}"))
+    /// When the files cannot be written.
+    pub fn put_damaged(&self, cluster: &str) -> Result<()> {
+        let next = self.at(&format!("next-{cluster}"));
+        fs::create_dir(&next)?;
+        fs::write(next.join("admin.conf"), "{")?;
+        fs::rename(next, self.at("clusters").join(cluster)).context("put a cluster in its place")
     }
 
     /// Whether the container runtime's daemon answers.

@@ -17,6 +17,7 @@ mod keeper;
 mod oracle;
 mod outages;
 mod partitions;
+mod providers;
 mod real;
 mod restarts;
 mod rig;

@@ -37,6 +37,15 @@ pub(crate) async fn settled_within(rig: &Rig, within: Duration) -> Result<()> {
     Ok(())
 }
 
+/// Waits until every child is right, whatever else waits or runs: as long as clusters are held to be bad, their keys do.
+pub(crate) async fn children_right_within(rig: &Rig, within: Duration) -> Result<()> {
+    eventually(within, "every child to be right", || async {
+        Ok(Seen::of(differences(rig)?, Vec::is_empty))
+    })
+    .await
+    .map(drop)
+}
+
 /// Waits until what is desired is so and no key waits or runs.
 pub(crate) async fn right_within(rig: &Rig, within: Duration) -> Result<()> {
     eventually(within, "what is desired to be so", || async {
@@ -118,8 +127,8 @@ async fn stays(rig: &Rig, time: Duration) -> Result<()> {
 /// What is not as desired, in the clusters that are engaged, past the engine and its caches.
 fn differences(rig: &Rig) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
-    for cluster in rig.provider.names() {
-        differ_in(&rig.simulated(cluster.as_str()), &mut wrong)?;
+    for cluster in rig.kept() {
+        differ_in(&rig.simulated(&cluster), &mut wrong)?;
     }
     wrong.truncate(NAMED);
     Ok(wrong)

@@ -3,13 +3,15 @@
 use crate::keeper::{Keeper, source};
 use crate::oracle;
 use anyhow::{Result, anyhow};
+use parking_lot::Mutex;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_apiserver::{Hook, Server};
 use windlass_fleet::controller::ControllerOptions;
-use windlass_fleet::manager::{Concurrency, ManagerOptions};
+use windlass_fleet::manager::{Builder, Concurrency, ManagerOptions};
 use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::TestFleet;
 use windlass_harness::footprint::Footprint;
@@ -24,6 +26,8 @@ pub(crate) struct Setup {
     pub(crate) server: windlass_apiserver::Builder,
     pub(crate) manager: ManagerOptions,
     pub(crate) controller: ControllerOptions,
+    /// Adds to the manager.
+    pub(crate) build: Box<dyn FnOnce(Builder) -> Builder>,
     /// How long everything stays right at the end, with nobody writing and no key running.
     pub(crate) stays: Duration,
 }
@@ -59,6 +63,7 @@ impl Setup {
                 timeout: Duration::from_secs(5),
                 ..Default::default()
             },
+            build: Box::new(|builder| builder),
             stays: Duration::from_secs(1),
         }
     }
@@ -68,6 +73,8 @@ impl Setup {
 pub(crate) struct Rig {
     fleet: TestFleet,
     pub(crate) keeper: Arc<Keeper>,
+    /// Clusters that other providers than the rig's own engage.
+    provided: Mutex<BTreeSet<String>>,
     pub(crate) before: Footprint,
     /// How long everything is held to stay right.
     pub(crate) stays: Duration,
@@ -96,20 +103,37 @@ impl Rig {
     }
 
     /// Clusters and a manager that engages none of them yet.
-    async fn idle(setup: Setup) -> Result<Self> {
+    pub(crate) async fn idle(setup: Setup) -> Result<Self> {
         let keeper = Arc::new(Keeper::default());
         let clusters: Vec<&str> = setup.clusters.iter().map(String::as_str).collect();
         let fleet = TestFleet::start_on(setup.server, &clusters, |manager| {
             let controller = keeper.controller(setup.controller);
-            manager.options(setup.manager).controller(controller)
+            (setup.build)(manager.options(setup.manager).controller(controller))
         })
         .await?;
         Ok(Self {
             before: fleet.at_rest().await?,
             fleet,
             keeper,
+            provided: Mutex::default(),
             stays: setup.stays,
         })
+    }
+
+    /// The clusters whose children have to be right.
+    pub(crate) fn kept(&self) -> BTreeSet<String> {
+        let own = self.provider.names();
+        let own = own.iter().map(ToString::to_string);
+        own.chain(self.provided.lock().iter().cloned()).collect()
+    }
+
+    /// Has the oracle hold a cluster that another provider engages.
+    pub(crate) fn keep(&self, cluster: &str) {
+        self.provided.lock().insert(cluster.to_owned());
+    }
+
+    pub(crate) fn keep_no_more(&self, cluster: &str) {
+        self.provided.lock().remove(cluster);
     }
 
     /// Makes a marked object, or changes it.
