@@ -185,8 +185,8 @@ pub(crate) struct ProviderNow {
     pub(crate) engaged: usize,
     /// Clusters whose names other providers' clusters have.
     pub(crate) refused: usize,
-    /// In seconds since the epoch.
-    pub(crate) last_listed: Option<u64>,
+    /// How long ago.
+    pub(crate) last_listed: Option<Duration>,
     /// Files, contexts and clusters that it cannot use.
     pub(crate) problems: usize,
 }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -39,8 +39,8 @@ pub struct ProviderStatus {
     pub engaged: usize,
     /// Clusters that it was refused, because other providers' clusters have their names.
     pub refused: usize,
-    /// When it last engaged every cluster that it knew, in seconds since the epoch; `None`: it has not yet.
-    pub last_listed: Option<u64>,
+    /// How long ago it last engaged every cluster that it knew; `None`: it has not yet.
+    pub last_listed: Option<Duration>,
     /// Why it does not run, if it does not, and parts of it that cannot be used.
     pub problems: Vec<Problem>,
 }
@@ -60,8 +60,8 @@ pub(super) struct Running {
 /// What a provider has reported, in all of its runs.
 #[derive(Default)]
 struct Reported {
-    /// When it last engaged every cluster that it knew, in seconds since the epoch.
-    last_listed: Option<u64>,
+    /// When it last engaged every cluster that it knew.
+    last_listed: Option<Instant>,
     /// Names that it was refused up to then, and since the time before.
     refused: BTreeSet<ClusterName>,
     /// Names that it was refused since then. A provider does not say that it gave up such a name: it only asks for it no more.
@@ -79,8 +79,7 @@ impl Reported {
     }
 
     fn list(&mut self) {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.last_listed = Some(since_epoch.unwrap_or_default().as_secs());
+        self.last_listed = Some(Instant::now());
         self.refused = std::mem::take(&mut self.refused_since);
     }
 
@@ -198,7 +197,7 @@ impl Providers {
                 found: engaged + refused,
                 engaged,
                 refused,
-                last_listed,
+                last_listed: last_listed.map(|at| at.elapsed()),
                 problems: running.problems(),
             }
         };

@@ -181,7 +181,7 @@ mod tests {
             ("x/a.kubeconfig.yaml", "a"),
             ("eu.west.kubeconfig.yml", "eu.west"),
             ("kubeconfig.yaml", "kubeconfig"),
-            ("/home/me/.kube/config", "config"),
+            ("me/.kube/config", "config"),
             ("hub.conf", "hub"),
             (".kubeconfig", ".kubeconfig"),
         ] {

@@ -98,7 +98,6 @@ pub(crate) fn clusters(app: &App) -> Items<ClusterView> {
 
 /// The providers, and what they have found.
 pub(super) fn providers(app: &App) -> Items<ProviderView> {
-    let now = now();
     let configuration = app.configuration.load();
     let views = app.manager.providers().into_iter().map(|status| {
         let document = configuration.provider(&status.name);
@@ -108,7 +107,7 @@ pub(super) fn providers(app: &App) -> Items<ProviderView> {
             found: status.found as u64,
             engaged: status.engaged as u64,
             refused: status.refused as u64,
-            listed_seconds: status.last_listed.map(|at| now.saturating_sub(at)),
+            listed_seconds: status.last_listed.map(|ago| ago.as_secs()),
             problems: status.problems.into_iter().map(ProblemView::from).collect(),
             name: status.name,
         }

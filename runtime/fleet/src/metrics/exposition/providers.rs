@@ -2,6 +2,7 @@
 
 use super::{Snapshot, Writer, summed};
 use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(super) fn write(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
     let pending = summed(now, |cluster| u64::from(cluster.replacement_pending));
@@ -29,7 +30,7 @@ pub(super) fn write(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
         "When a provider last read its source to the end; 0 until it has.",
         now.providers.iter().map(|provider| {
             let labels = [("provider", provider.name.as_str())];
-            (labels, provider.last_listed.unwrap_or_default() as f64)
+            (labels, provider.last_listed.map_or(0.0, timestamp))
         }),
     )?;
     writer.gauges(
@@ -40,4 +41,10 @@ pub(super) fn write(writer: &mut Writer<'_>, now: &Snapshot) -> fmt::Result {
             (labels, provider.problems as f64)
         }),
     )
+}
+
+/// The time so long ago, in whole seconds since the epoch.
+fn timestamp(ago: Duration) -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().saturating_sub(ago).as_secs() as f64
 }

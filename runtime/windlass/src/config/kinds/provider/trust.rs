@@ -29,7 +29,7 @@ impl ProviderSpec {
         }
     }
 
-    /// What a kubeconfig in an object may do. Whoever may write the object is its author.
+    /// What a kubeconfig in an object may do. Any user who may write the object is its author.
     ///
     /// # Errors
     /// A [`Refusal`] when a pattern of `allowServers` cannot be read, which a checked document excludes.
