@@ -23,7 +23,7 @@ pub(crate) enum Spec {
     /// Options of the process.
     Manager(Box<ManagerSpec>),
     /// A source of clusters.
-    Provider(ProviderSpec),
+    Provider(Box<ProviderSpec>),
     /// An owner of reconcilers.
     Tenant(TenantSpec),
     /// A guest and its options.
@@ -125,7 +125,7 @@ impl Configuration {
         self.documents
             .iter()
             .filter_map(|document| match &document.spec {
-                Spec::Provider(spec) => Some((document, spec)),
+                Spec::Provider(spec) => Some((document, &**spec)),
                 _ => None,
             })
     }

@@ -174,7 +174,9 @@ fn read_spec(
         Kind::Manager => {
             optional(file, node, &whose, ManagerSpec::check).map(|s| Spec::Manager(Box::new(s)))
         }
-        Kind::Provider => required(file, node, &whose, ProviderSpec::check).map(Spec::Provider),
+        Kind::Provider => {
+            required(file, node, &whose, ProviderSpec::check).map(|s| Spec::Provider(Box::new(s)))
+        }
         Kind::Tenant => optional(file, node, &whose, TenantSpec::check).map(Spec::Tenant),
         Kind::Reconciler => required(file, node, &whose, ReconcilerSpec::check)
             .map(|s| Spec::Reconciler(Box::new(s))),
