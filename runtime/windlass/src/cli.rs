@@ -241,7 +241,10 @@ pub(crate) struct RbacArgs {
     /// For the local cluster, instead of the clusters of providers
     #[arg(long)]
     pub(crate) local: bool,
-    /// The name of the roles [default: windlass, and windlass-local with --local]
+    /// For the hub that this Provider reads, instead of the clusters of providers
+    #[arg(long, value_name = "NAME", conflicts_with = "local")]
+    pub(crate) provider: Option<String>,
+    /// The name of the roles [default: windlass; windlass-local with --local; windlass-hub with --provider]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME

@@ -4,12 +4,14 @@ use crate::cli::{Format, RbacArgs};
 use crate::config::clusters;
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, Document, load, merge};
-use crate::config::rbac::{Description, Side, Subject, Work, manifests, needed, yaml};
+use crate::config::rbac::{
+    Description, Hub, Permissions, Side, Subject, Work, in_local, manifests, needed, yaml,
+};
 use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
 use crate::reconcilers::component;
 use anyhow::{Result, bail};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use windlass_fleet::Rule;
@@ -22,6 +24,11 @@ use windlass_sandbox::{Inspection, Options, Sandbox};
 /// When a document is not valid: roles for a part of a configuration would look complete.
 pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let configuration = valid(&args.files)?;
+    if let Some(provider) = &args.provider {
+        let needed = of_hub(&configuration, provider)?;
+        let name = args.name.as_deref().unwrap_or("windlass-hub");
+        return print(&manifests(&needed, name, args.bind.as_ref()), format);
+    }
     if !configuration.has(Kind::Reconciler) {
         bail!("there is no Reconciler: roles are made of what reconcilers are granted");
     }
@@ -40,17 +47,51 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
         );
     }
     let manager = configuration.manager_spec();
-    let needed = needed(side, &work, &manager, has_provider, home.as_deref());
+    let mut needed = needed(side, &work, &manager, has_provider, home.as_deref());
+    if side == Side::Local {
+        needed.extend(in_local(&configuration));
+        needed.reduce();
+    }
+    name_other_hubs(&configuration);
     let name = args.name.as_deref().unwrap_or(usual);
-    let manifests = manifests(&needed, name, args.bind.as_ref());
+    print(&manifests(&needed, name, args.bind.as_ref()), format)
+}
+
+fn print(manifests: &[Json], format: Format) -> Result<ExitCode> {
     match format {
         Format::Json => {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": manifests});
             anstream::println!("{}", serde_json::to_string_pretty(&list)?);
         }
-        Format::Text | Format::Wide => anstream::print!("{}", yaml(&manifests)),
+        Format::Text | Format::Wide => anstream::print!("{}", yaml(manifests)),
     }
     Ok(super::DONE)
+}
+
+/// What the credentials of a Provider need in its hub.
+fn of_hub(configuration: &Configuration, provider: &str) -> Result<Permissions> {
+    let mut providers = configuration.providers();
+    let found = providers.find(|(document, _)| document.identity.name == provider);
+    let Some((_, spec)) = found else {
+        bail!("there is no Provider {provider:?}: name one of the documents");
+    };
+    match Hub::of(spec) {
+        Some(hub) => Ok(hub.needed()),
+        None => bail!("the Provider {provider:?} reads no hub: it needs no roles"),
+    }
+}
+
+/// Says how to print the roles for hubs that are neither the local cluster nor one of the Providers' clusters.
+fn name_other_hubs(configuration: &Configuration) {
+    for (document, spec) in configuration.providers() {
+        if Hub::of(spec).is_some_and(|hub| hub.is_elsewhere()) {
+            let name = &document.identity.name;
+            anstream::eprintln!(
+                "{} Provider {name} reads a hub with credentials of its own: --provider {name} prints what they need",
+                Tone::Warn.paint("note:")
+            );
+        }
+    }
 }
 
 /// The configuration of files, all of whose documents are valid.

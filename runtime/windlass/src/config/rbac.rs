@@ -1,11 +1,13 @@
 //! The RBAC permissions that a configuration needs for the manager's credentials. Entry point: [`needed`].
 
+mod hub;
 mod manifest;
 mod permission;
 mod review;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use hub::{Hub, in_local};
 pub(crate) use manifest::{Subject, lines, manifests, yaml};
 pub(crate) use permission::Permissions;
 pub(crate) use review::{Findings, Question, Review};

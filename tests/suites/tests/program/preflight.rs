@@ -186,6 +186,18 @@ async fn clusters_and_providers_that_cannot_be_used_hide_no_others_and_end_with_
 }
 
 #[tokio::test]
+async fn a_thousand_clusters_are_checked_within_the_usual_time() -> Result<()> {
+    let project = Project::new()?;
+    project.write_config(&[hello()])?;
+    let names: Vec<String> = (0..1000).map(|index| format!("c{index}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let _server = served(&project, &names, Arc::new(Quiet)).await?;
+    let report = as_json(&project, 0).await?;
+    assert_eq!(report["clusters"].as_array().map(Vec::len), Some(1000));
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_impersonated_user_is_asked_about_writes() -> Result<()> {
     let project = Project::new()?;
     project.write_config(&[hello()])?;

@@ -123,3 +123,40 @@ async fn a_guest_that_cannot_be_asked_is_told_and_half_a_configuration_is_refuse
     assert_eq!(finished.stdout, "");
     Ok(())
 }
+
+#[tokio::test]
+async fn what_a_provider_reads_in_its_hub_is_printed() -> Result<()> {
+    let project = Project::new()?;
+    let provider = |name: &str, spec: &str| {
+        format!(
+            "---\napiVersion: windlass.dev/v1alpha1\nkind: Provider\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        )
+    };
+    project.write_config(&[
+        provider("here", "{kubeconfigSecrets: {namespaces: [fleet]}}"),
+        provider("capi", "{clusterAPI: {from: {kubeconfig: hub.yaml}}}"),
+        reconciler("hello", &guest("hello")),
+    ])?;
+    let local = rbac(&project, &["--local", "--bind", "user:w"]).await?;
+    let local = local.expect_code(0)?;
+    let role = "kind: Role\nmetadata: {namespace: fleet, name: windlass-local}\nrules:\n  \
+                - {apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}\n";
+    assert!(local.stdout.contains(role), "{}", local.stdout);
+    assert!(local.stderr.contains("--provider capi"), "{}", local.stderr);
+
+    let hub = rbac(&project, &["--provider", "capi"])
+        .await?
+        .expect_code(0)?;
+    for line in [
+        "metadata: {name: windlass-hub}\n",
+        "  - {apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}\n",
+        "  - {apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get, list, watch]}\n",
+    ] {
+        assert!(hub.stdout.contains(line), "{line} in {}", hub.stdout);
+    }
+    let none = rbac(&project, &["--provider", "fleet"])
+        .await?
+        .expect_code(1)?;
+    assert!(none.stderr.contains("reads no hub"), "{}", none.stderr);
+    Ok(())
+}

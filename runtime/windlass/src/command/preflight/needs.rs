@@ -2,7 +2,7 @@
 
 use crate::config::kinds::{Impersonate, Kind, ManagerSpec};
 use crate::config::load::Configuration;
-use crate::config::rbac::{Member, Permissions, Place, Side, Work, of_manager};
+use crate::config::rbac::{Member, Permissions, Place, Side, Work, in_local, of_manager};
 use std::collections::BTreeMap;
 
 /// The reconcilers of a configuration, and the manager that runs them.
@@ -10,6 +10,8 @@ pub(super) struct Plan<'a> {
     work: Vec<(&'a str, Work<'a>)>,
     manager: ManagerSpec,
     has_provider: bool,
+    /// What Providers read in the local cluster.
+    hub: Permissions,
 }
 
 /// A cluster, as far as needs depend on it.
@@ -62,6 +64,7 @@ impl<'a> Plan<'a> {
             work: names.zip(work).collect(),
             manager: configuration.manager_spec(),
             has_provider: configuration.has(Kind::Provider),
+            hub: in_local(configuration),
         }
     }
 
@@ -78,11 +81,15 @@ impl<'a> Plan<'a> {
                 labels: site.labels,
             }),
         };
+        let mut own = of_manager(side, &self.manager, home);
+        if side == Side::Local {
+            own.extend(self.hub.clone());
+        }
         let mut asks = vec![Ask {
             user: None,
             needs: vec![Need {
                 reconciler: None,
-                permissions: of_manager(side, &self.manager, home),
+                permissions: own,
                 watches: Permissions::default(),
             }],
         }];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::document::split;
-use crate::config::kinds::{ManagerSpec, ReconcilerSpec, TenantSpec};
+use crate::config::kinds::{ManagerSpec, ProviderSpec, ReconcilerSpec, TenantSpec};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -380,4 +380,28 @@ fn a_watch_below_a_rule_for_everything_is_asked_about_by_itself() {
         ]
     );
     assert_eq!(needs.own.and(&needs.watches), needs.watches);
+}
+
+#[test]
+fn a_provider_reads_what_it_watches_in_its_hub() {
+    let hub = |yaml: &str| {
+        let spec: ProviderSpec = read(yaml);
+        let hub = Hub::of(&spec)?;
+        Some((hub.is_elsewhere(), lines(&hub.needed())))
+    };
+    let (elsewhere, needed) = hub("clusterAPI: {from: {kubeconfig: hub.yaml}}\n").unwrap();
+    assert!(elsewhere);
+    assert_eq!(
+        needed,
+        [
+            r#"{apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get], namespaces: ["*"]}"#,
+            r#"{apiGroups: [""], resources: [secrets], verbs: [get, list, watch], namespaces: ["*"]}"#,
+            r#"{apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get, list, watch], namespaces: ["*"]}"#,
+        ]
+    );
+    let (elsewhere, needed) = hub("kubeconfigSecrets: {namespaces: [fleet]}\n").unwrap();
+    assert!(!elsewhere);
+    let secrets = r#"{apiGroups: [""], resources: [secrets], verbs: [get, list, watch], namespaces: [fleet]}"#;
+    assert!(needed.iter().any(|line| line == secrets), "{needed:?}");
+    assert!(hub("none: {}\n").is_none());
 }

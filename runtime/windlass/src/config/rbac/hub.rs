@@ -1,0 +1,94 @@
+//! The permissions that Providers need in the hubs that they read. Entry points: [`Hub::of`] and [`in_local`].
+
+use super::permission::{Permission, Permissions};
+use crate::config::kinds::{HubSpec, ProviderSpec, Source};
+use crate::config::load::Configuration;
+
+/// Group and resource of the objects that Providers read.
+const SECRETS: (&str, &str) = ("", "secrets");
+const CLUSTERS: (&str, &str) = ("cluster.x-k8s.io", "clusters");
+
+/// The hub of a Provider, and what the Provider reads there.
+pub(crate) struct Hub<'a> {
+    /// The cluster; `None`: the local one.
+    from: Option<&'a HubSpec>,
+    permissions: Permissions,
+}
+
+impl<'a> Hub<'a> {
+    /// The hub of a Provider. `None`: it reads none.
+    pub(crate) fn of(spec: &'a ProviderSpec) -> Option<Self> {
+        let (from, namespaces, kinds): (_, _, &[_]) = match spec.source().ok()? {
+            Source::KubeconfigSecrets(secrets) => (&secrets.from, &secrets.namespaces, &[SECRETS]),
+            Source::ClusterApi(clusters) => {
+                (&clusters.from, &clusters.namespaces, &[CLUSTERS, SECRETS])
+            }
+            Source::KubeconfigFiles(_) | Source::Single(_) | Source::Kind(_) | Source::None => {
+                return None;
+            }
+        };
+        let mut permissions = Permissions::default();
+        for (group, resource) in kinds {
+            let everything = reads(group, resource);
+            match namespaces {
+                None => permissions.extend(everything.collect()),
+                Some(names) => {
+                    for one in everything {
+                        permissions
+                            .extend(names.iter().map(|name| one.clone().within(name)).collect());
+                    }
+                }
+            }
+        }
+        Some(Self {
+            from: from.as_ref(),
+            permissions,
+        })
+    }
+
+    /// Whether it is another cluster than the local one.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// What the Provider's credentials need in the hub.
+    pub(crate) fn needed(self) -> Permissions {
+        let mut all = self.permissions;
+        // Distinguishes a cluster from another one at the same address.
+        all.add(Permission::new("", "namespaces", "get").named("kube-system"));
+        all
+    }
+
+    /// What the Provider reads in the local cluster.
+    fn in_local(self) -> Permissions {
+        match self.from.map(|from| &from.kubeconfig_secret) {
+            None => self.permissions,
+            Some(None) => Permissions::default(),
+            Some(Some(secret)) => {
+                let (group, resource) = SECRETS;
+                let of_it = reads(group, resource);
+                of_it
+                    .map(|one| one.within(&secret.namespace).named(&secret.name))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// What all Providers read in the local cluster.
+pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
+    let mut all = Permissions::default();
+    for hub in configuration
+        .providers()
+        .filter_map(|(_, spec)| Hub::of(spec))
+    {
+        all.extend(hub.in_local());
+    }
+    all
+}
+
+fn reads(group: &str, resource: &str) -> impl Iterator<Item = Permission> {
+    ["get", "list", "watch"]
+        .map(|verb| Permission::new(group, resource, verb))
+        .into_iter()
+}
