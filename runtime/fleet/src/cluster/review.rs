@@ -2,7 +2,7 @@
 //!
 //! These calls need no grant: they change nothing, read no object, and every user of a server may make them. They wait for no cache.
 
-use super::Cluster;
+use super::{Cluster, Scope};
 use crate::api::{ApiCode, ApiError, Json};
 use crate::grant::Identity;
 use crate::http::status::error_for_status;
@@ -74,11 +74,15 @@ impl Cluster {
         }
     }
 
-    /// The UID by which its server is recognised: that of the namespace kube-system. `None` before it is connected, and if the server
-    /// refuses to give it.
+    /// The UID by which its server is recognised: that of the namespace kube-system. With a `/` and the namespace's UID, if the cluster is
+    /// a namespace. `None` before it is connected, and if the server refuses to give it.
     #[must_use]
     pub fn identity(&self) -> Option<String> {
-        self.backend()?.continuity.server_uid()
+        let server = self.backend()?.continuity.server_uid()?;
+        Some(match self.scope() {
+            Scope::Whole => server,
+            Scope::Namespace(namespace) => format!("{server}/{}", namespace.uid),
+        })
     }
 
     /// Asks the server for its version, for example `v1.36.0`. Waits for a connection.

@@ -17,6 +17,7 @@ pub(crate) use tests::permissions;
 use crate::config::kinds::{Impersonate, ManagerSpec, ReconcilerSpec, RuleSpec, TenantSpec};
 use permission::Permission;
 use std::collections::BTreeMap;
+use windlass_fleet::cluster::SHOWN_NAMESPACE;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::{ClusterFilter, WatchClusters};
@@ -39,13 +40,15 @@ pub(crate) struct Place<'a> {
     pub(crate) cluster: Option<Member<'a>>,
 }
 
-/// What names and selectors of clusters match.
+/// What names and selectors of clusters match, and where its objects are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member<'a> {
     /// The cluster's name.
     pub(crate) name: &'a str,
     /// Its labels, from its provider.
     pub(crate) labels: &'a BTreeMap<String, String>,
+    /// The namespace of its server that it is; `None`: the whole server.
+    pub(crate) namespace: Option<&'a str>,
 }
 
 impl From<Side> for Place<'_> {
@@ -148,6 +151,9 @@ impl Work<'_> {
     /// The permissions that it needs in a place. Empty: it makes no call there.
     pub(crate) fn needs(&self, place: Place<'_>, has_provider: bool) -> Needs {
         let mut granted = self.granted(place, has_provider);
+        if let Some(stored) = place.cluster.and_then(|cluster| cluster.namespace) {
+            granted = granted.in_namespace(stored, SHOWN_NAMESPACE);
+        }
         let mut needs = Needs::default();
         if granted.is_empty() {
             return needs;

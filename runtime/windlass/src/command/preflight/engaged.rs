@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass_fleet::cluster::Cluster;
+use windlass_fleet::cluster::{Cluster, Scope};
 use windlass_fleet::manager::{Manager, ManagerHandle};
 
 /// Clusters that are asked at once. All of them connect at once.
@@ -113,6 +113,10 @@ impl Engaged {
         let asks = plan.asks(&Site {
             name: cluster.name().as_str(),
             labels: &cluster.labels(),
+            namespace: match cluster.scope() {
+                Scope::Whole => None,
+                Scope::Namespace(namespace) => Some(&namespace.name),
+            },
             home: config.namespace(),
         });
         let provider = self.origins.of(cluster.name());

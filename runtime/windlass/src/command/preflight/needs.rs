@@ -20,6 +20,8 @@ pub(super) struct Site<'a> {
     pub(super) name: &'a str,
     /// Its labels.
     pub(super) labels: &'a BTreeMap<String, String>,
+    /// The namespace of its server that it is; `None`: the whole server.
+    pub(super) namespace: Option<&'a str>,
     /// Where the manager records its own Events, if this is the local cluster.
     pub(super) home: &'a str,
 }
@@ -79,6 +81,7 @@ impl<'a> Plan<'a> {
             cluster: Some(Member {
                 name: site.name,
                 labels: site.labels,
+                namespace: site.namespace,
             }),
         };
         let mut own = of_manager(side, &self.manager, home);

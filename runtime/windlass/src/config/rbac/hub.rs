@@ -23,9 +23,8 @@ impl<'a> Hub<'a> {
             Source::ClusterApi(clusters) => {
                 (&clusters.from, &clusters.namespaces, &[CLUSTERS, SECRETS])
             }
-            Source::KubeconfigFiles(_) | Source::Single(_) | Source::Kind(_) | Source::None => {
-                return None;
-            }
+            // The others read no hub.
+            _ => return None,
         };
         let mut permissions = Permissions::default();
         for (group, resource) in kinds {

@@ -150,6 +150,19 @@ impl Permissions {
         self.all.intersection(&other.all).cloned().collect()
     }
 
+    /// The same in a cluster that is one namespace of its server: that namespace is `stored` there and `shown` in rules. Caches are those
+    /// of the whole server.
+    pub(super) fn in_namespace(&self, stored: &str, shown: &str) -> Self {
+        let mut caches = self.clone();
+        caches.keep_caches();
+        let here = |one: &&Permission| one.namespace.as_deref().is_none_or(|name| name == shown);
+        let moved = |one: &Permission| match caches.all.contains(one) {
+            true => one.clone().within_some(None),
+            false => one.clone().within(stored),
+        };
+        self.all.iter().filter(here).map(moved).collect()
+    }
+
     /// The permissions to list and watch these resources, by group, wherever the set contains both.
     pub(super) fn for_watches(&self, resources: &[(String, String)]) -> Self {
         let mut caches = self.clone();

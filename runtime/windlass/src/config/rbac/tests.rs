@@ -296,6 +296,7 @@ fn needs_in(work: &Work<'_>, name: &str, labels: &[(&str, &str)]) -> Needs {
         cluster: Some(Member {
             name,
             labels: &labels.collect(),
+            namespace: None,
         }),
     };
     work.needs(place, true)
@@ -404,4 +405,20 @@ fn a_provider_reads_what_it_watches_in_its_hub() {
     let secrets = r#"{apiGroups: [""], resources: [secrets], verbs: [get, list, watch], namespaces: [fleet]}"#;
     assert!(needed.iter().any(|line| line == secrets), "{needed:?}");
     assert!(hub("none: {}\n").is_none());
+}
+
+#[test]
+fn a_cluster_that_is_a_namespace_needs_rights_there_and_caches_of_the_whole_server() {
+    let shown = permissions(
+        r#"[{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, patch], namespaces: ["*"]},
+            {apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [default, other]}]"#,
+    );
+    assert_eq!(
+        lines(&shown.in_namespace("team-a", "default")),
+        [
+            r#"{apiGroups: [""], resources: [configmaps], verbs: [list, watch], namespaces: ["*"]}"#,
+            r#"{apiGroups: [""], resources: [configmaps], verbs: [get, patch], namespaces: [team-a]}"#,
+            r#"{apiGroups: [""], resources: [secrets], verbs: [get], namespaces: [team-a]}"#,
+        ]
+    );
 }
