@@ -13,6 +13,7 @@ pub mod kind;
 pub mod kubeconfig_files;
 pub mod kubeconfig_secrets;
 pub mod name_template;
+pub mod namespaces;
 pub mod none;
 pub mod prefixed;
 mod problems;

@@ -79,10 +79,11 @@ impl HubSource {
     /// The usual key of a kubeconfig in a Secret.
     pub const SECRET_KEY: &'static str = "kubeconfig";
 
-    /// Looks for the hub, and follows it as it changes.
-    pub(crate) fn open(&self, engage: Arc<dyn Engage>) -> Hubs {
+    /// Looks for the hub, and follows it as it changes. `apart`: the hub has caches of its own even if it is the local cluster.
+    pub(crate) fn open(&self, engage: Arc<dyn Engage>, apart: bool) -> Hubs {
         let search = Search {
             source: self.clone(),
+            apart,
             engage,
             reported: None,
             current: None,
@@ -106,6 +107,7 @@ impl HubSource {
 /// The state of a search between two results.
 struct Search {
     source: HubSource,
+    apart: bool,
     engage: Arc<dyn Engage>,
     /// The last result that was reported.
     reported: Option<Result<Hub, Problem>>,
@@ -161,7 +163,10 @@ impl Search {
     /// Looks for the hub once. `None`: nothing is known yet.
     async fn look(&mut self) -> Option<Result<Hub, Problem>> {
         let found = match self.source.clone() {
-            HubSource::Local => self.hub(None)?,
+            HubSource::Local => match self.hub(None)? {
+                Ok(local) if self.apart => self.configured(local.config())?,
+                local => local,
+            },
             HubSource::Kubeconfig {
                 path,
                 context,

@@ -43,6 +43,14 @@ pub(crate) trait Inventory: Send + Sync + 'static {
     /// Begins to watch a hub. Called once for each hub; must not block.
     fn watch(&self, hub: &Hub) -> Watches;
 
+    /// Whether the hub must have caches of its own, even if it is the local cluster. Default: no.
+    fn is_apart(&self) -> bool {
+        false
+    }
+
+    /// Called at the start of each round, before clusters are engaged. Default: nothing.
+    fn prepare(&self, _watches: &Watches) {}
+
     /// The objects of [`Watches::related`] that concern a cluster, by the key of the cluster's object. Called in each round, in the order
     /// of the watches; default: none.
     fn related(&self, _watches: &[HubWatch]) -> Related {
@@ -179,7 +187,7 @@ impl<I: Inventory> HubProvider<I> {
         stop: CancellationToken,
     ) -> Result<(), ProviderError> {
         self.clusters.lock().begin_run();
-        let mut hubs = self.from.open(engage.clone());
+        let mut hubs = self.from.open(engage.clone(), self.inventory.is_apart());
         let mut watched = Watched::default();
         loop {
             tokio::select! {
@@ -217,6 +225,7 @@ impl<I: Inventory> HubProvider<I> {
             problems.extend(watches.problems());
             // Before the objects are read.
             let listed = watches.listed();
+            self.inventory.prepare(watches);
             let view = View::of(&self.inventory, watches, clusters.keys());
             goes_on = clusters.bring_in_line(&self.inventory, view, engage);
             if listed && goes_on {

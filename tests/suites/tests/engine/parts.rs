@@ -10,6 +10,7 @@ use windlass_fleet::api::{
 };
 use windlass_fleet::cluster::{ClusterState, NamespaceScope, Scope};
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::provider::namespaces::{Namespaces, NamespacesOptions};
 use windlass_fleet::source::{Enqueue, Index, Watch};
 use windlass_fleet::{
     Action, Client, Controller, ControllerName, Grant, GroupVersionKind, ObjectKey,
@@ -120,14 +121,14 @@ async fn each_namespace_is_a_cluster_with_its_objects_under_default() -> Result<
         .0
         .apply("server", in_namespace("jungle", "tarzan", json!({})))?;
     log.ran(&request("jungle", "tarzan"), 1).await?;
-    super::keys::wait_idle(&parts.0).await?;
-    assert_eq!(log.total(), 4, "and nothing of other namespaces");
     let (lists, watches) = parts.0.asked("server", "configmaps");
     assert_eq!(
         (lists, watches),
         (1, 0),
         "one streamed list and watch serves all"
     );
+    super::keys::wait_idle(&parts.0).await?;
+    assert_eq!(log.total(), 4, "and nothing of other namespaces");
     parts.0.stop().await
 }
 
@@ -420,4 +421,90 @@ async fn nothing_is_left_of_a_server_whose_parts_have_all_left() -> Result<()> {
     parts.0.provider.remove(&name("jungle"));
     parts.0.nothing_is_left(before).await?;
     parts.0.stop().await
+}
+
+/// A manager whose namespaces provider reads the local cluster.
+async fn with_namespaces(selector: &str, log: &Arc<Log>) -> Result<TestFleet> {
+    let options = NamespacesOptions {
+        label_selector: selector.parse()?,
+        ..NamespacesOptions::default()
+    };
+    let provider = Arc::new(Namespaces::new("spaces", options));
+    let selection = controller(log, |_| async { Ok(Action::Done) });
+    TestFleet::local_only(|b| b.provider(provider).controller(selection)).await
+}
+
+fn labelled(name: &str, team: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}})
+}
+
+#[tokio::test]
+async fn namespaces_that_are_selected_are_clusters_and_the_objects_of_others_are_not_cached()
+-> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = with_namespaces("team=a", &log).await?;
+    for (namespace, team) in [("zoo", "a"), ("jungle", "b")] {
+        fleet.apply("local", labelled(namespace, team))?;
+        fleet.apply("local", in_namespace(namespace, "one", json!({})))?;
+    }
+    log.ran(&request("zoo", "one"), 1).await?;
+    assert!(fleet.engaged("jungle").is_none());
+    let zoo = fleet.engaged("zoo").context("engaged")?;
+    let cached = || {
+        let stores = zoo.status().stores;
+        let config_maps = stores
+            .into_iter()
+            .find(|store| store.kind == "v1/ConfigMap");
+        config_maps.map_or(0, |store| store.objects)
+    };
+    assert_eq!(cached(), 1);
+    // Selected now: what it holds already is listed.
+    fleet.apply("local", labelled("jungle", "a"))?;
+    log.ran(&request("jungle", "one"), 1).await?;
+    // Not selected any more.
+    fleet.apply("local", labelled("zoo", "b"))?;
+    wait("zoo to leave", || {
+        Seen::of(fleet.engaged("zoo").is_none(), |gone| *gone)
+    })
+    .await?;
+    // Deleted.
+    let deleted = fleet
+        .simulated("local")
+        .delete("v1", "Namespace", "", "jungle");
+    deleted.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    wait("jungle to leave", || {
+        Seen::of(fleet.engaged("jungle").is_none(), |gone| *gone)
+    })
+    .await?;
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_made_anew_is_reconciled_as_another_cluster() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = with_namespaces("team=a", &log).await?;
+    fleet.apply("local", labelled("zoo", "a"))?;
+    fleet.apply("local", in_namespace("zoo", "one", json!({})))?;
+    log.ran(&request("zoo", "one"), 1).await?;
+    let before = fleet.engaged("zoo").context("engaged")?;
+    let server = fleet.simulated("local");
+    server
+        .delete("v1", "ConfigMap", "zoo", "one")
+        .map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    server
+        .delete("v1", "Namespace", "", "zoo")
+        .map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    wait("the namespace to be gone", || {
+        let left = server.get("v1", "Namespace", "", "zoo").ok().flatten();
+        Seen::of(left.is_none(), |gone| *gone)
+    })
+    .await?;
+    fleet.apply("local", labelled("zoo", "a"))?;
+    fleet.apply("local", in_namespace("zoo", "two", json!({})))?;
+    log.ran(&request("zoo", "two"), 1).await?;
+    wait("the cluster before to end", || {
+        Seen::of(before.state(), |state| *state == ClusterState::Gone)
+    })
+    .await?;
+    fleet.stop().await
 }
