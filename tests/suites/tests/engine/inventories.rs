@@ -19,15 +19,17 @@ use windlass_harness::eventually::{Seen, wait};
 use windlass_harness::fleet::{RunningManager, request};
 
 /// The cluster `hub`, which is the manager's local one, and clusters that its objects stand for.
-struct HubFleet {
+pub(super) struct HubFleet {
     server: Server,
     faults: Arc<Faults>,
-    manager: RunningManager,
-    log: Arc<Log>,
+    pub(super) manager: RunningManager,
+    pub(super) log: Arc<Log>,
 }
 
 impl HubFleet {
-    async fn start(provider: impl FnOnce(&Server) -> Result<Arc<dyn Provider>>) -> Result<Self> {
+    pub(super) async fn start(
+        provider: impl FnOnce(&Server) -> Result<Arc<dyn Provider>>,
+    ) -> Result<Self> {
         windlass_harness::logs::init();
         let faults = Arc::new(Faults::default());
         let server = ["hub", "other-hub", "zoo", "jungle"]
@@ -58,11 +60,11 @@ impl HubFleet {
         })
     }
 
-    fn apply(&self, object: Value) -> Result<()> {
+    pub(super) fn apply(&self, object: Value) -> Result<()> {
         apply(&self.server, "hub", object)
     }
 
-    fn hub(&self) -> Result<windlass_apiserver::Cluster> {
+    pub(super) fn hub(&self) -> Result<windlass_apiserver::Cluster> {
         self.server.cluster("hub").context("no hub")
     }
 
@@ -77,24 +79,24 @@ impl HubFleet {
         merged.map(drop).map_err(|error| anyhow!("{error:?}"))
     }
 
-    fn delete(&self, api_version: &str, kind: &str, name: &str) -> Result<()> {
+    pub(super) fn delete(&self, api_version: &str, kind: &str, name: &str) -> Result<()> {
         let deleted = self.hub()?.delete(api_version, kind, "fleet", name);
         deleted.map_err(|error| anyhow!("{error:?}"))
     }
 
     /// The names of the engaged clusters, except the local one's.
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let clusters = self.manager.handle.clusters();
         let names = clusters.into_iter().map(|cluster| cluster.name.to_string());
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    async fn engaged(&self, wanted: &[&str]) -> Result<()> {
+    pub(super) async fn engaged(&self, wanted: &[&str]) -> Result<()> {
         let seen = || Seen::of(self.names(), |names| names == wanted);
         wait("the engaged clusters", seen).await.map(drop)
     }
 
-    async fn problem(&self, part: &str) -> Result<Problem> {
+    pub(super) async fn problem(&self, part: &str) -> Result<Problem> {
         let has = |problem: &Problem| problem.message.contains(part);
         let problems = wait(&format!("a problem with {part:?}"), || {
             Seen::of(self.manager.handle.provider_problems(), |problems| {
@@ -105,7 +107,7 @@ impl HubFleet {
         problems.into_iter().find(has).context("it was there")
     }
 
-    async fn no_problems(&self) -> Result<()> {
+    pub(super) async fn no_problems(&self) -> Result<()> {
         let seen = || Seen::of(self.manager.handle.provider_problems(), Vec::is_empty);
         wait("no problems", seen).await.map(drop)
     }
@@ -118,13 +120,13 @@ impl HubFleet {
     }
 }
 
-fn apply(server: &Server, cluster: &str, object: Value) -> Result<()> {
+pub(super) fn apply(server: &Server, cluster: &str, object: Value) -> Result<()> {
     let cluster = server.cluster(cluster).context("no such cluster")?;
     let applied = cluster.apply(object);
     applied.map(drop).map_err(|error| anyhow!("{error:?}"))
 }
 
-fn kubeconfig(server: &str, token: &str) -> String {
+pub(super) fn kubeconfig(server: &str, token: &str) -> String {
     json!({"apiVersion": "v1", "kind": "Config", "current-context": "it",
         "clusters": [{"name": "it", "cluster": {"server": server}}],
         "users": [{"name": "it", "user": {"token": token}}],
@@ -146,7 +148,7 @@ fn secret(name: &str, key: &str, value: &str) -> Value {
 }
 
 /// The simulated servers are on loopback, where Secrets may send nobody unless that is allowed.
-fn policy() -> Result<KubeconfigPolicy> {
+pub(super) fn policy() -> Result<KubeconfigPolicy> {
     Ok(KubeconfigPolicy {
         exec: ExecPolicy::Deny,
         allow_servers: AllowServers::parse(&["127.0.0.1"])?,
@@ -417,7 +419,11 @@ impl HubFleet {
     }
 
     /// Waits until a cluster has other credentials than these.
-    async fn renewed(&self, cluster: &Arc<Cluster>, before: &ClusterConfig) -> Result<()> {
+    pub(super) async fn renewed(
+        &self,
+        cluster: &Arc<Cluster>,
+        before: &ClusterConfig,
+    ) -> Result<()> {
         let seen = || Seen::of(cluster.config().same(before), |same| !same);
         wait("other credentials", seen).await.map(drop)
     }

@@ -9,6 +9,7 @@ mod arrivals;
 mod caches;
 mod filling;
 mod clients;
+mod cluster_profiles;
 mod connections;
 mod election;
 mod endings;
