@@ -20,8 +20,8 @@ pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{
-    ClusterApiSpec, HubSpec, KindSpec, KubeconfigFilesSpec, KubeconfigSecretsSpec, ProviderSpec,
-    ReadySpec, SingleSpec, Source,
+    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KindSpec, KubeconfigFilesSpec,
+    KubeconfigSecretsSpec, ProviderSpec, ReadySpec, SingleSpec, Source,
 };
 pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::ReconcilerSpec;

@@ -3,8 +3,8 @@
 use super::read_kubeconfig;
 use crate::config::document::Problem;
 use crate::config::kinds::{
-    ClusterApiSpec, HubSpec, KindSpec, KubeconfigFilesSpec, KubeconfigSecretsSpec, ProviderSpec,
-    ReadySpec, Refusal, SingleSpec, Source,
+    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KindSpec, KubeconfigFilesSpec,
+    KubeconfigSecretsSpec, ProviderSpec, ReadySpec, Refusal, SingleSpec, Source,
 };
 use crate::config::load::Document;
 use futures::future::BoxFuture;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_fleet::ClusterName;
 use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};
+use windlass_fleet::provider::cluster_profiles::{ClusterProfiles, ClusterProfilesOptions};
 use windlass_fleet::provider::hub_source::HubSource;
 use windlass_fleet::provider::kind::{Kind, KindOptions};
 use windlass_fleet::provider::kubeconfig_files::{KubeconfigFiles, KubeconfigFilesOptions};
@@ -39,6 +40,7 @@ pub(crate) fn provider(
         Source::Single(single) => making.single(single)?,
         Source::KubeconfigSecrets(secrets) => Arc::new(making.kubeconfig_secrets(secrets)?),
         Source::ClusterApi(clusters) => Arc::new(making.cluster_api(clusters)?),
+        Source::ClusterProfiles(profiles) => Arc::new(making.cluster_profiles(profiles)?),
         Source::Kind(kind) => Arc::new(making.kind(kind)),
         Source::None => Arc::new(NoClusters::new(making.name())),
     };
@@ -129,6 +131,20 @@ impl Making<'_> {
             on_server_change: self.spec.on_server_change.engine(),
         };
         Ok(ClusterApi::new(self.name(), options))
+    }
+
+    fn cluster_profiles(&self, from: &ClusterProfilesSpec) -> Result<ClusterProfiles, Problem> {
+        let options = ClusterProfilesOptions {
+            from: self.hub(from.from.as_ref())?,
+            namespaces: from.namespaces.iter().flatten().cloned().collect(),
+            label_selector: self.selector(from.selector.as_deref())?.unwrap_or_default(),
+            ready: ReadySpec::engine(from.ready.as_ref()),
+            on_unready: from.on_unready.engine(),
+            access: self.honour(from.access(self.document.folder()))?,
+            policy: self.honour(self.spec.object_policy())?,
+            on_server_change: self.spec.on_server_change.engine(),
+        };
+        Ok(ClusterProfiles::new(self.name(), options))
     }
 
     fn kind(&self, from: &KindSpec) -> Kind {

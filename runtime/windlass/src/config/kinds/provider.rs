@@ -4,12 +4,14 @@ mod files;
 mod hub;
 mod kind;
 mod objects;
+mod profiles;
 mod trust;
 
 pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
 pub(crate) use hub::{HubSpec, ReadySpec};
 pub(crate) use kind::KindSpec;
 pub(crate) use objects::{ClusterApiSpec, KubeconfigSecretsSpec};
+pub(crate) use profiles::ClusterProfilesSpec;
 pub(crate) use trust::Exec;
 
 use crate::config::kinds::Refusal;
@@ -30,6 +32,8 @@ pub(crate) struct ProviderSpec {
     /// The clusters of Cluster API, v1beta2 or v1beta1, each named `<namespace>/<name>`.
     #[serde(rename = "clusterAPI")]
     pub(crate) cluster_api: Option<ClusterApiSpec>,
+    /// The clusters of an inventory of ClusterProfiles, each named `<namespace>/<name>`.
+    pub(crate) cluster_profiles: Option<ClusterProfilesSpec>,
     /// The clusters of the program `kind`, as it lists them.
     pub(crate) kind: Option<KindSpec>,
     /// No clusters, `none: {}`: for a process that works on the local cluster only.
@@ -87,6 +91,8 @@ pub(crate) enum Source<'a> {
     KubeconfigSecrets(&'a KubeconfigSecretsSpec),
     /// `clusterAPI`.
     ClusterApi(&'a ClusterApiSpec),
+    /// `clusterProfiles`.
+    ClusterProfiles(&'a ClusterProfilesSpec),
     /// `kind`.
     Kind(&'a KindSpec),
     /// `none`.
@@ -95,11 +101,12 @@ pub(crate) enum Source<'a> {
 
 impl Source<'_> {
     /// The fields that are sources.
-    const NAMES: [&'static str; 6] = [
+    const NAMES: [&'static str; 7] = [
         "kubeconfigFiles",
         "single",
         "kubeconfigSecrets",
         "clusterAPI",
+        "clusterProfiles",
         "kind",
         "none",
     ];
@@ -111,6 +118,7 @@ impl Source<'_> {
             Self::Single(_) => "single",
             Self::KubeconfigSecrets(_) => "kubeconfigSecrets",
             Self::ClusterApi(_) => "clusterAPI",
+            Self::ClusterProfiles(_) => "clusterProfiles",
             Self::Kind(_) => "kind",
             Self::None => "none",
         }
@@ -119,7 +127,7 @@ impl Source<'_> {
     /// Whether any kubeconfig that it reads stands in an object, whose author is not the operator.
     fn reads_objects(&self) -> bool {
         match self {
-            Self::KubeconfigSecrets(_) | Self::ClusterApi(_) => true,
+            Self::KubeconfigSecrets(_) | Self::ClusterApi(_) | Self::ClusterProfiles(_) => true,
             Self::KubeconfigFiles(_) | Self::Single(_) | Self::Kind(_) | Self::None => false,
         }
     }
@@ -129,6 +137,7 @@ impl Source<'_> {
             Self::KubeconfigFiles(files) => files.check(),
             Self::KubeconfigSecrets(secrets) => secrets.check(),
             Self::ClusterApi(clusters) => clusters.check(),
+            Self::ClusterProfiles(profiles) => profiles.check(),
             Self::Kind(kind) => kind.check(),
             Self::Single(_) | Self::None => Ok(()),
         }
@@ -148,6 +157,7 @@ impl ProviderSpec {
                 .as_ref()
                 .map(Source::KubeconfigSecrets),
             self.cluster_api.as_ref().map(Source::ClusterApi),
+            self.cluster_profiles.as_ref().map(Source::ClusterProfiles),
             self.kind.as_ref().map(Source::Kind),
             self.none.as_ref().map(|_| Source::None),
         ]

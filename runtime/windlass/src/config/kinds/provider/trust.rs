@@ -1,7 +1,7 @@
 //! What the kubeconfigs of a Provider may do, by where they stand. Entry points: [`ProviderSpec::file_policy`] and
 //! [`ProviderSpec::object_policy`].
 
-use super::ProviderSpec;
+use super::{ProviderSpec, Source};
 use crate::config::kinds::Refusal;
 use serde::{Deserialize, Serialize};
 use windlass_fleet::cluster::{AllowServers, ExecPolicy, KubeconfigPolicy};
@@ -50,6 +50,13 @@ impl ProviderSpec {
     pub(super) fn check_trust(&self) -> Result<(), Refusal> {
         self.object_policy()?;
         let source = self.source()?;
+        if let Source::ClusterProfiles(profiles) = source
+            && profiles.access_providers.is_some()
+            && self.exec == Exec::Deny
+        {
+            let message = "accessProviders are programs: leave it out, or use secrets";
+            return Err(Refusal::new("spec.exec", message));
+        }
         if source.reads_objects() {
             return Ok(());
         }

@@ -17,11 +17,11 @@ fn assert_refused(spec: &str, expected: &str) {
 fn a_provider_has_exactly_one_source() {
     assert_refused(
         "{}",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, kind, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, none",
     );
     assert_refused(
         "{none: }",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, kind, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, none",
     );
     assert_refused(
         "{kubeconfigFiles: {paths: [a]}, single: {kubeconfig: a}}",
@@ -85,6 +85,8 @@ fn the_documents_of_every_source_are_valid() {
         "{clusterAPI: {from: {kubeconfigSecret: {namespace: n, name: s, key: k, context: c}}}, prefix: capi}",
         "{clusterAPI: {ready: Always, onUnready: Disengage}}",
         "{clusterAPI: {ready: {condition: Available}, onUnready: Keep}}",
+        "{clusterProfiles: {secrets: {consumer: windlass}, ready: {condition: Healthy}}}",
+        "{clusterProfiles: {accessProviders: [{name: a, execConfig: {command: ./a, args: [b], env: [{name: c, value: d}], provideClusterInfo: true}, profileSourcedCLIArgsPolicy: Append, profileSourcedEnvVarsPolicy: Replace}]}}",
         "{kind: {}}",
         "{kind: {namePrefix: fleet-}}",
         "{none: {}}",
@@ -166,5 +168,25 @@ fn what_kubeconfigs_may_do_is_said_where_they_can_do_it() {
     assert_refused(
         "{kubeconfigFiles: {}, exec: deny}",
         "4:35: spec.exec of Provider x: \"deny\" is not known: did you mean \"Deny\"?",
+    );
+}
+
+#[test]
+fn the_clusters_of_cluster_profiles_are_reached_in_one_way() {
+    assert_refused(
+        "{clusterProfiles: {}}",
+        "4:25: spec.clusterProfiles of Provider x: it does not say how the clusters are reached: give accessProviders or secrets",
+    );
+    assert_refused(
+        "{clusterProfiles: {accessProviders: []}}",
+        "4:43: spec.clusterProfiles.accessProviders of Provider x: no access provider is configured: name at least one, with its plugin",
+    );
+    assert_refused(
+        "{clusterProfiles: {accessProviders: [{name: a, execConfig: {command: b}}]}, exec: Deny}",
+        "4:89: spec.exec of Provider x: accessProviders are programs: leave it out, or use secrets",
+    );
+    assert_refused(
+        "{clusterProfiles: {accessProviders: [{name: a, execConfig: {comand: b}}]}}",
+        "4:67: unknown field \"comand\" in spec.clusterProfiles.accessProviders[0].execConfig of Provider x: did you mean \"command\"?",
     );
 }
