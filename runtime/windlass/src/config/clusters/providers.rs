@@ -4,7 +4,7 @@ use super::read_kubeconfig;
 use crate::config::document::Problem;
 use crate::config::kinds::{
     ClusterApiSpec, ClusterProfilesSpec, HubSpec, KindSpec, KubeconfigFilesSpec,
-    KubeconfigSecretsSpec, ProviderSpec, ReadySpec, Refusal, SingleSpec, Source,
+    KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, Refusal, SingleSpec, Source,
 };
 use crate::config::load::Document;
 use futures::future::BoxFuture;
@@ -20,6 +20,7 @@ use windlass_fleet::provider::hub_source::HubSource;
 use windlass_fleet::provider::kind::{Kind, KindOptions};
 use windlass_fleet::provider::kubeconfig_files::{KubeconfigFiles, KubeconfigFilesOptions};
 use windlass_fleet::provider::kubeconfig_secrets::{KubeconfigSecrets, KubeconfigSecretsOptions};
+use windlass_fleet::provider::namespaces::{Namespaces, NamespacesOptions};
 use windlass_fleet::provider::none::NoClusters;
 use windlass_fleet::provider::prefixed::Prefixed;
 use windlass_fleet::provider::single::Single;
@@ -42,6 +43,7 @@ pub(crate) fn provider(
         Source::ClusterApi(clusters) => Arc::new(making.cluster_api(clusters)?),
         Source::ClusterProfiles(profiles) => Arc::new(making.cluster_profiles(profiles)?),
         Source::Kind(kind) => Arc::new(making.kind(kind)),
+        Source::Namespaces(namespaces) => Arc::new(making.namespaces(namespaces)?),
         Source::None => Arc::new(NoClusters::new(making.name())),
     };
     Ok(match &spec.prefix {
@@ -163,6 +165,15 @@ impl Making<'_> {
             1 => program.to_owned(),
             _ => self.document.resolve(program),
         }
+    }
+
+    fn namespaces(&self, from: &NamespacesSpec) -> Result<Namespaces, Problem> {
+        let options = NamespacesOptions {
+            from: self.hub(from.from.as_ref())?,
+            label_selector: self.selector(from.selector.as_deref())?.unwrap_or_default(),
+            on_server_change: self.spec.on_server_change.engine(),
+        };
+        Ok(Namespaces::new(self.name(), options))
     }
 
     /// The cluster that a source reads: the local one, or the one that it names.

@@ -3,6 +3,7 @@
 mod files;
 mod hub;
 mod kind;
+mod namespaces;
 mod objects;
 mod profiles;
 mod trust;
@@ -10,6 +11,7 @@ mod trust;
 pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
 pub(crate) use hub::{HubSpec, ReadySpec};
 pub(crate) use kind::KindSpec;
+pub(crate) use namespaces::NamespacesSpec;
 pub(crate) use objects::{ClusterApiSpec, KubeconfigSecretsSpec};
 pub(crate) use profiles::ClusterProfilesSpec;
 pub(crate) use trust::Exec;
@@ -36,6 +38,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) cluster_profiles: Option<ClusterProfilesSpec>,
     /// The clusters of the program `kind`, as it lists them.
     pub(crate) kind: Option<KindSpec>,
+    /// Each namespace of one cluster, as a cluster of its name whose objects are in its namespace `default`.
+    pub(crate) namespaces: Option<NamespacesSpec>,
     /// No clusters, `none: {}`: for a process that works on the local cluster only.
     pub(crate) none: Option<NoneSpec>,
     /// Stands with a `#` before the name of each of its clusters: `prefix: capi` makes `capi#default/prod-eu`. Default: none.
@@ -95,19 +99,22 @@ pub(crate) enum Source<'a> {
     ClusterProfiles(&'a ClusterProfilesSpec),
     /// `kind`.
     Kind(&'a KindSpec),
+    /// `namespaces`.
+    Namespaces(&'a NamespacesSpec),
     /// `none`.
     None,
 }
 
 impl Source<'_> {
     /// The fields that are sources.
-    const NAMES: [&'static str; 7] = [
+    const NAMES: [&'static str; 8] = [
         "kubeconfigFiles",
         "single",
         "kubeconfigSecrets",
         "clusterAPI",
         "clusterProfiles",
         "kind",
+        "namespaces",
         "none",
     ];
 
@@ -120,6 +127,7 @@ impl Source<'_> {
             Self::ClusterApi(_) => "clusterAPI",
             Self::ClusterProfiles(_) => "clusterProfiles",
             Self::Kind(_) => "kind",
+            Self::Namespaces(_) => "namespaces",
             Self::None => "none",
         }
     }
@@ -128,6 +136,7 @@ impl Source<'_> {
     fn reads_objects(&self) -> bool {
         match self {
             Self::KubeconfigSecrets(_) | Self::ClusterApi(_) | Self::ClusterProfiles(_) => true,
+            Self::Namespaces(namespaces) => namespaces.is_in_object(),
             Self::KubeconfigFiles(_) | Self::Single(_) | Self::Kind(_) | Self::None => false,
         }
     }
@@ -139,6 +148,7 @@ impl Source<'_> {
             Self::ClusterApi(clusters) => clusters.check(),
             Self::ClusterProfiles(profiles) => profiles.check(),
             Self::Kind(kind) => kind.check(),
+            Self::Namespaces(namespaces) => namespaces.check(),
             Self::Single(_) | Self::None => Ok(()),
         }
     }
@@ -159,6 +169,7 @@ impl ProviderSpec {
             self.cluster_api.as_ref().map(Source::ClusterApi),
             self.cluster_profiles.as_ref().map(Source::ClusterProfiles),
             self.kind.as_ref().map(Source::Kind),
+            self.namespaces.as_ref().map(Source::Namespaces),
             self.none.as_ref().map(|_| Source::None),
         ]
         .into_iter()

@@ -17,11 +17,11 @@ fn assert_refused(spec: &str, expected: &str) {
 fn a_provider_has_exactly_one_source() {
     assert_refused(
         "{}",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, none",
     );
     assert_refused(
         "{none: }",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, none",
     );
     assert_refused(
         "{kubeconfigFiles: {paths: [a]}, single: {kubeconfig: a}}",
@@ -89,6 +89,8 @@ fn the_documents_of_every_source_are_valid() {
         "{clusterProfiles: {accessProviders: [{name: a, execConfig: {command: ./a, args: [b], env: [{name: c, value: d}], provideClusterInfo: true}, profileSourcedCLIArgsPolicy: Append, profileSourcedEnvVarsPolicy: Replace}]}}",
         "{kind: {}}",
         "{kind: {namePrefix: fleet-}}",
+        "{namespaces: {}}",
+        "{namespaces: {from: {kubeconfigSecret: {namespace: n, name: s}}, selector: team}, allowServers: [hub.example.com]}",
         "{none: {}}",
     ] {
         assert_eq!(
