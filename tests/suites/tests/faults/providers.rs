@@ -15,6 +15,9 @@ use windlass_fleet::cluster::{AllowServers, ClusterConfig, ClusterState, Kubecon
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};
+use windlass_fleet::provider::cluster_profiles::{
+    AccessStrategy, ClusterProfiles, ClusterProfilesOptions,
+};
 use windlass_fleet::provider::kubeconfig_secrets::{
     DEFAULT_LABEL, KubeconfigSecrets, KubeconfigSecretsOptions,
 };
@@ -25,9 +28,10 @@ use windlass_harness::eventually::{Seen, wait};
 enum Sort {
     Secrets,
     ClusterApi,
+    Profiles,
 }
 
-const SORTS: [Sort; 2] = [Sort::Secrets, Sort::ClusterApi];
+const SORTS: [Sort; 3] = [Sort::Secrets, Sort::ClusterApi, Sort::Profiles];
 
 impl Sort {
     fn provider(self) -> Result<Arc<dyn Provider>> {
@@ -53,6 +57,14 @@ impl Sort {
                     ..ClusterApiOptions::default()
                 },
             )),
+            Self::Profiles => Arc::new(ClusterProfiles::new(
+                "profiles",
+                ClusterProfilesOptions {
+                    namespaces,
+                    policy,
+                    ..ClusterProfilesOptions::new(AccessStrategy::secret("windlass")?)
+                },
+            )),
         })
     }
 
@@ -64,6 +76,10 @@ impl Sort {
             Self::ClusterApi => Some(
                 json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata,
                 "status": {"initialization": {"controlPlaneInitialized": true}}}),
+            ),
+            Self::Profiles => Some(
+                json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile", "metadata": metadata,
+                "status": {"conditions": [{"type": "ControlPlaneHealthy", "status": "True"}]}}),
             ),
         }
     }
@@ -80,6 +96,11 @@ impl Sort {
                 json!({"cluster.x-k8s.io/cluster-name": name}),
                 "value",
             ),
+            Self::Profiles => (
+                format!("{name}-access"),
+                json!({"x-k8s.io/cluster-inventory-consumer": "windlass", "x-k8s.io/cluster-profile": name}),
+                "Config",
+            ),
         };
         let text = k8s_openapi::ByteString(kubeconfig.as_bytes().to_vec());
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default", "labels": labels},
@@ -90,7 +111,7 @@ impl Sort {
     fn engaged(self, name: &str) -> String {
         match self {
             Self::Secrets => name.to_owned(),
-            Self::ClusterApi => format!("default/{name}"),
+            Self::ClusterApi | Self::Profiles => format!("default/{name}"),
         }
     }
 }
@@ -271,12 +292,12 @@ async fn dead_slow_and_forbidden_clusters_of_a_hub_delay_no_other() -> Result<()
             "{problems:?}"
         );
 
-        // What is mended joins without another word of the hub.
+        // What is repaired joins without another word of the hub.
         faults.remove(no);
         faults.remove(slow);
-        for mended in ["forbidden", "slow"] {
-            rig.put(mended, "seed-0", "mended")?;
-            rig.keep(mended);
+        for repaired in ["forbidden", "slow"] {
+            rig.put(repaired, "seed-0", "repaired")?;
+            rig.keep(repaired);
         }
         provided.remove("0-dead")?;
         provided.remove("0-broken")?;

@@ -19,13 +19,24 @@
 //! | its kubeconfig changes, also from the Secret alone | `cluster_api::another_kubeconfig…` |
 //! | it is being deleted | `cluster_api::a_cluster_of_cluster_api_that_is_being_deleted…` |
 //! | readiness, selector and version of one's own | `cluster_api::a_condition_or_a_selector…`, `cluster_api::the_older_version…` |
+//! | ClusterProfiles: healthy, or not | `profiles::a_profile_is_engaged_once…`, `profiles::a_terminating_profile…` |
+//! | their Secret, and its identity | `profiles::a_profile_whose_secret_changes_identity…` |
+//! | access provider by plugin, its old name, the new one wins | `profiles::the_plugin_of_an_access_provider…` |
+//! | readiness of one's own | `profiles::readiness_of_ones_own…` |
 //! | strategies that are refused | `provider::cluster_profiles::tests` of `windlass-fleet` |
+//! | a heartbeat | `profiles::a_heartbeat…` |
+//! | what one profile adds does not reach another's plugin | `profiles::variables_of_one_profile…` |
+//! | each namespace a cluster; an index in one and in all | `namespaces::each_selected_namespace…` |
+//! | another namespace; patch, apply, status, events | `namespaces::every_verb…` |
+//! | a namespace made anew, or deselected | `namespaces::a_deleted_namespace…` |
 //! | several providers, before and after the start; equal names; an index that was there before | `several::equal_names…` |
 //! | a provider is removed; it crashes | `several::equal_names…`; `engine::providers` |
+//! | providers of every sort under prefixes; what follows engagement | `several::one_controller…` |
 //! | clusters of the program: put, replaced, removed, put twice | `engine::providers` |
 //! | one cluster only; the local cluster only | `engine::locality` |
 //! | kind: found, gone, damaged, made anew, without its runtime | `kind` |
 //! | pushed from hub to spokes with repair and delete | `journeys::objects_of_the_hub…` |
+//! | access plugins end to end | `profiles::the_plugin_of_an_access_provider…` |
 //! | one unchanged reconciler in one and in many clusters | `journeys::one_unchanged_reconciler…` |
 //!
 //! Faults: `outages` and `secrets::a_forbidden_cluster…` here; dead and slow clusters, floods of Secrets and rotation under load stand in
@@ -39,8 +50,10 @@
 mod cluster_api;
 mod journeys;
 mod kind;
+mod namespaces;
 mod outages;
 mod play;
+mod profiles;
 mod secrets;
 mod several;
 mod stage;

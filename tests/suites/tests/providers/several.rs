@@ -1,10 +1,14 @@
 //! Several providers at once, under prefixes, added and removed while the manager runs. Entry points: the tests.
 
+use crate::cluster_api::Capi;
+use crate::profiles::Inventory;
 use crate::secrets::{options, point};
-use crate::stage::{EAST, Scene};
+use crate::stage::{EAST, Scene, WEST};
 use anyhow::Result;
 use std::sync::Arc;
 use windlass_fleet::provider::Provider;
+use windlass_fleet::provider::cluster_api::ClusterApi;
+use windlass_fleet::provider::cluster_profiles::ClusterProfiles;
 use windlass_fleet::provider::kubeconfig_secrets::KubeconfigSecrets;
 use windlass_fleet::provider::prefixed::Prefixed;
 use windlass_fleet::{ObjectKey, Request};
@@ -72,5 +76,43 @@ async fn a_name_that_two_providers_know_is_the_first_ones_and_the_other_is_told_
     assert!(!play.is_still(&engaged));
     scene.animal(EAST, "parrot").await?;
     scene.fed(EAST, "parrot").await?;
+    play.end().await
+}
+
+#[tokio::test]
+async fn one_controller_works_over_secrets_cluster_api_and_profiles_at_once() -> Result<()> {
+    let Some(scene) = Scene::start("all-sorts").await? else {
+        return Ok(());
+    };
+    point(&scene, "isle", EAST).await?;
+    Capi::v1beta2(&scene).make("prod", WEST).await?;
+    Inventory(&scene).make("prod", WEST).await?;
+    let capi = ClusterApi::new("capi", crate::cluster_api::options(&scene));
+    let profiles = ClusterProfiles::new("profiles", crate::profiles::by_secret(&scene)?);
+    let prefixed = |prefix: &str, provider: Arc<dyn Provider>| -> Arc<dyn Provider> {
+        Arc::new(Prefixed::new(prefix, provider))
+    };
+    let play = scene.play(vec![
+        Arc::new(KubeconfigSecrets::new("secrets", options(&scene))),
+        prefixed("capi", Arc::new(capi)),
+        prefixed("inventory", Arc::new(profiles)),
+    ])?;
+    let all = ["capi#all-sorts/prod", "inventory#all-sorts/prod", "isle"];
+    play.engaged(&all).await?;
+    for server in [EAST, WEST] {
+        scene.animal(server, "parrot").await?;
+        scene.fed(server, "parrot").await?;
+    }
+    // What a component lists that is no controller follows engagement and never has one that is gone.
+    let fleet = play.handle.fleet().clone();
+    let listed = || -> Vec<String> {
+        let clusters = fleet.clusters();
+        let names = clusters.iter().map(|cluster| cluster.name().to_string());
+        names.filter(|name| !name.is_empty()).collect()
+    };
+    assert_eq!(listed(), all);
+    scene.delete(crate::secrets::labelled("isle", "")).await?;
+    play.has(&all[..2]).await?;
+    assert_eq!(listed(), all[..2]);
     play.end().await
 }

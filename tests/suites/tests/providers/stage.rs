@@ -116,6 +116,11 @@ impl Scene {
         put(self.client(HUB), &self.placed(object)).await
     }
 
+    /// Applies the status of an object on the hub, in the test's namespace.
+    pub(crate) async fn put_status(&self, object: Value) -> Result<()> {
+        put_status(self.client(HUB), &self.placed(object)).await
+    }
+
     /// Deletes an object of the hub, in the test's namespace.
     pub(crate) async fn delete(&self, object: Value) -> Result<()> {
         delete(self.client(HUB), &self.placed(object)).await
