@@ -71,6 +71,26 @@ async fn the_hub_of_an_example_is_in_its_spokes_when_idle() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_stand_ins_of_an_inventory_have_what_its_hub_has() -> Result<()> {
+    let repository = windlass_harness::repository();
+    let args = [
+        "dev",
+        "examples/inventory",
+        "--admin",
+        "127.0.0.1:0",
+        "--exit-when-idle",
+    ];
+    let finished = Program::run(&repository, args, BUILD).await?;
+    let finished = finished.expect_code(0)?;
+    for cluster in ["edge", "prod-eu", "prod-us"] {
+        let mut lines = finished.stdout.lines();
+        let ready = lines.any(|line| line.starts_with(cluster) && line.contains("Ready"));
+        assert!(ready, "no row of {cluster} in\n{}", finished.stdout);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn two_tenants_of_an_example_have_nothing_left_to_do() -> Result<()> {
     let args = [
         "dev",
