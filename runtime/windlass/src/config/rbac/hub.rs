@@ -6,6 +6,8 @@ use crate::config::load::Configuration;
 
 /// Group and resource of the objects that Providers read.
 const SECRETS: (&str, &str) = ("", "secrets");
+const NAMESPACES: (&str, &str) = ("", "namespaces");
+const PROFILES: (&str, &str) = ("multicluster.x-k8s.io", "clusterprofiles");
 const CLUSTERS: (&str, &str) = ("cluster.x-k8s.io", "clusters");
 
 /// The hub of a Provider, and what the Provider reads there.
@@ -23,8 +25,17 @@ impl<'a> Hub<'a> {
             Source::ClusterApi(clusters) => {
                 (&clusters.from, &clusters.namespaces, &[CLUSTERS, SECRETS])
             }
-            // The others read no hub.
-            _ => return None,
+            Source::ClusterProfiles(profiles) => {
+                let kinds: &[_] = match &profiles.secrets {
+                    Some(_) => &[PROFILES, SECRETS],
+                    None => &[PROFILES],
+                };
+                (&profiles.from, &profiles.namespaces, kinds)
+            }
+            Source::Namespaces(namespaces) => (&namespaces.from, &None, &[NAMESPACES]),
+            Source::KubeconfigFiles(_) | Source::Single(_) | Source::Kind(_) | Source::None => {
+                return None;
+            }
         };
         let mut permissions = Permissions::default();
         for (group, resource) in kinds {

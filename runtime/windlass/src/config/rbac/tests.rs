@@ -404,6 +404,15 @@ fn a_provider_reads_what_it_watches_in_its_hub() {
     assert!(!elsewhere);
     let secrets = r#"{apiGroups: [""], resources: [secrets], verbs: [get, list, watch], namespaces: [fleet]}"#;
     assert!(needed.iter().any(|line| line == secrets), "{needed:?}");
+    let profiles = "clusterProfiles: {secrets: {consumer: windlass}}\n";
+    assert_eq!(
+        hub(profiles).unwrap().1.len(),
+        3,
+        "namespaces, secrets, profiles"
+    );
+    let namespaces = r#"{apiGroups: [""], resources: [namespaces], verbs: [get, list, watch], namespaces: ["*"]}"#;
+    let needed = hub("namespaces: {}\n").unwrap().1;
+    assert!(needed.iter().any(|line| line == namespaces), "{needed:?}");
     assert!(hub("none: {}\n").is_none());
 }
 
