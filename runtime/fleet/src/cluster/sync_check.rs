@@ -29,7 +29,7 @@ impl Cluster {
         let client = Client::new(self.clone(), Arc::new(Grant::all()), scope, true);
         let mut problems = Vec::new();
         for store in backend.stores.all() {
-            // Cluster-scoped kinds are cached for whoever reads the whole server.
+            // Cluster-scoped kinds are cached for the readers of the whole server.
             let is_ours = self.scope().check_kind(&store.resource).is_ok();
             if !is_ours || store.progress().borrow().problem.is_some() {
                 continue;

@@ -133,10 +133,9 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
                 }),
         );
         // An index of a field that the server writes has the stored name of the namespace.
-        for namespace in [key.namespace.as_ref(), rule.scope.namespace()] {
-            if let Some(namespace) = namespace {
-                keys.extend(by_value(&format!("{namespace}/{}", key.name)));
-            }
+        let namespaces = [key.namespace.as_ref(), rule.scope.namespace()];
+        for namespace in namespaces.into_iter().flatten() {
+            keys.extend(by_value(&format!("{namespace}/{}", key.name)));
         }
     }
     keys.retain(|key| readable.contains(key.namespace.as_deref()));
