@@ -180,6 +180,7 @@ async fn of_source(source: Source) -> Result<Figures> {
     let after = Usage::own()?;
     let watches = served.watches()?;
     let idle = Usage::own()?.cpu;
+    // Not a wait: the time at rest is what is measured.
     tokio::time::sleep(REST).await;
     let rest = Usage::own()?.cpu.saturating_sub(idle);
     manager.stop().await?;
@@ -205,7 +206,7 @@ async fn ready(manager: &RunningManager, count: usize) -> Result<()> {
     .await
 }
 
-/// Not a wait: what was allocated and freed settles meanwhile.
 async fn settle() {
+    // Not a wait: what was allocated and freed settles meanwhile.
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

@@ -302,7 +302,7 @@ async fn forty_writers_at_once_end_with_the_clusters_that_the_server_has() -> Re
             let name = format!("isle-{:02}", n % 20);
             for round in 0..5 {
                 let object = labelled(&name, &texts[(n + round) % 2]);
-                if (n + round) % 3 == 0 {
+                if (n + round).is_multiple_of(3) {
                     // Another writer may be faster: what counts is what the server has in the end.
                     drop(scene.delete(object).await);
                 } else {
