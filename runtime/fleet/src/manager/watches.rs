@@ -78,7 +78,7 @@ impl Watches {
         let mut before = self.running.take(registration.id);
         for cluster in clusters {
             let kept = before.remove(cluster.name()).unwrap_or_default();
-            self.attach(registration, cluster, kept);
+            self.reattach_in(registration, cluster, kept);
         }
     }
 
@@ -86,11 +86,21 @@ impl Watches {
     pub(super) fn labels_changed(&self, cluster: &Arc<Cluster>) {
         for registration in self.registrations.all() {
             let before = self.running.take_in(registration.id, cluster.name());
-            let had_watches = !before.is_empty();
-            self.attach(&registration, cluster, before);
-            if had_watches && !self.running.engages(registration.id, cluster.name()) {
-                self.running.left(registration.id, cluster.name());
-            }
+            self.reattach_in(&registration, cluster, before);
+        }
+    }
+
+    /// Starts the watches that engage a cluster in place of others. If none does any more, the controller's keys of the cluster leave.
+    fn reattach_in(
+        &self,
+        registration: &Arc<Registration>,
+        cluster: &Arc<Cluster>,
+        before: Vec<Arc<ActiveWatch>>,
+    ) {
+        let had_watches = !before.is_empty();
+        self.attach(registration, cluster, before);
+        if had_watches && !self.running.engages(registration.id, cluster.name()) {
+            self.running.left(registration.id, cluster.name());
         }
     }
 

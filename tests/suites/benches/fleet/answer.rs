@@ -4,6 +4,7 @@ use super::simulated::now;
 use super::subject::{Sent, read};
 use crate::latency::Latency;
 use crate::rig;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_fleet::api::{PatchType, WriteOptions};
@@ -11,6 +12,8 @@ use windlass_fleet::{Action, Context, Failure, Reconciler};
 
 /// Times from when an update was due.
 pub(crate) struct Answering {
+    /// Clusters whose updates are answered, and not timed.
+    untimed: BTreeSet<String>,
     /// To the start of the reconcile that saw it.
     pub(crate) started: Latency,
     /// To the end of the write that answered it.
@@ -19,7 +22,13 @@ pub(crate) struct Answering {
 
 impl Answering {
     pub(crate) fn new() -> Arc<Self> {
+        Self::except(BTreeSet::new())
+    }
+
+    /// As [`Self::new`], without the times of some clusters.
+    pub(crate) fn except(untimed: BTreeSet<String>) -> Arc<Self> {
         Arc::new(Self {
+            untimed,
             started: Latency::default(),
             written: Latency::default(),
         })
@@ -61,6 +70,9 @@ impl Answering {
                 &WriteOptions::default(),
             )
             .await?;
+        if self.untimed.contains(context.request.cluster.as_str()) {
+            return Ok(Action::Done);
+        }
         self.started.record(since(seen.at(), began));
         self.written.record(since(seen.at(), now()));
         Ok(Action::Done)

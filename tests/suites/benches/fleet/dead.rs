@@ -1,7 +1,7 @@
 //! Dead clusters: three in ten stop answering, refuse everything, or are 100 ms away, while the others work. Entry point: [`measure`].
 
 use super::answer::Answering;
-use super::simulated::{Layout, Order, Simulated};
+use super::simulated::{Layout, Order, Simulated, name};
 use super::subject::{settled, with_defaults};
 use super::trouble::Trouble;
 use crate::figures::spread;
@@ -60,7 +60,9 @@ pub(crate) async fn measure(clusters: &str, trouble: &str) -> Result<Vec<String>
         code => Trouble::Status(code.parse().context("a status")?),
     };
     let server = Simulated::start(Layout::new(clusters, OBJECTS / clusters)).await?;
-    let answering = Answering::new();
+    let dead = 0..clusters * 3 / 10;
+    // Those that are far answer too, late.
+    let answering = Answering::except(dead.clone().map(name).collect());
     let controller = with_defaults()?.build(answering.reconciler())?;
     let manager = rig::engage(
         windlass_fleet::Manager::builder().controller(controller),
@@ -73,7 +75,7 @@ pub(crate) async fn measure(clusters: &str, trouble: &str) -> Result<Vec<String>
         manager,
         answering,
         clusters,
-        dead: 0..clusters * 3 / 10,
+        dead,
     };
     bench.healthy().await?;
     let mut rounds = Vec::new();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use windlass_apiserver::Verb;
 use windlass_fleet::grant::{ClusterRule, Grant, Rule};
+use windlass_fleet::manager::KeyFilter;
 use windlass_fleet::source::{ClusterFilter, ClusterSelection};
 use windlass_fleet::{Action, Context, Controller, Failure};
 use windlass_harness::eventually::{Seen, wait};
@@ -24,9 +25,13 @@ fn describe(fleet: &TestFleet, tier: &str, heartbeat: &str) -> Result<()> {
 
 /// A controller of the clusters with `tier=gold`, of which every object asks to run again soon.
 fn of_gold(log: &Arc<Log>) -> Controller {
+    of_tier("gold", log)
+}
+
+fn of_tier(tier: &str, log: &Arc<Log>) -> Controller {
     let selection = ClusterSelection {
         only: ClusterFilter {
-            selector: Some("tier=gold".parse().expect("a selector")),
+            selector: Some(format!("tier={tier}").parse().expect("a selector")),
             ..ClusterFilter::default()
         },
         ..ClusterSelection::default()
@@ -98,6 +103,22 @@ async fn another_label_moves_a_cluster_into_a_filter_and_out_of_it_with_its_keys
     log.ran(&request("alpha", "b"), 1).await?;
     let now = fleet.ready("alpha").await?;
     assert!(Arc::ptr_eq(&before, &now), "the same cluster throughout");
+    fleet.stop().await
+}
+
+#[tokio::test]
+async fn a_controller_whose_filter_leaves_a_cluster_out_leaves_no_key_there() -> Result<()> {
+    let log = Arc::new(Log::default());
+    let fleet = TestFleet::start(&["alpha"], |b| b.controller(of_gold(&log))).await?;
+    fleet.apply("alpha", object("a", json!({})))?;
+    describe(&fleet, "gold", "1")?;
+    fleet.ready("alpha").await?;
+    log.ran(&request("alpha", "a"), 2).await?;
+    fleet.handle.put_controller(of_tier("silver", &log))?;
+    wait("the keys to leave", || {
+        Seen::of(fleet.handle.keys(&KeyFilter::default()).len(), |n| *n == 0)
+    })
+    .await?;
     fleet.stop().await
 }
 
