@@ -213,18 +213,27 @@ impl BoundManager {
         ManagerHandle::new(self.core.clone())
     }
 
+    /// Engages the local cluster now. Otherwise that happens when the manager runs, and providers that are put before that do not find it.
+    ///
+    /// # Errors
+    /// [`ManagerError::Stopping`].
+    pub fn engage_local(&mut self) -> Result<(), ManagerError> {
+        let Some(local) = self.local.take() else {
+            return Ok(());
+        };
+        let engaged = self.core.engage_local(local);
+        engaged.map_err(|_| ManagerError::Stopping)
+    }
+
     /// Runs until `stop` is cancelled, then drains: sources stop, reconciles may end within the drain timeout and are cancelled
     /// after it, and the lease is given back once no reconcile runs. Returns when everything has ended.
     ///
     /// # Errors
     /// [`ManagerError::ElectionLost`] when this process led and could not keep its lease: reconciles that need the lease were
     /// cancelled. A provider that fails is no error: it is started again, and the failure is reported.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), ManagerError> {
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), ManagerError> {
+        self.engage_local()?;
         let core = self.core;
-        if let Some(local) = self.local {
-            core.engage_local(local)
-                .map_err(|_| ManagerError::Stopping)?;
-        }
         for provider in self.providers {
             core.providers.put(provider);
         }

@@ -142,7 +142,9 @@ impl Startup {
         (wanted, sockets): (Addresses, Sockets),
         stop: CancellationToken,
     ) -> Result<Option<Report>> {
-        let bound = self.manager.build()?.bind();
+        let mut bound = self.manager.build()?.bind();
+        // Providers may read it.
+        bound.engage_local()?;
         let mut problems = self.merged.problems;
         let mut providers = Providers::default();
         if options.simulated.is_none() {
