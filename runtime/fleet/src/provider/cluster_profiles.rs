@@ -1,7 +1,7 @@
 //! Clusters of an inventory of ClusterProfiles (`multicluster.x-k8s.io/v1alpha1`; KEP-4322, KEP-2149 and KEP-5339). Entry point:
 //! [`ClusterProfiles::new`].
 //!
-//! [`inventory`](super::inventory) watches the hub and brings the clusters in line. Here is what one ClusterProfile asks for:
+//! `inventory` watches the hub and brings the clusters in line. Here is what one ClusterProfile asks for:
 //!
 //! * `profile`: the fields of a ClusterProfile, when it is ready, and its properties.
 //! * `access`: the server and the credential plugin, from the profile's access providers.
