@@ -37,7 +37,7 @@ impl Footprint {
             tasks,
             sockets: sockets(ports)?,
             descriptors: descriptors()?,
-            resident: resident()?,
+            resident: resident("self")?,
         })
     }
 }
@@ -73,8 +73,10 @@ fn of_ports(line: &str, ports: &[u16]) -> Option<String> {
         .then(|| format!("socket:[{inode}]"))
 }
 
-fn resident() -> Result<usize> {
-    let status = fs::read_to_string("/proc/self/status").context("no status of this process")?;
+/// Resident memory of a process, in bytes.
+pub(crate) fn resident(process: &str) -> Result<usize> {
+    let file = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kib = line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<usize>().ok());
     Ok(kib.context("the status names no resident memory")? * 1024)

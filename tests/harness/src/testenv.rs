@@ -1,4 +1,4 @@
-//! Real `etcd` and `kube-apiserver` processes on free ports of this machine. Entry point: [`Environment::start`].
+//! Real servers on free ports of this machine. Entry points: [`Environment::start`] for `etcd` and `kube-apiserver`s, [`Kcp::start`].
 //!
 //! The binaries come from `tests/testenv/build`. A test that needs them begins with
 //!
@@ -9,11 +9,12 @@
 //! }
 //! ```
 //!
-//! Everything started here ends with the [`Environment`], or with the test process, however that ends.
+//! Everything started here ends with the [`Environment`] or [`Kcp`], or with the test process, however that ends.
 
 mod binaries;
 pub mod crds;
 mod etcd;
+pub mod kcp;
 pub mod kind;
 mod port;
 mod process;
@@ -30,6 +31,7 @@ use tempfile::TempDir;
 
 pub use binaries::Binaries;
 pub use etcd::Snapshot;
+pub use kcp::Kcp;
 pub use server::{Server, Spec};
 
 use etcd::Etcd;

@@ -15,6 +15,7 @@ use windlass_harness::testenv::{self, Environment, Spec};
 mod conformance {
     pub(crate) mod client;
     pub(crate) mod compare;
+    mod kcp;
     pub(crate) mod normal;
     pub(crate) mod play;
     pub(crate) mod script;

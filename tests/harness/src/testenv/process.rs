@@ -66,6 +66,16 @@ impl Process {
         matches!(self.supervisor.try_wait(), Ok(Some(_)) | Err(_))
     }
 
+    /// The server's resident memory, in bytes. Only Linux tells it.
+    pub(super) fn resident(&self) -> Result<usize> {
+        let supervisor = self.supervisor.id();
+        let file = format!("/proc/{supervisor}/task/{supervisor}/children");
+        let children = std::fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
+        // The supervisor starts the server before its own watcher.
+        let server = children.split_ascii_whitespace().next();
+        crate::footprint::resident(server.context("the server has ended")?)
+    }
+
     /// The end of its log.
     pub(super) fn log_tail(&self) -> String {
         tail(&self.log).unwrap_or_else(|error| format!("(no log: {error})"))

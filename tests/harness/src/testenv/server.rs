@@ -293,7 +293,7 @@ impl Server {
     }
 }
 
-async fn client(kubeconfig: &str) -> Result<Client> {
+pub(super) async fn client(kubeconfig: &str) -> Result<Client> {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).context("read the server's kubeconfig")?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
@@ -301,7 +301,7 @@ async fn client(kubeconfig: &str) -> Result<Client> {
     Client::try_from(config).context("build a client for the server")
 }
 
-fn kubeconfig(name: &str, url: &str, ca: &str, token: &str) -> String {
+pub(super) fn kubeconfig(name: &str, url: &str, ca: &str, token: &str) -> String {
     let ca = base64::engine::general_purpose::STANDARD.encode(ca);
     let mut text = String::from("apiVersion: v1\nkind: Config\n");
     for part in [
