@@ -106,6 +106,7 @@ fn resource(entry: Entry, schemas: &Arc<Schemas>) -> Resource {
         definition: entry.schema,
         group: entry.group,
         version: entry.version,
+        identity: String::new(),
         plural: entry.plural,
         singular: entry.singular,
         kind: entry.kind,

@@ -77,7 +77,7 @@ struct Log {
 impl Cluster {
     pub(crate) fn new(
         name: &str,
-        history_limit: usize,
+        state: State,
         streaming_lists: bool,
         hook: Option<Arc<dyn Hook>>,
         closed: CancellationToken,
@@ -85,7 +85,7 @@ impl Cluster {
         Self {
             inner: Arc::new(Inner {
                 name: name.to_owned(),
-                state: Mutex::new(State::new(history_limit)),
+                state: Mutex::new(state),
                 cleanup: Notify::new(),
                 watches: Mutex::new(closed.child_token()),
                 closed,
@@ -254,9 +254,13 @@ impl Cluster {
     }
 
     /// Puts the cluster back to a backup, as one whose data were lost and restored as etcd's manual has it: the objects are those of
-    /// the backup, versions go on above all that were ever given out, and the past is forgotten. Running watches break.
+    /// the backup, versions go on above all that were ever given out, and the past is forgotten. Running watches break. Does nothing
+    /// to a workspace of kcp, whose versions are those of its whole shard.
     pub fn restore(&self, backup: &Backup) {
         self.with(|state| {
+            if state.store.is_below() {
+                return;
+            }
             let above = state.store.version().max(backup.0.store.version()) + BUMP;
             *state = backup.0.backup(above);
         });
@@ -266,7 +270,11 @@ impl Cluster {
     /// As [`Cluster::restore`], but versions go back with the objects, and those that were given out since are given out again for
     /// something else.
     pub fn roll_back(&self, backup: &Backup) {
-        self.with(|state| *state = backup.0.backup(backup.0.store.version()));
+        self.with(|state| {
+            if !state.store.is_below() {
+                *state = backup.0.backup(backup.0.store.version());
+            }
+        });
         self.cut_watches();
     }
 

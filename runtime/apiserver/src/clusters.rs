@@ -20,29 +20,55 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 
 /// The clusters that are served now.
 #[derive(Debug, Default)]
-pub(crate) struct Clusters(RwLock<BTreeMap<String, Cluster>>);
+pub(crate) struct Clusters(RwLock<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    clusters: BTreeMap<String, Cluster>,
+    /// Other name → name.
+    aliases: BTreeMap<String, String>,
+}
 
 impl Clusters {
+    /// The cluster of that name, or of that other name.
     pub(crate) fn get(&self, name: &str) -> Option<Cluster> {
-        self.0.read().get(name).cloned()
+        let inner = self.0.read();
+        let found = inner.clusters.get(name);
+        found
+            .or_else(|| inner.clusters.get(inner.aliases.get(name)?))
+            .cloned()
+    }
+
+    /// Lets a cluster be found by another name too.
+    pub(crate) fn also_at(&self, alias: &str, name: &str) {
+        let mut inner = self.0.write();
+        inner.aliases.insert(alias.to_owned(), name.to_owned());
+    }
+
+    /// Removes a cluster with its other name.
+    pub(crate) fn forget(&self, name: &str, alias: &str) {
+        let mut inner = self.0.write();
+        inner.clusters.remove(name);
+        inner.aliases.remove(alias);
     }
 
     /// The cluster of that name, made if there is none, atomically.
     pub(crate) fn get_or_add(&self, name: &str, make: impl FnOnce() -> Cluster) -> Cluster {
         self.0
             .write()
+            .clusters
             .entry(name.to_owned())
             .or_insert_with(make)
             .clone()
     }
 
     pub(crate) fn remove(&self, name: &str) -> Option<Cluster> {
-        self.0.write().remove(name)
+        self.0.write().clusters.remove(name)
     }
 
     /// Every name, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.0.read().keys().cloned().collect()
+        self.0.read().clusters.keys().cloned().collect()
     }
 
     /// The cluster that a path begins with, and the path inside it.

@@ -14,6 +14,8 @@ use crate::status::{ApiError, FieldError};
 
 mod served;
 
+pub(crate) use served::resources;
+
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Where CRDs are kept.
@@ -21,6 +23,7 @@ pub(crate) fn collection() -> CollectionId {
     CollectionId {
         group: "apiextensions.k8s.io".into(),
         plural: "customresourcedefinitions".into(),
+        identity: "".into(),
     }
 }
 
@@ -186,6 +189,7 @@ pub(crate) fn defined(crd: &Value) -> CollectionId {
     CollectionId {
         group: text(&crd["spec"]["group"]),
         plural: text(&crd["spec"]["names"]["plural"]),
+        identity: "".into(),
     }
 }
 
@@ -202,7 +206,7 @@ pub(crate) fn changes_served(registry: &Registry, crd: &Value) -> bool {
 /// Serves what a stored CRD defines, in the place of what it defined before.
 pub(crate) fn set_served(registry: &mut Registry, crd: &Value) {
     let id = defined(crd);
-    registry.set_custom(&id.group, &id.plural, served::resources(crd));
+    registry.set_custom(&id.group, &id.plural, resources(crd, ""));
 }
 
 /// Serves nothing of a CRD that is gone.

@@ -15,7 +15,10 @@ use crate::call::{Call, Verb};
 use crate::cluster::Cluster;
 use crate::clusters::Clusters;
 use crate::hook::{AnswerVerdict, RequestVerdict};
-use crate::resource::CollectionId;
+use crate::kcp::Kcp;
+use crate::kcp::window::{Entry, Window};
+use crate::registry::Registry;
+use crate::resource::{CollectionId, Resource};
 use crate::status::ApiError;
 
 mod accept;
@@ -51,9 +54,72 @@ pub(crate) struct Routed {
     pub(crate) body: Bytes,
     /// Reads see nothing newer than this version.
     pub(crate) as_of: u64,
+    /// What it sees of the cluster, if it came through a virtual workspace of kcp; else everything.
+    pub(crate) window: Option<Window>,
+}
+
+/// What a listener serves.
+#[derive(Debug, Clone)]
+pub(crate) enum Door {
+    /// Every cluster, and the virtual workspaces of the first shard of kcp.
+    Main,
+    /// One cluster, without a path before it.
+    Cluster(Arc<str>),
+    /// Every cluster, and the virtual workspaces of one shard of kcp.
+    Shard(usize),
+}
+
+/// Everything that can be asked about.
+#[derive(Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) clusters: Arc<Clusters>,
+    pub(crate) kcp: Option<Arc<Kcp>>,
+}
+
+impl Served {
+    /// The cluster that a path leads to, the path inside it and what is seen of it.
+    fn locate<'p>(&self, door: &Door, path: &'p str) -> Option<(Cluster, &'p str, Option<Window>)> {
+        let shard = match door {
+            Door::Cluster(name) => return Some((self.clusters.get(name)?, path, None)),
+            Door::Main => 0,
+            Door::Shard(index) => *index,
+        };
+        if let Some(kcp) = self.kcp.as_ref().filter(|_| path.starts_with("/services/")) {
+            let Entry {
+                cluster,
+                inner,
+                window,
+            } = kcp.enter(shard, path)?;
+            return Some((cluster, inner, Some(window)));
+        }
+        let (cluster, inner) = self.clusters.locate(path)?;
+        Some((cluster, inner, None))
+    }
 }
 
 impl Routed {
+    /// Asks about the kinds that are served.
+    pub(crate) fn registry<R>(&self, look: impl FnOnce(&Registry) -> R) -> R {
+        match &self.window {
+            Some(window) => look(&window.registry),
+            None => self.cluster.with(|state| look(&state.registry)),
+        }
+    }
+
+    /// Where keys of the objects begin that it is about.
+    pub(crate) fn prefix(&self) -> String {
+        if self.call.namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{}/", self.call.namespace)
+        }
+    }
+
+    /// The label that objects of a kind must have to be seen.
+    pub(crate) fn label(&self, resource: &Resource) -> Option<&(Box<str>, Box<str>)> {
+        self.window.as_ref()?.label(resource)
+    }
+
     /// The version that reads of a collection see at most: no older than its history reaches back.
     pub(crate) fn as_of(&self, id: &CollectionId) -> u64 {
         if self.as_of == u64::MAX {
@@ -64,25 +130,21 @@ impl Routed {
     }
 }
 
-/// Answers one request, for the cluster `only` or else for the one that its path names.
+/// Answers one request that came to a listener.
 ///
 /// # Errors
 /// [`Cut`] breaks the connection.
 pub(crate) async fn handle(
-    clusters: Arc<Clusters>,
-    only: Option<Arc<str>>,
+    served: &Served,
+    door: &Door,
     request: Request<Incoming>,
 ) -> Result<Answer, Cut> {
     let path = request.uri().path().to_owned();
-    let located = match &only {
-        Some(name) => clusters.get(name).map(|cluster| (cluster, path.as_str())),
-        None => clusters.locate(&path),
-    };
-    let Some((cluster, inner)) = located else {
+    let Some((cluster, inner, window)) = served.locate(door, &path) else {
         let text = format!("no cluster at {path}: the path of a cluster is /clusters/<name>");
         return Ok(failure(&ApiError::new(404, "NotFound", text)));
     };
-    if cluster.is_down() {
+    if cluster.is_down() || window.as_ref().is_some_and(|window| window.down) {
         return Err(Cut);
     }
     let header = |name| {
@@ -161,6 +223,7 @@ pub(crate) async fn handle(
         media_type,
         body,
         as_of,
+        window,
     };
     let answer = route(&routed).unwrap_or_else(|error| failure(&error));
     judged(&routed, answer).await
@@ -187,6 +250,9 @@ async fn judged(request: &Routed, answer: Answer) -> Result<Answer, Cut> {
 }
 
 fn route(request: &Routed) -> Result<Answer, ApiError> {
+    if let Some(window) = &request.window {
+        window.check(&request.call)?;
+    }
     if request.call.resource.is_empty() {
         return discovery::serve(request);
     }

@@ -5,6 +5,8 @@
 //! no admission webhooks, no CEL rules and no conversion webhooks, and answers in JSON only (it reads JSON, YAML and, for built-in
 //! kinds, protocol buffers).
 //!
+//! [`Builder::kcp_shards`] serves a kcp too: workspaces, exports and bindings, and the virtual workspaces of exports.
+//!
 //! Fields of the kinds in `schema/builtin.json` and of CRDs are typed for server-side apply and strategic merge patch; where a
 //! schema says nothing, lists are atomic.
 //!
@@ -49,12 +51,14 @@ mod store;
 mod convert;
 mod metadata;
 mod crd;
+mod place;
 mod state;
 mod kinds;
 mod write;
 mod cleanup;
 mod cluster;
 mod clusters;
+mod kcp;
 mod http;
 mod server;
 mod schedule;
@@ -63,6 +67,7 @@ pub use call::{Call, Verb};
 pub use cluster::{Backup, Cluster};
 pub use fault::{AnswerFault, Damage, EventFault, Fault, Faults, RequestFault, Rule, RuleId};
 pub use hook::{AnswerVerdict, FrameVerdict, Hook, Reply, ReplyBody, RequestVerdict};
+pub use kcp::WorkspaceError;
 pub use schedule::{Disturbance, Schedule, Shape, Step};
 pub use server::{BindError, Builder, ClientCertificate, Connections, Server, TlsError};
 pub use status::ApiError;

@@ -1,4 +1,4 @@
-//! All that one cluster serves: [`Registry`], the built-in kinds and what CRDs added.
+//! All that one cluster serves: [`Registry`], the kinds of its base and what CRDs added.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,19 +7,32 @@ use crate::builtin::builtin;
 use crate::resource::{CollectionId, Resource};
 
 /// The kinds that one cluster serves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Registry {
+    /// Kinds that are there from the beginning and stay.
+    base: &'static [Arc<Resource>],
     /// Keyed by (group, plural), one entry per served version, the preferred first. Holds what CRDs made, nothing else.
     custom: BTreeMap<(String, String), Vec<Arc<Resource>>>,
 }
 
+impl Default for Registry {
+    fn default() -> Self {
+        Self::on(&builtin().resources)
+    }
+}
+
 impl Registry {
-    /// Every served resource: built-in kinds first, then those of CRDs by group and name.
+    /// Serves `base`, and what is added.
+    pub(crate) fn on(base: &'static [Arc<Resource>]) -> Self {
+        Self {
+            base,
+            custom: BTreeMap::new(),
+        }
+    }
+
+    /// Every served resource: the kinds of the base first, then those that were added by group and name.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        builtin()
-            .resources
-            .iter()
-            .chain(self.custom.values().flatten())
+        self.base.iter().chain(self.custom.values().flatten())
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
@@ -82,6 +95,12 @@ impl Registry {
         } else {
             self.custom.insert(key, versions);
         }
+    }
+
+    /// In how many versions a kind was added.
+    pub(crate) fn versions_of(&self, group: &str, plural: &str) -> usize {
+        let key = (group.to_owned(), plural.to_owned());
+        self.custom.get(&key).map_or(0, Vec::len)
     }
 
     /// What CRDs serve in a group, every version of each kind.

@@ -12,6 +12,8 @@ use crate::status::Subject;
 pub(crate) struct CollectionId {
     pub(crate) group: Box<str>,
     pub(crate) plural: Box<str>,
+    /// Which export of kcp the kind comes from; empty for every other kind. Kinds of one name from two exports are two kinds.
+    pub(crate) identity: Box<str>,
 }
 
 /// The three places of a scale subresource.
@@ -57,6 +59,8 @@ pub(crate) struct Resource {
     /// Objects are kept in this group and version; other versions are conversions of it.
     pub(crate) storage_group: String,
     pub(crate) storage_version: String,
+    /// Hash of the export of kcp that the kind comes from; empty for every other kind.
+    pub(crate) identity: String,
 }
 
 impl Resource {
@@ -76,6 +80,7 @@ impl Resource {
         CollectionId {
             group: self.storage_group.as_str().into(),
             plural: self.plural.as_str().into(),
+            identity: self.identity.as_str().into(),
         }
     }
 

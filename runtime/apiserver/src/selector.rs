@@ -35,6 +35,14 @@ impl Labels {
             .map(Self)
     }
 
+    /// Asks for one more label.
+    pub(crate) fn also(&mut self, key: &str, value: &str) {
+        self.0.push(Requirement {
+            key: key.to_owned(),
+            test: Test::In(vec![value.to_owned()]),
+        });
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

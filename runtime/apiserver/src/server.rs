@@ -1,7 +1,9 @@
 //! The server: [`Server`], many clusters behind one port.
 
 mod access;
+mod opening;
 mod tls;
+mod workspaces;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,11 +18,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
-use crate::clusters::{self, Clusters};
+use crate::clusters;
 use crate::hook::Hook;
-use crate::http;
+use crate::http::{self, Door, Served};
+use crate::state::State;
 use crate::status::ApiError;
 use access::Access;
+use opening::Opening;
 use tls::Tls;
 pub use tls::{ClientCertificate, TlsError};
 
@@ -65,6 +69,7 @@ pub struct Builder {
     tls: bool,
     http1_only: bool,
     max_streams: Option<u32>,
+    shards: Option<usize>,
 }
 
 impl Builder {
@@ -123,24 +128,31 @@ impl Builder {
     /// # Errors
     /// When the address cannot be listened on, or TLS cannot be set up.
     pub async fn bind(self, address: &str) -> Result<Server, BindError> {
-        let listen = |source| BindError::Listen {
-            address: address.to_owned(),
-            source,
+        let (listener, bound) = listen(address).await?;
+        let tls = if self.tls {
+            Some(Tls::new(bound, !self.http1_only)?)
+        } else {
+            None
         };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
-        let bound = listener.local_addr().map_err(listen)?;
-        let shared = Arc::new(Shared {
-            clusters: Arc::default(),
+        let opening = Opening {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             history: self.history.unwrap_or(HISTORY),
             streaming_lists: !self.paged_lists_only,
             hook: self.hook,
-            tls: if self.tls {
-                Some(Tls::new(bound, !self.http1_only)?)
-            } else {
-                None
-            },
+        };
+        let (mut served, mut listeners) = (Served::default(), Vec::new());
+        if let Some(shards) = self.shards {
+            let scheme = scheme(tls.as_ref());
+            let planted =
+                workspaces::plant(shards, scheme, bound, &served.clusters, &opening).await?;
+            served.kcp = Some(planted.0);
+            listeners = planted.1;
+        }
+        let shared = Arc::new(Shared {
+            served,
+            opening,
+            tls,
             max_streams: self.max_streams.unwrap_or(STREAMS),
             access: Access::default(),
             open: AtomicUsize::new(0),
@@ -153,10 +165,9 @@ impl Builder {
         for name in &self.clusters {
             server.add_cluster(name);
         }
-        server
-            .shared
-            .tasks
-            .spawn(accept(listener, Arc::clone(&server.shared), None));
+        let main = accept(listener, Arc::clone(&server.shared), Door::Main);
+        server.shared.opening.tasks.spawn(main);
+        workspaces::serve(&server, listeners);
         Ok(server)
     }
 }
@@ -168,12 +179,8 @@ pub struct Server {
 }
 
 struct Shared {
-    clusters: Arc<Clusters>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
-    history: usize,
-    streaming_lists: bool,
-    hook: Option<Arc<dyn Hook>>,
+    served: Served,
+    opening: Opening,
     tls: Option<Tls>,
     max_streams: u32,
     access: Access,
@@ -190,24 +197,17 @@ impl Server {
     /// Serves one more cluster, empty but for its namespaces; the one of that name if it exists.
     /// Names are path segments: letters, digits, `-`, `_`, `.` and `:` need no encoding.
     pub fn add_cluster(&self, name: &str) -> Cluster {
-        let shared = &self.shared;
-        shared.clusters.get_or_add(name, || {
-            let stop = shared.stop.child_token();
-            let cluster = Cluster::new(
-                name,
-                shared.history,
-                shared.streaming_lists,
-                shared.hook.clone(),
-                stop,
-            );
-            shared.tasks.spawn(cluster.clone().clean_up());
-            cluster
-        })
+        let opening = &self.shared.opening;
+        let state = || State::new(opening.history);
+        self.shared
+            .served
+            .clusters
+            .get_or_add(name, || opening.open(name, state()))
     }
 
     /// Stops serving a cluster and forgets its objects; its watches break. Returns whether there was one.
     pub fn remove_cluster(&self, name: &str) -> bool {
-        let removed = self.shared.clusters.remove(name);
+        let removed = self.shared.served.clusters.remove(name);
         removed
             .inspect(|cluster| cluster.inner.closed.cancel())
             .is_some()
@@ -215,12 +215,12 @@ impl Server {
 
     /// The handle of a cluster.
     pub fn cluster(&self, name: &str) -> Option<Cluster> {
-        self.shared.clusters.get(name)
+        self.shared.served.clusters.get(name)
     }
 
     /// The clusters' names, sorted.
     pub fn clusters(&self) -> Vec<String> {
-        self.shared.clusters.names()
+        self.shared.served.clusters.names()
     }
 
     /// Where it listens.
@@ -234,26 +234,18 @@ impl Server {
     /// # Errors
     /// When the address cannot be listened on.
     pub async fn expose(&self, cluster: &str, address: &str) -> Result<SocketAddr, BindError> {
-        let listen = |source| BindError::Listen {
-            address: address.to_owned(),
-            source,
-        };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
-        let bound = listener.local_addr().map_err(listen)?;
-        let only: Arc<str> = cluster.into();
+        let (listener, bound) = listen(address).await?;
+        let door = Door::Cluster(cluster.into());
         self.shared
+            .opening
             .tasks
-            .spawn(accept(listener, Arc::clone(&self.shared), Some(only)));
+            .spawn(accept(listener, Arc::clone(&self.shared), door));
         Ok(bound)
     }
 
     /// The base URL of a cluster, whether or not it is served.
     pub fn url(&self, cluster: &str) -> String {
-        let scheme = if self.shared.tls.is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let scheme = scheme(self.shared.tls.as_ref());
         format!("{scheme}://{}{}", self.address, clusters::path(cluster))
     }
 
@@ -299,10 +291,14 @@ impl Server {
         }
     }
 
-    /// A kubeconfig with one context per cluster, named like it; the first one is current. It holds the authority's certificate
+    /// A kubeconfig with one context per cluster, named like it; the first one is current. Of workspaces it has the root alone. It holds the authority's certificate
     /// and a token where there are such.
     pub fn kubeconfig(&self) -> String {
-        let names = self.clusters();
+        let shown = |name: &String| {
+            let kcp = self.shared.served.kcp.as_ref();
+            name == crate::kcp::ROOT || kcp.is_none_or(|kcp| kcp.workspace(name).is_none())
+        };
+        let names: Vec<String> = self.clusters().into_iter().filter(shown).collect();
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut yaml = String::from("apiVersion: v1\nkind: Config\n");
         if let Some(first) = names.first() {
@@ -343,15 +339,15 @@ impl Server {
 
     /// Stops accepting, ends watches, lets requests in flight finish and returns when all tasks have ended.
     pub async fn shutdown(self) {
-        self.shared.stop.cancel();
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        self.shared.opening.stop.cancel();
+        self.shared.opening.tasks.close();
+        self.shared.opening.tasks.wait().await;
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.stop.cancel();
+        self.shared.opening.stop.cancel();
     }
 }
 
@@ -363,11 +359,25 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Accepts connections; `only` is the cluster that all of them are for.
-async fn accept(listener: TcpListener, shared: Arc<Shared>, only: Option<Arc<str>>) {
+fn scheme(tls: Option<&Tls>) -> &'static str {
+    if tls.is_some() { "https" } else { "http" }
+}
+
+async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), BindError> {
+    let failed = |source| BindError::Listen {
+        address: address.to_owned(),
+        source,
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// Accepts connections.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, door: Door) {
     loop {
         let accepted = tokio::select! {
-            () = shared.stop.cancelled() => return,
+            () = shared.opening.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -375,8 +385,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, only: Option<Arc<str
                 // A frame of a watch must not wait for the next one.
                 let _ = stream.set_nodelay(true);
                 shared
+                    .opening
                     .tasks
-                    .spawn(connection(stream, Arc::clone(&shared), only.clone()));
+                    .spawn(connection(stream, Arc::clone(&shared), door.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -403,19 +414,19 @@ impl Drop for Open {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>, only: Option<Arc<str>>) {
+async fn connection(stream: TcpStream, shared: Arc<Shared>, door: Door) {
     let _open = Open::new(Arc::clone(&shared));
     let Some(tls) = &shared.tls else {
-        return serve(stream, &shared, only, false).await;
+        return serve(stream, &shared, door, false).await;
     };
     let stream = tokio::select! {
-        () = shared.stop.cancelled() => return,
+        () = shared.opening.stop.cancelled() => return,
         stream = tls.accept(stream) => stream,
     };
     match stream {
         Ok(stream) => {
             let certificate = stream.get_ref().1.peer_certificates().is_some();
-            serve(stream, &shared, only, certificate).await;
+            serve(stream, &shared, door, certificate).await;
         }
         Err(error) => tracing::debug!(%error, "a tls handshake failed"),
     }
@@ -424,12 +435,12 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>, only: Option<Arc<str
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     shared: &Arc<Shared>,
-    only: Option<Arc<str>>,
+    door: Door,
     has_certificate: bool,
 ) {
     let of_service = Arc::clone(shared);
     let service = hyper::service::service_fn(move |request| {
-        let (shared, only) = (Arc::clone(&of_service), only.clone());
+        let (shared, door) = (Arc::clone(&of_service), door.clone());
         async move {
             if !shared.access.admits(request.headers(), has_certificate) {
                 return Ok(http::failure(&ApiError::new(
@@ -438,7 +449,7 @@ async fn serve(
                     "Unauthorized",
                 )));
             }
-            http::handle(Arc::clone(&shared.clusters), only, request).await
+            http::handle(&shared.served, &door, request).await
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -447,7 +458,7 @@ async fn serve(
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = shared.stop.cancelled() => {
+        () = shared.opening.stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

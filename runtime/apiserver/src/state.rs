@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::crd;
+use crate::place::Place;
 use crate::registry::Registry;
 use crate::resource::{CollectionId, Resource};
 use crate::stamp;
@@ -23,21 +24,37 @@ pub(crate) struct State {
     pub(crate) work: WorkQueue,
     /// The next cluster IP to try, as an offset into 10.96.0.0/16.
     pub(crate) next_ip: u32,
+    /// Where it stands, if it is a workspace of kcp.
+    pub(crate) place: Option<Place>,
 }
 
 impl State {
     /// A cluster with the namespaces that every cluster has.
     pub(crate) fn new(history_limit: usize) -> Self {
-        let mut state = Self {
-            store: Store::new(history_limit),
-            registry: Registry::default(),
-            work: WorkQueue::default(),
-            next_ip: 1,
-        };
+        let mut state = Self::bare(Store::new(history_limit), Registry::default());
         for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
             state.seed_namespace(name);
         }
         state
+    }
+
+    /// A workspace of kcp with the one namespace that every workspace has.
+    pub(crate) fn workspace(store: Store, registry: Registry, place: Place) -> Self {
+        let mut state = Self::bare(store, registry);
+        state.place = Some(place);
+        state.seed_namespace("default");
+        state
+    }
+
+    /// A cluster that holds nothing.
+    pub(crate) fn bare(store: Store, registry: Registry) -> Self {
+        Self {
+            store,
+            registry,
+            work: WorkQueue::default(),
+            next_ip: 1,
+            place: None,
+        }
     }
 
     /// The same cluster without a past; changes go on from `version`.
@@ -47,6 +64,7 @@ impl State {
             registry: self.registry.clone(),
             work: self.work.clone(),
             next_ip: self.next_ip,
+            place: self.place.clone(),
         }
     }
 
@@ -58,6 +76,10 @@ impl State {
                 "fieldsV1": {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}}}]});
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata,
             "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+        let mut namespace = namespace;
+        if let Some(place) = &self.place {
+            place.mark(&namespaces(), &mut namespace);
+        }
         self.store.put(&namespaces(), namespace);
     }
 
@@ -89,7 +111,10 @@ impl State {
     }
 
     /// Stores an object, queues what follows from it and, where it is a CRD, serves what it defines.
-    pub(crate) fn commit(&mut self, id: &CollectionId, value: Value) -> Arc<Object> {
+    pub(crate) fn commit(&mut self, id: &CollectionId, mut value: Value) -> Arc<Object> {
+        if let Some(place) = &self.place {
+            place.mark(id, &mut value);
+        }
         let object = self.store.put(id, value);
         self.after_put(id, &object);
         if *id == crd::collection() {
@@ -131,5 +156,6 @@ pub(crate) fn namespaces() -> CollectionId {
     CollectionId {
         group: "".into(),
         plural: "namespaces".into(),
+        identity: "".into(),
     }
 }

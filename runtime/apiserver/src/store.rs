@@ -44,13 +44,23 @@ impl Collection {
     }
 }
 
+/// What the stores of several clusters have in common: their changes get versions of one row, and what they hold is kept together too.
+pub(crate) trait Upper: std::fmt::Debug + Send + Sync {
+    /// The version of the newest change in any of the stores.
+    fn version(&self) -> u64;
+    /// Gives the next change its version, and takes it over.
+    fn take(&self, id: &CollectionId, make: &mut dyn FnMut(u64) -> Arc<Event>) -> Arc<Event>;
+}
+
 /// A dependent object: where it is kept and under which key.
 pub(crate) type Place = (CollectionId, Box<str>);
 
 /// The objects of one cluster.
 #[derive(Debug)]
 pub(crate) struct Store {
+    /// The version of the newest change, where there is no `upper` that knows it.
     version: u64,
+    upper: Option<Arc<dyn Upper>>,
     /// The version of the last explicit compaction.
     compacted: u64,
     /// Changes kept per collection.
@@ -85,6 +95,7 @@ impl Store {
     pub(crate) fn new(history_limit: usize) -> Self {
         Self {
             version: 1,
+            upper: None,
             compacted: 0,
             history_limit,
             collections: HashMap::new(),
@@ -92,9 +103,60 @@ impl Store {
         }
     }
 
+    /// A store that is one of several with versions of one row.
+    pub(crate) fn below(upper: Arc<dyn Upper>, history_limit: usize) -> Self {
+        Self {
+            upper: Some(upper),
+            ..Self::new(history_limit)
+        }
+    }
+
+    /// Whether its versions are those of other stores too.
+    pub(crate) fn is_below(&self) -> bool {
+        self.upper.is_some()
+    }
+
     /// The version of the newest change.
     pub(crate) fn version(&self) -> u64 {
-        self.version
+        self.upper
+            .as_ref()
+            .map_or(self.version, |upper| upper.version())
+    }
+
+    /// Makes a change under the next version.
+    fn change(&mut self, id: &CollectionId, make: &mut dyn FnMut(u64) -> Arc<Event>) -> Arc<Event> {
+        match &self.upper {
+            Some(upper) => upper.take(id, make),
+            None => {
+                self.version += 1;
+                make(self.version)
+            }
+        }
+    }
+
+    /// Keeps what happened in another store, its keys below `prefix`, under this store's next version.
+    pub(crate) fn adopt(
+        &mut self,
+        id: &CollectionId,
+        prefix: &str,
+        make: &mut dyn FnMut(u64) -> Arc<Event>,
+    ) -> Arc<Event> {
+        self.version += 1;
+        let event = make(self.version);
+        let floor = self.compacted;
+        let collection = self
+            .collections
+            .entry(id.clone())
+            .or_insert_with(|| Collection::new(floor));
+        let adopted = Arc::new(event.below(prefix));
+        if event.kind == EventKind::Deleted {
+            collection.objects.remove(&adopted.key);
+        } else {
+            let object = Arc::clone(&event.object);
+            collection.objects.insert(adopted.key.clone(), object);
+        }
+        record(collection, self.history_limit, adopted);
+        event
     }
 
     pub(crate) fn get(&self, id: &CollectionId, key: &str) -> Option<&Arc<Object>> {
@@ -158,15 +220,31 @@ impl Store {
 
     /// Stores `value` under a new version and returns what is stored now.
     pub(crate) fn put(&mut self, id: &CollectionId, value: Value) -> Arc<Object> {
-        self.version += 1;
-        let object = Arc::new(Object::new(value, self.version));
-        let key = key(&object.head.namespace, &object.head.name);
+        let text = |name: &str| value["metadata"][name].as_str().unwrap_or_default();
+        let key = key(text("namespace"), text("name"));
+        let previous = self.get(id, &key).cloned();
+        let kind = if previous.is_some() {
+            EventKind::Modified
+        } else {
+            EventKind::Added
+        };
+        let mut value = Some(value);
+        let event = self.change(id, &mut |version| {
+            let object = Object::new(value.take().unwrap_or_default(), version);
+            Arc::new(Event::new(
+                version,
+                kind,
+                Arc::new(object),
+                previous.clone(),
+            ))
+        });
+        let object = Arc::clone(&event.object);
         let floor = self.compacted;
         let collection = self
             .collections
             .entry(id.clone())
             .or_insert_with(|| Collection::new(floor));
-        let previous = collection.objects.insert(key.clone(), Arc::clone(&object));
+        collection.objects.insert(key.clone(), Arc::clone(&object));
         if let Some(previous) = &previous {
             unlink(&mut self.dependents, previous, id, &key);
         }
@@ -176,36 +254,21 @@ impl Store {
                 .or_default()
                 .insert((id.clone(), key.clone()));
         }
-        let kind = if previous.is_some() {
-            EventKind::Modified
-        } else {
-            EventKind::Added
-        };
-        record(
-            collection,
-            self.history_limit,
-            Event::new(self.version, kind, Arc::clone(&object), previous),
-        );
+        record(collection, self.history_limit, event);
         object
     }
 
     /// Removes an object and returns its last state, under the version of its removal.
     pub(crate) fn remove(&mut self, id: &CollectionId, key: &str) -> Option<Arc<Object>> {
-        let collection = self.collections.get_mut(id)?;
-        let previous = collection.objects.remove(key)?;
-        self.version += 1;
+        let previous = self.collections.get_mut(id)?.objects.remove(key)?;
         unlink(&mut self.dependents, &previous, id, key);
-        let last = Arc::new(Object::new(previous.value(), self.version));
-        record(
-            collection,
-            self.history_limit,
-            Event::new(
-                self.version,
-                EventKind::Deleted,
-                Arc::clone(&last),
-                Some(previous),
-            ),
-        );
+        let event = self.change(id, &mut |version| {
+            let last = Arc::new(Object::new(previous.value(), version));
+            let previous = Some(Arc::clone(&previous));
+            Arc::new(Event::new(version, EventKind::Deleted, last, previous))
+        });
+        let last = Arc::clone(&event.object);
+        record(self.collections.get_mut(id)?, self.history_limit, event);
         Some(last)
     }
 
@@ -222,7 +285,8 @@ impl Store {
         limit: usize,
         keep: impl Fn(&Object) -> bool,
     ) -> Result<Page, Compacted> {
-        let version = at.unwrap_or(self.version);
+        let newest = self.version();
+        let version = at.unwrap_or(newest);
         let Some(collection) = self.collections.get(id) else {
             return if version < self.compacted {
                 Err(Compacted {
@@ -232,7 +296,7 @@ impl Store {
                 Ok(Page::empty(version))
             };
         };
-        let past = (version < self.version)
+        let past = (version < newest)
             .then(|| undo(collection, version))
             .transpose()?;
         let start = from.unwrap_or(prefix);
@@ -334,6 +398,7 @@ impl Store {
         };
         Self {
             version,
+            upper: self.upper.clone(),
             compacted: version,
             history_limit: self.history_limit,
             collections: self
@@ -355,10 +420,10 @@ impl Store {
 
     /// Forgets the past: only the present can be listed and watched from.
     pub(crate) fn compact(&mut self) {
-        self.compacted = self.version;
+        self.compacted = self.version();
         for collection in self.collections.values_mut() {
             collection.history.clear();
-            collection.floor = self.version;
+            collection.floor = self.compacted;
         }
     }
 }
@@ -393,9 +458,9 @@ fn undo(
         .collect())
 }
 
-fn record(collection: &mut Collection, limit: usize, event: Event) {
+fn record(collection: &mut Collection, limit: usize, event: Arc<Event>) {
     let version = event.version;
-    collection.history.push_back(Arc::new(event));
+    collection.history.push_back(event);
     while collection.history.len() > limit {
         if let Some(dropped) = collection.history.pop_front() {
             collection.floor = dropped.version;

@@ -9,8 +9,8 @@ use crate::builtin::{OBJECT_META, builtin};
 use crate::resource::{Columns, Resource, Scale};
 use crate::schema::{NodeId, Schemas};
 
-/// One resource per served version, the most stable first.
-pub(super) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
+/// One resource per served version, the most stable first; `identity` is that of the export that the kind comes from, mostly empty.
+pub(crate) fn resources(crd: &Value, identity: &str) -> Vec<Arc<Resource>> {
     let storage = versions(crd)
         .find(|version| version["storage"] == true)
         .and_then(|version| version["name"].as_str())
@@ -23,7 +23,7 @@ pub(super) fn resources(crd: &Value) -> Vec<Arc<Resource>> {
     });
     served
         .into_iter()
-        .map(|version| Arc::new(resource(crd, version, storage)))
+        .map(|version| Arc::new(resource(crd, version, storage, identity)))
         .collect()
 }
 
@@ -47,7 +47,7 @@ fn stability(version: &str) -> (u8, u32, u32) {
     (0, 0, 0)
 }
 
-fn resource(crd: &Value, version: &Value, storage: &str) -> Resource {
+fn resource(crd: &Value, version: &Value, storage: &str, identity: &str) -> Resource {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().map(text).collect()
@@ -113,6 +113,7 @@ fn resource(crd: &Value, version: &Value, storage: &str) -> Resource {
         group,
         version: version_name,
         kind,
+        identity: identity.to_owned(),
     }
 }
 

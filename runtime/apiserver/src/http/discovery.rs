@@ -21,9 +21,7 @@ pub(super) fn serve(request: &Routed) -> Result<Answer, ApiError> {
         .split('/')
         .filter(|part| !part.is_empty())
         .collect();
-    let registry = |look: &dyn Fn(&Registry) -> Option<Value>| {
-        request.cluster.with(|state| look(&state.registry))
-    };
+    let registry = |look: &dyn Fn(&Registry) -> Option<Value>| request.registry(look);
     let wanted = aggregated(&request.accept);
     let found = match parts.as_slice() {
         [] => Some(
@@ -146,15 +144,11 @@ fn optional_lists(entry: &mut Value, resource: &Resource) {
 }
 
 fn aggregate(request: &Routed, core: bool, form: &'static str) -> Answer {
-    let items: Vec<Value> = request.cluster.with(|state| {
-        let groups = if core {
-            vec![""]
-        } else {
-            state.registry.groups()
-        };
+    let items: Vec<Value> = request.registry(|registry| {
+        let groups = if core { vec![""] } else { registry.groups() };
         groups
             .into_iter()
-            .map(|name| aggregated_group(&state.registry, name))
+            .map(|name| aggregated_group(registry, name))
             .collect()
     });
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{form}"), "metadata": {}, "items": items});

@@ -20,8 +20,11 @@ use crate::write::delete::{DeleteOptions, Deleted};
 pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {
     let call = &request.call;
     let resource = request
-        .cluster
-        .with(|state| state.resource(&call.group, &call.version, &call.resource))
+        .registry(|registry| {
+            registry
+                .find(&call.group, &call.version, &call.resource)
+                .cloned()
+        })
         .ok_or_else(ApiError::no_such_resource)?;
     if !call.namespace.is_empty() && !resource.namespaced {
         return Err(ApiError::no_such_resource());
@@ -33,9 +36,12 @@ pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {
         "" => Part::Main,
         "status" if resource.status => Part::Status,
         "finalize" if resource.is("", "namespaces") => Part::Finalize,
-        "scale" if resource.scale.is_some() => return scale::serve(request, &resource),
+        "scale" if resource.scale.is_some() && request.window.is_none() => {
+            return scale::serve(request, &resource);
+        }
         _ => return Err(ApiError::no_such_resource()),
     };
+    check_visible(request, &resource)?;
     match call.verb {
         Verb::Watch if resource.allows("watch") => watch::serve(request, &resource),
         Verb::List if resource.allows("list") => read::list(request, &resource),
@@ -55,6 +61,25 @@ pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {
         }
         _ => Err(ApiError::method_not_allowed()),
     }
+}
+
+/// An object that is there and may not be seen is as absent.
+fn check_visible(request: &Routed, resource: &Resource) -> Result<(), ApiError> {
+    let Some((key, value)) = request
+        .label(resource)
+        .filter(|_| !request.call.name.is_empty())
+    else {
+        return Ok(());
+    };
+    let call = &request.call;
+    let hidden = request.cluster.with(|state| {
+        let found = state.object(resource, &call.namespace, &call.name);
+        found.is_ok_and(|object| object.label(key) != Some(value))
+    });
+    if hidden {
+        return Err(ApiError::not_found(resource.subject(), &call.name));
+    }
+    Ok(())
 }
 
 fn create(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
@@ -193,14 +218,9 @@ fn success(resource: &Resource, deleted: &Deleted) -> Value {
 
 fn delete_collection(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
     let options = delete_options(request)?;
-    let selection = query::selection(&request.call, resource)?;
-    let call = &request.call;
+    let selection = query::selection(request, resource)?;
     let doomed = request.cluster.with(|state| {
-        let prefix = if call.namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{}/", call.namespace)
-        };
+        let prefix = request.prefix();
         let chosen: Vec<_> = state
             .store
             .range(&resource.collection(), &prefix)

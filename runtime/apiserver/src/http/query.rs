@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::Routed;
 use crate::call::Call;
 use crate::resource::Resource;
 use crate::selector::{Fields, Labels};
@@ -28,10 +29,14 @@ pub(crate) enum Freshness {
 
 /// # Errors
 /// 400 for a selector that cannot be read or a field that the resource cannot be selected by.
-pub(crate) fn selection(call: &Call, resource: &Resource) -> Result<Selection, ApiError> {
+pub(crate) fn selection(request: &Routed, resource: &Resource) -> Result<Selection, ApiError> {
+    let call = &request.call;
     let bad = |why: String| ApiError::bad_request(format!("unable to parse selector: {why}"));
-    let labels = Labels::parse(&call.parameter("labelSelector").unwrap_or_default())
+    let mut labels = Labels::parse(&call.parameter("labelSelector").unwrap_or_default())
         .map_err(ApiError::bad_request)?;
+    if let Some((key, value)) = request.label(resource) {
+        labels.also(key, value);
+    }
     let fields =
         Fields::parse(&call.parameter("fieldSelector").unwrap_or_default()).map_err(bad)?;
     if let Some(field) = fields.unknown(|field| selectable(resource, field)) {

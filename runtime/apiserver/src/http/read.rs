@@ -50,7 +50,7 @@ fn check_reached(request: &Routed, version: u64) -> Result<(), ApiError> {
 pub(crate) fn list(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
     let call = &request.call;
     let form = view(&request.accept)?;
-    let selection = query::selection(call, resource)?;
+    let selection = query::selection(request, resource)?;
     let page = page(request, resource, &selection)?;
     let mut metadata = json!({ "resourceVersion": page.version.to_string() });
     if let Some((start, left)) = &page.rest {
@@ -133,11 +133,7 @@ fn page(
         .parameter("limit")
         .and_then(|limit| limit.parse::<usize>().ok())
         .filter(|limit| *limit > 0 && freshness != Freshness::Any);
-    let prefix = if call.namespace.is_empty() {
-        String::new()
-    } else {
-        format!("{}/", call.namespace)
-    };
+    let prefix = request.prefix();
     let from = token.as_ref().map(|token| token.start.as_str());
     let keep = |object: &Object| selected(object, resource, selection);
     let page = request.cluster.with(|state| {

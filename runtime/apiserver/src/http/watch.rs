@@ -79,12 +79,14 @@ enum Ending {
 pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
     let call = &request.call;
     let form = view(&request.accept)?;
-    let mut selection = query::selection(call, resource)?;
+    let mut selection = query::selection(request, resource)?;
     if !call.name.is_empty() {
         selection.fields = crate::selector::Fields::parse(&format!("metadata.name={}", call.name))
             .map_err(ApiError::bad_request)?;
     }
-    let streaming = check_streaming(call, request.cluster.inner.streaming_lists)?;
+    // Streaming lists do not work through virtual workspaces.
+    let streams = request.cluster.inner.streaming_lists && request.window.is_none();
+    let streaming = check_streaming(call, streams)?;
     let version = call.parameter("resourceVersion").unwrap_or_default();
     let start: u64 = if version.is_empty() {
         0
@@ -113,11 +115,7 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         cluster: request.cluster.clone(),
         call: Arc::clone(call),
         resource: Arc::clone(resource),
-        prefix: if call.namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{}/", call.namespace)
-        },
+        prefix: request.prefix(),
         id,
         selection,
         form,

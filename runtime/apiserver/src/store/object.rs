@@ -196,6 +196,15 @@ impl Event {
         }
     }
 
+    /// The same change in a store that keeps the objects of several, each below a prefix.
+    pub(crate) fn below(&self, prefix: &str) -> Self {
+        let (object, previous) = (Arc::clone(&self.object), self.previous.clone());
+        Self {
+            key: format!("{prefix}/{}", self.key).into(),
+            ..Self::new(self.version, self.kind, object, previous)
+        }
+    }
+
     /// The line of a watch that reports this change as `kind`; made once, shared by all watchers.
     pub(crate) fn frame(&self, kind: EventKind) -> Bytes {
         let make = || match kind {

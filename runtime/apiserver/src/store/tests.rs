@@ -7,6 +7,7 @@ fn maps() -> CollectionId {
     CollectionId {
         group: "".into(),
         plural: "configmaps".into(),
+        identity: "".into(),
     }
 }
 

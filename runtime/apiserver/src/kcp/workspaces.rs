@@ -1,0 +1,418 @@
+//! The tree of workspaces: the controllers of Workspace, LogicalCluster and WorkspaceType, and [`Kcp::make_workspace`].
+
+use serde_json::{Value, json};
+
+use super::kinds::{self, CORE, TENANCY};
+use super::queue::Subject;
+use super::{Kcp, ROOT, conditions, hold, is_deleting, items, let_go, put, shard_name, text};
+use crate::cluster::Cluster;
+use crate::resource::CollectionId;
+use crate::status::ApiError;
+use crate::write::delete::DeleteOptions;
+
+/// A Workspace and its LogicalCluster stay until what is inside is gone.
+const FINALIZER: &str = "core.kcp.io/logicalcluster";
+/// Tells the logical cluster that was chosen for a workspace.
+const CHOSEN: &str = "internal.tenancy.kcp.io/cluster";
+/// Tells the shard that was chosen for a workspace.
+const SHARD: &str = "internal.tenancy.kcp.io/shard";
+/// Types that the root workspace has from the beginning.
+const TYPES: [&str; 4] = ["root", "organization", "team", "universal"];
+/// The one LogicalCluster of a workspace.
+const CLUSTER: &str = "cluster";
+/// How many types a type may extend, its own extensions included.
+const TYPE_LIMIT: usize = 32;
+
+/// Why a workspace could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The server has no workspaces.
+    #[error("the server has no workspaces: call kcp_shards on its builder")]
+    NoKcp,
+    /// The path is not below the root.
+    #[error("{path:?} is no path of a workspace: begin it with root:")]
+    Path {
+        /// As given.
+        path: String,
+    },
+    /// The server refused the Workspace object.
+    #[error("the workspace {path:?} was refused")]
+    Refused {
+        /// As given, or that of a workspace above.
+        path: String,
+        /// What the server answered.
+        source: ApiError,
+    },
+    /// The workspace was made and does not become ready.
+    #[error(
+        "the workspace {path:?} is not ready: its type has initializers, or there is no such type or shard"
+    )]
+    NotReady {
+        /// As given, or that of a workspace above.
+        path: String,
+    },
+}
+
+fn workspaces() -> CollectionId {
+    kinds::collection(TENANCY, "workspaces")
+}
+
+pub(super) fn types() -> CollectionId {
+    kinds::collection(TENANCY, "workspacetypes")
+}
+
+pub(super) fn logical_clusters() -> CollectionId {
+    kinds::collection(CORE, "logicalclusters")
+}
+
+impl Kcp {
+    /// Makes the root workspace.
+    pub(super) fn plant(&self) {
+        let Some(root) = self.admit(ROOT, ROOT, 0) else {
+            return;
+        };
+        let shards: Vec<Value> = self
+            .shards
+            .iter()
+            .map(|shard| {
+                json!({"metadata": {"name": *shard.name, "labels": {"name": *shard.name}},
+                    "spec": {"baseURL": shard.url, "externalURL": self.url, "virtualWorkspaceURL": shard.url}})
+            })
+            .collect();
+        let own = json!({"metadata": {"name": CLUSTER}, "status": {"phase": "Ready"}});
+        put(&root, CORE, "logicalclusters", own);
+        for shard in shards {
+            put(&root, CORE, "shards", shard);
+        }
+        for name in TYPES {
+            put(
+                &root,
+                TENANCY,
+                "workspacetypes",
+                json!({"metadata": {"name": name}, "spec": {}}),
+            );
+        }
+    }
+
+    /// Makes a workspace and those above it, on a shard by its index (default: that of the workspace above), and waits for none: what
+    /// controllers have to do for it is done on return.
+    pub(crate) fn make_workspace(
+        &self,
+        path: &str,
+        shard: Option<usize>,
+    ) -> Result<Cluster, WorkspaceError> {
+        if let Some(found) = self.workspace(path) {
+            return Ok(found);
+        }
+        let Some((above, name)) = path.rsplit_once(':') else {
+            let path = path.to_owned();
+            return Err(WorkspaceError::Path { path });
+        };
+        let parent = self.make_workspace(above, None)?;
+        let mut workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}, "spec": {}});
+        if let Some(shard) = shard {
+            workspace["spec"]["location"] =
+                json!({"selector": {"matchLabels": {"name": shard_name(shard)}}});
+        }
+        if let Err(source) = parent.create(workspace) {
+            let path = path.to_owned();
+            return Err(WorkspaceError::Refused { path, source });
+        }
+        self.settle();
+        let ready = |workspace: &Value| workspace["status"]["phase"] == "Ready";
+        let made = self.object(parent.name(), &workspaces(), name);
+        made.filter(ready)
+            .and_then(|_| self.workspace(path))
+            .ok_or_else(|| WorkspaceError::NotReady {
+                path: path.to_owned(),
+            })
+    }
+
+    pub(super) fn look_at_workspace(&self, cluster: &str, name: &str) {
+        let Some(workspace) = self.object(cluster, &workspaces(), name) else {
+            return;
+        };
+        let chosen = text(&workspace["spec"]["cluster"]);
+        if is_deleting(&workspace) {
+            return self.delete_workspace(cluster, name, &chosen);
+        }
+        if chosen.is_empty() {
+            return self.schedule(cluster, name, &workspace);
+        }
+        let Some(inside) = self.object(&chosen, &logical_clusters(), CLUSTER) else {
+            return;
+        };
+        self.amend(cluster, &workspaces(), name, |workspace| {
+            for field in ["phase", "initializers", "terminators"] {
+                copy(&inside["status"], &mut workspace["status"], field);
+            }
+            let waiting = items(&inside["status"]["initializers"]).count() > 0;
+            let message = format!(
+                "Initializers still exist: {}",
+                inside["status"]["initializers"]
+            );
+            let met = if waiting {
+                Err(("Info", "InitializerExists", message.as_str()))
+            } else {
+                Ok(())
+            };
+            conditions::set(workspace, "WorkspaceInitialized", met);
+        });
+    }
+
+    /// Chooses a shard and a name for a new workspace, and makes its logical cluster.
+    fn schedule(&self, cluster: &str, name: &str, workspace: &Value) {
+        let Some((above, parent)) =
+            self.member(cluster, |member| (member.path.clone(), member.shard))
+        else {
+            return;
+        };
+        let spec = &workspace["spec"];
+        let kind = match spec["type"]["name"].as_str() {
+            Some(_) => spec["type"].clone(),
+            None => json!({"name": "universal", "path": ROOT}),
+        };
+        let shard = match spec["location"]["selector"]["matchLabels"]["name"].as_str() {
+            Some(wanted) => self.shards.iter().position(|shard| *shard.name == *wanted),
+            None => Some(parent),
+        };
+        let types = self.types_of(cluster, &kind);
+        let (Some(shard), Some(types)) = (shard, types) else {
+            let message = if shard.is_none() {
+                "No available shards to schedule the workspace".to_owned()
+            } else {
+                format!(
+                    "workspace type {}:{} does not exist",
+                    text(&kind["path"]),
+                    text(&kind["name"])
+                )
+            };
+            return self.amend(cluster, &workspaces(), name, |workspace| {
+                workspace["status"]["phase"] = "Scheduling".into();
+                let why = Err(("Error", "Unschedulable", message.as_str()));
+                conditions::set(workspace, "WorkspaceScheduled", why);
+            });
+        };
+        let (path, chosen) = (format!("{above}:{name}"), new_name());
+        let Some(inside) = self.admit(&chosen, &path, shard) else {
+            return;
+        };
+        let all = |flag: &str| -> Vec<Value> {
+            let with = types.iter().filter(|(_, kind)| kind["spec"][flag] == true);
+            with.map(|(name, _)| name.as_str().into()).collect()
+        };
+        let (initializers, terminators) = (all("initializer"), all("terminator"));
+        let owner = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "resource": "workspaces", "name": name, "cluster": cluster,
+            "uid": workspace["metadata"]["uid"]});
+        let annotations = json!({"internal.tenancy.kcp.io/type": format!("{}:{}", text(&kind["path"]), text(&kind["name"])),
+            "internal.core.kcp.io/shard": shard_name(shard)});
+        let own = json!({"metadata": {"name": CLUSTER, "finalizers": [FINALIZER], "annotations": annotations},
+            "spec": {"owner": owner, "initializers": initializers, "terminators": terminators},
+            "status": {"phase": "Initializing", "initializers": initializers, "terminators": terminators, "URL": format!("{}/clusters/{path}", self.url)}});
+        put(&inside, CORE, "logicalclusters", own);
+        let url = format!("{}/clusters/{path}", self.url);
+        self.amend(cluster, &workspaces(), name, |workspace| {
+            hold(workspace, FINALIZER);
+            workspace["metadata"]["annotations"][CHOSEN] = chosen.as_str().into();
+            workspace["metadata"]["annotations"][SHARD] = shard_name(shard).into();
+            workspace["spec"]["type"] = kind;
+            workspace["spec"]["cluster"] = chosen.as_str().into();
+            workspace["spec"]["URL"] = url.into();
+            workspace["status"]["phase"] = "Initializing".into();
+            conditions::set(workspace, "WorkspaceScheduled", Ok(()));
+        });
+    }
+
+    /// A type and those that it extends, each with its full name `<logical cluster>:<name>`; `None` where one is missing.
+    fn types_of(&self, cluster: &str, kind: &Value) -> Option<Vec<(String, Value)>> {
+        let mut found: Vec<(String, Value)> = Vec::new();
+        let mut wanted = vec![kind.clone()];
+        while let Some(kind) = wanted.pop() {
+            let at = self.resolve(&text(&kind["path"]), cluster)?;
+            let name = text(&kind["name"]);
+            let full = format!("{at}:{name}");
+            if found.iter().any(|(known, _)| *known == full) || found.len() == TYPE_LIMIT {
+                continue;
+            }
+            let object = self.object(&at, &types(), &name)?;
+            wanted.extend(items(&object["spec"]["extend"]["with"]).cloned());
+            found.push((full, object));
+        }
+        Some(found)
+    }
+
+    pub(super) fn look_at_logical_cluster(&self, cluster: &str) {
+        let Some(own) = self.object(cluster, &logical_clusters(), CLUSTER) else {
+            return;
+        };
+        let left = |field: &str| items(&own["status"][field]).count();
+        let phase = match (is_deleting(&own), left("terminators"), left("initializers")) {
+            (true, 0, _) => "Deleting",
+            (true, ..) => "Terminating",
+            (false, _, 0) => "Ready",
+            (false, ..) => "Initializing",
+        };
+        self.amend(cluster, &logical_clusters(), CLUSTER, |own| {
+            own["status"]["phase"] = phase.into();
+        });
+        if phase == "Deleting" {
+            self.queue.push(cluster, Subject::Waiting, "");
+        }
+        let owner = &own["spec"]["owner"];
+        let (above, name) = (text(&owner["cluster"]), text(&owner["name"]));
+        self.queue.push(&above, Subject::Workspace, &name);
+    }
+
+    /// A type tells where its initializer and terminator find their workspaces.
+    pub(super) fn look_at_type(&self, cluster: &str, name: &str) {
+        let shards = &self.shards;
+        self.amend(cluster, &types(), name, |object| {
+            let mut urls = Vec::new();
+            for (flag, kind) in [("initializer", "initializing"), ("terminator", "terminating")] {
+                let with = shards.iter().filter(|_| object["spec"][flag] == true);
+                urls.extend(with.map(|shard| {
+                    json!({"type": kind, "url": format!("{}/services/{kind}workspaces/{cluster}:{name}", shard.url)})
+                }));
+            }
+            object["status"]["virtualWorkspaces"] = urls.into();
+            conditions::set(object, "VirtualWorkspaceURLsReady", Ok(()));
+            conditions::set(object, "Ready", Ok(()));
+        });
+    }
+
+    fn delete_workspace(&self, cluster: &str, name: &str, chosen: &str) {
+        let Some(inside) = self.cluster(chosen) else {
+            return self.amend(cluster, &workspaces(), name, |workspace| {
+                let_go(workspace, FINALIZER);
+            });
+        };
+        delete(&inside, CORE, "logicalclusters", CLUSTER);
+        let status = self
+            .object(chosen, &logical_clusters(), CLUSTER)
+            .map(|own| own["status"].clone())
+            .unwrap_or_default();
+        self.amend(cluster, &workspaces(), name, |workspace| {
+            for field in ["phase", "terminators"] {
+                copy(&status, &mut workspace["status"], field);
+            }
+        });
+    }
+
+    /// Something in a workspace is gone: bindings that are being deleted may go on, and so may the workspace.
+    pub(super) fn look_at_waiting(&self, cluster: &str) {
+        let Some(found) = self.cluster(cluster) else {
+            return;
+        };
+        let deleting: Vec<Box<str>> = found.with(|state| {
+            let id = super::bindings::bindings();
+            let all = state.store.range(&id, "");
+            all.filter(|binding| binding.head.deleting)
+                .map(|binding| binding.head.name.clone())
+                .collect()
+        });
+        for name in deleting {
+            self.queue.push(cluster, Subject::Binding, &name);
+        }
+        let own = self.object(cluster, &logical_clusters(), CLUSTER);
+        if let Some(own) = own.filter(|own| own["status"]["phase"] == "Deleting") {
+            self.empty(&found, &own);
+        }
+    }
+
+    /// Deletes what a workspace holds, and the workspace with the last of it.
+    fn empty(&self, cluster: &Cluster, own: &Value) {
+        let stays =
+            |id: &CollectionId| *id == logical_clusters() || *id == crate::state::namespaces();
+        let left = cluster.with(|state| {
+            let ids: Vec<CollectionId> = state
+                .store
+                .collections()
+                .filter(|id| !stays(id))
+                .cloned()
+                .collect();
+            for id in &ids {
+                let Some(resource) = state.registry.of_collection(id).cloned() else {
+                    continue;
+                };
+                let doomed: Vec<_> = state.store.range(id, "").cloned().collect();
+                for head in doomed.iter().map(|object| &object.head) {
+                    if !head.deleting {
+                        let options = DeleteOptions::default();
+                        state.delete_quietly(&resource, &head.namespace, &head.name, &options);
+                    }
+                }
+            }
+            ids.iter()
+                .any(|id| state.store.range(id, "").next().is_some())
+        });
+        if left {
+            return;
+        }
+        cluster.with(|state| {
+            let namespaces: Vec<_> = state
+                .store
+                .range(&crate::state::namespaces(), "")
+                .map(|object| object.head.name.clone())
+                .collect();
+            for name in namespaces {
+                state.discard(&crate::state::namespaces(), &name);
+            }
+            state.discard(&logical_clusters(), CLUSTER);
+        });
+        let name = cluster.name();
+        let path = self.members.write().remove(name).map(|member| member.path);
+        self.clusters
+            .forget(name, path.as_deref().unwrap_or_default());
+        cluster.inner.closed.cancel();
+        let owner = &own["spec"]["owner"];
+        let (above, name) = (text(&owner["cluster"]), text(&owner["name"]));
+        self.queue.push(&above, Subject::Workspace, &name);
+    }
+
+    /// Deletes a workspace as a request to the workspace above it would; returns whether there was one.
+    pub(crate) fn delete_workspace_at(&self, path: &str) -> bool {
+        let above = path.rsplit_once(':');
+        let Some((above, name)) = above else {
+            return false;
+        };
+        let Some(parent) = self.workspace(above) else {
+            return false;
+        };
+        let there = delete(&parent, TENANCY, "workspaces", name);
+        self.settle();
+        there
+    }
+}
+
+fn delete(cluster: &Cluster, group: &str, plural: &str, name: &str) -> bool {
+    let Some(resource) = kinds::versions(group, plural).into_iter().next() else {
+        return false;
+    };
+    cluster.with(|state| {
+        let there = state.object(&resource, "", name).is_ok();
+        state.delete_quietly(&resource, "", name, &DeleteOptions::default());
+        there
+    })
+}
+
+/// Gives a field the value, or the absence, that it has elsewhere.
+fn copy(from: &Value, to: &mut Value, field: &str) {
+    match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => {
+            if let Some(fields) = to.as_object_mut() {
+                fields.remove(field);
+            }
+        }
+    }
+}
+
+/// A name for a logical cluster: opaque, and never given twice.
+fn new_name() -> String {
+    const ALPHABET: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    uuid::Uuid::new_v4()
+        .into_bytes()
+        .into_iter()
+        .map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]))
+        .collect()
+}
