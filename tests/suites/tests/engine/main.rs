@@ -26,6 +26,7 @@ mod providers;
 mod parts;
 mod proxies;
 mod readiness;
+mod redirects;
 mod shares;
 mod sources;
 mod semantics;
