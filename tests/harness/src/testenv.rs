@@ -18,6 +18,7 @@ pub mod kcp;
 pub mod kind;
 mod port;
 mod process;
+pub mod real_proxy;
 mod server;
 
 use std::collections::BTreeMap;

@@ -47,8 +47,8 @@ impl Binaries {
 /// What `tests/testenv/build` made of one of the folders beside it.
 pub(crate) fn made_from(folder: &str) -> Result<PathBuf> {
     let root = crate::repository();
-    let sums = root.join("tests/testenv").join(folder).join("go.sum");
-    let made = root.join("target/testenv").join(digest(&sums)?);
+    let sources = root.join("tests/testenv").join(folder);
+    let made = root.join("target/testenv").join(digest(&sources)?);
     if !made.is_dir() {
         bail!(
             "what real servers need is not built ({} is missing): run tests/testenv/build",
@@ -58,12 +58,17 @@ pub(crate) fn made_from(folder: &str) -> Result<PathBuf> {
     Ok(made)
 }
 
-fn digest(file: &Path) -> Result<String> {
-    let text = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
-    let digest = Sha256::digest(&text);
-    Ok(digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+/// Of the folder's pinned sums, and of the program beside them, if there is one.
+fn digest(folder: &Path) -> Result<String> {
+    let read = |file: &str| {
+        let file = folder.join(file);
+        std::fs::read(&file).with_context(|| format!("read {}", file.display()))
+    };
+    let mut digest = Sha256::new_with_prefix(read("go.sum")?);
+    if folder.join("main.go").exists() {
+        digest.update(read("main.go")?);
+    }
+    let bytes = digest.finalize();
+    let hex = bytes.iter().take(8).map(|byte| format!("{byte:02x}"));
+    Ok(hex.collect())
 }

@@ -18,6 +18,7 @@ mod oracle;
 mod outages;
 mod partitions;
 mod providers;
+mod proxies;
 mod real;
 mod restarts;
 mod rig;

@@ -3,24 +3,33 @@
 use crate::project::{Project, reconciler};
 use crate::running::{SOON, address_in, ask};
 use anyhow::Result;
+use std::time::Duration;
 use tokio::process::Command;
+use windlass_apiserver::Server;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::guests::guest;
 use windlass_harness::program::{Program, binary};
+use windlass_harness::testenv;
+use windlass_harness::testenv::real_proxy::{RealProxy, Scheme};
 
 /// Starts `run` with a value of `HTTPS_PROXY`, over one cluster that no name server knows.
 fn start(project: &Project, proxy: &str) -> Result<Program> {
-    project.write_config(&[reconciler("hello", &guest("hello"))])?;
     let kubeconfig = "clusters: [{name: c, cluster: {server: 'https://api.test:6443', insecure-skip-tls-verify: true}}]\n\
         contexts: [{name: alpha, context: {cluster: c}}]\ncurrent-context: alpha\n";
     project.write("clusters/fleet.kubeconfig", kubeconfig)?;
+    run(project, &[("HTTPS_PROXY", proxy)])
+}
+
+/// Starts `run` with these variables, over the clusters in the project's folder.
+fn run(project: &Project, variables: &[(&str, &str)]) -> Result<Program> {
+    project.write_config(&[reconciler("hello", &guest("hello"))])?;
     let mut command = Command::new(binary()?);
     command
         .args(["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"])
         .current_dir(project.path())
         .env_remove("NO_PROXY")
         .env_remove("no_proxy")
-        .env("HTTPS_PROXY", proxy);
+        .envs(variables.iter().copied());
     Program::spawn(command)
 }
 
@@ -52,5 +61,65 @@ async fn a_variable_that_names_no_proxy_ends_the_start_and_is_not_quoted() -> Re
         text.contains("HTTPS_PROXY") && !text.contains("hush"),
         "{text}"
     );
+    Ok(())
+}
+
+/// Longer than a name server of the machine may take to say that it does not know a name.
+const NAMELESS: Duration = Duration::from_secs(120);
+
+#[tokio::test]
+async fn a_proxy_program_of_the_environment_serves_all_clusters_but_those_excepted() -> Result<()> {
+    if !testenv::enabled(
+        "a proxy program of the environment serves all clusters but those excepted",
+    ) {
+        return Ok(());
+    }
+    for scheme in [Scheme::Http, Scheme::Socks5] {
+        let (project, proxy) = (Project::new()?, RealProxy::start(scheme, true).await?);
+        let server = Server::builder().tls().cluster("alpha").cluster("beta");
+        let server = server.bind("127.0.0.1:0").await?;
+        let (address, port) = (server.address(), server.address().port());
+        let mut text = server.kubeconfig();
+        for name in ["alpha", "beta"] {
+            // Only the proxy knows these names.
+            let known = format!("https://{address}/clusters/{name}");
+            assert!(text.contains(&known), "{text}");
+            text = text.replace(
+                &known,
+                &format!("https://{name}.test:{port}/clusters/{name}"),
+            );
+        }
+        let text = text.replace(
+            "    server: ",
+            "    tls-server-name: localhost\n    server: ",
+        );
+        project.write("clusters/fleet.kubeconfig", text)?;
+        let variables = [
+            ("HTTPS_PROXY", &*proxy.url()),
+            ("NO_PROXY", "other,beta.test"),
+        ];
+        let mut program = run(&project, &variables)?;
+        let line = program.line_with("admin endpoints", SOON).await?;
+        let admin = address_in(&line)?;
+        eventually(
+            NAMELESS,
+            "alpha ready, and beta without the proxy",
+            || async {
+                let all = ask(&project, &admin, &["get", "clusters"]).await?;
+                let alpha = server.cluster("alpha").map_or(0, |alpha| alpha.watchers());
+                Ok(Seen::of((alpha, all.to_string()), |(watchers, text)| {
+                    let direct = format!("cannot reach https://beta.test:{port}");
+                    *watchers > 0 && text.contains(&direct) && !text.contains("through the proxy")
+                }))
+            },
+        )
+        .await?;
+        // Only its proxy could resolve the name, whether it prints that or the address.
+        let (asked, end) = (proxy.connections()?, format!(":{port}"));
+        assert!(
+            !asked.is_empty() && asked.iter().all(|one| one.ends_with(&end)),
+            "{asked:?}"
+        );
+    }
     Ok(())
 }

@@ -35,6 +35,7 @@
 //! | clusters of the program: put, replaced, removed, put twice | `engine::providers` |
 //! | one cluster only; the local cluster only | `engine::locality` |
 //! | kind: found, gone, damaged, made anew, without its runtime | `kind` |
+//! | behind proxy programs of each kind, with and without a login | `proxies` |
 //! | pushed from hub to spokes with repair and delete | `journeys::objects_of_the_hub…` |
 //! | access plugins end to end | `profiles::the_plugin_of_an_access_provider…` |
 //! | one unchanged reconciler in one and in many clusters | `journeys::one_unchanged_reconciler…` |
@@ -54,6 +55,7 @@ mod namespaces;
 mod outages;
 mod play;
 mod profiles;
+mod proxies;
 mod secrets;
 mod several;
 mod stage;
