@@ -60,9 +60,9 @@ use crate::grant::Grant;
 use crate::http::transport::Connection;
 use crate::metrics::ClusterMetrics;
 use crate::name::{ClusterName, TenantName};
+use crate::task;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use events::Recorder;
-use futures::future::BoxFuture;
 use lifecycle::Lifecycle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,8 +108,8 @@ pub(crate) struct Parts {
     /// Present exactly if the scope is a part of a server.
     pub(crate) carrier: Option<Arc<Carrier>>,
     pub(crate) config: ClusterConfig,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) properties: BTreeMap<String, String>,
+    pub(crate) labels: Arc<BTreeMap<String, String>>,
+    pub(crate) properties: Arc<BTreeMap<String, String>>,
     pub(crate) metrics: Arc<ClusterMetrics>,
     pub(crate) caches: SharedOptions,
 }
@@ -200,8 +200,8 @@ impl Cluster {
             name: parts.name,
             scope: parts.scope,
             carrier: ArcSwapOption::from(parts.carrier),
-            labels: ArcSwap::from_pointee(parts.labels),
-            properties: ArcSwap::from_pointee(parts.properties),
+            labels: ArcSwap::new(parts.labels),
+            properties: ArcSwap::new(parts.properties),
             config: ArcSwap::from_pointee(parts.config),
             reconfigured: Notify::new(),
             replacement: ArcSwapOption::empty(),
@@ -215,13 +215,11 @@ impl Cluster {
             changed: Arc::new(Notify::new()),
         });
         let (token, this) = (cluster.token.clone(), cluster.clone());
-        // In boxes of their own size: to follow a carrier takes much less than to connect, and there may be thousands.
-        let life: BoxFuture<'static, ()> = match cluster.carrier.load_full() {
-            Some(carrier) => Box::pin(this.follow_carrier(carrier)),
-            None => Box::pin(this.live(transports)),
+        let tasks = &cluster.tasks;
+        match cluster.carrier.load_full() {
+            Some(carrier) => task::spawn(tasks, host, token, this.follow_carrier(carrier)),
+            None => task::spawn(tasks, host, token, this.live(transports)),
         };
-        let life = async move { token.run_until_cancelled(life).await };
-        cluster.tasks.spawn_on(life, host);
         cluster
     }
 
@@ -343,10 +341,11 @@ impl Cluster {
     pub(crate) async fn connected(&self) -> Result<Arc<Backend>, ApiError> {
         let mut state = self.lifecycle.watch();
         loop {
+            // Before the backend is looked for, so that a change that comes after the look wakes this again.
+            let is_gone = state.borrow_and_update().state == ClusterState::Gone;
             if let Some(backend) = self.backend() {
                 return Ok(backend);
             }
-            let is_gone = state.borrow_and_update().state == ClusterState::Gone;
             if is_gone || state.changed().await.is_err() {
                 return Err(self.gone());
             }
@@ -355,6 +354,11 @@ impl Cluster {
 
     pub(crate) fn events(&self) -> &Recorder {
         &self.recorder
+    }
+
+    /// Where its tasks run.
+    pub(crate) fn host(&self) -> &Handle {
+        self.recorder.host()
     }
 
     pub(crate) fn metrics(&self) -> &Arc<ClusterMetrics> {

@@ -88,7 +88,8 @@ pub struct Controller {
     pub(crate) grant: Arc<Grant>,
     pub(crate) selection: ClusterSelection,
     pub(crate) primary: Option<GroupVersionKind>,
-    pub(crate) watches: Vec<Watch>,
+    /// Shared by their tasks and sinks in every cluster.
+    pub(crate) watches: Vec<Arc<Watch>>,
     pub(crate) indexes: Arc<DeclaredIndexes>,
     pub(crate) options: ControllerOptions,
     /// Whether it runs only in the leader, if there is an election.
@@ -237,7 +238,7 @@ impl Builder {
             grant: self.grant,
             selection: self.selection,
             primary,
-            watches: self.watches,
+            watches: self.watches.into_iter().map(Arc::new).collect(),
             indexes: Arc::new(indexes.collect()),
             options: self.options,
             needs_lease: self.needs_lease,

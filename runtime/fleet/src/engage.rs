@@ -5,6 +5,7 @@ use crate::hub::{Hub, HubError};
 use crate::name::{ClusterName, NameError};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A cluster as its provider knows it.
 #[derive(Debug, Clone)]
@@ -16,9 +17,9 @@ pub struct ClusterSpec {
     /// The part of that server that it is. Clusters of one provider that are parts of one server share its caches. Default: all of it.
     pub scope: Scope,
     /// Labels, for filters.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// Properties, for reconcilers.
-    pub properties: BTreeMap<String, String>,
+    pub properties: Arc<BTreeMap<String, String>>,
     /// What happens to the work on the current server, if this names another one.
     pub on_server_change: ServerChange,
 }
@@ -41,10 +42,24 @@ impl ClusterSpec {
             name,
             config,
             scope: Scope::default(),
-            labels: BTreeMap::new(),
-            properties: BTreeMap::new(),
+            labels: Arc::default(),
+            properties: Arc::default(),
             on_server_change: ServerChange::default(),
         }
+    }
+
+    /// The same cluster with a label.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.labels).insert(key.into(), value.into());
+        self
+    }
+
+    /// The same cluster with a property.
+    #[must_use]
+    pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.properties).insert(name.into(), value.into());
+        self
     }
 
     /// Whether engaging this in place of `other` would change nothing.
@@ -132,7 +147,12 @@ pub trait Engage: Send + Sync {
     /// Ends work on a cluster; an unknown name does nothing.
     fn disengage(&self, name: &ClusterName);
 
-    /// Says that every cluster known has been engaged by now, or refused. Clusters of the provider that an earlier run, or another
+    /// Says that a cluster is known, and that it cannot be engaged or brought in line as it is now: it is not ready, or what describes it is
+    /// invalid. If it is engaged in the provider's name, it stays as it is, also through a change of the provider. To be said again before
+    /// each [`Engage::listed`], for as long as it holds.
+    fn keep(&self, name: &ClusterName);
+
+    /// Says that every cluster known has been engaged by now, or refused, or kept. Clusters of the provider that an earlier run, or another
     /// provider of its name, had engaged and this run has not are disengaged at the first call of a run. Each further call says that the
     /// provider has read its source to the end again; [`ProviderStatus`](crate::manager::ProviderStatus) shows when it last has.
     fn listed(&self);

@@ -68,6 +68,7 @@ mod rate_limit;
 pub mod pause;
 pub mod file;
 mod program;
+mod task;
 mod queue;
 pub mod metrics;
 mod clock;

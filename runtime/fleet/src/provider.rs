@@ -99,10 +99,9 @@ pub struct Problem {
 /// }
 ///
 /// fn engage_one(name: &str, url: &str, engage: &dyn Engage) -> Result<(), Box<dyn std::error::Error>> {
-///     let mut spec = ClusterSpec::new(ClusterName::new(name)?, ClusterConfig::from_url(url)?);
-///     spec.labels.insert("env".to_owned(), "prod".to_owned());
+///     let spec = ClusterSpec::new(ClusterName::new(name)?, ClusterConfig::from_url(url)?);
 ///     // Engaging again what is engaged already changes nothing, so there is no need to compare.
-///     engage.engage(spec)?;
+///     engage.engage(spec.label("env", "prod"))?;
 ///     Ok(())
 /// }
 ///

@@ -86,11 +86,6 @@ impl Continuity {
         self.server_uid.lock().clone()
     }
 
-    /// Whether the server has given its identity.
-    pub(crate) fn is_identified(&self) -> bool {
-        self.server_uid.lock().is_some()
-    }
-
     /// Confirms that the server is still the same, by a check that began at most `max_age` before this call.
     ///
     /// # Errors

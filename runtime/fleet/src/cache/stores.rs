@@ -113,8 +113,7 @@ impl Stores {
 
     /// Runs a task on the host's runtime until its token ends it.
     fn spawn(&self, stop: CancellationToken, task: impl Future<Output = ()> + Send + 'static) {
-        let task = async move { stop.run_until_cancelled(task).await };
-        self.tasks.spawn_on(task, self.server.connection.host());
+        crate::task::spawn(&self.tasks, self.server.connection.host(), stop, task);
     }
 
     /// The store of a key, started if it does not run yet.

@@ -24,16 +24,12 @@ impl Cluster {
     /// must be brought in step.
     pub(crate) fn describe(
         &self,
-        labels: &BTreeMap<String, String>,
-        properties: &BTreeMap<String, String>,
+        labels: &Arc<BTreeMap<String, String>>,
+        properties: &Arc<BTreeMap<String, String>>,
     ) -> bool {
-        if **self.properties.load() != *properties {
-            self.properties.store(Arc::new(properties.clone()));
-        }
-        let is_new = **self.labels.load() != *labels;
-        if is_new {
-            self.labels.store(Arc::new(labels.clone()));
-        }
+        self.properties.store(properties.clone());
+        let is_new = **self.labels.load() != **labels;
+        self.labels.store(labels.clone());
         is_new
     }
 

@@ -101,6 +101,11 @@ impl Recorder {
         }
     }
 
+    /// Where its writers run.
+    pub(crate) fn host(&self) -> &Handle {
+        &self.host
+    }
+
     /// Queues an event of a client's caller. An event that is not valid, or for which a budget or the tenant's memory is used up, is
     /// dropped and counted.
     pub(crate) fn record(&self, client: &Client, event: Event) {

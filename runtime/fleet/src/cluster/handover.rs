@@ -21,6 +21,15 @@ impl Cluster {
         matches!(self.state(), ClusterState::Ready | ClusterState::Degraded)
     }
 
+    /// Whether both have reached the same server, by the identity that it gives.
+    pub(crate) fn is_server_of(&self, other: &Self) -> bool {
+        let (Some(this), Some(other)) = (self.backend(), other.backend()) else {
+            return false;
+        };
+        let identity = this.continuity.server_uid();
+        identity.is_some() && identity == other.continuity.server_uid()
+    }
+
     /// Fills the caches that another cluster has, except those that this one's server does not serve or refuses. Returns them once all
     /// are filled, and waits for that without a limit.
     pub(crate) async fn fill_like(&self, other: &Self) -> Vec<StoreUse> {

@@ -183,13 +183,6 @@ impl Cluster {
         self.follow(&backend).await;
     }
 
-    /// Whether a configuration with other credentials names the same server. A server that gives no identity is identified by its address
-    /// and its certificate authority.
-    pub(crate) fn is_same_server(&self, config: &ClusterConfig) -> bool {
-        let identified = |backend: Arc<Backend>| backend.continuity.is_identified();
-        self.backend().is_none_or(identified) || self.config().same_authority(config)
-    }
-
     /// Continues with other credentials for the same server: caches and keys stay, watches resume.
     pub(crate) fn exchange(&self, config: ClusterConfig, transports: &Transports) {
         self.config.store(Arc::new(config.clone()));

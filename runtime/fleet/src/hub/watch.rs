@@ -80,9 +80,7 @@ impl HubWatch {
             cluster: cluster.clone(),
         };
         let token = stop.clone();
-        cluster
-            .tasks()
-            .spawn(async move { token.run_until_cancelled(task.run()).await });
+        crate::task::spawn(cluster.tasks(), cluster.host(), token, task.run());
         Self {
             shared,
             hub,

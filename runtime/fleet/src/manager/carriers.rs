@@ -4,7 +4,7 @@ use crate::cluster::{Carrier, Cluster, ClusterConfig, Parts, Scope, SharedOption
 use crate::metrics::Metrics;
 use crate::name::ClusterName;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,11 @@ impl Carriers {
         let key = (provider.to_owned(), config.server());
         let mut by_server = self.by_server.lock();
         let running = by_server.get(&key).and_then(Weak::upgrade);
-        if let Some(carrier) = running.filter(|carrier| carrier.is_usable()) {
+        // With another certificate authority it may be another server; the users of the one before leave it.
+        let serves = |carrier: &Arc<Carrier>| {
+            carrier.is_usable() && carrier.cluster().config().same_authority(config)
+        };
+        if let Some(carrier) = running.filter(serves) {
             return carrier;
         }
         by_server.retain(|_, carrier| carrier.strong_count() > 0);
@@ -55,8 +59,8 @@ impl Carriers {
             scope: Scope::Whole,
             carrier: None,
             config: config.clone(),
-            labels: BTreeMap::new(),
-            properties: BTreeMap::new(),
+            labels: Arc::default(),
+            properties: Arc::default(),
             caches: self.caches.clone(),
         };
         let token = self.cut_off.child_token();

@@ -34,7 +34,7 @@ struct Engaged {
     provider: String,
     cluster: Arc<Cluster>,
     /// Replaces the cluster once its caches are filled.
-    replacement: Option<Replacement>,
+    replacement: Option<Box<Replacement>>,
     /// Whether another provider was refused the name, and waits for it.
     contested: bool,
 }
@@ -45,7 +45,8 @@ struct Replacement {
     cluster: Arc<Cluster>,
 }
 
-type Table = BTreeMap<ClusterName, Engaged>;
+/// In boxes, because the nodes of such a map are half empty.
+type Table = BTreeMap<ClusterName, Box<Engaged>>;
 
 /// The parts that clusters are built from, and those that have to be informed of clusters.
 pub(super) struct Environment {
@@ -80,6 +81,13 @@ pub(super) struct Frozen<'a> {
     engaged: MutexGuard<'a, Table>,
 }
 
+/// Whether the credentials of a new specification can be exchanged in place. Another certificate authority may vouch for another server
+/// under the same address, and no key may run there before that server has given its identity.
+fn may_exchange(cluster: &Cluster, now: &ClusterSpec, new: &ClusterSpec) -> bool {
+    let is_unused = cluster.backend().is_none();
+    new.same_but_credentials(now) && (is_unused || new.config.same_authority(&now.config))
+}
+
 impl Frozen<'_> {
     /// The clusters that are engaged.
     pub(super) fn clusters(&self) -> Vec<Arc<Cluster>> {
@@ -87,16 +95,14 @@ impl Frozen<'_> {
         engaged.map(|engaged| engaged.cluster.clone()).collect()
     }
 
-    /// How many clusters each provider has engaged.
-    pub(super) fn count_by_provider(&self) -> BTreeMap<String, usize> {
-        let mut counts = BTreeMap::new();
-        for engaged in self.engaged.values() {
-            match counts.get_mut(&engaged.provider) {
-                Some(count) => *count += 1,
-                None => drop(counts.insert(engaged.provider.clone(), 1)),
-            }
+    /// The clusters that each provider has engaged.
+    pub(super) fn names_by_provider(&self) -> BTreeMap<String, BTreeSet<ClusterName>> {
+        let mut names: BTreeMap<String, BTreeSet<ClusterName>> = BTreeMap::new();
+        for (name, engaged) in self.engaged.iter() {
+            let of_provider = names.entry(engaged.provider.clone()).or_default();
+            of_provider.insert(name.clone());
         }
-        counts
+        names
     }
 
     /// Disengages a provider's clusters except some.
@@ -174,13 +180,13 @@ impl Engagements {
         let cluster = self.start(provider, &spec);
         table.insert(
             spec.name.clone(),
-            Engaged {
+            Box::new(Engaged {
                 spec,
                 provider: provider.to_owned(),
                 cluster: cluster.clone(),
                 replacement: None,
                 contested: false,
-            },
+            }),
         );
         self.serve(&cluster);
         drop(table);
@@ -210,8 +216,8 @@ impl Engagements {
     /// Ends work on a cluster in the name of a provider, unless that has been stopped.
     pub(super) fn disengage(&self, provider: &str, stop: &CancellationToken, name: &ClusterName) {
         let mut table = self.engaged.lock();
-        let is_own = |engaged: &Engaged| engaged.provider == provider;
-        if table.get(name).is_some_and(is_own) && !stop.is_cancelled() {
+        let owner = table.get(name).map(|engaged| &*engaged.provider);
+        if owner == Some(provider) && !stop.is_cancelled() {
             self.remove(&mut table, provider, name);
         }
     }
@@ -248,7 +254,7 @@ impl Engagements {
             if replacement.spec.same(&spec) {
                 return;
             }
-            if replacement.spec.same_but_credentials(&spec) {
+            if may_exchange(&replacement.cluster, &replacement.spec, &spec) {
                 let config = spec.config.clone();
                 replacement.cluster.exchange(config, transports);
                 replacement.spec = spec;
@@ -260,7 +266,7 @@ impl Engagements {
             return;
         }
         let cluster = &engaged.cluster;
-        if engaged.spec.same_but_credentials(&spec) && cluster.is_same_server(&spec.config) {
+        if may_exchange(cluster, &engaged.spec, &spec) {
             cluster.exchange(spec.config.clone(), transports);
             engaged.spec = spec;
             return;
@@ -304,11 +310,15 @@ impl Engagements {
             .clone()
             .fill_replacement(engaged.cluster.clone(), cluster.clone());
         self.spawn(&cluster, fill);
-        engaged.replacement = Some(Replacement { spec, cluster });
+        engaged.replacement = Some(Box::new(Replacement { spec, cluster }));
     }
 
-    /// Fills a replacement's caches, then replaces the old cluster. Until then, however long that takes, the old cluster serves.
+    /// Fills a replacement's caches, then replaces the old cluster. Until then, however long that takes, the old cluster serves. A
+    /// replacement that has reached the same server only gives its credentials to the old cluster.
     async fn fill_replacement(self: Arc<Self>, old: Arc<Cluster>, new: Arc<Cluster>) {
+        if new.connected().await.is_ok() && self.exchange_if_same(&old, &new) {
+            return;
+        }
         let filled = new.fill_like(&old).await;
         drop(old);
         if !self.replace_by(&new) {
@@ -321,13 +331,37 @@ impl Engagements {
         drop(filled);
     }
 
+    /// Exchanges a cluster's credentials for those with which its replacement has reached the same server. `false`: it has reached another
+    /// server, or another address.
+    fn exchange_if_same(&self, old: &Arc<Cluster>, new: &Arc<Cluster>) -> bool {
+        let mut table = self.engaged.lock();
+        let Some(engaged) = table.get_mut(old.name()) else {
+            return false;
+        };
+        let is_new = |replacement: &&Replacement| Arc::ptr_eq(&replacement.cluster, new);
+        let Some(replacement) = engaged.replacement.as_deref().filter(is_new) else {
+            return false;
+        };
+        // Parts of a server move to the carrier of their new credentials, one after the other.
+        let may_stay =
+            old.scope().is_whole() && replacement.spec.same_but_credentials(&engaged.spec);
+        if !may_stay || !new.is_server_of(old) {
+            return false;
+        }
+        engaged.spec = replacement.spec.clone();
+        let config = engaged.spec.config.clone();
+        old.exchange(config, &self.environment.transports);
+        self.drop_replacement(engaged);
+        true
+    }
+
     /// Replaces a cluster by the one that was prepared. `false`: that is not its replacement any more.
     fn replace_by(self: &Arc<Self>, new: &Arc<Cluster>) -> bool {
         let mut table = self.engaged.lock();
         let Some(engaged) = table.get_mut(new.name()) else {
             return false;
         };
-        let is_new = |replacement: &mut Replacement| Arc::ptr_eq(&replacement.cluster, new);
+        let is_new = |replacement: &mut Box<Replacement>| Arc::ptr_eq(&replacement.cluster, new);
         if self.environment.draining.is_cancelled() {
             return false;
         }
@@ -363,7 +397,7 @@ impl Engagements {
     fn engage_anew(self: &Arc<Self>, cluster: &Arc<Cluster>) {
         let mut table = self.engaged.lock();
         let engaged = table.get_mut(cluster.name());
-        let is_current = |engaged: &&mut Engaged| Arc::ptr_eq(&engaged.cluster, cluster);
+        let is_current = |engaged: &&mut Box<Engaged>| Arc::ptr_eq(&engaged.cluster, cluster);
         let Some(engaged) = engaged.filter(is_current) else {
             return;
         };
@@ -464,9 +498,6 @@ impl Engagements {
     /// Runs a task of a cluster until the cluster is cancelled.
     fn spawn(&self, cluster: &Arc<Cluster>, task: impl Future<Output = ()> + Send + 'static) {
         let stop = cluster.token().clone();
-        cluster.tasks().spawn_on(
-            async move { stop.run_until_cancelled(task).await },
-            &self.environment.host,
-        );
+        crate::task::spawn(cluster.tasks(), &self.environment.host, stop, task);
     }
 }

@@ -8,6 +8,7 @@ use crate::cluster::Fleet;
 use crate::controller::Controller;
 use crate::election::{Election, ElectionStatus, Phase};
 use crate::http::fence::Fence;
+use crate::task;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +78,7 @@ impl Leadership {
         };
         let (lost, ended) = (self.lost.clone(), self.ended.clone());
         let run = election.clone().run(fleet);
-        tasks.spawn_on(async move { ended.run_until_cancelled(run).await }, host);
+        task::spawn(tasks, host, ended, run);
         let follow = async move {
             let mut phases = election.phase();
             while phases.changed().await.is_ok() {
@@ -88,8 +89,7 @@ impl Leadership {
                 }
             }
         };
-        let ended = self.ended.clone();
-        tasks.spawn_on(async move { ended.run_until_cancelled(follow).await }, host);
+        task::spawn(tasks, host, self.ended.clone(), follow);
     }
 
     /// Ends the election. Gives the lease back if `idle` says that no reconcile runs under it any more.

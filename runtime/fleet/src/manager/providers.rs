@@ -33,7 +33,7 @@ const SETTLED: Duration = Duration::from_secs(60);
 pub struct ProviderStatus {
     /// Its name.
     pub name: String,
-    /// Clusters that it asked to engage: `engaged` and `refused`.
+    /// Clusters that it knows: `engaged`, `refused`, and those that cannot be engaged as they are now, which `problems` tells of.
     pub found: usize,
     /// Clusters that are engaged in its name, whatever their state is.
     pub engaged: usize,
@@ -66,6 +66,9 @@ struct Reported {
     refused: BTreeSet<ClusterName>,
     /// Names that it was refused since then. A provider does not say that it gave up such a name: it only asks for it no more.
     refused_since: BTreeSet<ClusterName>,
+    /// Names that it has kept, as those that it was refused.
+    kept: BTreeSet<ClusterName>,
+    kept_since: BTreeSet<ClusterName>,
 }
 
 impl Reported {
@@ -73,18 +76,46 @@ impl Reported {
         self.refused_since.insert(name.clone());
     }
 
+    fn keep(&mut self, name: &ClusterName) {
+        self.kept_since.insert(name.clone());
+    }
+
     fn forget(&mut self, name: &ClusterName) {
-        self.refused.remove(name);
-        self.refused_since.remove(name);
+        let sets = [
+            &mut self.refused,
+            &mut self.refused_since,
+            &mut self.kept,
+            &mut self.kept_since,
+        ];
+        for names in sets {
+            names.remove(name);
+        }
     }
 
     fn list(&mut self) {
         self.last_listed = Some(Instant::now());
         self.refused = std::mem::take(&mut self.refused_since);
+        self.kept = std::mem::take(&mut self.kept_since);
     }
 
     fn refused(&self) -> usize {
         self.refused.union(&self.refused_since).count()
+    }
+
+    /// Number of the clusters that it knows, some of which are engaged.
+    fn found(&self, engaged: &BTreeSet<ClusterName>) -> usize {
+        let others = [
+            &self.refused,
+            &self.refused_since,
+            &self.kept,
+            &self.kept_since,
+        ];
+        let others: BTreeSet<&ClusterName> = others.into_iter().flatten().collect();
+        engaged.len()
+            + others
+                .into_iter()
+                .filter(|name| !engaged.contains(*name))
+                .count()
     }
 }
 
@@ -185,17 +216,18 @@ impl Providers {
     /// Every provider, sorted by name.
     pub(super) fn statuses(&self) -> Vec<ProviderStatus> {
         let by_name = self.by_name.lock();
-        let engaged = self.engagements.freeze().count_by_provider();
+        let mut engaged = self.engagements.freeze().names_by_provider();
         let status = |(name, running): (&String, &Running)| {
-            let engaged = engaged.get(name).copied().unwrap_or_default();
-            let (refused, last_listed) = {
+            let engaged = engaged.remove(name).unwrap_or_default();
+            let (found, refused, last_listed) = {
                 let reported = running.reported.lock();
-                (reported.refused(), reported.last_listed)
+                let found = reported.found(&engaged);
+                (found, reported.refused(), reported.last_listed)
             };
             ProviderStatus {
                 name: name.clone(),
-                found: engaged + refused,
-                engaged,
+                found,
+                engaged: engaged.len(),
                 refused,
                 last_listed: last_listed.map(|at| at.elapsed()),
                 problems: running.problems(),
@@ -328,6 +360,13 @@ impl Engage for ProviderEngage {
         }
         self.reported.lock().forget(name);
         self.engagements.disengage(&self.provider, &self.stop, name);
+    }
+
+    fn keep(&self, name: &ClusterName) {
+        if let Some(known) = &mut *self.known.lock() {
+            known.insert(name.clone());
+        }
+        self.reported.lock().keep(name);
     }
 
     fn listed(&self) {

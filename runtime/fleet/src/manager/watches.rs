@@ -129,7 +129,7 @@ impl Watches {
             if !controller.selection.engages(watch, cluster, has_provider) {
                 continue;
             }
-            let plan = WatchPlan::of(&controller, watch, cluster);
+            let plan = Arc::new(WatchPlan::of(&controller, watch, cluster));
             watches.push(match before.iter().position(|watch| watch.plan == plan) {
                 Some(at) => {
                     let kept = before.swap_remove(at);
@@ -151,7 +151,7 @@ impl Watches {
         &self,
         registration: &Arc<Registration>,
         cluster: &Arc<Cluster>,
-        plan: WatchPlan,
+        plan: Arc<WatchPlan>,
         before: &[Arc<ActiveWatch>],
     ) -> Arc<ActiveWatch> {
         let mut startup = Startup::new(cluster);
@@ -178,10 +178,7 @@ impl Watches {
             replaced: watch.replaced.clone(),
             token: token.clone(),
         };
-        cluster.tasks().spawn_on(
-            async move { token.run_until_cancelled(task.run()).await },
-            &self.host,
-        );
+        crate::task::spawn(cluster.tasks(), &self.host, token, task.run());
         watch
     }
 }

@@ -145,8 +145,8 @@ impl CapiClusters {
         name: ClusterName,
     ) -> ClusterSpec {
         ClusterSpec {
-            labels: object.labels(),
-            properties: cluster.properties(),
+            labels: object.labels().into(),
+            properties: cluster.properties().into(),
             on_server_change: self.options.on_server_change,
             ..ClusterSpec::new(name, config)
         }
@@ -191,11 +191,11 @@ impl Inventory for CapiClusters {
         let key = object.key();
         let name = match ClusterName::new(key.to_string()) {
             Ok(name) => name,
-            Err(error) => return Desired::keep(error.to_string()),
+            Err(error) => return Desired::nameless(error.to_string()),
         };
         let cluster: CapiCluster = match object.parse() {
             Ok(cluster) => cluster,
-            Err(error) => return Desired::keep(error.to_string()),
+            Err(error) => return Desired::keep(name, error.to_string()),
         };
         let unready = self.unready(&cluster);
         if let (Some(reason), OnUnready::Disengage) = (&unready, self.options.on_unready) {
@@ -208,7 +208,7 @@ impl Inventory for CapiClusters {
                 Desired::refresh(self.spec(object, &cluster, config, name), reason)
             }
             // Before a cluster is ready, its Secret is not expected.
-            (Err(_), Some(reason)) | (Err(reason), None) => Desired::keep(reason),
+            (Err(_), Some(reason)) | (Err(reason), None) => Desired::keep(name, reason),
         }
     }
 }

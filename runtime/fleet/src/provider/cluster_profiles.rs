@@ -197,8 +197,6 @@ struct Profiles {
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error(transparent)]
-    Name(#[from] crate::name::NameError),
-    #[error(transparent)]
     Access(#[from] AccessError),
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -233,38 +231,37 @@ impl Inventory for Profiles {
         if object.is_deleting() {
             return Desired::leave();
         }
+        let name = match ClusterName::new(object.key().to_string()) {
+            Ok(name) => name,
+            Err(error) => return Desired::nameless(error.to_string()),
+        };
         let profile: Profile = match object.parse() {
             Ok(profile) => profile,
-            Err(error) => return Desired::keep(error.to_string()),
+            Err(error) => return Desired::keep(name, error.to_string()),
         };
         let unready = profile.why_unready(&self.options.ready);
         if let (Some(reason), OnUnready::Disengage) = (&unready, self.options.on_unready) {
             return Desired::leave_because(reason);
         }
-        match (self.spec(object, &profile, related), unready) {
-            (Ok(spec), None) => Desired::engage(spec),
-            (Ok(spec), Some(reason)) => Desired::refresh(spec, reason),
-            (Err(error), None) => Desired::keep(error.to_string()),
-            (Err(error), Some(reason)) => Desired::keep(format!("{reason}; {error}")),
+        let config = match (self.config(&profile, related), &unready) {
+            (Ok(config), _) => config,
+            (Err(error), None) => return Desired::keep(name, error.to_string()),
+            (Err(error), Some(reason)) => return Desired::keep(name, format!("{reason}; {error}")),
+        };
+        let spec = ClusterSpec {
+            labels: object.labels().into(),
+            properties: profile.properties().into(),
+            on_server_change: self.options.on_server_change,
+            ..ClusterSpec::new(name, config)
+        };
+        match unready {
+            None => Desired::engage(spec),
+            Some(reason) => Desired::refresh(spec, reason),
         }
     }
 }
 
 impl Profiles {
-    fn spec(
-        &self,
-        object: &HubObject,
-        profile: &Profile,
-        secrets: &[HubObject],
-    ) -> Result<ClusterSpec, Unusable> {
-        let name = ClusterName::new(object.key().to_string())?;
-        let mut spec = ClusterSpec::new(name, self.config(profile, secrets)?);
-        spec.labels = object.labels();
-        spec.properties = profile.properties();
-        spec.on_server_change = self.options.on_server_change;
-        Ok(spec)
-    }
-
     fn config(&self, profile: &Profile, secrets: &[HubObject]) -> Result<ClusterConfig, Unusable> {
         let policy = &self.options.policy;
         match &self.options.access.0 {

@@ -23,6 +23,7 @@ use super::problems::Problems;
 use super::{Problem, ProviderError};
 use crate::engage::{ClusterSpec, Engage};
 use crate::hub::{Hub, HubObject, HubWatch};
+use crate::name::ClusterName;
 use crate::request::ObjectKey;
 use clusters::{Clusters, View};
 use futures::future::select_all;
@@ -87,8 +88,8 @@ pub(crate) enum Wish {
     Engage(Box<ClusterSpec>),
     /// Bring the engaged cluster in line with this. Engage none.
     Refresh(Box<ClusterSpec>),
-    /// Change nothing: an engaged cluster stays as it is.
-    Keep,
+    /// Change nothing: an engaged cluster stays as it is. `None`: the object cannot even name a cluster.
+    Keep(Option<ClusterName>),
     /// Engage no cluster, and disengage an engaged one.
     Leave,
 }
@@ -96,24 +97,33 @@ pub(crate) enum Wish {
 impl Desired {
     /// The cluster is engaged, or brought in line.
     pub(crate) fn engage(spec: ClusterSpec) -> Self {
+        let (spec, problem) = bounded(spec);
         Self {
-            wish: Wish::Engage(Box::new(bounded(spec))),
-            problem: None,
+            wish: Wish::Engage(Box::new(spec)),
+            problem,
         }
     }
 
     /// The cluster is not ready: it is not engaged for the reason given, but stays engaged, with other credentials if it has such now.
     pub(crate) fn refresh(spec: ClusterSpec, problem: impl Into<String>) -> Self {
         Self {
-            wish: Wish::Refresh(Box::new(bounded(spec))),
+            wish: Wish::Refresh(Box::new(bounded(spec).0)),
             problem: Some(problem.into()),
         }
     }
 
     /// The object cannot be used for the reason given, which names the remedy. A cluster that is engaged stays as it is.
-    pub(crate) fn keep(problem: impl Into<String>) -> Self {
+    pub(crate) fn keep(name: ClusterName, problem: impl Into<String>) -> Self {
         Self {
-            wish: Wish::Keep,
+            wish: Wish::Keep(Some(name)),
+            problem: Some(problem.into()),
+        }
+    }
+
+    /// The object's name is no name of a cluster, for the reason given.
+    pub(crate) fn nameless(problem: impl Into<String>) -> Self {
+        Self {
+            wish: Wish::Keep(None),
             problem: Some(problem.into()),
         }
     }
@@ -135,14 +145,27 @@ impl Desired {
     }
 }
 
-/// A cluster with no more labels and properties than a cluster may have: the first ones by name.
-fn bounded(mut spec: ClusterSpec) -> ClusterSpec {
-    for texts in [&mut spec.labels, &mut spec.properties] {
+/// A cluster with no more labels and properties than a cluster may have: the first ones by name. And what to say of the others.
+fn bounded(mut spec: ClusterSpec) -> (ClusterSpec, Option<String>) {
+    let mut problem = None;
+    let texts = [
+        ("labels", &mut spec.labels),
+        ("properties", &mut spec.properties),
+    ];
+    for (what, texts) in texts {
+        let count = texts.len();
+        if count <= MOST_LABELS {
+            continue;
+        }
+        let texts = Arc::make_mut(texts);
         while texts.len() > MOST_LABELS {
             texts.pop_last();
         }
+        problem = Some(format!(
+            "it has {count} {what}, and its cluster gets the first {MOST_LABELS} by name: remove some"
+        ));
     }
-    spec
+    (spec, problem)
 }
 
 /// A provider of the clusters of an inventory.

@@ -123,7 +123,7 @@ impl Inventory for Secrets {
         }
         let name = match self.name(&object.key()) {
             Ok(name) => name,
-            Err(error) => return Desired::keep(error.to_string()),
+            Err(error) => return Desired::nameless(error.to_string()),
         };
         let KubeconfigSecretsOptions {
             key,
@@ -134,11 +134,11 @@ impl Inventory for Secrets {
         } = &self.options;
         match secret::config(object, key, context.as_deref(), policy) {
             Ok(config) => Desired::engage(ClusterSpec {
-                labels: object.labels(),
+                labels: object.labels().into(),
                 on_server_change: *on_server_change,
                 ..ClusterSpec::new(name, config)
             }),
-            Err(error) => Desired::keep(error.to_string()),
+            Err(error) => Desired::keep(name, error.to_string()),
         }
     }
 }

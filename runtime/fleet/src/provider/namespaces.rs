@@ -108,10 +108,10 @@ impl Inventory for Selected {
         let key = namespace.key();
         let name = match ClusterName::new(&key.name) {
             Ok(name) => name,
-            Err(error) => return Desired::keep(error.to_string()),
+            Err(error) => return Desired::nameless(error.to_string()),
         };
         let Some(server) = self.server.lock().clone() else {
-            return Desired::keep("its server is not known yet");
+            return Desired::keep(name, "its server is not known yet");
         };
         let scope = NamespaceScope {
             name: key.name,
@@ -119,7 +119,7 @@ impl Inventory for Selected {
         };
         Desired::engage(ClusterSpec {
             scope: Scope::Namespace(scope),
-            labels: namespace.labels(),
+            labels: namespace.labels().into(),
             on_server_change: self.options.on_server_change,
             ..ClusterSpec::new(name, server)
         })

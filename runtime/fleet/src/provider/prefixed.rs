@@ -101,6 +101,13 @@ impl Engage for PrefixedEngage {
         }
     }
 
+    fn keep(&self, name: &ClusterName) {
+        // A name that cannot be was not engaged.
+        if let Ok(name) = self.prefix.name(name) {
+            self.engage.keep(&name);
+        }
+    }
+
     fn listed(&self) {
         self.engage.listed();
     }

@@ -87,6 +87,12 @@ impl Engage for Run {
         self.recorder.engaged.lock().remove(name.as_str());
     }
 
+    fn keep(&self, name: &ClusterName) {
+        if let Some(told) = &mut *self.told.lock() {
+            told.insert(name.to_string());
+        }
+    }
+
     fn listed(&self) {
         if let Some(told) = self.told.lock().take() {
             let mut engaged = self.recorder.engaged.lock();

@@ -40,7 +40,7 @@ pub(crate) struct SourceSink {
     /// For mappers.
     pub(crate) fleet: Fleet,
     pub(crate) backend: Arc<Backend>,
-    pub(crate) watch: Watch,
+    pub(crate) watch: Arc<Watch>,
     /// The rights of the controller.
     pub(crate) grant: Arc<Grant>,
     /// The one namespace that the watch may see, in its shown form, where its store holds more.
@@ -52,7 +52,7 @@ pub(crate) struct SourceSink {
     /// The controller's number for the watched kind.
     pub(crate) origin: Origin,
     /// Where mapped events wait for their code.
-    pub(crate) mapped: Option<MappedEvents>,
+    pub(crate) mapped: Option<Box<MappedEvents>>,
     /// Which objects of the store are owed: requests were refused for lack of room, or every object was asked for.
     pub(crate) rescan: Rescan,
     /// Requests refused for lack of room that no rescan would repeat: their objects are gone.
@@ -197,12 +197,12 @@ impl SourceSink {
 
     /// Whether it has events or requests that a list of its store would not repeat.
     pub(crate) fn has_unfinished(&self) -> bool {
-        !self.missed.lock().is_empty() || !self.mapped.as_ref().is_none_or(MappedEvents::is_idle)
+        !self.missed.lock().is_empty() || !self.mapped.as_deref().is_none_or(MappedEvents::is_idle)
     }
 
     /// Handles another sink's unfinished events and missed requests, as far as this one's watch selects it. Other sinks may handle the rest.
     pub(crate) fn inherit(&self, other: &Self) {
-        let unfinished = other.mapped.as_ref().map(MappedEvents::unfinished);
+        let unfinished = other.mapped.as_deref().map(MappedEvents::unfinished);
         for change in unfinished.unwrap_or_default() {
             self.shown(&change);
         }

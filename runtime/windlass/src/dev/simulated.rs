@@ -73,8 +73,8 @@ impl Simulated {
                 continue;
             }
             provider.put(ClusterSpec {
-                labels: described(name, objects, "labels", |it| &it["metadata"]["labels"])?,
-                properties: described(name, objects, "properties", |it| &it["properties"])?,
+                labels: described(name, objects, "labels", |it| &it["metadata"]["labels"])?.into(),
+                properties: described(name, objects, "properties", |it| &it["properties"])?.into(),
                 ..ClusterSpec::new(ClusterName::new(name)?, config(name)?)
             });
             clusters.insert(name.to_owned(), changes);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use windlass_apiserver::{RequestVerdict, Server};
 use windlass_fleet::cluster::{AllowServers, Cluster, ClusterConfig, ExecPolicy, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::manager::ProviderStatus;
 use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};
 use windlass_fleet::provider::hub_source::HubSource;
 use windlass_fleet::provider::kubeconfig_secrets::{
@@ -213,6 +214,29 @@ async fn a_secret_that_becomes_invalid_keeps_its_last_good_cluster_and_hides_no_
     fleet.no_problems().await?;
     assert!(Arc::ptr_eq(&zoo, &fleet.manager.ready("zoo").await?));
     Ok(())
+}
+
+#[tokio::test]
+async fn a_provider_that_changes_while_a_secret_is_invalid_keeps_the_cluster() -> Result<()> {
+    let fleet = secrets_fleet(&["fleet"]).await?;
+    fleet.apply(fleet.secret("zoo", "zoo"))?;
+    let zoo = fleet.manager.ready("zoo").await?;
+    fleet.merge_secret("zoo", &data("kubeconfig", "clusters: ["))?;
+    fleet.problem("its last good cluster stays").await?;
+    fleet.apply(secret("jungle", "kubeconfig", "clusters: ["))?;
+    fleet.apply(fleet.secret("island", "jungle"))?;
+    let changed = KubeconfigSecrets::new("secrets", secrets_in(&["fleet"])?);
+    fleet.manager.handle.put_provider(Arc::new(changed))?;
+    fleet.apply(fleet.secret("later", "jungle"))?;
+    fleet.engaged(&["island", "later", "zoo"]).await?;
+    assert!(Arc::ptr_eq(&zoo, &fleet.manager.ready("zoo").await?));
+    let statuses = fleet.manager.handle.providers();
+    let is_it = |status: &&ProviderStatus| status.name == "secrets";
+    let status = statuses.iter().find(is_it).context("it runs")?;
+    let counts = (status.found, status.engaged, status.refused);
+    assert_eq!(counts, (4, 3, 0), "{status:?}");
+    fleet.delete("v1", "Secret", "zoo")?;
+    fleet.engaged(&["island", "later"]).await
 }
 
 #[tokio::test]

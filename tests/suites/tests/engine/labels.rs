@@ -16,10 +16,8 @@ use windlass_harness::fleet::{TestFleet, request};
 
 /// Puts `alpha` with a label and a property.
 fn describe(fleet: &TestFleet, tier: &str, heartbeat: &str) -> Result<()> {
-    let mut spec = fleet.spec("alpha")?;
-    spec.labels = [("tier".to_owned(), tier.to_owned())].into();
-    spec.properties = [("heartbeat".to_owned(), heartbeat.to_owned())].into();
-    fleet.provider.put(spec);
+    let spec = fleet.spec("alpha")?.label("tier", tier);
+    fleet.provider.put(spec.property("heartbeat", heartbeat));
     Ok(())
 }
 

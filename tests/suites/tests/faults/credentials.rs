@@ -7,6 +7,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_apiserver::{Faults, RequestFault, Rule, Verb};
 use windlass_fleet::cluster::{
     AllowServers, ClusterConfig, ClusterState, ConfigError, ExecPolicy, KubeconfigPolicy,
     TransportOptions,
@@ -144,6 +145,44 @@ async fn new_credentials_and_authorities_are_exchanged_in_place_and_old_sockets_
     let counts = rig.status("alpha")?.connections;
     assert_eq!((counts.http2.open, counts.http2.made), (1, 1));
     assert_eq!((counts.http1.made, counts.shared_by), (0, 2));
+    rig.finish().await
+}
+
+#[tokio::test]
+async fn no_key_runs_at_a_server_of_another_authority_before_it_has_said_who_it_is() -> Result<()> {
+    let faults = Arc::new(Faults::default());
+    let rig = Rig::start(secured(&["alpha"]).hook(faults.clone())).await?;
+    let before = rig.engaged("alpha").context("engaged")?;
+    // A key has something to write, and tries again and again.
+    let refused = Rule::new(RequestFault::Cut).verb(Verb::Patch);
+    let refused = faults.add(refused.resource("configmaps"));
+    rig.put("alpha", "seed-0", "never written")?;
+    wait("a write that fails", || {
+        Seen::of(faults.struck(refused), |n| *n >= 1)
+    })
+    .await?;
+    // Another server takes the address, with another authority and other tokens.
+    rig.simulated("alpha").down(true);
+    rig.server.rotate_ca()?;
+    rig.server.set_tokens(Some(&["two"]));
+    assert!(rig.server.remove_cluster("alpha"));
+    rig.server.add_cluster("alpha");
+    faults.clear();
+    let late = Rule::new(RequestFault::Delay(Duration::from_secs(2)));
+    faults.add(late.verb(Verb::Get).resource("namespaces"));
+    rig.put("alpha", "foreign", "of the other server")?;
+    rig.add("alpha")?;
+    wait("a cluster of its own", || {
+        let now = rig.engaged("alpha");
+        let other = now.is_some_and(|now| !Arc::ptr_eq(&now, &before));
+        Seen::of(other, |other| *other)
+    })
+    .await?;
+    oracle::settled(&rig).await?;
+    let calls = rig.simulated("alpha").requests();
+    let own: Vec<&str> = calls.iter().map(|call| &*call.name).collect();
+    assert!(own.contains(&"foreign-out"), "{own:?}");
+    assert!(!own.contains(&"seed-0-out"), "{own:?}");
     rig.finish().await
 }
 

@@ -101,11 +101,10 @@ impl Stage {
         })
         .await?;
         for (cluster, tier) in CLUSTERS {
-            let mut spec = fleet.spec(cluster)?;
-            spec.labels.insert("tier".into(), tier.into());
-            spec.labels.insert("fleet".into(), "test".into());
-            spec.properties.insert("region".into(), "north".into());
-            fleet.provider.put(spec);
+            let spec = fleet.spec(cluster)?.label("tier", tier);
+            fleet
+                .provider
+                .put(spec.label("fleet", "test").property("region", "north"));
         }
         Ok(Self {
             fleet,

@@ -91,9 +91,8 @@ impl Stage {
 
     /// Puts a cluster into the fleet, with a label.
     pub(crate) fn join(&self, cluster: &str) -> Result<()> {
-        let mut spec = self.spec(cluster)?;
-        spec.labels.insert("name".into(), cluster.into());
-        self.provider.put(spec);
+        self.provider
+            .put(self.spec(cluster)?.label("name", cluster));
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// One watch of one controller in one cluster. Dropping it ends the watch.
 pub(super) struct ActiveWatch {
     pub(super) cluster: Arc<Cluster>,
-    pub(super) plan: WatchPlan,
+    pub(super) plan: Arc<WatchPlan>,
     /// Notified when its controller was replaced, which may declare other indexes.
     pub(super) replaced: Arc<Notify>,
     subscriptions: Mutex<Vec<Subscription>>,
@@ -68,7 +68,7 @@ impl ActiveWatch {
     /// A watch that ends `stop` when it is dropped.
     pub(super) fn new(
         cluster: Arc<Cluster>,
-        plan: WatchPlan,
+        plan: Arc<WatchPlan>,
         startup: Startup,
         stop: CancellationToken,
     ) -> Self {
@@ -155,7 +155,7 @@ impl ActiveWatch {
     pub(super) fn is_idle(&self) -> bool {
         self.subscriptions.lock().iter().all(|subscription| {
             let sink = &subscription.sink;
-            !sink.owes() && sink.mapped.as_ref().is_none_or(MappedEvents::is_idle)
+            !sink.owes() && sink.mapped.as_deref().is_none_or(MappedEvents::is_idle)
         })
     }
 
@@ -164,7 +164,7 @@ impl ActiveWatch {
         let subscriptions = self.subscriptions.lock();
         let waiting = subscriptions.iter().map(|subscription| {
             let sink = &subscription.sink;
-            let unmapped = sink.mapped.as_ref().map_or(0, MappedEvents::len);
+            let unmapped = sink.mapped.as_deref().map_or(0, MappedEvents::len);
             (unmapped, sink.missed.lock().len())
         });
         waiting.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))

@@ -54,7 +54,7 @@ async fn run_one(links: &WatchLinks, sink: Arc<SourceSink>) {
                     () = sink.rescan.asked() => continue,
                 }
             }
-            enqueue_page(links, &sink).await;
+            Box::pin(enqueue_page(links, &sink)).await;
         }
         tokio::task::yield_now().await;
     }
@@ -109,7 +109,7 @@ fn jitter(period: Duration) -> Duration {
 
 async fn until(at: Option<Instant>) {
     match at {
-        Some(at) => tokio::time::sleep_until(at).await,
+        Some(at) => Box::pin(tokio::time::sleep_until(at)).await,
         None => std::future::pending().await,
     }
 }

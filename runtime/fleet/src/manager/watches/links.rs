@@ -15,7 +15,7 @@ pub(super) struct WatchLinks {
     pub(super) registration: Arc<Registration>,
     pub(super) watch: Weak<ActiveWatch>,
     pub(super) cluster: Arc<Cluster>,
-    pub(super) plan: WatchPlan,
+    pub(super) plan: Arc<WatchPlan>,
 }
 
 impl WatchLinks {

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How a watch is to run. A watch whose plan stays equal goes on undisturbed.
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq)]
 pub(super) struct WatchPlan {
-    pub(super) watch: Watch,
+    pub(super) watch: Arc<Watch>,
     pub(super) grant: Arc<Grant>,
     pub(super) primary: Option<GroupVersionKind>,
     /// The stores' name of the index of a `by-index` rule.
@@ -23,7 +23,7 @@ pub(super) struct WatchPlan {
 
 impl WatchPlan {
     /// The plan of a controller's watch in a cluster.
-    pub(super) fn of(controller: &Controller, watch: &Watch, cluster: &Cluster) -> Self {
+    pub(super) fn of(controller: &Controller, watch: &Arc<Watch>, cluster: &Cluster) -> Self {
         let index = match (&watch.enqueue, &controller.primary) {
             (Enqueue::ByIndex(name), Some(primary)) => controller
                 .indexes

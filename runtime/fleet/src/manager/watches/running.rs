@@ -125,7 +125,7 @@ impl RunningWatches {
         let has_provider = self.has_provider();
         self.registrations.all().iter().all(|registration| {
             let controller = registration.controller();
-            let here = |watch: &&Watch| {
+            let here = |watch: &&Arc<Watch>| {
                 let selection = &controller.selection;
                 watch.kind == *kind && selection.engages(watch, cluster, has_provider)
             };

@@ -68,7 +68,7 @@ pub(super) async fn widen(links: &WatchLinks, backend: &Arc<Backend>, resource: 
         });
         match scoped {
             Some((old, sink, key)) => {
-                return move_to(links, key, &old, sink, backend, resource).await;
+                return Box::pin(move_to(links, key, &old, sink, backend, resource)).await;
             }
             None if published.changed().await.is_ok() => {}
             None => return std::future::pending().await,

@@ -39,8 +39,9 @@ impl Task {
             return;
         };
         loop {
-            let resource = self.resolve(&backend).await;
-            self.declare_indexes(&backend).await;
+            // In boxes that are freed afterwards: what waits now takes little while the watch runs.
+            let resource = Box::pin(self.resolve(&backend)).await;
+            Box::pin(self.declare_indexes(&backend)).await;
             while self.follow(&backend, &resource).await {}
             if let Some(watch) = self.links.watch.upgrade() {
                 watch.unsubscribe();
@@ -56,15 +57,15 @@ impl Task {
         let known = links.sinks();
         let refused = self.subscribe(backend, resource).err();
         self.finish_startup(&known, !matches!(refused, Some(NoStore::TooMany(_))));
-        let again = match &refused {
-            Some(NoStore::TooMany(_)) => ASK_AGAIN,
+        let asks_again = match &refused {
+            Some(NoStore::TooMany(_)) => true,
             // A grant does not change as long as the watch lives.
-            Some(NoStore::Denied(_) | NoStore::NotInScope(_)) | None => Duration::MAX,
+            Some(NoStore::Denied(_) | NoStore::NotInScope(_)) | None => false,
         };
         links.set_problem(refused.map(|refused| refused.to_string()));
         let enqueue = enqueue::run(links, links.sinks());
         tokio::pin!(enqueue);
-        let again = tokio::time::sleep(again);
+        let again = ask_again(asks_again);
         tokio::pin!(again);
         let filled = self.filled();
         tokio::pin!(filled);
@@ -73,7 +74,7 @@ impl Task {
                 () = &mut enqueue => {}
                 () = &mut filled => {}
                 () = self.replaced.notified() => {
-                    self.declare_indexes(backend).await;
+                    Box::pin(self.declare_indexes(backend)).await;
                     links.sinks().iter().for_each(|sink| sink.rescan.wake());
                 }
                 () = widen(links, backend, resource) => {}
@@ -170,7 +171,7 @@ impl Task {
             index: plan.index.clone(),
             queue,
             origin: registration.origin(&plan.watch.kind),
-            mapped: matches!(plan.watch.enqueue, Enqueue::Mapped(_)).then(MappedEvents::default),
+            mapped: matches!(plan.watch.enqueue, Enqueue::Mapped(_)).then(Box::default),
             rescan: Rescan::default(),
             missed: Mutex::default(),
             settled: Notify::new(),
@@ -183,12 +184,9 @@ impl Task {
         let controller = self.links.registration.controller();
         let span =
             tracing::info_span!("map", tenant = %controller.tenant, reconciler = %controller.name);
-        let (token, events) = (self.token.clone(), MappedEvents::run(sink.clone()));
-        let events = async move { token.run_until_cancelled(events).await };
-        self.links
-            .cluster
-            .tasks()
-            .spawn_on(events.instrument(span), &self.host);
+        let events = MappedEvents::run(sink.clone()).instrument(span);
+        let tasks = self.links.cluster.tasks();
+        crate::task::spawn(tasks, &self.host, self.token.clone(), events);
     }
 
     /// Gives the watch's new sinks what the replaced watches left unfinished. Ends these once the watch has `all` its stores.
@@ -206,4 +204,12 @@ impl Task {
         // Dropped without the lock.
         drop(done);
     }
+}
+
+/// Returns when stores that were refused are to be asked for again, if any were.
+async fn ask_again(refused: bool) {
+    if !refused {
+        return std::future::pending().await;
+    }
+    Box::pin(tokio::time::sleep(ASK_AGAIN)).await;
 }

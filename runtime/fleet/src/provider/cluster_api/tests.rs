@@ -163,7 +163,7 @@ fn a_cluster_that_is_being_deleted_leaves() {
 fn a_cluster_without_a_usable_secret_stays_as_it_is() {
     let options = ClusterApiOptions::default;
     let missing = desired_with(options(), &ready_cluster(), None);
-    assert!(matches!(missing.wish, Wish::Keep));
+    assert!(matches!(missing.wish, Wish::Keep(_)));
     let problem = missing.problem.unwrap();
     assert!(
         problem.contains(
@@ -174,7 +174,7 @@ fn a_cluster_without_a_usable_secret_stays_as_it_is() {
     let mut broken = secret();
     broken["data"] = json!({"value": ""});
     let broken = desired_with(options(), &ready_cluster(), Some(&broken));
-    assert!(matches!(broken.wish, Wish::Keep));
+    assert!(matches!(broken.wish, Wish::Keep(_)));
     assert!(
         broken
             .problem

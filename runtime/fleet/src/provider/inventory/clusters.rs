@@ -3,13 +3,14 @@
 use super::{Desired, Inventory, Related, Watches, Wish};
 use crate::engage::{ClusterSpec, Engage, EngageError};
 use crate::hub::HubObject;
+use crate::name::ClusterName;
 use crate::provider::Problem;
 use crate::request::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The clusters of an inventory, by the keys of their objects.
+/// The clusters of an inventory, by the keys of their objects. In boxes, because the nodes of such a map are half empty.
 #[derive(Default)]
-pub(super) struct Clusters(BTreeMap<ObjectKey, Entry>);
+pub(super) struct Clusters(BTreeMap<ObjectKey, Box<Entry>>);
 
 /// What is known of an object, and of its cluster.
 #[derive(Default)]
@@ -21,6 +22,9 @@ struct Entry {
     cluster: Option<ClusterSpec>,
     /// Whether this run has engaged that.
     is_engaged: bool,
+    /// The name of the cluster that the object would stand for, while the object asks for none. An earlier provider of the same name may
+    /// have engaged it.
+    kept: Option<ClusterName>,
     /// Why the object, as it is, cannot be used.
     problem: Option<String>,
     /// Why the cluster is not engaged.
@@ -150,12 +154,21 @@ impl Entry {
     fn want(&mut self, desired: Desired, engage: &dyn Engage) {
         let Desired { wish, mut problem } = desired;
         match wish {
-            Wish::Engage(spec) => self.change(*spec, engage),
+            Wish::Engage(spec) => {
+                self.kept = None;
+                self.change(*spec, engage);
+            }
             Wish::Refresh(spec) if self.cluster.is_some() => {
                 problem = None;
                 self.change(*spec, engage);
             }
-            Wish::Refresh(_) | Wish::Keep => {}
+            Wish::Refresh(spec) => self.kept = Some(spec.name),
+            Wish::Keep(name) => {
+                self.kept = name;
+                if let Some(problem) = problem.as_mut().filter(|_| self.cluster.is_some()) {
+                    problem.push_str("; its last good cluster stays");
+                }
+            }
             Wish::Leave => self.leave(engage),
         }
         self.problem = problem;
@@ -175,13 +188,17 @@ impl Entry {
     fn leave(&mut self, engage: &dyn Engage) {
         self.is_engaged = false;
         self.refused = None;
-        if let Some(cluster) = self.cluster.take() {
-            engage.disengage(&cluster.name);
+        let cluster = self.cluster.take().map(|cluster| cluster.name);
+        if let Some(name) = self.kept.take().or(cluster) {
+            engage.disengage(&name);
         }
     }
 
     /// Engages its cluster, unless this run has done so. False if the manager is stopping.
     fn engage(&mut self, engage: &dyn Engage) -> bool {
+        if let Some(name) = self.kept.as_ref().filter(|_| self.cluster.is_none()) {
+            engage.keep(name);
+        }
         let Some(cluster) = self.cluster.as_ref().filter(|_| !self.is_engaged) else {
             return true;
         };
@@ -193,10 +210,7 @@ impl Entry {
     fn problems(&self, key: &ObjectKey) -> impl Iterator<Item = Problem> {
         let unusable = self.problem.as_ref().map(|problem| Problem {
             subject: key.to_string(),
-            message: match self.cluster {
-                Some(_) => format!("{problem}; its last good cluster stays"),
-                None => problem.clone(),
-            },
+            message: problem.clone(),
         });
         let name = self.cluster.as_ref().map(|cluster| &cluster.name);
         let refused = name.zip(self.refused.as_ref());

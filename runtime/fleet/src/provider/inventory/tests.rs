@@ -1,7 +1,7 @@
 //! What an inventory engages and disengages, from objects alone.
 
 use super::clusters::{Clusters, View};
-use super::{Desired, HubObject, Inventory, Related, Watches};
+use super::{Desired, HubObject, Inventory, MOST_LABELS, Related, Watches, Wish};
 use crate::cluster::ClusterConfig;
 use crate::engage::{ClusterSpec, Engage, EngageError};
 use crate::hub::Hub;
@@ -43,6 +43,10 @@ impl Engage for Recorder {
         self.calls.lock().push(format!("-{name}"));
     }
 
+    fn keep(&self, name: &ClusterName) {
+        self.calls.lock().push(format!("={name}"));
+    }
+
     fn listed(&self) {}
 }
 
@@ -72,11 +76,11 @@ impl Inventory for Servers {
         if wanted.leaves {
             return Desired::leave();
         }
+        let name = ClusterName::new(&object.key().name).unwrap();
         let Some(server) = wanted.server else {
-            return Desired::keep("it names no server");
+            return Desired::keep(name, "it names no server");
         };
         let config = ClusterConfig::from_url(&server).unwrap();
-        let name = ClusterName::new(&object.key().name).unwrap();
         let spec = ClusterSpec::new(name, config);
         if wanted.unready {
             Desired::refresh(spec, "it is not ready")
@@ -178,7 +182,7 @@ fn an_object_that_cannot_be_used_keeps_its_last_good_cluster_and_hides_no_other(
     );
     assert_eq!(stage.sees(&[&two]), ["-one"], "a delete counts");
     let never_good = object("three", None);
-    assert_eq!(stage.sees(&[&never_good, &two]), [""; 0]);
+    assert_eq!(stage.sees(&[&never_good, &two]), ["=three"]);
     assert_eq!(stage.problems(), ["ns/three: it names no server"]);
 }
 
@@ -216,7 +220,7 @@ fn an_object_whose_related_objects_are_not_listed_changes_nothing() {
 fn a_cluster_that_is_not_ready_is_renewed_but_not_engaged() {
     let mut stage = Stage::default();
     let unready = |server| marked("one", server, "unready");
-    assert_eq!(stage.sees(&[&unready(A)]), [""; 0]);
+    assert_eq!(stage.sees(&[&unready(A)]), ["=one"]);
     assert_eq!(stage.problems(), ["ns/one: it is not ready"]);
     let ready = object("one", Some(A));
     assert_eq!(stage.sees(&[&ready]), ["+one http://a.example/"]);
@@ -263,4 +267,20 @@ fn the_next_run_engages_everything_again_the_last_good_clusters_too() {
         stage.sees(&[&broken, &two]),
         ["+one http://a.example/", "+two http://b.example/"]
     );
+}
+
+#[test]
+fn labels_beyond_the_most_that_a_cluster_may_have_are_reported() {
+    let config = ClusterConfig::from_url(A).unwrap();
+    let mut spec = ClusterSpec::new(ClusterName::new("one").unwrap(), config);
+    spec.labels = (0..=MOST_LABELS)
+        .map(|n| (format!("label-{n:03}"), String::new()))
+        .collect::<BTreeMap<_, _>>()
+        .into();
+    let Desired { wish, problem } = Desired::engage(spec);
+    let Wish::Engage(spec) = wish else {
+        unreachable!("it was to be engaged")
+    };
+    assert_eq!(spec.labels.len(), MOST_LABELS);
+    assert!(problem.unwrap().starts_with("it has 101 labels"));
 }

@@ -39,7 +39,7 @@ fn engaged(options: KubeconfigSecretsOptions, secret: &Value) -> ClusterSpec {
 
 fn problem(secret: &Value) -> String {
     let desired = desired(KubeconfigSecretsOptions::default(), secret);
-    assert!(matches!(desired.wish, Wish::Keep), "{desired:?}");
+    assert!(matches!(desired.wish, Wish::Keep(_)), "{desired:?}");
     desired.problem.unwrap()
 }
 

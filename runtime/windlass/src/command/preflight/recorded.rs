@@ -77,6 +77,10 @@ impl Engage for RecordedEngage {
         self.engage.disengage(name);
     }
 
+    fn keep(&self, name: &ClusterName) {
+        self.engage.keep(name);
+    }
+
     fn listed(&self) {
         self.engage.listed();
     }
