@@ -56,6 +56,8 @@ pub struct Call {
     pub impersonate_user: String,
     /// `Impersonate-Group` headers.
     pub impersonate_groups: Vec<String>,
+    /// The virtual workspace of kcp that it came through, such as `apiexport/<logical cluster>/<export>`; empty: none.
+    pub service: String,
 }
 
 impl Call {
@@ -76,6 +78,7 @@ impl Call {
             user_agent: String::new(),
             impersonate_user: String::new(),
             impersonate_groups: Vec::new(),
+            service: String::new(),
         };
         let decoded: Vec<String> = path
             .split('/')

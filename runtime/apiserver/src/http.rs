@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::clusters::Clusters;
 use crate::hook::{AnswerVerdict, RequestVerdict};
 use crate::kcp::Kcp;
-use crate::kcp::window::{Entry, Window};
+use crate::kcp::window::Window;
 use crate::registry::Registry;
 use crate::resource::{CollectionId, Resource};
 use crate::status::ApiError;
@@ -56,6 +56,7 @@ pub(crate) struct Routed {
     pub(crate) as_of: u64,
     /// What it sees of the cluster, if it came through a virtual workspace of kcp; else everything.
     pub(crate) window: Option<Window>,
+    pub(crate) kcp: Option<Arc<Kcp>>,
 }
 
 /// What a listener serves.
@@ -69,6 +70,15 @@ pub(crate) enum Door {
     Shard(usize),
 }
 
+/// The cluster that a path leads to, and the path inside it.
+struct Located<'p> {
+    cluster: Cluster,
+    inner: &'p str,
+    /// The virtual workspace that it goes through, if any.
+    service: &'p str,
+    window: Option<Window>,
+}
+
 /// Everything that can be asked about.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
@@ -77,31 +87,37 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The cluster that a path leads to, the path inside it and what is seen of it.
-    fn locate<'p>(&self, door: &Door, path: &'p str) -> Option<(Cluster, &'p str, Option<Window>)> {
+    fn locate<'p>(&self, door: &Door, path: &'p str) -> Option<Located<'p>> {
+        let plain = |cluster, inner| Located {
+            cluster,
+            inner,
+            service: "",
+            window: None,
+        };
         let shard = match door {
-            Door::Cluster(name) => return Some((self.clusters.get(name)?, path, None)),
+            Door::Cluster(name) => return Some(plain(self.clusters.get(name)?, path)),
             Door::Main => 0,
             Door::Shard(index) => *index,
         };
         if let Some(kcp) = self.kcp.as_ref().filter(|_| path.starts_with("/services/")) {
-            let Entry {
-                cluster,
-                inner,
-                window,
-            } = kcp.enter(shard, path)?;
-            return Some((cluster, inner, Some(window)));
+            let entry = kcp.enter(shard, path)?;
+            return Some(Located {
+                cluster: entry.cluster,
+                inner: entry.inner,
+                service: entry.service,
+                window: Some(entry.window),
+            });
         }
         let (cluster, inner) = self.clusters.locate(path)?;
-        Some((cluster, inner, None))
+        Some(plain(cluster, inner))
     }
 }
 
 impl Routed {
     /// Asks about the kinds that are served.
     pub(crate) fn registry<R>(&self, look: impl FnOnce(&Registry) -> R) -> R {
-        match &self.window {
-            Some(window) => look(&window.registry),
+        match self.window.as_ref().and_then(Window::registry) {
+            Some(registry) => look(registry),
             None => self.cluster.with(|state| look(&state.registry)),
         }
     }
@@ -140,10 +156,13 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
 ) -> Result<Answer, Cut> {
     let path = request.uri().path().to_owned();
-    let Some((cluster, inner, window)) = served.locate(door, &path) else {
+    let Some(located) = served.locate(door, &path) else {
         let text = format!("no cluster at {path}: the path of a cluster is /clusters/<name>");
         return Ok(failure(&ApiError::new(404, "NotFound", text)));
     };
+    let Located {
+        cluster, window, ..
+    } = located;
     if cluster.is_down() || window.as_ref().is_some_and(|window| window.down) {
         return Err(Cut);
     }
@@ -157,7 +176,7 @@ pub(crate) async fn handle(
     };
     let mut call = Call::parse(
         request.method().as_str(),
-        inner,
+        located.inner,
         request.uri().query().unwrap_or_default(),
     );
     let media_type = header(CONTENT_TYPE)
@@ -167,6 +186,7 @@ pub(crate) async fn handle(
         .trim()
         .to_owned();
     call.content_type.clone_from(&media_type);
+    call.service = located.service.to_owned();
     call.user_agent = header(USER_AGENT);
     call.impersonate_user = header(HeaderName::from_static("impersonate-user"));
     let groups = request.headers().get_all("impersonate-group").iter();
@@ -224,6 +244,7 @@ pub(crate) async fn handle(
         body,
         as_of,
         window,
+        kcp: served.kcp.clone(),
     };
     let answer = route(&routed).unwrap_or_else(|error| failure(&error));
     judged(&routed, answer).await

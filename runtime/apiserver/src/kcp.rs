@@ -10,10 +10,13 @@ mod conditions;
 mod kinds;
 mod queue;
 mod shard;
+mod seen;
 mod export;
+mod stage;
 mod bindings;
 mod slices;
 mod workspaces;
+mod deletion;
 pub(crate) mod window;
 
 use std::collections::BTreeMap;

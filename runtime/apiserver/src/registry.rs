@@ -97,10 +97,10 @@ impl Registry {
         }
     }
 
-    /// In how many versions a kind was added.
-    pub(crate) fn versions_of(&self, group: &str, plural: &str) -> usize {
+    /// Whether a kind was added.
+    pub(crate) fn has_custom(&self, group: &str, plural: &str) -> bool {
         let key = (group.to_owned(), plural.to_owned());
-        self.custom.get(&key).map_or(0, Vec::len)
+        self.custom.contains_key(&key)
     }
 
     /// What CRDs serve in a group, every version of each kind.

@@ -89,6 +89,9 @@ fn create(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError
     if resource.namespaced && request.call.namespace.is_empty() && resource.allows("get") {
         return Err(ApiError::method_not_allowed());
     }
+    if let Some(kcp) = &request.kcp {
+        kcp.check_create(request.cluster.name(), resource, &object)?;
+    }
     if let Some(answer) = kinds::review(resource, &object) {
         return Ok(json(201, &answer));
     }

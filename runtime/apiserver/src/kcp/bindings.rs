@@ -69,6 +69,17 @@ impl Kcp {
                     "Waiting for API(s) to be established",
                 );
             });
+            let accepted = self
+                .exported(&export)
+                .map(|exported| accepted(&exported, &binding));
+            let (accepted, claims) = accepted.unwrap_or_default();
+            let grant = Grant {
+                bound: Vec::new(),
+                export: export.clone(),
+                accepted,
+                claims,
+            };
+            self.set_grant(cluster, name, Some(grant));
             return self.wake_slices_of(&export);
         }
         match self.bind(cluster, name, &binding, &export) {

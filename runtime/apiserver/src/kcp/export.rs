@@ -7,6 +7,8 @@ use sha2::{Digest, Sha224, Sha256};
 
 use super::kinds::{self, APIS};
 use super::queue::Subject;
+use super::seen::Seen;
+use super::slices::EXPORT;
 use super::{Kcp, conditions, is_deleting, items, put, text};
 use crate::crd;
 use crate::place::CLAIMED;
@@ -25,6 +27,8 @@ pub(crate) struct ExportId {
 /// What an export offers and claims.
 #[derive(Debug)]
 pub(crate) struct Exported {
+    /// What its virtual workspace serves.
+    pub(crate) seen: Arc<Seen>,
     pub(crate) identity: String,
     pub(crate) kinds: Vec<ExportedKind>,
     pub(crate) claims: Vec<ClaimedKind>,
@@ -73,7 +77,8 @@ pub(crate) fn event_group<'a>(group: &'a str, plural: &str) -> &'a str {
     }
 }
 
-fn hash(text: &str) -> String {
+/// A hash that fits into a label.
+pub(super) fn hash(text: &str) -> String {
     let bytes = Sha224::digest(text.as_bytes());
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -153,17 +158,20 @@ impl Kcp {
     fn read_export(&self, id: &ExportId, export: &Value, identity: String) -> Exported {
         let before = self.exported(id);
         let (mut kinds, mut missing) = (Vec::new(), Vec::new());
-        for resource in items(&export["spec"]["resources"]) {
-            let name = text(&resource["schema"]);
+        // The older version of the kind lists names alone.
+        let names = items(&export["spec"]["resources"]).map(|resource| &resource["schema"]);
+        let older = items(&export["spec"]["latestResourceSchemas"]);
+        for name in names.chain(older).map(text) {
             match self.object(&id.cluster, &schemas(), &name) {
                 Some(schema) => kinds.push(kind_of(&schema, &identity, before.as_deref())),
                 None => missing.push(name),
             }
         }
-        let claims = items(&export["spec"]["permissionClaims"])
-            .map(|claim| self.read_claim(id, claim))
-            .collect();
+        let claims =
+            items(&export["spec"]["permissionClaims"]).map(|claim| self.read_claim(id, claim));
+        let claims: Vec<ClaimedKind> = claims.collect();
         Exported {
+            seen: Arc::new(seen(id, &kinds, &claims)),
             identity,
             kinds,
             claims,
@@ -279,4 +287,29 @@ fn kind_of(schema: &Value, identity: &str, before: Option<&Exported>) -> Exporte
         storage,
         versions: crd::resources(&definition, identity),
     }
+}
+
+/// What an export's virtual workspace serves: its kinds, those that it claims, and its bindings.
+fn seen(id: &ExportId, kinds: &[ExportedKind], claims: &[ClaimedKind]) -> Seen {
+    let mut seen = Seen::default();
+    for kind in kinds {
+        let at = &kind.collection;
+        seen.add(&at.group, &at.plural, &kind.versions, None);
+    }
+    for claim in claims {
+        if (claim.group.as_str(), claim.plural.as_str()) == (APIS, "apibindings") {
+            continue;
+        }
+        let label = Some(&claim.label);
+        seen.add(&claim.group, &claim.plural, &claim.versions, label);
+        if claim.plural == "events" && matches!(claim.group.as_str(), "" | "events.k8s.io") {
+            for group in ["", "events.k8s.io"] {
+                seen.add(group, "events", &kinds::versions(group, "events"), label);
+            }
+        }
+    }
+    let own = (EXPORT.into(), id.hash().into());
+    let versions = kinds::versions(APIS, "apibindings");
+    seen.add(APIS, "apibindings", &versions, Some(&own));
+    seen
 }

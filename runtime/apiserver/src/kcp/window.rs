@@ -1,13 +1,17 @@
 //! Virtual workspaces: [`Window`], what a request through one of them sees, and who may do what there.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::Kcp;
 use super::bindings::Grant;
-use super::export::{ExportId, Exported, event_group};
-use super::kinds::{self, APIS};
-use super::slices::EXPORT;
+use super::export::{ExportId, event_group};
+use super::kinds::{self, APIS, CORE};
+use super::seen::{Label, Seen};
+use super::shard::Shard;
+use super::stage::Stage;
+use super::workspaces::logical_clusters;
 use crate::call::{Call, Verb};
 use crate::cluster::Cluster;
 use crate::registry::Registry;
@@ -20,15 +24,12 @@ const USER: &str = "kcp-admin";
 /// The cluster name of requests about all workspaces.
 const WILDCARD: &str = "*";
 
-/// Group and plural of a kind → the label that its objects must have.
-type Labels = BTreeMap<(String, String), (Box<str>, Box<str>)>;
+const NO_BINDING: &str = "could not find suitable APIBinding in target logical cluster";
 
 /// What a request through a virtual workspace sees.
 pub(crate) struct Window {
-    /// The kinds that are served.
-    pub(crate) registry: Registry,
-    /// Objects of these kinds (group and plural) are seen with this label only.
-    labels: Labels,
+    /// The kinds that are served; `None` for all that the workspace serves.
+    seen: Option<Arc<Seen>>,
     /// About the workspaces of the shard together.
     wildcard: bool,
     /// Its shard is unreachable.
@@ -41,11 +42,15 @@ enum Access {
     /// Nothing: every request is answered with this status.
     Refused(u16),
     /// Nothing, for this reason.
-    Denied(&'static str),
+    Denied(String),
     /// Reading, of everything that is served.
     Read,
     /// What a binding grants.
     Granted(Arc<Grant>),
+    /// Reading the LogicalCluster and changing its status.
+    OwnStatus,
+    /// Everything.
+    Whole,
 }
 
 /// A request that goes through a virtual workspace: the cluster whose store it is about, the path inside it, and what it sees.
@@ -53,107 +58,158 @@ pub(crate) struct Entry<'p> {
     pub(crate) cluster: Cluster,
     pub(crate) inner: &'p str,
     pub(crate) window: Window,
+    /// The virtual workspace: its kind and arguments.
+    pub(crate) service: &'p str,
 }
 
 impl Kcp {
     /// Finds the virtual workspace that a path on a shard leads to.
     pub(crate) fn enter<'p>(&self, shard: usize, path: &'p str) -> Option<Entry<'p>> {
-        let rest = path.strip_prefix("/services/apiexport/")?;
-        let (cluster, rest) = rest.split_once('/')?;
-        let (name, rest) = rest.split_once("/clusters/")?;
+        let (service, rest) = path.strip_prefix("/services/")?.split_once("/clusters/")?;
         let (target, inner) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        let export = ExportId {
-            cluster: cluster.into(),
-            name: name.into(),
-        };
-        let here = self.shard(shard)?;
-        let all = &here.all;
-        let exported = self.exported(&export)?;
         let target = percent_encoding::percent_decode_str(target)
             .decode_utf8()
             .ok()?;
-        let (cluster, access) = match &*target {
-            WILDCARD => (all.clone(), Access::Read),
-            // A path is refused, only names are taken.
-            path if path.contains(':') && !path.starts_with("system:") => return None,
-            name => self.inside(shard, name, &export).unwrap_or((
-                all.clone(),
-                Access::Denied("could not find suitable APIBinding in target logical cluster"),
-            )),
-        };
-        let access = here.refusal().map_or(access, Access::Refused);
-        let (registry, labels) = served(&export, &exported);
-        let window = Window {
-            registry,
-            labels,
-            wildcard: *target == *WILDCARD,
-            down: all.is_down(),
-            access,
+        // A path is not taken, a name is.
+        if target.contains(':') && !target.starts_with("system:") {
+            return None;
+        }
+        let here = self.shard(shard)?;
+        let wildcard = *target == *WILDCARD;
+        let named = self.member(&target, |member| {
+            (member.shard == shard).then(|| member.cluster.clone())
+        });
+        let cluster = named.flatten();
+        let (seen, access) = match service.split_once('/')? {
+            ("apiexport", arguments) => {
+                let (at, name) = arguments.split_once('/')?;
+                let export = ExportId {
+                    cluster: at.into(),
+                    name: name.into(),
+                };
+                let seen = Arc::clone(&self.exported(&export)?.seen);
+                let access = match &cluster {
+                    _ if wildcard => Access::Read,
+                    Some(cluster) => self.granted(cluster, &export),
+                    None => Access::Denied(NO_BINDING.to_owned()),
+                };
+                (Some(seen), access)
+            }
+            ("initializingworkspaces", name) => {
+                self.at_stage(Stage::Initializing, name, cluster.as_ref(), inner)?
+            }
+            ("terminatingworkspaces", name) => {
+                self.at_stage(Stage::Terminating, name, cluster.as_ref(), inner)?
+            }
+            _ => return None,
         };
         Some(Entry {
-            cluster,
+            cluster: cluster.unwrap_or_else(|| here.all.clone()),
             inner,
-            window,
+            window: window(here, seen, wildcard, access),
+            service,
         })
     }
 
-    /// The workspace of a name on a shard, and what it grants to an export.
-    fn inside(&self, shard: usize, name: &str, export: &ExportId) -> Option<(Cluster, Access)> {
-        let found = self.member(name, |member| {
-            let grant = member.grants.values().find(|grant| grant.export == *export);
-            let here = member.shard == shard;
-            here.then(|| Some((member.cluster.clone(), Access::Granted(grant?.clone()))))
+    /// What a workspace grants to an export.
+    fn granted(&self, cluster: &Cluster, export: &ExportId) -> Access {
+        let found = self.member(cluster.name(), |member| {
+            let mut grants = member.grants.values();
+            grants.find(|grant| grant.export == *export).cloned()
         });
-        found.flatten().flatten()
+        let denied = || Access::Denied(NO_BINDING.to_owned());
+        found.flatten().map_or_else(denied, Access::Granted)
+    }
+
+    /// What the initializer or terminator of a workspace type, `<logical cluster>:<name>`, sees.
+    fn at_stage(
+        &self,
+        stage: Stage,
+        name: &str,
+        cluster: Option<&Cluster>,
+        inner: &str,
+    ) -> Option<(Option<Arc<Seen>>, Access)> {
+        let (at, of) = name.rsplit_once(':')?;
+        self.object(at, &super::workspaces::types(), of)?;
+        let label = stage.label(name);
+        let mut seen = Seen::default();
+        let versions = kinds::versions(CORE, "logicalclusters");
+        seen.add(CORE, "logicalclusters", &versions, Some(&label));
+        let seen = Some(Arc::new(seen));
+        let Some(cluster) = cluster else {
+            return Some((seen, Access::Read));
+        };
+        let call = Call::parse("GET", inner, "");
+        if (call.group.as_str(), call.resource.as_str()) == (CORE, "logicalclusters") {
+            return Some((seen, Access::OwnStatus));
+        }
+        let own = self.object(cluster.name(), &logical_clusters(), "cluster");
+        let there = own.is_some_and(|own| own["metadata"]["labels"][&*label.0] == *label.1);
+        let access = if there {
+            Access::Whole
+        } else {
+            let what = stage.actor();
+            Access::Denied(format!("{what} {name:?} cannot access this workspace"))
+        };
+        Some((None, access))
+    }
+
+    /// Whether an object may be created in a workspace.
+    ///
+    /// # Errors
+    /// 403 for a binding to an export, and for a workspace of a type, that is not there.
+    pub(crate) fn check_create(
+        &self,
+        cluster: &str,
+        resource: &Resource,
+        object: &Value,
+    ) -> Result<(), ApiError> {
+        if self.member(cluster, |_| ()).is_none() {
+            return Ok(());
+        }
+        let spec = &object["spec"];
+        let why = if resource.is(APIS, "apibindings") {
+            let reference = &spec["reference"]["export"];
+            let path = reference["path"].as_str().unwrap_or_default();
+            let name = reference["name"].as_str().unwrap_or_default();
+            let unchecked = matches!(path, "" | super::ROOT);
+            let known = unchecked || self.exported(&self.export_of(cluster, reference)).is_some();
+            (!known).then(|| {
+                format!(
+                    "unable to create APIBinding: no permission to bind to export {path}:{name}"
+                )
+            })
+        } else if resource.is(kinds::TENANCY, "workspaces") {
+            self.missing_type(cluster, &spec["type"])
+        } else {
+            None
+        };
+        let Some(why) = why else {
+            return Ok(());
+        };
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        Err(ApiError::forbidden(resource.subject(), name, &why))
     }
 }
 
-/// The kinds that an export's virtual workspace serves, and labels of those that are not seen whole.
-fn served(id: &ExportId, exported: &Exported) -> (Registry, Labels) {
-    let mut registry = Registry::on(&[]);
-    let mut labels = Labels::new();
-    for kind in &exported.kinds {
-        let at = &kind.collection;
-        registry.set_custom(&at.group, &at.plural, kind.versions.clone());
+fn window(shard: &Shard, seen: Option<Arc<Seen>>, wildcard: bool, access: Access) -> Window {
+    Window {
+        seen,
+        wildcard,
+        down: shard.all.is_down(),
+        access: shard.refusal().map_or(access, Access::Refused),
     }
-    let mut claim = |group: &str, plural: &str, label: &(Box<str>, Box<str>), versions| {
-        if registry.versions_of(group, plural) == 0 {
-            registry.set_custom(group, plural, versions);
-            labels.insert((group.to_owned(), plural.to_owned()), label.clone());
-        }
-    };
-    for claimed in &exported.claims {
-        if (claimed.group.as_str(), claimed.plural.as_str()) == (APIS, "apibindings") {
-            continue;
-        }
-        let versions = claimed.versions.clone();
-        claim(&claimed.group, &claimed.plural, &claimed.label, versions);
-        if claimed.plural == "events" && matches!(claimed.group.as_str(), "" | "events.k8s.io") {
-            for group in ["", "events.k8s.io"] {
-                claim(
-                    group,
-                    "events",
-                    &claimed.label,
-                    kinds::versions(group, "events"),
-                );
-            }
-        }
-    }
-    let own = (EXPORT.into(), id.hash().into());
-    claim(
-        APIS,
-        "apibindings",
-        &own,
-        kinds::versions(APIS, "apibindings"),
-    );
-    (registry, labels)
 }
 
 impl Window {
+    /// The kinds that are served; `None` for all that the workspace serves.
+    pub(crate) fn registry(&self) -> Option<&Registry> {
+        Some(&self.seen.as_ref()?.registry)
+    }
+
     /// The label that objects of a kind must have to be seen.
-    pub(crate) fn label(&self, resource: &Resource) -> Option<&(Box<str>, Box<str>)> {
-        let kind = (resource.group.clone(), resource.plural.clone());
-        self.labels.get(&kind)
+    pub(crate) fn label(&self, resource: &Resource) -> Option<&Label> {
+        self.seen.as_ref()?.label(resource)
     }
 
     /// Whether a call is allowed.
@@ -173,7 +229,8 @@ impl Window {
         }
         let grant = match &self.access {
             Access::Denied(why) => return Err(denied(call, why)),
-            Access::Read | Access::Refused(_) => return Ok(()),
+            Access::Read | Access::Whole | Access::Refused(_) => return Ok(()),
+            Access::OwnStatus => return check_own_status(call),
             Access::Granted(grant) => grant,
         };
         if grant
@@ -202,6 +259,14 @@ impl Window {
         }
         let why = "write access to APIBinding is not allowed from virtual workspace";
         Err(denied(call, why))
+    }
+}
+
+/// Of a LogicalCluster only the status can be written.
+fn check_own_status(call: &Call) -> Result<(), ApiError> {
+    match (call.verb, call.subresource.as_str()) {
+        (Verb::Get, _) | (Verb::Update | Verb::Patch, "status") => Ok(()),
+        _ => Err(ApiError::method_not_allowed()),
     }
 }
 

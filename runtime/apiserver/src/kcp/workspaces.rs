@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::kinds::{self, CORE, TENANCY};
 use super::queue::Subject;
-use super::{Kcp, ROOT, conditions, hold, is_deleting, items, let_go, put, shard_name, text};
+use super::stage::Stage;
+use super::{Kcp, ROOT, conditions, hold, is_deleting, items, put, shard_name, text};
 use crate::cluster::Cluster;
 use crate::resource::CollectionId;
 use crate::status::ApiError;
-use crate::write::delete::DeleteOptions;
 
 /// A Workspace and its LogicalCluster stay until what is inside is gone.
-const FINALIZER: &str = "core.kcp.io/logicalcluster";
+pub(super) const FINALIZER: &str = "core.kcp.io/logicalcluster";
 /// Tells the logical cluster that was chosen for a workspace.
 const CHOSEN: &str = "internal.tenancy.kcp.io/cluster";
 /// Tells the shard that was chosen for a workspace.
@@ -19,7 +19,7 @@ const SHARD: &str = "internal.tenancy.kcp.io/shard";
 /// Types that the root workspace has from the beginning.
 const TYPES: [&str; 4] = ["root", "organization", "team", "universal"];
 /// The one LogicalCluster of a workspace.
-const CLUSTER: &str = "cluster";
+pub(super) const CLUSTER: &str = "cluster";
 /// How many types a type may extend, its own extensions included.
 const TYPE_LIMIT: usize = 32;
 
@@ -53,7 +53,7 @@ pub enum WorkspaceError {
     },
 }
 
-fn workspaces() -> CollectionId {
+pub(super) fn workspaces() -> CollectionId {
     kinds::collection(TENANCY, "workspaces")
 }
 
@@ -181,11 +181,7 @@ impl Kcp {
             let message = if shard.is_none() {
                 "No available shards to schedule the workspace".to_owned()
             } else {
-                format!(
-                    "workspace type {}:{} does not exist",
-                    text(&kind["path"]),
-                    text(&kind["name"])
-                )
+                self.missing_type(cluster, &kind).unwrap_or_default()
             };
             return self.amend(cluster, &workspaces(), name, |workspace| {
                 workspace["status"]["phase"] = "Scheduling".into();
@@ -228,8 +224,11 @@ impl Kcp {
         let mut found: Vec<(String, Value)> = Vec::new();
         let mut wanted = vec![kind.clone()];
         while let Some(kind) = wanted.pop() {
-            let at = self.resolve(&text(&kind["path"]), cluster)?;
             let name = text(&kind["name"]);
+            let at = match kind["path"].as_str().unwrap_or_default() {
+                "" => self.nearest_type(cluster, &name)?,
+                path => self.resolve(path, cluster)?,
+            };
             let full = format!("{at}:{name}");
             if found.iter().any(|(known, _)| *known == full) || found.len() == TYPE_LIMIT {
                 continue;
@@ -239,6 +238,25 @@ impl Kcp {
             found.push((full, object));
         }
         Some(found)
+    }
+
+    /// The logical cluster of the first type of a name, looking from a workspace up to the root.
+    fn nearest_type(&self, cluster: &str, name: &str) -> Option<String> {
+        let mut at = self.cluster(cluster)?;
+        loop {
+            if self.object(at.name(), &types(), name).is_some() {
+                return Some(at.name().to_owned());
+            }
+            let path = self.member(at.name(), |member| member.path.clone())?;
+            at = self.workspace(path.rsplit_once(':')?.0)?;
+        }
+    }
+
+    /// Says which type is not there, if any.
+    pub(super) fn missing_type(&self, cluster: &str, kind: &Value) -> Option<String> {
+        let missing = kind["name"].is_string() && self.types_of(cluster, kind).is_none();
+        let full = || format!("{}:{}", text(&kind["path"]), text(&kind["name"]));
+        missing.then(|| format!("workspace type {} does not exist", full()))
     }
 
     pub(super) fn look_at_logical_cluster(&self, cluster: &str) {
@@ -252,7 +270,20 @@ impl Kcp {
             (false, _, 0) => "Ready",
             (false, ..) => "Initializing",
         };
+        let stage = match phase {
+            "Initializing" => Some(Stage::Initializing),
+            "Terminating" => Some(Stage::Terminating),
+            _ => None,
+        };
         self.amend(cluster, &logical_clusters(), CLUSTER, |own| {
+            let mut labels = json!({ "tenancy.kcp.io/phase": phase });
+            if let Some(stage) = stage {
+                for name in items(&own["status"][stage.list()]).map(text) {
+                    let (key, value) = stage.label(&name);
+                    labels[&*key] = (*value).into();
+                }
+            }
+            own["metadata"]["labels"] = labels;
             own["status"]["phase"] = phase.into();
         });
         if phase == "Deleting" {
@@ -268,135 +299,21 @@ impl Kcp {
         let shards = &self.shards;
         self.amend(cluster, &types(), name, |object| {
             let mut urls = Vec::new();
-            for (flag, kind) in [("initializer", "initializing"), ("terminator", "terminating")] {
-                let with = shards.iter().filter(|_| object["spec"][flag] == true);
-                urls.extend(with.map(|shard| {
-                    json!({"type": kind, "url": format!("{}/services/{kind}workspaces/{cluster}:{name}", shard.url)})
-                }));
+            for shard in shards {
+                for kind in ["initializing", "terminating"] {
+                    let url = format!("{}/services/{kind}workspaces/{cluster}:{name}", shard.url);
+                    urls.push(json!({"type": kind, "url": url}));
+                }
             }
             object["status"]["virtualWorkspaces"] = urls.into();
             conditions::set(object, "VirtualWorkspaceURLsReady", Ok(()));
             conditions::set(object, "Ready", Ok(()));
         });
     }
-
-    fn delete_workspace(&self, cluster: &str, name: &str, chosen: &str) {
-        let Some(inside) = self.cluster(chosen) else {
-            return self.amend(cluster, &workspaces(), name, |workspace| {
-                let_go(workspace, FINALIZER);
-            });
-        };
-        delete(&inside, CORE, "logicalclusters", CLUSTER);
-        let status = self
-            .object(chosen, &logical_clusters(), CLUSTER)
-            .map(|own| own["status"].clone())
-            .unwrap_or_default();
-        self.amend(cluster, &workspaces(), name, |workspace| {
-            for field in ["phase", "terminators"] {
-                copy(&status, &mut workspace["status"], field);
-            }
-        });
-    }
-
-    /// Something in a workspace is gone: bindings that are being deleted may go on, and so may the workspace.
-    pub(super) fn look_at_waiting(&self, cluster: &str) {
-        let Some(found) = self.cluster(cluster) else {
-            return;
-        };
-        let deleting: Vec<Box<str>> = found.with(|state| {
-            let id = super::bindings::bindings();
-            let all = state.store.range(&id, "");
-            all.filter(|binding| binding.head.deleting)
-                .map(|binding| binding.head.name.clone())
-                .collect()
-        });
-        for name in deleting {
-            self.queue.push(cluster, Subject::Binding, &name);
-        }
-        let own = self.object(cluster, &logical_clusters(), CLUSTER);
-        if let Some(own) = own.filter(|own| own["status"]["phase"] == "Deleting") {
-            self.empty(&found, &own);
-        }
-    }
-
-    /// Deletes what a workspace holds, and the workspace with the last of it.
-    fn empty(&self, cluster: &Cluster, own: &Value) {
-        let stays =
-            |id: &CollectionId| *id == logical_clusters() || *id == crate::state::namespaces();
-        let left = cluster.with(|state| {
-            let ids: Vec<CollectionId> = state
-                .store
-                .collections()
-                .filter(|id| !stays(id))
-                .cloned()
-                .collect();
-            for id in &ids {
-                let Some(resource) = state.registry.of_collection(id).cloned() else {
-                    continue;
-                };
-                let doomed: Vec<_> = state.store.range(id, "").cloned().collect();
-                for head in doomed.iter().map(|object| &object.head) {
-                    if !head.deleting {
-                        let options = DeleteOptions::default();
-                        state.delete_quietly(&resource, &head.namespace, &head.name, &options);
-                    }
-                }
-            }
-            ids.iter()
-                .any(|id| state.store.range(id, "").next().is_some())
-        });
-        if left {
-            return;
-        }
-        cluster.with(|state| {
-            let namespaces: Vec<_> = state
-                .store
-                .range(&crate::state::namespaces(), "")
-                .map(|object| object.head.name.clone())
-                .collect();
-            for name in namespaces {
-                state.discard(&crate::state::namespaces(), &name);
-            }
-            state.discard(&logical_clusters(), CLUSTER);
-        });
-        let name = cluster.name();
-        let path = self.members.write().remove(name).map(|member| member.path);
-        self.clusters
-            .forget(name, path.as_deref().unwrap_or_default());
-        cluster.inner.closed.cancel();
-        let owner = &own["spec"]["owner"];
-        let (above, name) = (text(&owner["cluster"]), text(&owner["name"]));
-        self.queue.push(&above, Subject::Workspace, &name);
-    }
-
-    /// Deletes a workspace as a request to the workspace above it would; returns whether there was one.
-    pub(crate) fn delete_workspace_at(&self, path: &str) -> bool {
-        let above = path.rsplit_once(':');
-        let Some((above, name)) = above else {
-            return false;
-        };
-        let Some(parent) = self.workspace(above) else {
-            return false;
-        };
-        let there = delete(&parent, TENANCY, "workspaces", name);
-        self.settle();
-        there
-    }
-}
-
-fn delete(cluster: &Cluster, group: &str, plural: &str, name: &str) -> bool {
-    let Some(resource) = kinds::versions(group, plural).into_iter().next() else {
-        return false;
-    };
-    cluster.with(|state| {
-        let there = state.object(&resource, "", name).is_ok();
-        state.delete_quietly(&resource, "", name, &DeleteOptions::default());
-        there
-    })
 }
 
 /// Gives a field the value, or the absence, that it has elsewhere.
-fn copy(from: &Value, to: &mut Value, field: &str) {
+pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
     match from.get(field) {
         Some(value) => to[field] = value.clone(),
         None => {

@@ -4,7 +4,9 @@ use serde_json::json;
 use windlass_apiserver::{Server, Verb};
 
 use super::Failure;
-use super::asking::{ALL_THINGS, Asker, SLICES, THINGS, consume, create, endpoint, provide, thing};
+use super::asking::{
+    ALL_THINGS, Asker, BINDINGS, SLICES, THINGS, consume, create, endpoint, provide, thing,
+};
 
 const NONE: serde_json::Value = serde_json::Value::Null;
 
@@ -67,5 +69,115 @@ async fn through_the_virtual_workspace_one_consumer_is_read_and_written() -> Res
     let (code, _) = through.ask("DELETE", &format!("{THINGS}/a"), None).await?;
     assert_eq!(code, 200);
     assert_eq!(one.get(&format!("{THINGS}/a")).await?.0, 404);
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_workspaces_together_are_only_listed_and_watched() -> Result<(), Failure> {
+    let server = served().await?;
+    let provider = provide(&server, NONE).await?;
+    consume(&server, "root:one", NONE).await?;
+    let all = Asker::at(format!("{}/clusters/*", endpoint(&provider).await?));
+    let (status, refused) = all.get(&format!("{THINGS}/a")).await?;
+    let text = refused["message"].as_str().unwrap_or_default();
+    assert!(
+        status == 405 && text.ends_with("in the `*` logical cluster"),
+        "{status} {refused}"
+    );
+    let (status, refused) = all.get(THINGS).await?;
+    let text = refused["message"].as_str().unwrap_or_default();
+    assert!(
+        status == 400 && text.contains("cross-namespace"),
+        "{status} {refused}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_streaming_list_is_refused_through_the_virtual_workspace() -> Result<(), Failure> {
+    let server = served().await?;
+    let provider = provide(&server, NONE).await?;
+    consume(&server, "root:one", NONE).await?;
+    let all = Asker::at(format!("{}/clusters/*", endpoint(&provider).await?));
+    let how =
+        "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let (status, _) = all.get(&format!("{ALL_THINGS}?{how}")).await?;
+    assert_eq!(status, 422);
+    Ok(())
+}
+
+#[tokio::test]
+async fn discovery_of_the_virtual_workspace_names_its_kinds_alone() -> Result<(), Failure> {
+    let server = served().await?;
+    let claims = json!([{"group": "", "resource": "secrets", "verbs": ["get"]}]);
+    let provider = provide(&server, claims).await?;
+    consume(&server, "root:one", NONE).await?;
+    let all = Asker::at(format!("{}/clusters/*", endpoint(&provider).await?));
+    let (_, groups) = all.get("/apis").await?;
+    let groups = groups["groups"].as_array().ok_or("no groups")?;
+    let names: Vec<_> = groups
+        .iter()
+        .filter_map(|group| group["name"].as_str())
+        .collect();
+    assert_eq!(names, ["apis.kcp.io", "example.com"]);
+    let (_, core) = all.get("/api/v1").await?;
+    let core = core["resources"].as_array().ok_or("no resources")?;
+    assert_eq!((core.len(), core[0]["name"].as_str()), (1, Some("secrets")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_the_last_binding_the_kind_and_the_endpoint_go() -> Result<(), Failure> {
+    let server = served().await?;
+    let provider = provide(&server, NONE).await?;
+    let one = consume(&server, "root:one", NONE).await?;
+    let all = Asker::at(format!("{}/clusters/*", endpoint(&provider).await?));
+    let mut held = thing("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    create(&one, THINGS, &held).await?;
+    let (_, list) = all.get(ALL_THINGS).await?;
+    let version = list["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default();
+    let mut watch = all
+        .watch(&format!("{ALL_THINGS}?watch=1&resourceVersion={version}"))
+        .await?;
+    one.ask("DELETE", &format!("{BINDINGS}/things"), None)
+        .await?;
+    let (kind, object) = watch.event().await?;
+    assert_eq!(kind, "MODIFIED");
+    assert!(
+        object["metadata"]["deletionTimestamp"].is_string(),
+        "{object}"
+    );
+    let (status, _) = one.get(&format!("{BINDINGS}/things")).await?;
+    assert_eq!(status, 200, "the binding waits for its objects");
+    let freed = json!({"metadata": {"finalizers": null}});
+    one.ask("PATCH", &format!("{THINGS}/held"), Some(&freed))
+        .await?;
+    assert_eq!(watch.event().await?.0, "DELETED");
+    let empty = |slice: &serde_json::Value| slice["status"]["endpoints"].is_null();
+    provider.until(SLICES, empty).await?;
+    assert_eq!(one.get(THINGS).await?.0, 404);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workspace_without_a_binding_is_denied() -> Result<(), Failure> {
+    let server = served().await?;
+    let provider = provide(&server, NONE).await?;
+    consume(&server, "root:one", NONE).await?;
+    let other = server.add_workspace("root:other")?;
+    let url = endpoint(&provider).await?;
+    let through = Asker::at(format!("{url}/clusters/{}", other.name()));
+    let (status, denied) = through.get(THINGS).await?;
+    let text = denied["message"].as_str().unwrap_or_default();
+    let why = "could not find suitable APIBinding in target logical cluster";
+    assert!(status == 403 && text.ends_with(why), "{status} {denied}");
+    assert_eq!(
+        other.count(Verb::List, "things"),
+        1,
+        "who is denied is counted"
+    );
     Ok(())
 }
