@@ -125,7 +125,9 @@ impl Hub {
         self.cluster.token().cancelled().await;
     }
 
-    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+    /// The cluster that is read. Unless it is the local one it is not in the fleet, and no key runs there.
+    #[must_use]
+    pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
 }

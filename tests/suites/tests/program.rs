@@ -36,6 +36,8 @@ mod objects;
 mod live;
 #[path = "program/preflight.rs"]
 mod preflight;
+#[path = "program/preflight_hubs.rs"]
+mod preflight_hubs;
 #[path = "program/pressure.rs"]
 mod pressure;
 #[path = "program/probes.rs"]

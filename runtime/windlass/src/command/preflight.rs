@@ -1,6 +1,7 @@
-//! `windlass preflight`: the clusters that a configuration reaches, and what its credentials may not do there. Entry point: [`execute`].
+//! `windlass preflight`: the clusters and hubs that a configuration reaches, and what its credentials may not do there.
+//! Entry point: [`execute`].
 //!
-//! * `engaged`: the clusters of the Providers, engaged by a manager without reconcilers; `recorded`: which Provider has which.
+//! * `engaged`: the clusters of the Providers, engaged by a manager without reconcilers; `recorded`: which Provider has which, and its hub.
 //! * `needs`: the questions about a cluster; `check`: asks them.
 //! * `report`: the answers, for people and programs.
 
@@ -38,8 +39,8 @@ pub(crate) async fn execute(
     let engaged = Engaged::start(&configuration)?;
     let work = rbac::work(&configuration, engine).await?;
     let plan = Plan::new(&configuration, work);
-    let clusters = engaged.check(&plan, args.timeout.0).await;
-    let report = Report::new(clusters, engaged.problems());
+    let checked = engaged.check(&plan, args.timeout.0).await;
+    let report = Report::new(checked, engaged.problems());
     match format {
         Format::Json => anstream::println!("{}", serde_json::to_string_pretty(&report)?),
         Format::Text | Format::Wide => {

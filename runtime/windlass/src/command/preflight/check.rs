@@ -1,6 +1,6 @@
 //! Asks one cluster everything. Entry point: [`check`].
 
-use super::needs::Ask;
+use super::needs::{Ask, Who};
 use super::report::{ClusterReport, Missing};
 use crate::config::rbac::{Findings, Permissions, Question, Review};
 use futures::{StreamExt, stream};
@@ -25,16 +25,18 @@ pub(super) struct Limit {
     pub(super) length: Duration,
 }
 
-/// Waits for a cluster, then asks about it and about rights there. What is not answered within the limit is reported as such.
+/// Waits for a cluster, then asks about it and about rights there. What is not answered within the limit is reported as such. `name` is
+/// the name in the report.
 pub(super) async fn check(
     cluster: Arc<Cluster>,
+    name: String,
     provider: Option<String>,
     asks: Vec<Ask>,
     limit: Limit,
     permits: Arc<Semaphore>,
 ) -> ClusterReport {
     let mut report = ClusterReport {
-        name: cluster.name().to_string(),
+        name,
         provider,
         server: cluster.config().server(),
         ..ClusterReport::default()
@@ -137,8 +139,14 @@ fn missing(ask: &Ask, missing: &Permissions) -> Vec<Missing> {
     let lacks = ask.needs.iter().map(|need| {
         let mut rules = need.permissions.and(missing);
         rules.reduce();
+        let (provider, reconciler) = match need.who.clone() {
+            Who::Manager => (None, None),
+            Who::Provider(name) => (Some(name), None),
+            Who::Reconciler(name) => (None, Some(name)),
+        };
         Missing {
-            reconciler: need.reconciler.clone(),
+            provider,
+            reconciler,
             impersonates: ask.user.as_ref().map(|user| user.user.clone()),
             watches: need.watches.and(missing).resources(),
             rules,

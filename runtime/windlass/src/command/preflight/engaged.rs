@@ -4,7 +4,7 @@ use super::check::{Limit, check};
 use super::needs::{Plan, Site};
 use super::progress::Progress;
 use super::recorded::{Origins, Recorded};
-use super::report::{ClusterReport, ProviderProblem};
+use super::report::{Checked, ClusterReport, ProviderProblem};
 use crate::config::clusters;
 use crate::config::load::Configuration;
 use crate::run::manager_options;
@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_fleet::cluster::{Cluster, Scope};
+use windlass_fleet::hub::Hub;
 use windlass_fleet::manager::{Manager, ManagerHandle};
 
 /// Clusters that are asked at once. All of them connect at once.
@@ -69,15 +70,17 @@ impl Engaged {
         })
     }
 
-    /// Waits until every Provider has listed its clusters and every cluster is checked, at most for `length`. The reports are sorted by
-    /// name.
-    pub(super) async fn check(&self, plan: &Plan<'_>, length: Duration) -> Vec<ClusterReport> {
+    /// Waits until every Provider has listed its clusters and every cluster is checked, and every hub that is reached with credentials of
+    /// its own; at most for `length`.
+    pub(super) async fn check(&self, plan: &Plan<'_>, length: Duration) -> Checked {
         let limit = Limit {
             until: Instant::now() + length,
             length,
         };
         let permits = Arc::new(Semaphore::new(CLUSTERS_AT_ONCE));
         let (mut checks, mut begun) = (JoinSet::new(), BTreeSet::new());
+        let (mut hubs, mut begun_hubs) = (JoinSet::new(), BTreeSet::new());
+        let mut checked = Checked::default();
         let (mut reports, mut progress) = (BTreeMap::new(), Progress::new());
         let mut listing = Listing::default();
         loop {
@@ -88,14 +91,26 @@ impl Engaged {
                     checks.spawn(self.begin(cluster, plan, limit, &permits));
                 }
             }
+            for provider in plan.providers_with_hubs() {
+                if let Some(hub) = self.origins.hub(provider)
+                    && begun_hubs.insert(provider)
+                {
+                    hubs.spawn(begin_hub(&hub, provider, plan, limit, &permits));
+                }
+            }
             progress.show(reports.len(), begun.len(), unlisted);
             let over = Instant::now() >= limit.until;
-            if checks.is_empty() && (unlisted == 0 || over) {
-                return reports.into_values().collect();
+            if checks.is_empty() && hubs.is_empty() && (unlisted == 0 || over) {
+                checked.clusters = reports.into_values().collect();
+                checked.hubs.sort_by(|one, other| one.name.cmp(&other.name));
+                return checked;
             }
             tokio::select! {
                 Some(Ok(report)) = checks.join_next(), if !checks.is_empty() => {
                     reports.insert(report.name.clone(), report);
+                }
+                Some(Ok(report)) = hubs.join_next(), if !hubs.is_empty() => {
+                    checked.hubs.push(report);
                 }
                 () = tokio::time::sleep(TICK) => {}
             }
@@ -120,7 +135,8 @@ impl Engaged {
             home: config.namespace(),
         });
         let provider = self.origins.of(cluster.name());
-        check(cluster, provider, asks, limit, permits.clone())
+        let name = cluster.name().to_string();
+        check(cluster, name, provider, asks, limit, permits.clone())
     }
 
     /// The problems of all Providers, with one of each Provider that has not listed its clusters.
@@ -143,6 +159,23 @@ impl Engaged {
             }));
         }
         problems
+    }
+}
+
+/// Asks the hub of a Provider. The hub stays as long as the question.
+fn begin_hub(
+    hub: &Hub,
+    provider: &str,
+    plan: &Plan<'_>,
+    limit: Limit,
+    permits: &Arc<Semaphore>,
+) -> impl Future<Output = ClusterReport> + Send + use<> {
+    let (hub, asks) = (hub.clone(), plan.hub_asks(provider));
+    let (name, provider) = (format!("the hub of {provider}"), provider.to_owned());
+    let permits = permits.clone();
+    async move {
+        let cluster = hub.cluster().clone();
+        check(cluster, name, Some(provider), asks, limit, permits).await
     }
 }
 

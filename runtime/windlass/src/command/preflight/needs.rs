@@ -2,7 +2,7 @@
 
 use crate::config::kinds::{Impersonate, Kind, ManagerSpec};
 use crate::config::load::Configuration;
-use crate::config::rbac::{Member, Permissions, Place, Side, Work, in_local, of_manager};
+use crate::config::rbac::{Hub, Member, Permissions, Place, Side, Work, in_local, of_manager};
 use std::collections::BTreeMap;
 
 /// The reconcilers of a configuration, and the manager that runs them.
@@ -12,6 +12,8 @@ pub(super) struct Plan<'a> {
     has_provider: bool,
     /// What Providers read in the local cluster.
     hub: Permissions,
+    /// What Providers read in hubs that they reach with credentials of their own, by Provider.
+    hubs: BTreeMap<&'a str, Permissions>,
 }
 
 /// A cluster, as far as needs depend on it.
@@ -35,15 +37,26 @@ pub(super) struct Ask {
     pub(super) needs: Vec<Need>,
 }
 
-/// The permissions that one reconciler, or the manager itself, needs of a user.
+/// The permissions that one reconciler, a Provider or the manager itself needs of a user.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Need {
-    /// The reconciler; `None`: the manager itself.
-    pub(super) reconciler: Option<String>,
+    /// What needs them.
+    pub(super) who: Who,
     /// The permissions.
     pub(super) permissions: Permissions,
     /// Those of them that the reconciler's watches need.
     pub(super) watches: Permissions,
+}
+
+/// What needs permissions.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    /// The manager itself.
+    Manager,
+    /// The Provider of this name, in its hub.
+    Provider(String),
+    /// The reconciler of this name.
+    Reconciler(String),
 }
 
 impl Ask {
@@ -67,7 +80,26 @@ impl<'a> Plan<'a> {
             manager: configuration.manager_spec(),
             has_provider: configuration.has(Kind::Provider),
             hub: in_local(configuration),
+            hubs: hubs_elsewhere(configuration),
         }
+    }
+
+    /// The Providers whose hubs are reached with credentials of their own.
+    pub(super) fn providers_with_hubs(&self) -> impl Iterator<Item = &'a str> {
+        self.hubs.keys().copied()
+    }
+
+    /// What is asked in the hub of a Provider that reaches it with credentials of its own.
+    pub(super) fn hub_asks(&self, provider: &str) -> Vec<Ask> {
+        let ask = |permissions: &Permissions| Ask {
+            user: None,
+            needs: vec![Need {
+                who: Who::Provider(provider.to_owned()),
+                permissions: permissions.clone(),
+                watches: Permissions::default(),
+            }],
+        };
+        self.hubs.get(provider).map(ask).into_iter().collect()
     }
 
     /// What is asked in a cluster: first about the user of the credentials, then about each user whom a tenant impersonates.
@@ -91,7 +123,7 @@ impl<'a> Plan<'a> {
         let mut asks = vec![Ask {
             user: None,
             needs: vec![Need {
-                reconciler: None,
+                who: Who::Manager,
                 permissions: own,
                 watches: Permissions::default(),
             }],
@@ -99,7 +131,7 @@ impl<'a> Plan<'a> {
         for (name, work) in &self.work {
             let needs = work.needs(place, self.has_provider);
             let need = |permissions, watches| Need {
-                reconciler: Some((*name).to_owned()),
+                who: Who::Reconciler((*name).to_owned()),
                 permissions,
                 watches,
             };
@@ -117,6 +149,15 @@ impl<'a> Plan<'a> {
             false => site.home,
         }
     }
+}
+
+fn hubs_elsewhere(configuration: &Configuration) -> BTreeMap<&str, Permissions> {
+    let providers = configuration.providers();
+    let elsewhere = providers.filter_map(|(document, spec)| {
+        let hub = Hub::of(spec).filter(Hub::is_elsewhere)?;
+        Some((document.identity.name.as_str(), hub.needed()))
+    });
+    elsewhere.collect()
 }
 
 fn add(asks: &mut Vec<Ask>, user: Option<&Impersonate>, need: Need) {

@@ -1,4 +1,4 @@
-//! Which Provider's clusters are which. Entry point: [`Recorded::wrap`].
+//! Which Provider has which clusters, and reads which hub. Entry point: [`Recorded::wrap`].
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -11,18 +11,30 @@ use windlass_fleet::engage::{ClusterSpec, Engage, EngageError};
 use windlass_fleet::hub::{Hub, HubError};
 use windlass_fleet::provider::{Problem, Provider, ProviderError};
 
-/// The Provider of each engaged cluster.
+/// The Provider of each engaged cluster, and the hub that each Provider reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Origins(Arc<Mutex<BTreeMap<ClusterName, String>>>);
+pub(super) struct Origins(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    clusters: BTreeMap<ClusterName, String>,
+    /// By Provider. Held, so that a hub can be asked when its Provider has failed.
+    hubs: BTreeMap<String, Hub>,
+}
 
 impl Origins {
     /// The Provider of a cluster. `None`: the local cluster.
     pub(super) fn of(&self, cluster: &ClusterName) -> Option<String> {
-        self.0.lock().get(cluster).cloned()
+        self.0.lock().clusters.get(cluster).cloned()
+    }
+
+    /// The hub that a Provider reads, once it has looked for it.
+    pub(super) fn hub(&self, provider: &str) -> Option<Hub> {
+        self.0.lock().hubs.get(provider).cloned()
     }
 }
 
-/// A provider that records the clusters which it engages.
+/// A provider that records the clusters which it engages, and its hub.
 pub(super) struct Recorded {
     provider: Arc<dyn Provider>,
     origins: Origins,
@@ -69,7 +81,8 @@ impl Engage for RecordedEngage {
     fn engage(&self, spec: ClusterSpec) -> Result<(), EngageError> {
         let name = spec.name.clone();
         self.engage.engage(spec)?;
-        self.origins.0.lock().insert(name, self.provider.clone());
+        let mut seen = self.origins.0.lock();
+        seen.clusters.insert(name, self.provider.clone());
         Ok(())
     }
 
@@ -86,7 +99,10 @@ impl Engage for RecordedEngage {
     }
 
     fn hub(&self, config: Option<ClusterConfig>) -> Result<Hub, HubError> {
-        self.engage.hub(config)
+        let hub = self.engage.hub(config)?;
+        let mut seen = self.origins.0.lock();
+        seen.hubs.insert(self.provider.clone(), hub.clone());
+        Ok(hub)
     }
 
     fn freed(&self) -> BoxFuture<'_, ()> {

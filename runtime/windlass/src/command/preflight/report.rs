@@ -1,5 +1,8 @@
 //! The answers of a preflight. No I/O. Entry point: [`Report::new`].
 
+#[cfg(test)]
+mod tests;
+
 use crate::config::rbac::{Permissions, Subject, lines, manifests, yaml};
 use crate::output::{Cell, Table, Tone, age, printable};
 use crate::status::tables::cluster_name;
@@ -19,15 +22,17 @@ pub(super) struct Report {
     /// Whether nothing is missing, unreachable or unanswered.
     pub(super) ok: bool,
     clusters: Vec<ClusterReport>,
+    /// The hubs that Providers read with credentials of their own.
+    hubs: Vec<ClusterReport>,
     problems: Vec<ProviderProblem>,
     grants: Vec<GrantSet>,
 }
 
-/// What is known about a cluster.
+/// What is known about a cluster, or about a hub.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterReport {
-    /// Its name; empty for the local cluster.
+    /// Its name; empty for the local cluster. Of a hub, words that are no name of a cluster.
     pub(super) name: String,
     /// Its Provider; `None` for the local cluster.
     pub(super) provider: Option<String>,
@@ -45,17 +50,19 @@ pub(super) struct ClusterReport {
     pub(super) credentials_until: Option<u64>,
     /// The user of the credentials, if the server tells it.
     pub(super) user: Option<String>,
-    /// What reconcilers need there and users may not do.
+    /// What is needed there and users may not do.
     pub(super) missing: Vec<Missing>,
     /// Why some rights are not checked, if that is so.
     pub(super) unchecked: Option<String>,
 }
 
-/// What a reconciler, or the manager itself, needs and a user may not do.
+/// What a reconciler, a Provider or the manager itself needs and a user may not do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Missing {
-    /// The reconciler; `None`: the manager itself.
+    /// The Provider, if this is its hub.
+    pub(super) provider: Option<String>,
+    /// The reconciler. Without it and without a Provider: the manager itself.
     pub(super) reconciler: Option<String>,
     /// The user whom its tenant impersonates; `None`: the user of the credentials.
     pub(super) impersonates: Option<String>,
@@ -63,6 +70,15 @@ pub(super) struct Missing {
     pub(super) watches: Vec<String>,
     /// The missing permissions, as rules.
     pub(super) rules: Permissions,
+}
+
+/// Everything that was asked.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// The clusters, sorted by name.
+    pub(super) clusters: Vec<ClusterReport>,
+    /// The hubs that Providers read with credentials of their own, sorted by name.
+    pub(super) hubs: Vec<ClusterReport>,
 }
 
 /// A problem of a Provider.
@@ -94,25 +110,34 @@ impl ClusterReport {
 }
 
 impl Report {
-    /// Puts the answers of clusters and the problems of Providers together.
-    pub(super) fn new(clusters: Vec<ClusterReport>, problems: Vec<ProviderProblem>) -> Self {
+    /// Puts the answers of clusters and hubs and the problems of Providers together.
+    pub(super) fn new(checked: Checked, problems: Vec<ProviderProblem>) -> Self {
+        let Checked { clusters, hubs } = checked;
+        let all = || clusters.iter().chain(&hubs);
         Self {
-            ok: problems.is_empty() && clusters.iter().all(ClusterReport::is_ok),
-            grants: grants(&clusters),
+            ok: problems.is_empty() && all().all(ClusterReport::is_ok),
+            grants: grants(all()),
             clusters,
+            hubs,
             problems,
         }
     }
 
+    fn clusters_and_hubs(&self) -> impl Iterator<Item = &ClusterReport> {
+        self.clusters.iter().chain(&self.hubs)
+    }
+
     /// The report for people. `wide`: with every cluster's name.
     pub(super) fn text(&self, wide: bool, now: SystemTime) -> String {
-        let mut text = match self.clusters.is_empty() {
-            true => {
-                "there is no cluster: no Provider has found one, and there is no local cluster\n"
-                    .to_owned()
-            }
-            false => self.table(now).to_string(),
-        };
+        let mut text = String::new();
+        if self.clusters.is_empty() {
+            text.push_str(
+                "there is no cluster: no Provider has found one, and there is no local cluster\n",
+            );
+        }
+        if self.clusters_and_hubs().next().is_some() {
+            text.push_str(&self.table(now).to_string());
+        }
         if !self.problems.is_empty() {
             text.push_str(&format!("\n{}", self.provider_problems()));
         }
@@ -144,7 +169,7 @@ impl Report {
             "REASON",
         ]);
         let text = |value: &Option<String>| Cell::text(value.as_deref().unwrap_or_default());
-        for cluster in &self.clusters {
+        for cluster in self.clusters_and_hubs() {
             let reachable = match cluster.reachable {
                 true => Cell::toned("yes", Tone::Good),
                 false => Cell::toned("no", Tone::Bad),
@@ -178,7 +203,7 @@ impl Report {
     /// What is missing, each with the clusters where it is.
     fn by_missing(&self) -> BTreeMap<&Missing, Vec<&str>> {
         let mut by_missing: BTreeMap<&Missing, Vec<&str>> = BTreeMap::new();
-        for cluster in &self.clusters {
+        for cluster in self.clusters_and_hubs() {
             for missing in &cluster.missing {
                 by_missing.entry(missing).or_default().push(&cluster.name);
             }
@@ -188,7 +213,7 @@ impl Report {
 }
 
 /// The roles that would grant everything that is missing, once for each distinct set.
-fn grants(clusters: &[ClusterReport]) -> Vec<GrantSet> {
+fn grants<'a>(clusters: impl Iterator<Item = &'a ClusterReport>) -> Vec<GrantSet> {
     let mut sets: BTreeMap<(Option<&str>, Permissions), Vec<String>> = BTreeMap::new();
     for cluster in clusters {
         let mut by_user: BTreeMap<Option<&str>, Permissions> = BTreeMap::new();
@@ -252,9 +277,10 @@ impl GrantSet {
 }
 
 fn heading(missing: &Missing, clusters: &str) -> String {
-    let subject = match &missing.reconciler {
-        Some(name) => format!("reconciler {name}"),
-        None => "the manager itself".to_owned(),
+    let subject = match (&missing.provider, &missing.reconciler) {
+        (Some(name), _) => format!("Provider {name}"),
+        (None, Some(name)) => format!("reconciler {name}"),
+        (None, None) => "the manager itself".to_owned(),
     };
     let user = match &missing.impersonates {
         Some(user) => format!("as {}, ", printable(user)),
@@ -305,173 +331,5 @@ fn expiry(until: Option<u64>, now: SystemTime) -> Cell {
         Ok(left) if left < SOON => Cell::toned(format_args!("in {}", age(left)), Tone::Warn),
         Ok(left) => Cell::text(format_args!("in {}", age(left))),
         Err(_) => Cell::toned("expired", Tone::Bad),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::rbac::permissions;
-
-    fn reached(name: &str, missing: Vec<Missing>) -> ClusterReport {
-        ClusterReport {
-            name: name.to_owned(),
-            provider: Some("fleet".to_owned()),
-            reachable: true,
-            version: Some("v1.36.0".to_owned()),
-            identity: Some("1-2-3".to_owned()),
-            user: Some("system:serviceaccount:ops:windlass".to_owned()),
-            missing,
-            ..ClusterReport::default()
-        }
-    }
-
-    fn missing(reconciler: &str, impersonates: Option<&str>, rules: &str) -> Missing {
-        Missing {
-            reconciler: Some(reconciler.to_owned()),
-            impersonates: impersonates.map(str::to_owned),
-            watches: Vec::new(),
-            rules: permissions(rules),
-        }
-    }
-
-    fn plain(report: &Report, wide: bool) -> String {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
-        anstream::adapter::strip_str(&report.text(wide, now)).to_string()
-    }
-
-    const PATCH: &str =
-        r#"[{apiGroups: [""], resources: [configmaps], verbs: [patch], namespaces: ["*"]}]"#;
-
-    #[test]
-    fn a_fleet_without_a_problem_is_a_table_and_nothing_else() {
-        let mut expiring = reached("beta", Vec::new());
-        expiring.credentials_until = Some(1600);
-        let report = Report::new(vec![reached("", Vec::new()), expiring], Vec::new());
-        assert!(report.ok);
-        assert_eq!(
-            plain(&report, false),
-            "CLUSTER  PROVIDER  REACHABLE  VERSION  IDENTITY  EXPIRES  RIGHTS  REASON\n\
-             (local)  fleet     yes        v1.36.0  1-2-3     -        all     -\n\
-             beta     fleet     yes        v1.36.0  1-2-3     in 10m   all     -\n"
-        );
-    }
-
-    #[test]
-    fn a_set_of_missing_rights_is_printed_once_for_all_its_clusters() {
-        let names: Vec<String> = (0..8).map(|index| format!("c{index}")).collect();
-        let lacks = |name: &String| reached(name, vec![missing("hello", None, PATCH)]);
-        let mut clusters: Vec<_> = names.iter().map(lacks).collect();
-        clusters.push(reached("good", Vec::new()));
-        let report = Report::new(clusters, Vec::new());
-        assert!(!report.ok);
-        let text = plain(&report, false);
-        let some = "c0, c1, c2, c3, c4 and 3 more";
-        assert!(text.contains(&format!(
-            "\nreconciler hello may not, in {some}:\n  \
-             {{apiGroups: [\"\"], resources: [configmaps], verbs: [patch], namespaces: [\"*\"]}}\n\n\
-             ---\n# for system:serviceaccount:ops:windlass, in {some}\n"
-        )), "{text}");
-        assert_eq!(text.matches("kind: ClusterRole\n").count(), 1, "{text}");
-        assert!(
-            text.ends_with(
-                "subjects:\n  - {kind: ServiceAccount, namespace: ops, name: windlass}\n"
-            ),
-            "{text}"
-        );
-        assert!(plain(&report, true).contains("c6, c7:\n"));
-    }
-
-    #[test]
-    fn each_user_and_set_has_a_role_of_its_own_name() {
-        let rule = |verb: &str| PATCH.replace("patch", verb);
-        let report = Report::new(
-            vec![
-                reached(
-                    "a",
-                    vec![missing("x", None, PATCH), missing("y", None, &rule("get"))],
-                ),
-                reached("b", vec![missing("x", None, PATCH)]),
-                reached("c", vec![missing("x", Some("team-bot"), PATCH)]),
-            ],
-            Vec::new(),
-        );
-        let names = report
-            .grants
-            .iter()
-            .map(|grant| grant.manifests[0]["metadata"]["name"].to_string());
-        let names: std::collections::BTreeSet<String> = names.collect();
-        assert_eq!((report.grants.len(), names.len()), (3, 3), "{names:?}");
-        let both = report
-            .grants
-            .iter()
-            .find(|grant| grant.clusters == ["a"])
-            .unwrap();
-        assert_eq!(
-            both.manifests[0]["rules"][0]["verbs"],
-            serde_json::json!(["get", "patch"])
-        );
-        let text = plain(&report, false);
-        assert!(
-            text.contains("reconciler x may not, as team-bot, in c:\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains(
-                "subjects:\n  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: team-bot}\n"
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_reached_or_checked_says_why() {
-        let dead = ClusterReport {
-            name: "dead".to_owned(),
-            reason: Some("connection refused".to_owned()),
-            ..ClusterReport::default()
-        };
-        let unsure = ClusterReport {
-            unchecked: Some("forbidden".to_owned()),
-            user: None,
-            ..reached("unsure", vec![missing("x", None, PATCH)])
-        };
-        let problem = ProviderProblem {
-            provider: "fleet".to_owned(),
-            subject: "a.kubeconfig".to_owned(),
-            message: "it is empty".to_owned(),
-        };
-        let report = Report::new(vec![dead, unsure], vec![problem]);
-        assert!(!report.ok);
-        let text = plain(&report, false);
-        for line in [
-            "dead     -         no         -        -         -        -        connection refused\n",
-            "unsure   fleet     yes        v1.36.0  1-2-3     -        missing  forbidden\n",
-            "fleet     a.kubeconfig  it is empty\n",
-            "the server does not tell the user of the credentials",
-        ] {
-            assert!(text.contains(line), "{line} in\n{text}");
-        }
-        assert!(!text.contains("RoleBinding"), "{text}");
-    }
-
-    #[test]
-    fn programs_get_the_same() {
-        let report = Report::new(
-            vec![reached("a", vec![missing("x", None, PATCH)])],
-            Vec::new(),
-        );
-        let json = serde_json::to_value(&report).unwrap();
-        assert_eq!(json["ok"], false);
-        assert_eq!(json["clusters"][0]["credentialsUntil"], Json::Null);
-        assert_eq!(
-            json["clusters"][0]["missing"][0]["rules"],
-            serde_json::json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "namespaces": ["*"]}])
-        );
-        assert_eq!(json["grants"][0]["clusters"], serde_json::json!(["a"]));
-        assert_eq!(
-            json["grants"][0]["manifests"][1]["kind"],
-            "ClusterRoleBinding"
-        );
     }
 }
