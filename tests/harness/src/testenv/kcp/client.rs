@@ -34,6 +34,18 @@ impl Client {
         super::super::server::client(kubeconfig).await.map(Self)
     }
 
+    /// A client of a server without TLS and without users: the kcp in memory.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub async fn plain(url: &str) -> Result<Self> {
+        let kubeconfig = format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: kcp\n  cluster:\n    server: {url}\n\
+            contexts:\n- name: kcp\n  context:\n    cluster: kcp\n    user: nobody\nusers:\n- name: nobody\n  user: {{}}\ncurrent-context: kcp\n"
+        );
+        Self::new(&kubeconfig).await
+    }
+
     /// Sends a request and reads the answer to its end. A patch is a merge patch; see [`Client::patch`] for others.
     ///
     /// # Errors

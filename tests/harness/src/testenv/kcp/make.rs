@@ -84,8 +84,7 @@ impl Client {
     ) -> Result<()> {
         let workspace = json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name},
             "spec": {"type": {"path": type_path, "name": type_name}}});
-        let path = format!("/clusters/{parent}/apis/tenancy.kcp.io/v1alpha1/workspaces");
-        self.make(&path, &workspace).await
+        self.make(&workspace_at(parent, ""), &workspace).await
     }
 
     /// Waits until a workspace is ready.
@@ -93,7 +92,7 @@ impl Client {
     /// # Errors
     /// When it is not in time.
     pub async fn ready(&self, parent: &str, name: &str) -> Result<Workspace> {
-        let path = format!("/clusters/{parent}/apis/tenancy.kcp.io/v1alpha1/workspaces/{name}");
+        let path = workspace_at(parent, name);
         let what = format!("the workspace {parent}:{name} to be ready");
         let workspace = self
             .until(&what, &path, |workspace| {
@@ -105,6 +104,15 @@ impl Client {
             path: format!("{parent}:{name}"),
             cluster: cluster.context("a workspace without a cluster")?.to_owned(),
         })
+    }
+
+    /// Asks for the end of a workspace, and does not wait: its content goes in seconds, itself in minutes.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn end(&self, parent: &str, name: &str) -> Result<()> {
+        let answer = self.delete(&workspace_at(parent, name)).await?;
+        answer.ok().map(drop)
     }
 
     /// Puts an export and its schemas into a workspace.
@@ -250,6 +258,15 @@ impl Client {
         .await?;
         answer.ok().map(drop).context(what)
     }
+}
+
+/// The path of a Workspace object, or of all if the name is empty.
+fn workspace_at(parent: &str, name: &str) -> String {
+    let all = format!("/clusters/{parent}/apis/tenancy.kcp.io/v1alpha1/workspaces");
+    if name.is_empty() {
+        return all;
+    }
+    format!("{all}/{name}")
 }
 
 /// Whether an object has a condition that is true.
