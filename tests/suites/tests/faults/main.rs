@@ -17,6 +17,7 @@ mod keeper;
 mod oracle;
 mod outages;
 mod partitions;
+mod provided;
 mod providers;
 mod proxies;
 mod real;

@@ -1,249 +1,14 @@
-//! Providers whose hub or clusters fail. Entry points: [`Provided::start`] and the tests.
-//!
-//! The hub is a simulated server of its own and the manager's local cluster; the clusters that its objects name are those of the rig.
+//! Providers whose hub or clusters fail. Entry points: the tests, over a [`Provided`].
 
 use crate::oracle;
+use crate::provided::{Provided, SORTS, Sort, refused};
 use crate::rig::{Rig, Setup};
-use anyhow::{Context as _, Result, anyhow};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use anyhow::Result;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_apiserver::{Faults, RequestFault, Rule, Server};
-use windlass_fleet::ClusterName;
-use windlass_fleet::cluster::{AllowServers, ClusterConfig, ClusterState, KubeconfigPolicy};
-use windlass_fleet::engage::ClusterSpec;
-use windlass_fleet::provider::Provider;
-use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};
-use windlass_fleet::provider::cluster_profiles::{
-    AccessStrategy, ClusterProfiles, ClusterProfilesOptions,
-};
-use windlass_fleet::provider::kubeconfig_secrets::{
-    DEFAULT_LABEL, KubeconfigSecrets, KubeconfigSecretsOptions,
-};
+use windlass_apiserver::{Faults, RequestFault, Rule};
+use windlass_fleet::cluster::ClusterState;
 use windlass_harness::eventually::{Seen, wait};
-
-/// The kinds of objects that stand for clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
-    Secrets,
-    ClusterApi,
-    Profiles,
-}
-
-const SORTS: [Sort; 3] = [Sort::Secrets, Sort::ClusterApi, Sort::Profiles];
-
-impl Sort {
-    fn provider(self) -> Result<Arc<dyn Provider>> {
-        let policy = KubeconfigPolicy {
-            allow_servers: AllowServers::parse(&["127.0.0.1"])?,
-            ..KubeconfigPolicy::object()
-        };
-        let namespaces: BTreeSet<String> = ["default".to_owned()].into();
-        Ok(match self {
-            Self::Secrets => Arc::new(KubeconfigSecrets::new(
-                "secrets",
-                KubeconfigSecretsOptions {
-                    namespaces,
-                    policy,
-                    ..KubeconfigSecretsOptions::default()
-                },
-            )),
-            Self::ClusterApi => Arc::new(ClusterApi::new(
-                "capi",
-                ClusterApiOptions {
-                    namespaces,
-                    policy,
-                    ..ClusterApiOptions::default()
-                },
-            )),
-            Self::Profiles => Arc::new(ClusterProfiles::new(
-                "profiles",
-                ClusterProfilesOptions {
-                    namespaces,
-                    policy,
-                    ..ClusterProfilesOptions::new(AccessStrategy::secret("windlass")?)
-                },
-            )),
-        })
-    }
-
-    /// The object that stands for a cluster, unless its Secret does.
-    fn object(self, name: &str) -> Option<Value> {
-        let metadata = json!({"name": name, "namespace": "default"});
-        match self {
-            Self::Secrets => None,
-            Self::ClusterApi => Some(
-                json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata,
-                "status": {"initialization": {"controlPlaneInitialized": true}}}),
-            ),
-            Self::Profiles => Some(
-                json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile", "metadata": metadata,
-                "status": {"conditions": [{"type": "ControlPlaneHealthy", "status": "True"}]}}),
-            ),
-        }
-    }
-
-    fn secret(self, name: &str, kubeconfig: &str) -> Value {
-        let (name, labels, key) = match self {
-            Self::Secrets => (
-                name.to_owned(),
-                json!({DEFAULT_LABEL: "true"}),
-                "kubeconfig",
-            ),
-            Self::ClusterApi => (
-                format!("{name}-kubeconfig"),
-                json!({"cluster.x-k8s.io/cluster-name": name}),
-                "value",
-            ),
-            Self::Profiles => (
-                format!("{name}-access"),
-                json!({"x-k8s.io/cluster-inventory-consumer": "windlass", "x-k8s.io/cluster-profile": name}),
-                "Config",
-            ),
-        };
-        let text = k8s_openapi::ByteString(kubeconfig.as_bytes().to_vec());
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default", "labels": labels},
-            "data": {key: text}})
-    }
-
-    /// The name that a cluster is engaged under.
-    fn engaged(self, name: &str) -> String {
-        match self {
-            Self::Secrets => name.to_owned(),
-            Self::ClusterApi | Self::Profiles => format!("default/{name}"),
-        }
-    }
-}
-
-/// A kind of the hub whose fields nobody checks.
-fn definition(group: &str, version: &str, kind: &str, plural: &str) -> Value {
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {"group": group, "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List")},
-            "versions": [{"name": version, "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
-}
-
-fn refused(error: windlass_apiserver::ApiError) -> anyhow::Error {
-    anyhow!("{error:?}")
-}
-
-/// A rig whose clusters are found in a hub.
-struct Provided {
-    rig: Rig,
-    hub: Server,
-    sort: Sort,
-}
-
-impl Provided {
-    /// Starts a manager. No object stands for a cluster yet.
-    async fn start(sort: Sort, mut setup: Setup) -> Result<Self> {
-        let hub = Server::builder().cluster("hub").bind("127.0.0.1:0").await?;
-        let admin = hub.cluster("hub").context("it is there")?;
-        for kind in [
-            definition("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters"),
-            definition(
-                "multicluster.x-k8s.io",
-                "v1alpha1",
-                "ClusterProfile",
-                "clusterprofiles",
-            ),
-        ] {
-            admin.apply(kind).map_err(refused)?;
-        }
-        let config = ClusterConfig::from_url(&hub.url("hub"))?;
-        let local = ClusterSpec::new(ClusterName::local(), config);
-        let provider = sort.provider()?;
-        setup.build = Box::new(|builder| builder.local(local).provider(provider));
-        Ok(Self {
-            rig: Rig::idle(setup).await?,
-            hub,
-            sort,
-        })
-    }
-
-    fn admin(&self) -> windlass_apiserver::Cluster {
-        self.hub.cluster("hub").expect("the hub is there")
-    }
-
-    /// A kubeconfig of a simulated cluster.
-    fn kubeconfig(&self, cluster: &str) -> String {
-        let text = self.rig.server.kubeconfig();
-        let lines = text
-            .lines()
-            .filter(|line| !line.starts_with("current-context"));
-        let lines: Vec<&str> = lines.collect();
-        format!("{}\ncurrent-context: {cluster}\n", lines.join("\n"))
-    }
-
-    /// Has the hub say that a cluster is reached so.
-    fn tell(&self, cluster: &str, kubeconfig: &str) -> Result<()> {
-        let secret = self.sort.secret(cluster, kubeconfig);
-        let objects = self.sort.object(cluster).into_iter().chain([secret]);
-        for object in objects {
-            self.admin().apply(object).map_err(refused)?;
-        }
-        Ok(())
-    }
-
-    /// Has the hub name a simulated cluster, whose children are right from now on.
-    fn add(&self, cluster: &str) -> Result<()> {
-        self.tell(cluster, &self.kubeconfig(cluster))?;
-        self.rig.keep(cluster);
-        Ok(())
-    }
-
-    /// Takes a cluster off the hub.
-    fn remove(&self, cluster: &str) -> Result<()> {
-        self.rig.keep_no_more(cluster);
-        let secret = self.sort.secret(cluster, "");
-        for object in self.sort.object(cluster).into_iter().chain([secret]) {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-            let name = text(&object["metadata"]["name"]);
-            let deleted = self.admin().delete(&version, &kind, "default", &name);
-            deleted.map_err(refused)?;
-        }
-        Ok(())
-    }
-
-    /// Names of the clusters that are engaged, the hub left out.
-    fn names(&self) -> Vec<String> {
-        let clusters = self.rig.handle.clusters().into_iter();
-        let names = clusters.map(|cluster| cluster.name.to_string());
-        names.filter(|name| !name.is_empty()).collect()
-    }
-
-    async fn has(&self, wanted: &[&str]) -> Result<()> {
-        let mut wanted: Vec<String> = wanted.iter().map(|name| self.sort.engaged(name)).collect();
-        wanted.sort();
-        wait("the clusters of the hub", || {
-            let problems = self.rig.handle.provider_problems();
-            Seen::of((self.names(), problems), |(names, _)| *names == wanted)
-        })
-        .await
-        .map(drop)
-    }
-
-    /// Asks the oracle, takes all clusters off the hub, and holds that nobody watches them any more.
-    async fn finish(self) -> Result<()> {
-        oracle::settled(&self.rig).await?;
-        for cluster in self.rig.kept() {
-            self.remove(&cluster)?;
-        }
-        self.has(&[]).await?;
-        for cluster in self.rig.server.clusters() {
-            let simulated = self.rig.simulated(&cluster);
-            wait("closed watches", || {
-                Seen::of(simulated.watchers(), |n| *n == 0)
-            })
-            .await?;
-        }
-        Ok(())
-    }
-}
 
 const GOOD: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -307,43 +72,102 @@ async fn dead_slow_and_forbidden_clusters_of_a_hub_delay_no_other() -> Result<()
     Ok(())
 }
 
+/// A hub goes away for so long, at least, and comes back with changes that nobody saw.
+async fn is_away(sort: Sort, length: Duration) -> Result<()> {
+    let clusters = ["a", "b", "c", "d", "new"];
+    let provided = Provided::start(sort, Setup::of(&clusters)).await?;
+    let rig = &provided.rig;
+    for good in GOOD {
+        rig.put(good, "seed-0", "first")?;
+        provided.add(good)?;
+    }
+    oracle::right_within(rig, oracle::WITHIN).await?;
+    let before = rig.ready(&sort.engaged("a")).await?;
+
+    provided.admin().down(true);
+    provided.remove("d")?;
+    provided.add("new")?;
+    rig.put("new", "seed-0", "first")?;
+    // It forgets the past: its watches cannot go on where they were.
+    provided.admin().compact();
+    // Nobody leaves, and work on what is engaged goes on.
+    rig.keep_no_more("new");
+    let good = GOOD.map(|name| sort.engaged(name));
+    rig.holds("the clusters of a hub that is away", length, || {
+        let names = provided.names();
+        (names == good).then_some(()).ok_or(format!("{names:?}"))
+    })
+    .await?;
+    for round in 0..3 {
+        for good in ["a", "b", "c"] {
+            rig.put(good, "seed-0", &format!("round {round}"))?;
+        }
+        oracle::children_right_within(rig, oracle::WITHIN).await?;
+    }
+    provided.has(&GOOD).await?;
+
+    provided.admin().down(false);
+    provided.has(&["a", "b", "c", "new"]).await?;
+    rig.keep("new");
+    let now = rig.ready(&sort.engaged("a")).await?;
+    assert!(Arc::ptr_eq(&before, &now), "{sort:?}: undisturbed");
+    provided.finish().await
+}
+
 #[tokio::test]
 async fn what_a_hub_changed_while_it_was_away_is_caught_up_with() -> Result<()> {
     for sort in SORTS {
-        let clusters = ["a", "b", "c", "d", "new"];
-        let provided = Provided::start(sort, Setup::of(&clusters)).await?;
-        let rig = &provided.rig;
-        for good in GOOD {
-            rig.put(good, "seed-0", "first")?;
-            provided.add(good)?;
-        }
-        oracle::right_within(rig, oracle::WITHIN).await?;
-        let before = rig.ready(&sort.engaged("a")).await?;
-
-        provided.admin().down(true);
-        provided.remove("d")?;
-        provided.add("new")?;
-        rig.put("new", "seed-0", "first")?;
-        // It forgets the past: its watches cannot go on where they were.
-        provided.admin().compact();
-        // Nobody leaves, and work on what is engaged goes on.
-        rig.keep_no_more("new");
-        for round in 0..3 {
-            for good in ["a", "b", "c"] {
-                rig.put(good, "seed-0", &format!("round {round}"))?;
-            }
-            oracle::children_right_within(rig, oracle::WITHIN).await?;
-        }
-        provided.has(&GOOD).await?;
-
-        provided.admin().down(false);
-        provided.has(&["a", "b", "c", "new"]).await?;
-        rig.keep("new");
-        let now = rig.ready(&sort.engaged("a")).await?;
-        assert!(Arc::ptr_eq(&before, &now), "{sort:?}: undisturbed");
-        provided.finish().await?;
+        is_away(sort, Duration::ZERO).await?;
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_hub_that_was_away_for_a_minute_is_caught_up_with() -> Result<()> {
+    let minute = Duration::from_secs(60);
+    let all = SORTS.map(|sort| is_away(sort, minute));
+    futures::future::try_join_all(all).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_name_that_a_hub_repeats_is_refused_under_load_until_it_is_free() -> Result<()> {
+    let provided = Provided::start(Sort::Secrets, Setup::of(&["a", "b"])).await?;
+    let rig = &provided.rig;
+    // The first one is another provider's.
+    rig.add("a")?;
+    let first = rig.ready("a").await?;
+    provided.add("a")?;
+    provided.add("b")?;
+    wait("the refusal with its remedy", || {
+        Seen::of(rig.handle.provider_problems(), |problems| {
+            problems
+                .iter()
+                .any(|one| one.subject == "a" && one.message.contains("prefix"))
+        })
+    })
+    .await?;
+    for round in 0..20 {
+        for cluster in ["a", "b"] {
+            rig.put(cluster, &format!("load-{}", round % 5), &format!("{round}"))?;
+        }
+        // Said again and again, it is refused again and again.
+        let text = format!("{}# {round}\n", provided.kubeconfig("a"));
+        provided.tell("a", &text)?;
+    }
+    oracle::right_within(rig, oracle::WITHIN).await?;
+    let now = rig.ready("a").await?;
+    assert!(Arc::ptr_eq(&first, &now), "undisturbed");
+
+    // Its place is taken without another word of the hub.
+    for round in 0..5 {
+        rig.put("a", &format!("load-{round}"), "afterwards")?;
+    }
+    assert!(rig.provider.remove(first.name()));
+    oracle::right_within(rig, oracle::WITHIN).await?;
+    let second = rig.ready("a").await?;
+    assert!(!Arc::ptr_eq(&first, &second), "engaged from the hub");
+    assert_eq!(rig.handle.provider_problems(), []);
+    provided.finish().await
 }
 
 #[tokio::test]

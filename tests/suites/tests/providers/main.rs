@@ -40,7 +40,7 @@
 //! | access plugins end to end | `profiles::the_plugin_of_an_access_provider…` |
 //! | one unchanged reconciler in one and in many clusters | `journeys::one_unchanged_reconciler…` |
 //!
-//! Faults: `outages` and `secrets::a_forbidden_cluster…` here; dead and slow clusters, floods of Secrets and rotation under load stand in
+//! Faults: `outages`, `proxies` and `secrets::a_forbidden_cluster…` here; dead and slow clusters, floods of Secrets and rotation under load stand in
 //! the suite `faults`, on simulated servers.
 
 #![allow(
