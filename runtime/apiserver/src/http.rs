@@ -300,6 +300,12 @@ pub(crate) fn raw(code: u16, media_type: &'static str, body: impl Into<Bytes>) -
     answer
 }
 
+/// What is answered to a path that nothing serves.
+pub(crate) fn page_not_found() -> Answer {
+    let text = Bytes::from_static(b"404 page not found\n");
+    raw(404, "text/plain; charset=utf-8", text)
+}
+
 pub(crate) fn json(code: u16, value: &Value) -> Answer {
     raw(
         code,

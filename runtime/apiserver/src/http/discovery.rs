@@ -66,13 +66,7 @@ pub(super) fn serve(request: &Routed) -> Result<Answer, ApiError> {
         return Err(ApiError::no_such_resource());
     }
     found.map_or_else(
-        || {
-            Ok(raw(
-                404,
-                "text/plain; charset=utf-8",
-                Bytes::from_static(b"404 page not found\n"),
-            ))
-        },
+        || Ok(super::page_not_found()),
         |value| Ok(json(200, &value)),
     )
 }

@@ -8,24 +8,29 @@ use super::accept::{View, view};
 use super::{Answer, Routed, json, query, read, scale, table, warn, watch};
 use crate::body;
 use crate::call::Verb;
+use crate::kcp::window::Window;
 use crate::kinds;
 use crate::part::Part;
 use crate::patch::Patch;
 use crate::resource::Resource;
+use crate::state::State;
 use crate::status::ApiError;
-use crate::write::Outcome;
 use crate::write::delete::{DeleteOptions, Deleted};
+use crate::write::{Outcome, WriteOptions};
 
 /// Answers a request about a resource.
 pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {
     let call = &request.call;
-    let resource = request
-        .registry(|registry| {
-            registry
-                .find(&call.group, &call.version, &call.resource)
-                .cloned()
-        })
-        .ok_or_else(ApiError::no_such_resource)?;
+    let found = request.registry(|registry| {
+        let found = registry.find(&call.group, &call.version, &call.resource);
+        found.cloned()
+    });
+    let Some(resource) = found else {
+        return match request.window {
+            Some(_) => Ok(super::page_not_found()),
+            None => Err(ApiError::no_such_resource()),
+        };
+    };
     if !call.namespace.is_empty() && !resource.namespaced {
         return Err(ApiError::no_such_resource());
     }
@@ -65,16 +70,18 @@ pub(crate) fn serve(request: &Routed) -> Result<Answer, ApiError> {
 
 /// An object that is there and may not be seen is as absent.
 fn check_visible(request: &Routed, resource: &Resource) -> Result<(), ApiError> {
-    let Some((key, value)) = request
-        .label(resource)
-        .filter(|_| !request.call.name.is_empty())
-    else {
+    let call = &request.call;
+    let Some(window) = request.window.as_ref().filter(|_| !call.name.is_empty()) else {
         return Ok(());
     };
-    let call = &request.call;
+    let Some((key, value)) = window.label(resource) else {
+        return Ok(());
+    };
     let hidden = request.cluster.with(|state| {
         let found = state.object(resource, &call.namespace, &call.name);
-        found.is_ok_and(|object| object.label(key) != Some(value))
+        found.is_ok_and(|object| {
+            object.label(key) != Some(value) || window.deleting_only() && !object.head.deleting
+        })
     });
     if hidden {
         return Err(ApiError::not_found(resource.subject(), &call.name));
@@ -106,9 +113,13 @@ fn update(request: &Routed, resource: &Arc<Resource>, part: Part) -> Result<Answ
     let (object, twice) = body::parse(&request.body, &request.media_type)?;
     options.twice = twice;
     let at = (request.call.namespace.as_str(), request.call.name.as_str());
-    let outcome = request
-        .cluster
-        .with(|state| state.update(resource, at, part, object, &options))?;
+    let outcome = written(request, resource, |state, dry_run| {
+        let options = WriteOptions {
+            dry_run: options.dry_run || dry_run,
+            ..options.clone()
+        };
+        state.update(resource, at, part, object.clone(), &options)
+    })?;
     shown(request, resource, outcome)
 }
 
@@ -120,10 +131,69 @@ fn patch(request: &Routed, resource: &Arc<Resource>, part: Part) -> Result<Answe
         options.twice = twice;
     }
     let at = (request.call.namespace.as_str(), request.call.name.as_str());
-    let outcome = request
-        .cluster
-        .with(|state| state.patch(resource, at, part, (kind, &patch), &options))?;
+    let by_update = kind == Patch::Apply
+        && request
+            .window
+            .as_ref()
+            .is_some_and(Window::applies_by_update);
+    let outcome = written(request, resource, |state, dry_run| {
+        let options = WriteOptions {
+            dry_run: options.dry_run || dry_run,
+            ..options.clone()
+        };
+        if by_update {
+            apply_by_update(state, resource, (at, part), &patch, &options)
+        } else {
+            state.patch(resource, at, part, (kind, &patch), &options)
+        }
+    })?;
     shown(request, resource, outcome)
+}
+
+/// Writes, once it is known that what it comes to may be written through the window. `write` is told whether to do without a trace.
+fn written(
+    request: &Routed,
+    resource: &Resource,
+    mut write: impl FnMut(&mut State, bool) -> Result<Outcome, ApiError>,
+) -> Result<Outcome, ApiError> {
+    let call = &request.call;
+    request.cluster.with(|state| {
+        if let Some(window) = request
+            .window
+            .as_ref()
+            .filter(|window| window.is_of_actor())
+            && let Ok(before) = state.object(resource, &call.namespace, &call.name)
+        {
+            let before = before.value();
+            window.check_own_work(&before, &write(state, true)?.object)?;
+        }
+        write(state, false)
+    })
+}
+
+/// An apply as virtual workspaces of exports do it: what it comes to is noted as an update, so that fields which are left out later
+/// stay, and a manager conflicts with itself.
+fn apply_by_update(
+    state: &mut State,
+    resource: &Arc<Resource>,
+    (at, part): ((&str, &str), Part),
+    patch: &Value,
+    options: &WriteOptions,
+) -> Result<Outcome, ApiError> {
+    let dry = WriteOptions {
+        dry_run: true,
+        ..options.clone()
+    };
+    let wanted = state.patch(resource, at, part, (Patch::Apply, patch), &dry)?;
+    let written = if wanted.created {
+        state.create(resource, at.0, wanted.object, options)?
+    } else {
+        state.update(resource, at, part, wanted.object, options)?
+    };
+    Ok(Outcome {
+        warnings: wanted.warnings,
+        ..written
+    })
 }
 
 /// A written object in the form that was asked for.

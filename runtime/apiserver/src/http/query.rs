@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Routed;
 use crate::call::Call;
+use crate::kcp::window::Window;
 use crate::resource::Resource;
 use crate::selector::{Fields, Labels};
 use crate::status::{ApiError, FieldError, Subject};
@@ -14,6 +15,8 @@ use crate::write::{FieldValidation, WriteOptions};
 pub(crate) struct Selection {
     pub(crate) labels: Labels,
     pub(crate) fields: Fields,
+    /// Only objects that are being deleted.
+    pub(crate) deleting: bool,
 }
 
 /// How `resourceVersion` is meant.
@@ -42,7 +45,12 @@ pub(crate) fn selection(request: &Routed, resource: &Resource) -> Result<Selecti
     if let Some(field) = fields.unknown(|field| selectable(resource, field)) {
         return Err(ApiError::bad_request(unsupported(resource, field)));
     }
-    Ok(Selection { labels, fields })
+    let deleting = request.window.as_ref().is_some_and(Window::deleting_only);
+    Ok(Selection {
+        labels,
+        fields,
+        deleting,
+    })
 }
 
 fn unsupported(resource: &Resource, field: &str) -> String {

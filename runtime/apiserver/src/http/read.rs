@@ -164,9 +164,14 @@ fn page(
 
 const EXPIRED_TOKEN: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Whether the selectors let an object through.
+/// Whether an object is one of those that were asked for.
 pub(crate) fn selected(object: &Object, resource: &Resource, selection: &Selection) -> bool {
-    let Selection { labels, fields } = selection;
+    (object.head.deleting || !selection.deleting) && matches(object, resource, selection)
+}
+
+/// Whether the selectors let an object through.
+pub(crate) fn matches(object: &Object, resource: &Resource, selection: &Selection) -> bool {
+    let Selection { labels, fields, .. } = selection;
     if !labels.matches(|key| object.label(key))
         || !fields.matches_identity(&object.head.namespace, &object.head.name)
     {

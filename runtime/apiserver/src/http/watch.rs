@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::accept::{View, view};
 use super::query::{self, Selection};
-use super::read::{metadata_only, selected};
+use super::read::{matches, metadata_only, selected};
 use super::{Answer, Cut, Routed, table};
 use crate::call::Call;
 use crate::cluster::{Cluster, OpenWatch};
@@ -84,9 +84,7 @@ pub(crate) fn serve(request: &Routed, resource: &Arc<Resource>) -> Result<Answer
         selection.fields = crate::selector::Fields::parse(&format!("metadata.name={}", call.name))
             .map_err(ApiError::bad_request)?;
     }
-    // Streaming lists do not work through virtual workspaces.
-    let streams = request.cluster.inner.streaming_lists && request.window.is_none();
-    let streaming = check_streaming(call, streams)?;
+    let streaming = check_streaming(call, request.cluster.inner.streaming_lists)?;
     let version = call.parameter("resourceVersion").unwrap_or_default();
     let start: u64 = if version.is_empty() {
         0
@@ -361,7 +359,11 @@ impl Watcher {
         if !event.key.starts_with(self.prefix.as_str()) {
             return;
         }
-        let matches = |object: &Object| selected(object, &self.resource, &self.selection);
+        if self.selection.deleting && !event.object.head.deleting {
+            return;
+        }
+        // An object that begins to be deleted has changed, and was there before.
+        let matches = |object: &Object| matches(object, &self.resource, &self.selection);
         let before = event
             .previous
             .as_ref()

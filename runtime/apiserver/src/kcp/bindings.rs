@@ -18,7 +18,7 @@ use crate::write::delete::DeleteOptions;
 const FINALIZER: &str = "apis.kcp.io/apibinding-finalizer";
 
 /// What a binding lets its export do in a workspace.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Grant {
     pub(crate) export: ExportId,
     /// Kinds that are served in the workspace because of it.
@@ -26,10 +26,12 @@ pub(crate) struct Grant {
     pub(crate) accepted: Vec<Accepted>,
     /// Marks of claimed objects.
     claims: Vec<Claim>,
+    /// The binding is being deleted.
+    pub(crate) closing: bool,
 }
 
 /// A claim that was accepted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Accepted {
     pub(crate) group: String,
     pub(crate) plural: String,
@@ -78,6 +80,7 @@ impl Kcp {
                 export: export.clone(),
                 accepted,
                 claims,
+                closing: false,
             };
             self.set_grant(cluster, name, Some(grant));
             return self.wake_slices_of(&export);
@@ -161,6 +164,7 @@ impl Kcp {
             bound,
             accepted,
             claims,
+            closing: false,
         };
         self.set_grant(cluster, name, Some(grant));
         Ok(exported)
@@ -178,6 +182,11 @@ impl Kcp {
             status["apiExportClusterName"] = (*export.cluster).into();
             status["boundResources"] = resources.into();
             status["appliedPermissionClaims"] = applied.into();
+            if status["appliedPermissionClaims"] == json!([])
+                && let Some(status) = status.as_object_mut()
+            {
+                status.remove("appliedPermissionClaims");
+            }
             if exported.written_claims.is_array() {
                 status["exportPermissionClaims"] = exported.written_claims.clone();
             }
@@ -226,6 +235,8 @@ impl Kcp {
         let Some(member) = members.get_mut(cluster) else {
             return;
         };
+        // Objects keep the marks of a binding that is gone until they are written next.
+        let gone = grant.is_none();
         match grant {
             Some(grant) => member.grants.insert(name.into(), Arc::new(grant)),
             None => member.grants.remove(name),
@@ -237,16 +248,32 @@ impl Kcp {
             .collect();
         let cluster = member.cluster.clone();
         drop(members);
-        mark(&cluster, claims);
+        if gone {
+            cluster.with(|state| {
+                if let Some(place) = &mut state.place {
+                    place.claims = claims;
+                }
+            });
+        } else {
+            mark(&cluster, claims);
+        }
     }
 
     /// Deletes the objects of what was bound; the binding goes after the last of them.
     fn unbind(&self, cluster: &str, name: &str, binding: &Value) {
         let export = self.export_of(cluster, &binding["spec"]["reference"]["export"]);
-        let bound = self
-            .grant(cluster, name)
+        let before = self.grant(cluster, name);
+        let bound = before
+            .as_ref()
             .map(|grant| grant.bound.clone())
             .unwrap_or_default();
+        if let Some(grant) = before.filter(|grant| !grant.closing) {
+            let closing = Grant {
+                closing: true,
+                ..Grant::clone(&grant)
+            };
+            self.set_grant(cluster, name, Some(closing));
+        }
         let Some(found) = self.cluster(cluster) else {
             return;
         };
@@ -361,7 +388,9 @@ fn accepted(exported: &Exported, binding: &Value) -> (Vec<Accepted>, Vec<Claim>)
         if claim["state"] != "Accepted" {
             continue;
         }
-        let Some(kind) = made(exported, claim) else {
+        // Of the claims on events of the two groups the one on the core group counts, for both.
+        let core = |kind: &&ClaimedKind| event_group(&kind.group, &kind.plural) == kind.group;
+        let Some(kind) = made(exported, claim).filter(core) else {
             continue;
         };
         let both = items(&claim["verbs"])
@@ -375,7 +404,7 @@ fn accepted(exported: &Exported, binding: &Value) -> (Vec<Accepted>, Vec<Claim>)
         let identity = &kind.identity;
         marks.push(Claim {
             collection: CollectionId {
-                group: event_group(&kind.group, &kind.plural).into(),
+                group: kind.group.as_str().into(),
                 plural: kind.plural.as_str().into(),
                 identity: identity.as_str().into(),
             },

@@ -45,6 +45,12 @@ impl Seen {
         }
     }
 
+    /// Whether all objects of a kind are seen.
+    pub(crate) fn is_whole(&self, group: &str, plural: &str) -> bool {
+        let kind = (group.to_owned(), plural.to_owned());
+        !self.labels.contains_key(&kind)
+    }
+
     /// The label that objects of a kind must have.
     pub(crate) fn label(&self, resource: &Resource) -> Option<&Label> {
         let kind = (resource.group.clone(), resource.plural.clone());

@@ -35,7 +35,8 @@ impl Kcp {
 
     pub(super) fn look_at_slice(&self, cluster: &str, name: &str) {
         let Some(slice) = self.object(cluster, &slices(), name) else {
-            return;
+            // That of an export comes back.
+            return self.queue.push(cluster, Subject::Export, name);
         };
         let reference = &slice["spec"]["export"];
         let export = self.export_of(cluster, reference);

@@ -270,14 +270,12 @@ impl Kcp {
             (false, _, 0) => "Ready",
             (false, ..) => "Initializing",
         };
-        let stage = match phase {
-            "Initializing" => Some(Stage::Initializing),
-            "Terminating" => Some(Stage::Terminating),
-            _ => None,
-        };
         self.amend(cluster, &logical_clusters(), CLUSTER, |own| {
             let mut labels = json!({ "tenancy.kcp.io/phase": phase });
-            if let Some(stage) = stage {
+            for stage in [Stage::Initializing, Stage::Terminating] {
+                if stage == Stage::Initializing && phase != "Initializing" {
+                    continue;
+                }
                 for name in items(&own["status"][stage.list()]).map(text) {
                     let (key, value) = stage.label(&name);
                     labels[&*key] = (*value).into();

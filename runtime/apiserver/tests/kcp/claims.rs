@@ -91,7 +91,7 @@ async fn a_rejected_claim_is_denied_in_the_words_of_kcp() -> Result<(), Failure>
     create(&asked.one, MAPS, &map("a", "x")).await?;
     let (status, denied) = asked.through.get(MAPS).await?;
     let text = denied["message"].as_str().unwrap_or_default();
-    let why = "failed to find suitable reason to allow access in APIBinding";
+    let why = "access denied";
     assert!(status == 403 && text.ends_with(why), "{status} {denied}");
     let (status, all) = asked.all.get("/api/v1/configmaps").await?;
     assert_eq!((status, names(&all).len()), (200, 0));
@@ -155,7 +155,7 @@ async fn bindings_of_the_export_are_seen_and_not_written() -> Result<(), Failure
     let path = format!("{BINDINGS}/things");
     let (status, denied) = asked.through.ask("PATCH", &path, Some(&change)).await?;
     let text = denied["message"].as_str().unwrap_or_default();
-    let why = "write access to APIBinding is not allowed from virtual workspace";
+    let why = "access denied";
     assert!(status == 403 && text.ends_with(why), "{status} {denied}");
     Ok(())
 }
