@@ -29,6 +29,7 @@
 //! | each namespace a cluster; an index in one and in all | `namespaces::each_selected_namespace…` |
 //! | another namespace; patch, apply, status, events | `namespaces::every_verb…` |
 //! | a namespace made anew, or deselected | `namespaces::a_deleted_namespace…` |
+//! | other credentials for the server of namespaces | `namespaces::other_credentials…` |
 //! | several providers, before and after the start; equal names; an index that was there before | `several::equal_names…` |
 //! | a provider is removed; it crashes | `several::equal_names…`; `engine::providers` |
 //! | providers of every sort under prefixes; what follows engagement | `several::one_controller…` |

@@ -1,7 +1,7 @@
 //! Namespaces of one server as clusters. Entry points: [`Zoo`] and the tests.
 
 use crate::play::{Play, config_map, marked};
-use crate::stage::{HUB, SOON, Scene, delete, put};
+use crate::stage::{DEPUTY, EAST, HUB, SOON, Scene, delete, put};
 use anyhow::{Context as _, Result, anyhow};
 use k8s_openapi::api::core::v1::Event as StoredEvent;
 use kube_client::Api;
@@ -12,6 +12,8 @@ use windlass_fleet::api::{
     ApiCode, ApplyOptions, DeleteOptions, Event, EventType, GetOptions, ListOptions, PatchType,
     ReadMode, WriteOptions,
 };
+use windlass_fleet::cluster::{KubeconfigPolicy, Review};
+use windlass_fleet::provider::hub_source::HubSource;
 use windlass_fleet::provider::namespaces::{Namespaces, NamespacesOptions};
 use windlass_fleet::{Client, Grant, GroupVersionKind, ObjectKey};
 use windlass_harness::eventually::{Seen, eventually, wait};
@@ -263,4 +265,72 @@ async fn a_deleted_namespace_is_gone_and_made_anew_is_another_cluster() -> Resul
     zoo.fed("anew-stays", "late").await?;
     assert_eq!(zoo.scene.stomach(HUB, "anew-again", "late").await?, None);
     zoo.end().await
+}
+
+#[tokio::test]
+async fn other_credentials_for_the_server_reach_all_namespaces_under_load_and_fail_no_run()
+-> Result<()> {
+    let Some(scene) = Scene::start("namespaces-renewed").await? else {
+        return Ok(());
+    };
+    let (east, names) = (scene.client(EAST), ["renewed-one", "renewed-two"]);
+    for name in names {
+        put(east, &namespace(scene.name, name)).await?;
+    }
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("server.kubeconfig");
+    let renew = |text: String| {
+        let next = folder.path().join("next");
+        std::fs::write(&next, text)?;
+        std::fs::rename(next, &path)
+    };
+    renew(scene.server(EAST).kubeconfig())?;
+    let options = NamespacesOptions {
+        from: HubSource::Kubeconfig {
+            path: path.clone(),
+            context: None,
+            policy: KubeconfigPolicy::file(),
+        },
+        label_selector: format!("zoo={}", scene.name).parse()?,
+        ..NamespacesOptions::default()
+    };
+    let play = scene.play(vec![Arc::new(Namespaces::new("namespaces", options))])?;
+    play.engaged(&names).await?;
+    let mut clusters = Vec::new();
+    for name in names {
+        clusters.push(play.ready_soon(name).await?);
+    }
+    for (round, user) in [DEPUTY, "admin", DEPUTY].into_iter().enumerate() {
+        renew(match user {
+            DEPUTY => scene.server(EAST).kubeconfig_of(DEPUTY),
+            _ => scene.server(EAST).kubeconfig(),
+        })?;
+        let animals: Vec<String> = (0..10).map(|n| format!("animal-{round}-{n}")).collect();
+        for (animal, name) in animals.iter().flat_map(|one| names.map(|name| (one, name))) {
+            put(east, &marked(scene.name, name, animal)).await?;
+        }
+        for cluster in &clusters {
+            eventually(
+                SOON,
+                &format!("{} used as {user}", cluster.name()),
+                || async {
+                    let review = cluster.review(Review::User, &json!(null), None).await;
+                    let status = review.map_err(|error| anyhow!("{error:?}"))?;
+                    let now = status["userInfo"]["username"].clone();
+                    Ok(Seen::of(now, |now| now == user))
+                },
+            )
+            .await?;
+        }
+        for (animal, name) in animals.iter().flat_map(|one| names.map(|name| (one, name))) {
+            scene.fed_in(EAST, name, animal).await?;
+        }
+    }
+    assert!(clusters.iter().all(|cluster| play.is_still(cluster)));
+    let metrics = play.metrics()?;
+    let mut errors = metrics
+        .lines()
+        .filter(|line| line.starts_with("controller_runtime_reconcile_errors_total{"));
+    assert!(errors.all(|line| line.ends_with(" 0")), "{metrics}");
+    play.end().await
 }

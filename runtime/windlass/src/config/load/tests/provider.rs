@@ -180,6 +180,14 @@ fn the_clusters_of_cluster_profiles_are_reached_in_one_way() {
         "4:25: spec.clusterProfiles of Provider x: it does not say how the clusters are reached: give accessProviders or secrets",
     );
     assert_refused(
+        "{clusterProfiles: {accessProviders: [{name: a, execConfig: {command: b}}], secrets: {consumer: c}}}",
+        "4:25: spec.clusterProfiles of Provider x: accessProviders and secrets are both given: keep one of them, or make two documents of it",
+    );
+    assert_refused(
+        "{clusterProfiles: {secrets: {consumer: \"\"}}}",
+        "4:46: spec.clusterProfiles.secrets.consumer of Provider x: no consumer is named: give the value of the label x-k8s.io/cluster-inventory-consumer that the Secrets have",
+    );
+    assert_refused(
         "{clusterProfiles: {accessProviders: []}}",
         "4:43: spec.clusterProfiles.accessProviders of Provider x: no access provider is configured: name at least one, with its plugin",
     );
