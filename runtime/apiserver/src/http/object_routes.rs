@@ -91,8 +91,15 @@ fn check_visible(request: &Routed, resource: &Resource) -> Result<(), ApiError> 
 
 fn create(request: &Routed, resource: &Arc<Resource>) -> Result<Answer, ApiError> {
     let mut options = query::write_options(&request.call, "CreateOptions", false)?;
-    let (object, twice) = body::parse(&request.body, &request.media_type)?;
+    let (mut object, twice) = body::parse(&request.body, &request.media_type)?;
     options.twice = twice;
+    if let Some(window) = request
+        .window
+        .as_ref()
+        .filter(|_| object["metadata"].is_object())
+    {
+        window.complete(&request.call, &mut object);
+    }
     if resource.namespaced && request.call.namespace.is_empty() && resource.allows("get") {
         return Err(ApiError::method_not_allowed());
     }

@@ -37,6 +37,8 @@ pub(crate) struct Accepted {
     pub(crate) plural: String,
     /// Those that both sides name.
     pub(crate) verbs: Vec<String>,
+    /// Labels that the claim's selector asks for by value, which new objects get.
+    pub(crate) labels: Vec<(String, String)>,
 }
 
 pub(super) fn bindings() -> CollectionId {
@@ -400,6 +402,12 @@ fn accepted(exported: &Exported, binding: &Value) -> (Vec<Accepted>, Vec<Claim>)
             group: kind.group.clone(),
             plural: kind.plural.clone(),
             verbs: both.collect(),
+            labels: claim["selector"]["matchLabels"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), text(value)))
+                .collect(),
         });
         let identity = &kind.identity;
         marks.push(Claim {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Kcp;
-use super::bindings::Grant;
+use super::bindings::{Accepted, Grant};
 use super::export::{ExportId, event_group};
 use super::kinds::{self, APIS, CORE};
 use super::seen::{Label, Seen};
@@ -272,6 +272,23 @@ impl Window {
     /// Whether only objects that are being deleted are seen.
     pub(crate) fn deleting_only(&self) -> bool {
         matches!(self.actor, Some((Stage::Terminating, _)))
+    }
+
+    /// Gives a new object the labels that it needs to be seen here.
+    pub(crate) fn complete(&self, call: &Call, object: &mut Value) {
+        let Access::Granted(grant) = &self.access else {
+            return;
+        };
+        let labels = &object["metadata"]["labels"];
+        if !labels.is_null() && !labels.is_object() {
+            return;
+        }
+        let group = event_group(&call.group, &call.resource);
+        let claim = |claim: &&Accepted| claim.group == group && claim.plural == call.resource;
+        let wanted = grant.accepted.iter().find(claim);
+        for (key, value) in wanted.iter().flat_map(|claim| &claim.labels) {
+            object["metadata"]["labels"][key.as_str()] = value.as_str().into();
+        }
     }
 
     /// Whether somebody works on workspaces through it.

@@ -98,6 +98,7 @@ impl Server {
 
     /// Everything on a shard: counts and logs what was asked of all its workspaces at once (`clusters/*`), and cuts those watches.
     /// Making it unreachable makes all virtual workspaces of the shard so. It cannot be written.
+    /// To hooks and faults it is the cluster `shard:root`, `shard:shard-1` and so on.
     pub fn shard(&self, index: usize) -> Option<Cluster> {
         Some(self.kcp()?.shard(index)?.all.clone())
     }

@@ -81,6 +81,18 @@ async fn an_accepted_claim_shows_what_its_selector_selects() -> Result<(), Failu
 }
 
 #[tokio::test]
+async fn what_is_made_through_the_virtual_workspace_gets_the_labels_of_the_selector()
+-> Result<(), Failure> {
+    let selector = json!({"matchLabels": {"app": "x"}});
+    let asked = claimed(json!([answered("configmaps", "Accepted", selector)])).await?;
+    let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bare"}});
+    let made = create(&asked.through, MAPS, &bare).await?;
+    assert_eq!(made["metadata"]["labels"]["app"], "x", "{made}");
+    assert_eq!(asked.through.get(&format!("{MAPS}/bare")).await?.0, 200);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_rejected_claim_is_denied_in_the_words_of_kcp() -> Result<(), Failure> {
     let asked = claimed(json!([answered(
         "configmaps",
