@@ -122,6 +122,11 @@ impl Routed {
         }
     }
 
+    /// Whether it is about workspaces of kcp.
+    pub(crate) fn is_of_kcp(&self) -> bool {
+        self.window.is_some() || self.cluster.with(|state| state.place.is_some())
+    }
+
     /// Where keys of the objects begin that it is about.
     pub(crate) fn prefix(&self) -> String {
         if self.call.namespace.is_empty() {

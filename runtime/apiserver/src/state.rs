@@ -38,11 +38,13 @@ impl State {
         state
     }
 
-    /// A workspace of kcp with the one namespace that every workspace has.
+    /// A workspace of kcp with the namespaces that every workspace has.
     pub(crate) fn workspace(store: Store, registry: Registry, place: Place) -> Self {
         let mut state = Self::bare(store, registry);
         state.place = Some(place);
-        state.seed_namespace("default");
+        for name in ["default", "kube-system"] {
+            state.seed_namespace(name);
+        }
         state
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::accept::aggregated;
+use super::accept::{aggregated, view};
 use super::{Answer, Routed, json, openapi, raw};
 use crate::registry::Registry;
 use crate::resource::{Resource, api_version};
@@ -22,7 +22,12 @@ pub(super) fn serve(request: &Routed) -> Result<Answer, ApiError> {
         .filter(|part| !part.is_empty())
         .collect();
     let registry = |look: &dyn Fn(&Registry) -> Option<Value>| request.registry(look);
-    let wanted = aggregated(&request.accept);
+    let mut wanted = aggregated(&request.accept);
+    // A kcp has the plain kind of discovery alone.
+    if wanted.is_some() && request.is_of_kcp() {
+        view(&request.accept)?;
+        wanted = None;
+    }
     let found = match parts.as_slice() {
         [] => Some(
             json!({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}),

@@ -16,6 +16,8 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
+const JSON: &str = "application/json";
+
 /// A client of one base URL.
 pub(crate) struct Asker {
     base: String,
@@ -37,6 +39,7 @@ impl Asker {
         &self,
         method: &str,
         path: &str,
+        accept: &str,
         body: Option<&Value>,
     ) -> Result<Response<Incoming>, Failure> {
         let kind = if method == "PATCH" {
@@ -49,6 +52,7 @@ impl Asker {
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header("content-type", kind)
+            .header("accept", accept)
             .body(Full::from(text))?;
         Ok(tokio::time::timeout(DEADLINE, self.client.request(request)).await??)
     }
@@ -60,11 +64,16 @@ impl Asker {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), Failure> {
-        let answer = self.send(method, path, body).await?;
-        let status = answer.status().as_u16();
-        let collected = tokio::time::timeout(DEADLINE, answer.into_body().collect()).await??;
-        let body = serde_json::from_slice(&collected.to_bytes()).unwrap_or_default();
-        Ok((status, body))
+        read(self.send(method, path, JSON, body).await?).await
+    }
+
+    /// As a GET that takes these forms of an answer alone.
+    pub(crate) async fn accepting(
+        &self,
+        accept: &str,
+        path: &str,
+    ) -> Result<(u16, Value), Failure> {
+        read(self.send("GET", path, accept, None).await?).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<(u16, Value), Failure> {
@@ -72,7 +81,7 @@ impl Asker {
     }
 
     pub(crate) async fn watch(&self, path: &str) -> Result<Watch, Failure> {
-        let answer = self.send("GET", path, None).await?;
+        let answer = self.send("GET", path, JSON, None).await?;
         if answer.status() == 200 {
             return Ok(Watch(answer));
         }
@@ -93,6 +102,13 @@ impl Asker {
             }
         }
     }
+}
+
+async fn read(answer: Response<Incoming>) -> Result<(u16, Value), Failure> {
+    let status = answer.status().as_u16();
+    let collected = tokio::time::timeout(DEADLINE, answer.into_body().collect()).await??;
+    let body = serde_json::from_slice(&collected.to_bytes()).unwrap_or_default();
+    Ok((status, body))
 }
 
 impl Watch {

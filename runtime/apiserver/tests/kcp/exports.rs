@@ -120,6 +120,13 @@ async fn discovery_of_the_virtual_workspace_names_its_kinds_alone() -> Result<()
         .filter_map(|group| group["name"].as_str())
         .collect();
     assert_eq!(names, ["apis.kcp.io", "example.com"]);
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    assert_eq!(all.accepting(aggregated, "/apis").await?.0, 406);
+    let either = format!("{aggregated},application/json");
+    assert_eq!(
+        all.accepting(&either, "/apis").await?.1["kind"],
+        "APIGroupList"
+    );
     let (_, core) = all.get("/api/v1").await?;
     let core = core["resources"].as_array().ok_or("no resources")?;
     assert_eq!((core.len(), core[0]["name"].as_str()), (1, Some("secrets")));
