@@ -134,6 +134,8 @@ pub struct ClusterStatus {
     pub server: String,
     /// The namespace of that server that it is; `None`: the whole server.
     pub namespace: Option<String>,
+    /// The logical cluster of that server that it is; `None`: the server is not a wildcard endpoint of kcp.
+    pub workspace: Option<String>,
     /// Objects in its caches.
     pub objects: usize,
     /// Bytes of their texts.
@@ -314,6 +316,7 @@ impl Cluster {
                 .min(),
             server: self.config().server(),
             namespace: self.scope.namespace().map(|name| name.to_string()),
+            workspace: self.scope.workspace().map(|name| name.to_string()),
             objects,
             bytes,
             connections: connection.map(Connection::counts).unwrap_or_default(),
@@ -397,8 +400,8 @@ fn seconds(at: SystemTime) -> u64 {
 
 /// Number of a store's objects in a scope, and bytes of their texts.
 fn size(store: &Store, scope: &Scope) -> (usize, usize) {
-    match scope.namespace() {
-        Some(namespace) => store.size_in(namespace),
+    match scope.part() {
+        Some(part) => store.size_in(&part),
         None => store.size(),
     }
 }

@@ -55,6 +55,7 @@
 pub mod name;
 mod kind;
 mod request;
+mod workspace;
 pub mod outcome;
 pub mod api;
 mod typed;

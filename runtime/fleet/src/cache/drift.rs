@@ -9,7 +9,7 @@
 //! Not guaranteed: two keys with equal hashes hide a deletion until the next check, which has other hashes. Stores without integer
 //! versions are not checked.
 
-use super::store::{Store, number};
+use super::store::{Store, Unfit, number};
 use super::watch::StoreCall;
 use crate::api::ApiError;
 use crate::http::status::error_for_status;
@@ -32,6 +32,8 @@ pub(crate) enum CheckError {
     Refused(#[from] ApiError),
     #[error("the list for the drift check is malformed")]
     Malformed(#[from] JsonError),
+    #[error("an item of the list: {0}")]
+    Unfit(#[from] Unfit),
 }
 
 /// The result of a check.
@@ -110,7 +112,7 @@ async fn suspects(
         let answer = error_for_status(answer.map_err(ApiError::from)?)?;
         let list = List::split(answer.body)?;
         for item in list.items() {
-            comparison.add(store, &ObjectVersion::scan(item)?);
+            comparison.add(store, &store.version_in(item)?);
         }
         pages += 1;
         match list.continue_token {
@@ -238,6 +240,7 @@ mod tests {
             StoreKey::whole(kind, None, Projection::Full),
             Arc::new(resource),
             LeftOut::default(),
+            false,
         );
         let objects = objects
             .iter()

@@ -44,6 +44,7 @@ pub(crate) use sinks::{Change, Sink};
 use crate::api::Projection;
 use crate::json::{JsonError, Object, ObjectVersion};
 use crate::kind::{GroupVersionKind, Resource};
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use rules::State;
 use sinks::Sinks;
@@ -103,6 +104,8 @@ pub(crate) enum Unfit {
     OtherKind,
     #[error("an object of another namespace")]
     OtherNamespace,
+    #[error("an object that does not name its logical cluster")]
+    NoWorkspace,
 }
 
 /// Cached objects of one [`StoreKey`].
@@ -110,6 +113,8 @@ pub(crate) struct Store {
     pub(crate) key: StoreKey,
     pub(crate) resource: Arc<Resource>,
     left_out: LeftOut,
+    /// Whether it holds the objects of many logical clusters.
+    of_workspaces: bool,
     /// Locked from a change of `state` until every sink has seen it, so that sinks see changes in order. Locked before `state`.
     writer: Mutex<Sinks>,
     state: RwLock<State>,
@@ -125,13 +130,19 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// An empty store that keeps objects of all namespaces of its key but those left out.
-    pub(crate) fn new(key: StoreKey, resource: Arc<Resource>, left_out: LeftOut) -> Self {
+    /// An empty store that keeps objects of all namespaces of its key but those left out. `of_workspaces`: of many logical clusters.
+    pub(crate) fn new(
+        key: StoreKey,
+        resource: Arc<Resource>,
+        left_out: LeftOut,
+        of_workspaces: bool,
+    ) -> Self {
         let (progress, _) = watch::channel(Progress::default());
         Self {
             key,
             resource,
             left_out,
+            of_workspaces,
             writer: Mutex::default(),
             state: RwLock::default(),
             progress,
@@ -155,6 +166,7 @@ impl Store {
         {
             return Err(Unfit::OtherNamespace);
         }
+        let object = self.placed(object)?;
         if self.key.projection == Projection::Metadata {
             return Ok(object.metadata_of(kind));
         }
@@ -162,6 +174,27 @@ impl Store {
             return Err(Unfit::OtherKind);
         }
         Ok(object)
+    }
+
+    /// The object with the key that it has here.
+    pub(crate) fn placed(&self, object: Object) -> Result<Object, Unfit> {
+        match self.of_workspaces {
+            true => object.of_its_workspace().ok_or(Unfit::NoWorkspace),
+            false => Ok(object),
+        }
+    }
+
+    /// Which object of this store a text is, and in which version.
+    pub(crate) fn version_in<'t>(&self, text: &'t [u8]) -> Result<ObjectVersion<'t>, Unfit> {
+        if !self.of_workspaces {
+            return Ok(ObjectVersion::scan(text)?);
+        }
+        let object = self.placed(Object::parse(Bytes::copy_from_slice(text))?)?;
+        Ok(ObjectVersion {
+            key: object.key(),
+            uid: object.uid().into_owned().into(),
+            version: object.resource_version().into_owned().into(),
+        })
     }
 
     /// As [`Self::ingest`], for an item of a list. An object that is cached in this very version is shared and not parsed again, so
@@ -182,7 +215,8 @@ impl Store {
     /// Whether the same version means the same object: not between a rebuild and its list, when two histories meet.
     fn shares_with_lists(&self) -> bool {
         let state = self.state.read();
-        state.objects.len() > 0 && !state.awaits_list
+        // The key of a text in a cache of many logical clusters takes more than a look at its head.
+        state.objects.len() > 0 && !state.awaits_list && !self.of_workspaces
     }
 }
 

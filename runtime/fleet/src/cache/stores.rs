@@ -142,7 +142,12 @@ impl Stores {
     }
 
     fn start(self: &Arc<Self>, key: StoreKey, resource: Arc<Resource>) -> StoreUse {
-        let store = Arc::new(Store::new(key, resource, self.left_out.clone()));
+        let store = Arc::new(Store::new(
+            key,
+            resource,
+            self.left_out.clone(),
+            self.server.connection.is_wildcard(),
+        ));
         self.indexes.lock().add_to(&store);
         let token = self.token.child_token();
         let watcher = Watcher::new(store.clone(), self.server.clone());

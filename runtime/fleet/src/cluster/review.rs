@@ -75,14 +75,16 @@ impl Cluster {
     }
 
     /// The UID by which its server is recognised: that of the namespace kube-system. With a `/` and the namespace's UID, if the cluster is
-    /// a namespace. `None` before it is connected, and if the server refuses to give it.
+    /// a namespace. Of a workspace the name of its logical cluster. `None` before it is connected, and if the server refuses to give it.
     #[must_use]
     pub fn identity(&self) -> Option<String> {
-        let server = self.backend()?.continuity.server_uid()?;
-        Some(match self.scope() {
-            Scope::Whole => server,
-            Scope::Namespace(namespace) => format!("{server}/{}", namespace.uid),
-        })
+        let backend = self.backend()?;
+        let server = || backend.continuity.server_uid();
+        match self.scope() {
+            Scope::Whole => server(),
+            Scope::Namespace(namespace) => Some(format!("{}/{}", server()?, namespace.uid)),
+            Scope::Workspace(workspace) => Some(workspace.to_string()),
+        }
     }
 
     /// Asks the server for its version, for example `v1.36.0`. Waits for a connection.
@@ -123,6 +125,7 @@ impl Cluster {
     async fn ask(&self, call: Call) -> Result<Json, ApiError> {
         let connection = self.connected().await?.connection.clone();
         let timeout = connection.options().call_timeout;
+        let call = call.in_workspace(self.scope().workspace());
         Ok(error_for_status(connection.send(call, timeout).await?)?.body)
     }
 }

@@ -1,10 +1,12 @@
-//! The part of a server that a cluster is: all of it, or one namespace. Entry point: [`Scope`].
+//! The part of a server that a cluster is: all of it, one namespace, or one workspace of kcp. Entry point: [`Scope`].
 //!
 //! Clusters that are parts of one server share its connections, discovery and caches. A cluster that is a namespace shows its objects
-//! in the namespace `default`, so that the same reconciler works in a namespace and in a whole server.
+//! in the namespace `default`, so that the same reconciler works in a namespace and in a whole server. A workspace has namespaces of
+//! its own; its server is a wildcard endpoint, whose caches have the objects of all its workspaces.
 //!
 //! A name has two forms. *Shown*: as clients and controllers use it, in requests, rules, selectors and errors. *Stored*: as the
-//! server and the caches have it. Rules are checked on shown names, URLs are built of stored names.
+//! caches have it; see [`crate::workspace`] for workspaces. Rules are checked on shown names. URLs are built of the names that the server
+//! has: of a namespace the stored ones, of a workspace the shown ones, below the workspace's own path.
 //!
 //! Invariant: no object, key or event of another part of the server passes a scope, in either direction.
 //!
@@ -16,6 +18,7 @@ use crate::json::{Object, moved};
 use crate::kind::{GroupVersionKind, Resource};
 use crate::request::ObjectKey;
 use crate::selector::FieldSelector;
+use crate::workspace;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,6 +34,9 @@ pub enum Scope {
     Whole,
     /// One namespace of the server.
     Namespace(NamespaceScope),
+    /// The logical cluster of this name. The server is a wildcard endpoint of kcp: its URL ends in `/clusters/*`. Names of logical clusters
+    /// are not used again.
+    Workspace(Arc<str>),
 }
 
 /// A namespace that is a cluster.
@@ -47,11 +53,32 @@ impl Scope {
         matches!(self, Self::Whole)
     }
 
-    /// The stored name of the only namespace of the cluster. `None`: the cluster has every namespace of the server.
+    pub(crate) fn is_namespace(&self) -> bool {
+        matches!(self, Self::Namespace(_))
+    }
+
+    /// The stored name of the only namespace of the cluster. `None`: the cluster has every namespace of its server or workspace.
     pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Whole => None,
             Self::Namespace(namespace) => Some(&namespace.name),
+            Self::Whole | Self::Workspace(_) => None,
+        }
+    }
+
+    /// The name of its logical cluster, if it is one of many behind an endpoint.
+    pub(crate) fn workspace(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Workspace(name) => Some(name),
+            Self::Whole | Self::Namespace(_) => None,
+        }
+    }
+
+    /// The part of its server's caches that it is; `None`: all.
+    pub(crate) fn part(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Whole => None,
+            Self::Namespace(namespace) => Some(namespace.name.clone()),
+            Self::Workspace(name) => Some(workspace::stored(name, None)),
         }
     }
 
@@ -60,7 +87,7 @@ impl Scope {
     /// # Errors
     /// `denied` for a cluster-scoped kind in a cluster that is a namespace.
     pub(crate) fn check_kind(&self, resource: &Resource) -> Result<(), ApiError> {
-        if self.is_whole() || resource.namespaced {
+        if !self.is_namespace() || resource.namespaced {
             return Ok(());
         }
         let kind = &resource.kind.kind;
@@ -80,14 +107,29 @@ impl Scope {
         &self,
         key: &'k ObjectKey,
     ) -> Result<Cow<'k, ObjectKey>, ApiError> {
-        let Some(stored) = self.namespace() else {
-            return Ok(Cow::Borrowed(key));
+        let namespace = match self {
+            Self::Whole => return Ok(Cow::Borrowed(key)),
+            Self::Namespace(namespace) => {
+                check_shown(key.namespace.as_deref())?;
+                namespace.name.clone()
+            }
+            Self::Workspace(name) => workspace::stored(name, key.namespace.as_deref()),
         };
-        check_shown(key.namespace.as_deref())?;
         Ok(Cow::Owned(ObjectKey {
-            namespace: Some(stored.clone()),
+            namespace: Some(namespace),
             name: key.name.clone(),
         }))
+    }
+
+    /// An object's key as the server has it, for a URL.
+    ///
+    /// # Errors
+    /// `invalid` when the cluster does not have the namespace.
+    pub(crate) fn url_key<'k>(&self, key: &'k ObjectKey) -> Result<Cow<'k, ObjectKey>, ApiError> {
+        match self {
+            Self::Whole | Self::Workspace(_) => Ok(Cow::Borrowed(key)),
+            Self::Namespace(_) => self.stored_key(key),
+        }
     }
 
     /// The stored form of a collection's namespace; `None` is every namespace of the cluster.
@@ -98,11 +140,36 @@ impl Scope {
         &self,
         shown: Option<Arc<str>>,
     ) -> Result<Option<Arc<str>>, ApiError> {
-        let Some(stored) = self.namespace() else {
-            return Ok(shown);
-        };
-        check_shown(shown.as_deref().or(Some(SHOWN_NAMESPACE)))?;
-        Ok(Some(stored.clone()))
+        match self {
+            Self::Whole => Ok(shown),
+            Self::Namespace(namespace) => {
+                check_shown(shown.as_deref().or(Some(SHOWN_NAMESPACE)))?;
+                Ok(Some(namespace.name.clone()))
+            }
+            Self::Workspace(name) => Ok(Some(workspace::stored(name, shown.as_deref()))),
+        }
+    }
+
+    /// A collection's namespace as the server has it, for a URL.
+    ///
+    /// # Errors
+    /// `invalid` when the cluster does not have the namespace.
+    pub(crate) fn url_namespace(
+        &self,
+        shown: Option<Arc<str>>,
+    ) -> Result<Option<Arc<str>>, ApiError> {
+        match self {
+            Self::Whole | Self::Workspace(_) => Ok(shown),
+            Self::Namespace(_) => self.stored_namespace(shown),
+        }
+    }
+
+    /// The namespace of a collection as the server has it, of its stored form.
+    pub(crate) fn url_of_stored<'n>(&self, stored: Option<&'n str>) -> Option<&'n str> {
+        match self {
+            Self::Whole | Self::Namespace(_) => stored,
+            Self::Workspace(_) => workspace::split(stored?)?.1,
+        }
     }
 
     /// The stored form of a selector of fields.
@@ -181,11 +248,19 @@ impl Scope {
 
     /// The shown form of a key; `None` if the object is not in the cluster.
     pub(crate) fn shown_key(&self, key: ObjectKey) -> Option<ObjectKey> {
-        let Some(stored) = self.namespace() else {
-            return Some(key);
+        let namespace = match self {
+            Self::Whole => return Some(key),
+            Self::Namespace(namespace) => {
+                let is_here = key.namespace.as_ref() == Some(&namespace.name);
+                is_here.then(|| Some(SHOWN_NAMESPACE.into()))?
+            }
+            Self::Workspace(name) => {
+                let (workspace, namespace) = workspace::split(key.namespace.as_deref()?)?;
+                (workspace == &**name).then(|| namespace.map(Arc::from))?
+            }
         };
-        (key.namespace.as_ref() == Some(stored)).then(|| ObjectKey {
-            namespace: Some(SHOWN_NAMESPACE.into()),
+        Some(ObjectKey {
+            namespace,
             name: key.name,
         })
     }
@@ -195,13 +270,16 @@ impl Scope {
         match self {
             Self::Whole => stored,
             Self::Namespace(_) => Some(SHOWN_NAMESPACE),
+            Self::Workspace(_) => self.url_of_stored(stored),
         }
     }
 
     /// The shown form of an object; `None` if the object is not in the cluster.
     pub(crate) fn shown(&self, object: Object) -> Option<Object> {
-        let Some(stored) = self.namespace() else {
-            return Some(object);
+        let stored = match self {
+            Self::Whole => return Some(object),
+            Self::Namespace(namespace) => &namespace.name,
+            Self::Workspace(name) => return object.out_of_workspace(name),
         };
         (object.namespace().as_deref() == Some(&**stored))
             .then(|| object.moved(members(&object.kind()), stored, SHOWN_NAMESPACE))

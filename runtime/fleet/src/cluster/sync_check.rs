@@ -50,8 +50,9 @@ impl Cluster {
 }
 
 async fn cached_versions(store: &Store, scope: &Scope) -> Versions {
+    let part = scope.part();
     let query = Query {
-        namespace: scope.namespace().map(|namespace| &**namespace),
+        part: part.as_deref(),
         ..Query::default()
     };
     let objects = store.page(&query, None, usize::MAX).await.objects;

@@ -59,6 +59,7 @@ use crate::grant::Identity;
 use crate::name::TenantName;
 use bytes::Bytes;
 use http::Method;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The owner of a call. Its slots in a cluster are limited; the host's own calls have no owner.
@@ -84,6 +85,8 @@ pub(crate) struct Call {
     pub(crate) owner: Option<Owner>,
     /// `None`: the host's own call, whose answer is not charged.
     pub(crate) charge: Option<Charge>,
+    /// The logical cluster that a call to a wildcard endpoint is for; `None`: all of them.
+    pub(crate) workspace: Option<Arc<str>>,
 }
 
 impl Call {
@@ -97,6 +100,15 @@ impl Call {
             identity: None,
             owner: None,
             charge: None,
+            workspace: None,
+        }
+    }
+
+    /// Makes the call to one logical cluster of a wildcard endpoint.
+    pub(crate) fn in_workspace(self, workspace: Option<&Arc<str>>) -> Self {
+        Self {
+            workspace: workspace.cloned(),
+            ..self
         }
     }
 

@@ -3,13 +3,18 @@
 use super::{Head, JsonError, Raw, Scanner, Span};
 use crate::kind::GroupVersionKind;
 use crate::request::ObjectKey;
+use crate::workspace;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A named Kubernetes object as JSON text that has been validated from end to end. Cheap to clone: the text is shared.
 #[derive(Debug, Clone)]
-pub(crate) struct Object(Arc<Inner>);
+pub(crate) struct Object {
+    inner: Arc<Inner>,
+    /// Its logical cluster, in a cache of many: a part of its key.
+    workspace: Option<Arc<str>>,
+}
 
 /// Shared by everything that has the object: caches, requests that changed it, readers.
 #[derive(Debug)]
@@ -21,7 +26,10 @@ struct Inner {
 
 impl Object {
     fn new(json: Bytes, head: Head) -> Self {
-        Self(Arc::new(Inner { json, head }))
+        Self {
+            inner: Arc::new(Inner { json, head }),
+            workspace: None,
+        }
     }
 
     /// Makes an object of a text, without a copy.
@@ -66,25 +74,53 @@ impl Object {
         Ok(Self::new(edited(text, &cuts, at, &prefix), head))
     }
 
+    /// The object as one of the logical cluster that its annotation names; `None` if it names none.
+    #[must_use]
+    pub(crate) fn of_its_workspace(self) -> Option<Self> {
+        let workspace =
+            Labels(self.text_of(self.inner.head.annotations)).get(workspace::ANNOTATION)?;
+        let workspace = Some(workspace.as_ref().into());
+        Some(Self { workspace, ..self })
+    }
+
+    /// The object if it is one of a logical cluster, without that in its key.
+    #[must_use]
+    pub(crate) fn out_of_workspace(self, workspace: &str) -> Option<Self> {
+        (self.workspace.as_deref() == Some(workspace)).then(|| Self {
+            workspace: None,
+            ..self
+        })
+    }
+
+    /// Its logical cluster, in a cache of many.
+    #[must_use]
+    pub(crate) fn workspace(&self) -> Option<&Arc<str>> {
+        self.workspace.as_ref()
+    }
+
     /// The whole text.
     #[must_use]
     pub(crate) fn json(&self) -> &Bytes {
-        &self.0.json
+        &self.inner.json
     }
 
     /// The positions of the head's fields in [`Object::json`].
     #[cfg(test)]
     pub(super) fn head(&self) -> &Head {
-        &self.0.head
+        &self.inner.head
     }
 
     fn text(&self) -> &str {
         // Checked by the scan that made the head.
-        std::str::from_utf8(&self.0.json).unwrap_or_default()
+        std::str::from_utf8(&self.inner.json).unwrap_or_default()
     }
 
     fn raw(&self, span: Span) -> &[u8] {
-        &self.0.json[span.range()]
+        &self.inner.json[span.range()]
+    }
+
+    fn text_of(&self, span: Span) -> &str {
+        std::str::from_utf8(self.raw(span)).unwrap_or_default()
     }
 
     fn string(&self, span: Span) -> Option<Cow<'_, str>> {
@@ -99,19 +135,19 @@ impl Object {
     /// `kind`; empty when absent.
     #[must_use]
     pub(crate) fn kind(&self) -> Cow<'_, str> {
-        self.string(self.0.head.kind).unwrap_or_default()
+        self.string(self.inner.head.kind).unwrap_or_default()
     }
 
     /// `metadata.name`; never empty.
     #[must_use]
     pub(crate) fn name(&self) -> Cow<'_, str> {
-        self.string(self.0.head.name).unwrap_or_default()
+        self.string(self.inner.head.name).unwrap_or_default()
     }
 
     /// `metadata.namespace`; `None` for cluster-scoped objects.
     #[must_use]
     pub(crate) fn namespace(&self) -> Option<Cow<'_, str>> {
-        self.string(self.0.head.namespace)
+        self.string(self.inner.head.namespace)
             .filter(|namespace| !namespace.is_empty())
     }
 
@@ -119,51 +155,61 @@ impl Object {
     #[must_use]
     pub(crate) fn key(&self) -> ObjectKey {
         ObjectKey {
-            namespace: self.namespace().map(|namespace| namespace.as_ref().into()),
+            namespace: self.stored_namespace(),
             name: self.name().as_ref().into(),
+        }
+    }
+
+    /// The namespace of its key.
+    #[must_use]
+    pub(crate) fn stored_namespace(&self) -> Option<Arc<str>> {
+        let namespace = self.namespace();
+        match &self.workspace {
+            Some(workspace) => Some(workspace::stored(workspace, namespace.as_deref())),
+            None => namespace.map(|namespace| namespace.as_ref().into()),
         }
     }
 
     /// `metadata.uid`; empty when absent.
     #[must_use]
     pub(crate) fn uid(&self) -> Cow<'_, str> {
-        self.string(self.0.head.uid).unwrap_or_default()
+        self.string(self.inner.head.uid).unwrap_or_default()
     }
 
     /// `metadata.resourceVersion`; empty when absent.
     #[must_use]
     pub(crate) fn resource_version(&self) -> Cow<'_, str> {
-        self.string(self.0.head.resource_version)
+        self.string(self.inner.head.resource_version)
             .unwrap_or_default()
     }
 
     /// `metadata.generation`, which not every kind has.
     #[must_use]
     pub(crate) fn generation(&self) -> Option<i64> {
-        (self.0.head.generation != 0).then_some(self.0.head.generation)
+        (self.inner.head.generation != 0).then_some(self.inner.head.generation)
     }
 
     /// Whether `metadata.deletionTimestamp` is set.
     #[must_use]
     pub(crate) fn is_deleting(&self) -> bool {
-        self.0.head.deleting
+        self.inner.head.deleting
     }
 
     /// `metadata.labels`.
     #[must_use]
     pub(crate) fn labels(&self) -> Labels<'_> {
-        Labels(std::str::from_utf8(self.raw(self.0.head.labels)).unwrap_or_default())
+        Labels(self.text_of(self.inner.head.labels))
     }
 
     /// `metadata.ownerReferences`, without those that lack kind, name or uid: no API server accepts them.
     #[must_use]
     pub(crate) fn owners(&self) -> Vec<OwnerReference<'_>> {
         let mut owners = Vec::new();
-        if self.0.head.owners.is_absent() {
+        if self.inner.head.owners.is_absent() {
             return owners;
         }
         let mut scanner =
-            Scanner::of(std::str::from_utf8(self.raw(self.0.head.owners)).unwrap_or_default());
+            Scanner::of(std::str::from_utf8(self.raw(self.inner.head.owners)).unwrap_or_default());
         // The text has been validated: an error can only be an element that is no object, and ends the list.
         let _ = scanner.array(|scanner| {
             owners.extend(OwnerReference::scan(scanner)?);
@@ -175,12 +221,12 @@ impl Object {
     /// `apiVersion`, `kind` and `metadata` alone, in memory of their own.
     #[must_use]
     pub(crate) fn metadata_only(&self) -> Self {
-        let mut json = Vec::with_capacity(self.0.head.metadata.range().len() + 64);
+        let mut json = Vec::with_capacity(self.inner.head.metadata.range().len() + 64);
         json.push(b'{');
         for (key, span) in [
-            ("apiVersion", self.0.head.api_version),
-            ("kind", self.0.head.kind),
-            ("metadata", self.0.head.metadata),
+            ("apiVersion", self.inner.head.api_version),
+            ("kind", self.inner.head.kind),
+            ("metadata", self.inner.head.metadata),
         ] {
             if span.is_absent() {
                 continue;
@@ -208,18 +254,22 @@ impl Object {
         let mut json = words.to_string().into_bytes();
         json.pop();
         json.extend_from_slice(b",\"metadata\":");
-        json.extend_from_slice(self.raw(self.0.head.metadata));
+        json.extend_from_slice(self.raw(self.inner.head.metadata));
         json.push(b'}');
         json.shrink_to_fit();
         // Parts of a validated object make an object.
-        Self::parse(json.into()).unwrap_or_else(|_| self.metadata_only())
+        let parsed = Self::parse(json.into()).unwrap_or_else(|_| self.metadata_only());
+        Self {
+            workspace: self.workspace.clone(),
+            ..parsed
+        }
     }
 
     /// The object with `to` in place of the namespace `from` in the members `parents`.
     #[must_use]
     pub(crate) fn moved(&self, parents: &[&str], from: &str, to: &str) -> Self {
         // The text has been validated, and another namespace leaves it an object: neither step can fail.
-        let moved = super::moved(&self.0.json, parents, from, to).and_then(Self::parse);
+        let moved = super::moved(&self.inner.json, parents, from, to).and_then(Self::parse);
         moved.unwrap_or_else(|_| self.clone())
     }
 
@@ -249,19 +299,19 @@ impl Object {
     /// Whether `metadata.labels` are the same, byte by byte as in [`Object::same_content`].
     #[must_use]
     pub(crate) fn same_labels(&self, other: &Self) -> bool {
-        self.part(self.0.head.labels) == other.part(other.0.head.labels)
+        self.part(self.inner.head.labels) == other.part(other.inner.head.labels)
     }
 
     /// Whether `metadata.annotations` are the same, byte by byte as in [`Object::same_content`].
     #[must_use]
     pub(crate) fn same_annotations(&self, other: &Self) -> bool {
-        self.part(self.0.head.annotations) == other.part(other.0.head.annotations)
+        self.part(self.inner.head.annotations) == other.part(other.inner.head.annotations)
     }
 
     /// Whether `status` is the same, byte by byte as in [`Object::same_content`].
     #[must_use]
     pub(crate) fn same_status(&self, other: &Self) -> bool {
-        self.part(self.0.head.status) == other.part(other.0.head.status)
+        self.part(self.inner.head.status) == other.part(other.inner.head.status)
     }
 
     /// The text of a part; an absent one equals the empty object.

@@ -117,9 +117,10 @@ fn referring(rule: &Rule<'_>, object: &Object, keys: &mut BTreeSet<ObjectKey>) {
     };
     let key = object.key();
     let readable = rule.readable_namespaces(primary);
+    let part = rule.scope.part();
     for store in rule.backend.stores.of_kind(primary) {
         let by_value = |value: &str| {
-            let stored = store.by_index(index, value).into_iter();
+            let stored = store.by_index(index, value, part.as_ref()).into_iter();
             stored.filter_map(|key| rule.scope.shown_key(key))
         };
         let same_namespace = by_value(&key.name);

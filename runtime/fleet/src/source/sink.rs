@@ -71,9 +71,13 @@ impl Sink for SourceSink {
         }
     }
 
-    fn namespace(&self) -> Option<Arc<str>> {
-        let only = self.cluster.scope().namespace();
-        only.or(self.namespace.as_ref()).cloned()
+    fn part(&self) -> Option<Arc<str>> {
+        let scope = self.cluster.scope();
+        // A watch is only granted namespaces that its cluster has.
+        scope
+            .stored_namespace(self.namespace.clone())
+            .ok()
+            .flatten()
     }
 }
 

@@ -11,7 +11,7 @@ fn store(left_out: LeftOut) -> Store {
         namespaced: true,
     });
     let key = StoreKey::whole(resource.kind.clone(), None, Projection::Full);
-    Store::new(key, resource, left_out)
+    Store::new(key, resource, left_out, false)
 }
 
 fn object(namespace: &str, name: &str, version: u64) -> Object {
@@ -47,7 +47,7 @@ impl Sink for Seen {
         self.shown.lock().push(format!("{sign}{key}"));
     }
 
-    fn namespace(&self) -> Option<Arc<str>> {
+    fn part(&self) -> Option<Arc<str>> {
         self.namespace.clone()
     }
 }

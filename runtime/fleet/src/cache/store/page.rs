@@ -12,6 +12,7 @@ use crate::json::Object;
 use crate::pause::Pauses;
 use crate::request::ObjectKey;
 use crate::selector::{FieldSelector, LabelSelector};
+use crate::workspace;
 
 /// Objects that a search tests before it may pause.
 const STEP: usize = 16;
@@ -169,7 +170,8 @@ pub(crate) struct ByIndex<'a> {
 /// Selects objects of a store.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Query<'a> {
-    pub(crate) namespace: Option<&'a str>,
+    /// The [part](crate::workspace) of the cache; `None`: all of it.
+    pub(crate) part: Option<&'a str>,
     pub(crate) labels: Option<&'a LabelSelector>,
     /// Requirements on `metadata.name` and `metadata.namespace` only.
     pub(crate) fields: Option<&'a FieldSelector>,
@@ -178,15 +180,15 @@ pub(crate) struct Query<'a> {
 
 impl Query<'_> {
     fn matches(&self, key: &ObjectKey, object: &Object) -> bool {
-        self.namespace
-            .is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+        self.part
+            .is_none_or(|part| workspace::holds(part, key.namespace.as_deref()))
             && self
                 .labels
                 .is_none_or(|labels| labels.matches(&object.labels()))
             && self.fields.is_none_or(|fields| {
                 fields.matches(|field| match field {
                     "metadata.name" => &*key.name,
-                    _ => key.namespace.as_deref().unwrap_or_default(),
+                    _ => shown_namespace(key),
                 })
             })
     }
@@ -197,17 +199,27 @@ impl Query<'_> {
         after: Option<&ObjectKey>,
         seek: impl FnOnce(&ObjectKey, bool) -> Cursor,
     ) -> Cursor {
-        match (after, self.namespace) {
+        match (after, self.part) {
             (Some(after), _) => seek(after, true),
-            (None, Some(namespace)) => seek(&ObjectKey::namespaced(namespace, ""), false),
+            (None, Some(part)) => seek(&ObjectKey::namespaced(part, ""), false),
             (None, None) => Cursor::default(),
         }
     }
 
-    /// Whether neither this key nor a later one can be in the namespace.
+    /// Whether neither this key nor a later one can be in the part.
     fn is_past(&self, key: &ObjectKey) -> bool {
-        self.namespace
-            .is_some_and(|namespace| key.namespace.as_deref() > Some(namespace))
+        let namespace = key.namespace.as_deref();
+        self.part
+            .is_some_and(|part| namespace > Some(part) && !workspace::holds(part, namespace))
+    }
+}
+
+/// The namespace of a key without the logical cluster.
+fn shown_namespace(key: &ObjectKey) -> &str {
+    let namespace = key.namespace.as_deref().unwrap_or_default();
+    match workspace::split(namespace) {
+        Some((_, shown)) => shown.unwrap_or_default(),
+        None => namespace,
     }
 }
 
@@ -231,6 +243,7 @@ mod tests {
             StoreKey::whole(kind, None, Projection::Full),
             resource,
             LeftOut::default(),
+            false,
         )
     }
 
@@ -331,7 +344,7 @@ mod tests {
                 let labels = format!("colour!={}", random.choice(colours).unwrap());
                 let labels: LabelSelector = labels.parse().unwrap();
                 let query = Query {
-                    namespace: random
+                    part: random
                         .choice([None, Some("a"), Some("b"), Some("d")])
                         .unwrap(),
                     labels: random.bool().then_some(&labels),
@@ -344,8 +357,8 @@ mod tests {
                 let mut search = Search::begin(&store.state.read(), query, after, limit);
                 rest(&mut search);
                 let all = naive.iter().filter(|(key, colour)| {
-                    let namespace = query.namespace;
-                    namespace.is_none_or(|namespace| key.namespace.as_deref() == Some(namespace))
+                    let part = query.part;
+                    part.is_none_or(|part| key.namespace.as_deref() == Some(part))
                         && after.is_none_or(|after| *key > after)
                         && query.index.is_none_or(|by| by.value == **colour)
                         && (query.labels.is_none()

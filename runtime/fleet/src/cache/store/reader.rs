@@ -38,13 +38,21 @@ impl Store {
             .collect()
     }
 
-    /// Keys of the objects that have a value in an index.
-    pub(crate) fn by_index(&self, name: &str, value: &str) -> Vec<ObjectKey> {
+    /// Keys of the objects of a part (`None`: of all) that have a value in an index.
+    pub(crate) fn by_index(
+        &self,
+        name: &str,
+        value: &str,
+        part: Option<&Arc<str>>,
+    ) -> Vec<ObjectKey> {
         let keys = match self.state.read().indexes.get(name) {
             Some(index) => index.keys(value),
             None => return Vec::new(),
         };
-        keys.iter().map(|(key, ())| key.clone()).collect()
+        match part {
+            Some(part) => keys.in_part(part).map(|(key, ())| key.clone()).collect(),
+            None => keys.iter().map(|(key, ())| key.clone()).collect(),
+        }
     }
 
     /// Number of objects and bytes of their texts.
@@ -53,10 +61,10 @@ impl Store {
         (state.objects.len(), state.bytes)
     }
 
-    /// As [`Self::size`], of one namespace.
-    pub(crate) fn size_in(&self, namespace: &Arc<str>) -> (usize, usize) {
+    /// As [`Self::size`], of one part.
+    pub(crate) fn size_in(&self, part: &Arc<str>) -> (usize, usize) {
         let state = self.state.read();
-        let objects = state.objects.in_namespace(namespace);
+        let objects = state.objects.in_part(part);
         objects.fold((0, 0), |(count, bytes), (_, entry)| {
             (count + 1, bytes + entry.object.json().len())
         })

@@ -5,6 +5,7 @@ use super::rules::Entry;
 use super::sorted::Sorted;
 use crate::json::Object;
 use crate::request::ObjectKey;
+use crate::workspace;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -36,8 +37,8 @@ impl Change {
 pub(crate) trait Sink: Send + Sync {
     fn changed(&self, change: &Change);
 
-    /// The only namespace whose objects it is shown; `None`: all of them. Stays the same.
-    fn namespace(&self) -> Option<Arc<str>> {
+    /// The only [part](crate::workspace) of the cache that it is shown; `None`: all of it. Stays the same.
+    fn part(&self) -> Option<Arc<str>> {
         None
     }
 }
@@ -45,30 +46,43 @@ pub(crate) trait Sink: Send + Sync {
 /// A sink with its id.
 type Subscriber = (u64, Arc<dyn Sink>);
 
-/// The sinks of a store. A change is shown to those of its namespace only, however many other namespaces have sinks.
+/// The sinks of a store. A change is shown to those of its part only, however many other parts have sinks.
 #[derive(Default)]
 pub(super) struct Sinks {
     next_id: u64,
     of_all: Vec<Subscriber>,
     /// No list is empty.
-    by_namespace: HashMap<Arc<str>, Vec<Subscriber>>,
+    by_part: HashMap<Arc<str>, Vec<Subscriber>>,
 }
 
 impl Sinks {
     /// Shows a change to every sink that it concerns.
     pub(super) fn show(&self, change: &Change) {
-        let namespace = change.object().and_then(Object::namespace);
-        let of_namespace = namespace.and_then(|namespace| self.by_namespace.get(&*namespace));
-        for (_, sink) in self.of_all.iter().chain(of_namespace.into_iter().flatten()) {
+        let of_parts = match change.object() {
+            Some(object) if !self.by_part.is_empty() => self.of_parts(object),
+            _ => Vec::new(),
+        };
+        for (_, sink) in self.of_all.iter().chain(of_parts.into_iter().flatten()) {
             sink.changed(change);
         }
+    }
+
+    /// The sinks of the parts that an object is in: its namespace, and its logical cluster.
+    fn of_parts(&self, object: &Object) -> Vec<&Vec<Subscriber>> {
+        let whole = object.workspace().map(|name| workspace::stored(name, None));
+        // A cluster-scoped object is in the whole alone.
+        let namespace = object
+            .stored_namespace()
+            .filter(|part| Some(part) != whole.as_ref());
+        let parts = namespace.into_iter().chain(whole);
+        parts.filter_map(|part| self.by_part.get(&part)).collect()
     }
 
     fn add(&mut self, sink: Arc<dyn Sink>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let list = match sink.namespace() {
-            Some(namespace) => self.by_namespace.entry(namespace).or_default(),
+        let list = match sink.part() {
+            Some(part) => self.by_part.entry(part).or_default(),
             None => &mut self.of_all,
         };
         list.push((id, sink));
@@ -77,7 +91,7 @@ impl Sinks {
 
     fn remove(&mut self, id: u64) {
         self.of_all.retain(|(sink, _)| *sink != id);
-        self.by_namespace.retain(|_, sinks| {
+        self.by_part.retain(|_, sinks| {
             sinks.retain(|(sink, _)| *sink != id);
             !sinks.is_empty()
         });
@@ -99,8 +113,8 @@ impl Store {
         let (mut newer, mut gone) = (Vec::new(), Vec::new());
         {
             let state = self.state.read();
-            let namespace = sink.namespace();
-            for (key, entry) in entries(&state.objects, namespace.as_ref()) {
+            let part = sink.part();
+            for (key, entry) in entries(&state.objects, part.as_ref()) {
                 if other
                     .version_of(key)
                     .is_none_or(|seen| seen < entry.version)
@@ -110,7 +124,7 @@ impl Store {
             }
             // The other store does not know of these deletions yet, or never will.
             let others = other.state.read();
-            for (key, entry) in entries(&others.objects, namespace.as_ref()) {
+            for (key, entry) in entries(&others.objects, part.as_ref()) {
                 if !state.objects.contains(key) {
                     gone.push(entry.object.clone());
                 }
@@ -133,7 +147,7 @@ impl Store {
     fn replay(&self, sink: &dyn Sink) {
         // A copy: the sink may read this store.
         let objects = self.state.read().objects.clone();
-        for (_, entry) in entries(&objects, sink.namespace().as_ref()) {
+        for (_, entry) in entries(&objects, sink.part().as_ref()) {
             sink.changed(&Change {
                 old: None,
                 new: Some(entry.object.clone()),
@@ -147,13 +161,13 @@ impl Store {
     }
 }
 
-/// The entries of one namespace, or of all.
+/// The entries of one part, or of all.
 fn entries<'a>(
     objects: &'a Sorted<Entry>,
-    namespace: Option<&'a Arc<str>>,
+    part: Option<&'a Arc<str>>,
 ) -> Box<dyn Iterator<Item = (&'a ObjectKey, &'a Entry)> + 'a> {
-    match namespace {
-        Some(namespace) => Box::new(objects.in_namespace(namespace)),
+    match part {
+        Some(part) => Box::new(objects.in_part(part)),
         None => Box::new(objects.iter()),
     }
 }

@@ -7,6 +7,7 @@
 //! of chunks, which takes as long again with 100 000 keys.
 
 use crate::request::ObjectKey;
+use crate::workspace;
 use std::sync::Arc;
 
 /// Most keys of a chunk.
@@ -86,18 +87,16 @@ impl<V> Sorted<V> {
         chunks.flat_map(|chunk| chunk.entries.iter().map(|(key, value)| (key, value)))
     }
 
-    /// The entries of a namespace.
-    pub(super) fn in_namespace(
-        &self,
-        namespace: &Arc<str>,
-    ) -> impl Iterator<Item = (&ObjectKey, &V)> {
+    /// The entries of a [part](crate::workspace).
+    pub(super) fn in_part(&self, part: &Arc<str>) -> impl Iterator<Item = (&ObjectKey, &V)> {
+        let part = part.clone();
         let first = ObjectKey {
-            namespace: Some(namespace.clone()),
+            namespace: Some(part.clone()),
             name: "".into(),
         };
         let mut cursor = self.seek(&first, false);
         std::iter::from_fn(move || self.read(&mut cursor))
-            .take_while(move |(key, _)| key.namespace == first.namespace)
+            .take_while(move |(key, _)| workspace::holds(&part, key.namespace.as_deref()))
     }
 
     /// The first entry at or after a key.

@@ -22,6 +22,7 @@ fn store() -> Store {
         StoreKey::whole(resource.kind.clone(), None, Projection::Full),
         resource,
         LeftOut::default(),
+        false,
     )
 }
 
@@ -206,11 +207,11 @@ fn an_index_follows_changes_and_contains_older_objects() {
     };
     index(&store, &path);
     index(&store, &path);
-    assert_eq!(store.by_index("ref", "a-target"), [key("a")]);
+    assert_eq!(store.by_index("ref", "a-target", None), [key("a")]);
     store.apply(object("b", "v", 2));
-    assert_eq!(store.by_index("ref", "b-target"), [key("b")]);
+    assert_eq!(store.by_index("ref", "b-target", None), [key("b")]);
     store.delete(&object("a", "u", 3));
-    assert!(store.by_index("ref", "a-target").is_empty());
+    assert!(store.by_index("ref", "a-target", None).is_empty());
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn pages_follow_one_another_in_key_order() {
         store.apply(object(name, name, version as u64 + 1));
     }
     let query = Query {
-        namespace: Some("ns"),
+        part: Some("ns"),
         ..Query::default()
     };
     let first = page(&store, &query, None, 2);
@@ -251,7 +252,7 @@ fn pages_follow_one_another_in_key_order() {
         page(
             &store,
             &Query {
-                namespace: Some("other"),
+                part: Some("other"),
                 ..Query::default()
             },
             None,
@@ -411,7 +412,7 @@ fn a_text_that_is_not_an_object_of_the_store_is_refused() {
         Some("other".into()),
         Projection::Full,
     );
-    let scoped = Store::new(scoped, resource, LeftOut::default());
+    let scoped = Store::new(scoped, resource, LeftOut::default(), false);
     assert_eq!(
         ingest(&scoped, text(version, "ConfigMap")),
         Err(Unfit::OtherNamespace)
@@ -422,7 +423,7 @@ fn a_text_that_is_not_an_object_of_the_store_is_refused() {
 fn a_store_of_metadata_holds_nothing_else() {
     let resource = resource();
     let key = StoreKey::whole(resource.kind.clone(), None, Projection::Metadata);
-    let store = Store::new(key, resource, LeftOut::default());
+    let store = Store::new(key, resource, LeftOut::default(), false);
     let sent = object("a", "u", 1);
     let held = store.ingest(sent.json()).unwrap();
     let json: serde_json::Value = serde_json::from_slice(held.json()).unwrap();

@@ -132,7 +132,7 @@ async fn an_index_holds_for_stores_there_and_to_come_and_goes_with_its_last_user
         .unwrap();
     let one = stores.declare_index(&kind, &name, &path(false)).await;
     let two = stores.declare_index(&kind, &name, &path(false)).await;
-    let found = |user: &StoreUse| user.store().by_index("target", "x");
+    let found = |user: &StoreUse| user.store().by_index("target", "x", None);
     assert_eq!(found(&before), [ObjectKey::namespaced("ns", "a")]);
     let mut scoped = key();
     scoped.namespace = Some("ns".into());
@@ -164,9 +164,9 @@ async fn an_index_with_a_namespace_finds_what_refers_into_it() {
         .declare_index(&resource().kind, &name, &path(true))
         .await;
     assert_eq!(
-        user.store().by_index("target", "other/x"),
+        user.store().by_index("target", "other/x", None),
         [ObjectKey::namespaced("ns", "a")]
     );
-    assert!(user.store().by_index("target", "ns/x").is_empty());
+    assert!(user.store().by_index("target", "ns/x", None).is_empty());
     drop(held);
 }

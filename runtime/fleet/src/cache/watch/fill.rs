@@ -62,7 +62,10 @@ impl Watcher {
         // This list answers the requests so far.
         self.store.take_relist_request();
         let group = self.store.key.kind.group.clone();
-        let streams = self.options.streaming_lists && self.server.features.streams_lists(&group);
+        // Not every version of kcp streams the lists of wildcard endpoints.
+        let streams = self.options.streaming_lists
+            && !self.server.connection.is_wildcard()
+            && self.server.features.streams_lists(&group);
         if !streams || self.lists.broken_streams >= BROKEN_STREAMS {
             self.lists.broken_streams = 0;
             return self.list().await.map(|()| None);

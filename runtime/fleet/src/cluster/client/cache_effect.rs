@@ -83,8 +83,13 @@ fn record_deletes(stores: &[Arc<Store>], resource: &Resource, body: &Bytes) {
     };
     for item in list.items() {
         // Items of a list lack their kind.
-        if let Ok(object) = Object::ingest(item, &resource.kind) {
-            record_delete(stores, resource, &object.key(), object.json());
+        let Ok(object) = Object::ingest(item, &resource.kind) else {
+            continue;
+        };
+        // The stores of a kind all give it the same key.
+        let placed = stores.first().map(|store| store.placed(object.clone()));
+        if let Some(Ok(placed)) = placed {
+            record_delete(stores, resource, &placed.key(), object.json());
         }
     }
 }

@@ -57,6 +57,7 @@ impl Client {
             let grant = self.grant();
             let call = Call::get(path.to_owned(), accept)
                 .made_for(self.owner(), grant.identity())
+                .in_workspace(self.part().workspace())
                 .charged_to(charge);
             let _permit = self.permit(&grant).await?;
             let sent = connection.send(call, self.scope.time_left(limit));

@@ -134,7 +134,7 @@ impl Client {
                 .zip(options_index(options, plan))
                 .map(|((name, path), value)| ByIndex { name, path, value });
             let query = Query {
-                namespace,
+                part: namespace,
                 labels: plan.labels.as_ref(),
                 fields: fields.as_ref(),
                 index,
@@ -238,7 +238,7 @@ impl Client {
         });
         let store = match found {
             Some(store) => store,
-            None => match self.store_for_read(target, namespace)? {
+            None => match self.store_for_read(target, self.part().shown_namespace(namespace))? {
                 Some(store) => store,
                 None => {
                     // No cache has it, and none may be started: the checks report the missing rule.
@@ -299,9 +299,8 @@ impl Client {
             return Err(invalid("an index answers cached reads only: read cached, or use a field selector that the server knows".into()));
         }
         let (at, server_token) = live_position(plan, options.continue_token.as_deref())?;
-        let mut path = target
-            .resource
-            .collection_path(plan.namespaces[at].as_deref());
+        let namespace = self.part().url_of_stored(plan.namespaces[at].as_deref());
+        let mut path = target.resource.collection_path(namespace);
         let _ = write!(path, "?limit={}", plan.limit);
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         if let Some(labels) = &options.label_selector {

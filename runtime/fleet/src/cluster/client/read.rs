@@ -8,7 +8,6 @@ use super::target::{Target, check_key, check_subresource};
 use crate::api::{ApiCode, ApiError, GetOptions, Json, Projection, ReadMode};
 use crate::cache::store::{Progress, Store, StoreKey, projected};
 use crate::cache::watch::METADATA;
-use crate::cluster::scope::SHOWN_NAMESPACE;
 use crate::grant::{Namespaces, Verb};
 use crate::http::transport::JSON;
 use crate::json::{JsonError, Object};
@@ -40,7 +39,6 @@ impl Client {
         check_subresource(options.subresource.as_deref())?;
         let subresource = options.subresource.as_deref();
         self.check_object(&target.resource, subresource, Verb::Get, key)?;
-        let key = &*self.part().stored_key(key)?;
         if options.mode == ReadMode::Live || subresource.is_some() {
             return self.get_live(&target, key, options).await;
         }
@@ -65,8 +63,9 @@ impl Client {
         key: &ObjectKey,
         options: &GetOptions,
     ) -> Result<Option<Json>, ApiError> {
+        let stored = &*self.part().stored_key(key)?;
         loop {
-            match known(target, key, options.projection) {
+            match known(target, stored, options.projection) {
                 Known::Answer(object) => {
                     let shown = object.and_then(|object| self.part().shown(object));
                     return Ok(shown.map(|object| projected(&object, options.projection)));
@@ -93,7 +92,7 @@ impl Client {
         Ok(synced)
     }
 
-    /// Starts a store for a kind that has none, if the grant allows list and watch. The namespace has its stored form.
+    /// Starts a store for a kind that has none, if the grant allows list and watch in a namespace.
     pub(super) fn store_for_read(
         &self,
         target: &Target,
@@ -107,8 +106,7 @@ impl Client {
         let of_server = match namespace {
             // One store of the whole server serves all clusters that are parts of it.
             _ if !self.part().is_whole() => {
-                let shown = Some(SHOWN_NAMESPACE);
-                if !list.contains(shown) || !watch.contains(shown) {
+                if !list.contains(namespace) || !watch.contains(namespace) {
                     return Ok(None);
                 }
                 None
@@ -133,11 +131,7 @@ impl Client {
         key: &ObjectKey,
         options: &GetOptions,
     ) -> Result<Option<Json>, ApiError> {
-        let path = target.resource.object_path(
-            key.namespace.as_deref(),
-            &key.name,
-            options.subresource.as_deref(),
-        );
+        let path = self.object_path(&target.resource, key, options.subresource.as_deref())?;
         let (part, kind) = (self.part(), &target.resource.kind);
         let accept = if options.projection == Projection::Metadata {
             METADATA

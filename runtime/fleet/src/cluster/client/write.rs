@@ -53,8 +53,8 @@ impl Client {
             }
             None => {
                 self.check(&target.resource, None, Verb::Create, namespace, None)?;
-                let stored = self.part().stored_namespace(namespace.map(Arc::from))?;
-                target.resource.collection_path(stored.as_deref())
+                let namespace = self.part().url_namespace(namespace.map(Arc::from))?;
+                target.resource.collection_path(namespace.as_deref())
             }
         };
         let object = self.part().stored_text(kind, object)?;
@@ -179,7 +179,7 @@ impl Client {
             Some(namespace) => vec![Some(namespace.as_str().into())],
             None if !resource.namespaced => vec![None],
             // The part of a server has one namespace, whatever is granted.
-            None if !self.part().is_whole() => vec![Some(SHOWN_NAMESPACE.into())],
+            None if self.part().is_namespace() => vec![Some(SHOWN_NAMESPACE.into())],
             None => match self.namespaces(resource, Verb::DeleteCollection, None) {
                 Namespaces::Only(names) => names.into_iter().map(Some).collect(),
                 // The API has no call for all namespaces at once.
@@ -196,8 +196,8 @@ impl Client {
                 namespace.as_deref(),
                 None,
             )?;
-            let stored = self.part().stored_namespace(namespace)?;
-            let mut path = resource.collection_path(stored.as_deref());
+            let namespace = self.part().url_namespace(namespace)?;
+            let mut path = resource.collection_path(namespace.as_deref());
             let mut separator = '?';
             for (name, selector) in [
                 ("labelSelector", &selection.label_selector),
@@ -252,19 +252,19 @@ impl Client {
     }
 
     /// The path of an object whose call has been checked.
-    fn object_path(
+    pub(super) fn object_path(
         &self,
         resource: &Resource,
         key: &ObjectKey,
         subresource: Option<&str>,
     ) -> Result<String, ApiError> {
-        let key = self.part().stored_key(key)?;
+        let key = self.part().url_key(key)?;
         Ok(resource.object_path(key.namespace.as_deref(), &key.name, subresource))
     }
 
     /// The stored form of a selector of fields, which the server reads.
     fn stored_fields(&self, selector: Option<&str>) -> Result<Option<String>, ApiError> {
-        let Some(text) = selector.filter(|_| !self.part().is_whole()) else {
+        let Some(text) = selector.filter(|_| self.part().is_namespace()) else {
             return Ok(selector.map(str::to_owned));
         };
         let shown = FieldSelector::parse(text)
@@ -299,6 +299,7 @@ impl Client {
         let charge = self.reserve(target, ADVANCE.max(2 * sent), until).await?;
         let call = call
             .made_for(self.owner(), grant.identity())
+            .in_workspace(self.part().workspace())
             .charged_to(charge);
         let permit = self.permit(&grant).await?;
         // Taken before the check: a run that ends now either waits for this write, or has been cancelled, which the check sees.

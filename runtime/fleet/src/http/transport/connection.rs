@@ -19,6 +19,7 @@ use crate::http::config::ClusterConfig;
 use crate::http::fence::Pass;
 use crate::metrics::ClusterMetrics;
 use crate::rate_limit::Bucket;
+use crate::workspace;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
@@ -129,6 +130,20 @@ impl Connection {
 
     pub(super) fn is_local(&self) -> bool {
         self.inner.is_local
+    }
+
+    /// Whether it is to an endpoint that serves many logical clusters of kcp.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.inner.prefix.ends_with(workspace::WILDCARD)
+    }
+
+    /// The path of a call's URL.
+    fn path(&self, call: &Call) -> String {
+        let prefix = &*self.inner.prefix;
+        match (&call.workspace, prefix.strip_suffix('*')) {
+            (Some(workspace), Some(all)) => format!("{all}{workspace}{}", call.path),
+            _ => format!("{prefix}{}", call.path),
+        }
     }
 
     pub(crate) fn metrics(&self) -> &ClusterMetrics {
@@ -366,6 +381,7 @@ impl Connection {
         for (name, value) in call.identity.iter().flat_map(Identity::headers) {
             headers.append(name, value.clone());
         }
+        let path = self.path(&call);
         let mut body = Bytes::new();
         if let Some((content_type, bytes)) = call.body {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -373,7 +389,7 @@ impl Connection {
         }
         Outgoing {
             method: call.method,
-            path: format!("{}{}", self.inner.prefix, call.path),
+            path,
             headers,
             body: RequestBody::new(body, pass),
         }

@@ -65,9 +65,9 @@ async fn enqueue_page(links: &WatchLinks, sink: &Arc<SourceSink>) {
     let (Some(user), Some((cause, after))) = (store_of(links, sink), sink.rescan.next()) else {
         return;
     };
-    let namespace = sink.namespace();
+    let part = sink.part();
     let query = Query {
-        namespace: namespace.as_deref(),
+        part: part.as_deref(),
         ..Query::default()
     };
     let page = user.store().page(&query, after.as_ref(), PAGE).await;
