@@ -7,7 +7,7 @@
 //! * `lifecycle`: the states of a cluster; `handover`: a cluster that replaces another one; `fleet`: the clusters that are engaged now.
 //! * `scope`: the part of a server that a cluster is; `carrier`: the whole server below the clusters that are parts of it.
 //! * `client`: reads and writes under a grant; `call_scope`: the run that they belong to; `call_policy`: the limits of their caller.
-//! * `description`: its labels and properties. `events`: records events; `lease`: calls for elections.
+//! * `description`: what its provider says of it; `claims`: what the owner of a workspace lets clients use. `events`: records events; `lease`: calls for elections.
 //! * `review`: what a server says of itself and of the credentials' rights.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
@@ -15,6 +15,7 @@ mod backend;
 mod call_policy;
 pub(crate) mod call_scope;
 mod carrier;
+mod claims;
 mod client;
 mod crd_arrival;
 mod description;
@@ -40,6 +41,7 @@ pub use crate::http::transport::{
 pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};
 pub use call_scope::Caller;
+pub use claims::RefusedClaims;
 pub use client::{Client, TypedClient};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
@@ -52,6 +54,7 @@ pub(crate) use crate::http::transport::Transports;
 pub(crate) use backend::Backend;
 pub(crate) use carrier::Carrier;
 pub(crate) use crd_arrival::CrdArrival;
+pub(crate) use description::Description;
 pub(crate) use lifecycle::{Pending, Reach};
 
 use crate::api::{ApiCode, ApiError, Event};
@@ -64,7 +67,6 @@ use crate::task;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use events::Recorder;
 use lifecycle::Lifecycle;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::runtime::Handle;
@@ -79,9 +81,8 @@ pub struct Cluster {
     scope: Scope,
     /// The cluster of the whole server, if this one is a part of it: it has the backend.
     carrier: ArcSwapOption<Carrier>,
-    /// Exchanged in place, as the properties are.
-    labels: ArcSwap<BTreeMap<String, String>>,
-    properties: ArcSwap<BTreeMap<String, String>>,
+    /// Exchanged in place.
+    description: ArcSwap<Description>,
     /// Exchanged in place when only credentials change.
     config: ArcSwap<ClusterConfig>,
     /// Notified when the configuration was exchanged, for a cluster that is still connecting.
@@ -108,8 +109,7 @@ pub(crate) struct Parts {
     /// Present exactly if the scope is a part of a server.
     pub(crate) carrier: Option<Arc<Carrier>>,
     pub(crate) config: ClusterConfig,
-    pub(crate) labels: Arc<BTreeMap<String, String>>,
-    pub(crate) properties: Arc<BTreeMap<String, String>>,
+    pub(crate) description: Description,
     pub(crate) metrics: Arc<ClusterMetrics>,
     pub(crate) caches: SharedOptions,
 }
@@ -202,8 +202,7 @@ impl Cluster {
             name: parts.name,
             scope: parts.scope,
             carrier: ArcSwapOption::from(parts.carrier),
-            labels: ArcSwap::new(parts.labels),
-            properties: ArcSwap::new(parts.properties),
+            description: ArcSwap::from_pointee(parts.description),
             config: ArcSwap::from_pointee(parts.config),
             reconfigured: Notify::new(),
             replacement: ArcSwapOption::empty(),

@@ -1,6 +1,6 @@
 //! How clusters come and go. Entry point: [`Engage`], which providers call and the manager implements.
 
-use crate::cluster::{ClusterConfig, Scope};
+use crate::cluster::{ClusterConfig, Description, RefusedClaims, Scope};
 use crate::hub::{Hub, HubError};
 use crate::name::{ClusterName, NameError};
 use futures::future::BoxFuture;
@@ -20,6 +20,10 @@ pub struct ClusterSpec {
     pub labels: Arc<BTreeMap<String, String>>,
     /// Properties, for reconcilers.
     pub properties: Arc<BTreeMap<String, String>>,
+    /// Another name under which it is found. Default: none.
+    pub alias: Option<ClusterName>,
+    /// What the owner of a workspace of kcp does not let clients use there. Default: nothing.
+    pub refused_claims: Arc<RefusedClaims>,
     /// What happens to the work on the current server, if this names another one.
     pub on_server_change: ServerChange,
 }
@@ -44,6 +48,8 @@ impl ClusterSpec {
             scope: Scope::default(),
             labels: Arc::default(),
             properties: Arc::default(),
+            alias: None,
+            refused_claims: Arc::default(),
             on_server_change: ServerChange::default(),
         }
     }
@@ -68,8 +74,17 @@ impl ClusterSpec {
         self.name == other.name
             && self.config.same(&other.config)
             && self.scope == other.scope
-            && self.labels == other.labels
-            && self.properties == other.properties
+            && self.description() == other.description()
+    }
+
+    /// What is exchanged in place, beside the credentials.
+    pub(crate) fn description(&self) -> Description {
+        Description {
+            labels: self.labels.clone(),
+            properties: self.properties.clone(),
+            alias: self.alias.clone(),
+            refused_claims: self.refused_claims.clone(),
+        }
     }
 
     /// Whether this is `other` with other credentials, labels and properties at most: the same address.
@@ -80,13 +95,16 @@ impl ClusterSpec {
             && self.scope == other.scope
     }
 
-    /// Takes over the labels and properties of another specification. Returns whether that is a change.
+    /// Takes over the description of another specification. Returns whether that is a change.
     pub(crate) fn describe_as(&mut self, other: &Self) -> bool {
-        if (&self.labels, &self.properties) == (&other.labels, &other.properties) {
+        let now = other.description();
+        if self.description() == now {
             return false;
         }
-        self.labels.clone_from(&other.labels);
-        self.properties.clone_from(&other.properties);
+        self.labels = now.labels;
+        self.properties = now.properties;
+        self.alias = now.alias;
+        self.refused_claims = now.refused_claims;
         true
     }
 

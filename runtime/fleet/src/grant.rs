@@ -56,6 +56,9 @@ impl Verb {
     }
 }
 
+/// The prefix of a cluster's labels that rules do not see: they are those of an APIBinding, and the owner of the workspace writes them.
+pub const BINDING_LABELS: &str = "binding/";
+
 /// What a rule can match of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterFacts<'a> {

@@ -9,6 +9,7 @@ pub mod clusters;
 mod engaged;
 pub mod hub_source;
 mod inventory;
+pub mod kcp;
 pub mod kind;
 pub mod kubeconfig_files;
 pub mod kubeconfig_secrets;

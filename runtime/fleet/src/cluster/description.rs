@@ -1,35 +1,49 @@
-//! A cluster's labels and properties, as its provider gives them. Entry point: [`Cluster::describe`].
+//! What a cluster's provider says of it: labels, properties and more. Entry point: [`Cluster::describe`].
 //!
 //! They are exchanged in place: a provider may report new ones with every heartbeat, and the cluster's caches, keys and runs stay.
 
-use super::Cluster;
+use super::{Cluster, RefusedClaims};
 use crate::grant::ClusterFacts;
+use crate::name::ClusterName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What a provider says of a cluster, beside how it is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) labels: Arc<BTreeMap<String, String>>,
+    pub(crate) properties: Arc<BTreeMap<String, String>>,
+    pub(crate) alias: Option<ClusterName>,
+    pub(crate) refused_claims: Arc<RefusedClaims>,
+}
 
 impl Cluster {
     /// Its labels, from its provider, as they are now.
     #[must_use]
     pub fn labels(&self) -> Arc<BTreeMap<String, String>> {
-        self.labels.load_full()
+        self.description.load().labels.clone()
     }
 
     /// Its properties, from its provider, as they are now.
     #[must_use]
     pub fn properties(&self) -> Arc<BTreeMap<String, String>> {
-        self.properties.load_full()
+        self.description.load().properties.clone()
     }
 
-    /// Exchanges its labels and properties. Returns whether the labels have changed: then the watches that select clusters by label
-    /// must be brought in step.
-    pub(crate) fn describe(
-        &self,
-        labels: &Arc<BTreeMap<String, String>>,
-        properties: &Arc<BTreeMap<String, String>>,
-    ) -> bool {
-        self.properties.store(properties.clone());
-        let is_new = **self.labels.load() != **labels;
-        self.labels.store(labels.clone());
+    /// Another name under which it is found now.
+    pub(super) fn alias(&self) -> Option<ClusterName> {
+        self.description.load().alias.clone()
+    }
+
+    pub(super) fn refused_claims(&self) -> Arc<RefusedClaims> {
+        self.description.load().refused_claims.clone()
+    }
+
+    /// Exchanges its description. Returns whether the labels have changed: then the watches that select clusters by label must be
+    /// brought in step.
+    pub(crate) fn describe(&self, description: Description) -> bool {
+        let is_new = self.description.load().labels != description.labels;
+        self.description.store(Arc::new(description));
         is_new
     }
 

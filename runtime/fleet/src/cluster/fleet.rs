@@ -9,36 +9,75 @@ use std::sync::Arc;
 /// The engaged clusters, as reconcilers see them. Cheap to clone; always current.
 #[derive(Clone, Default)]
 pub struct Fleet {
-    clusters: Arc<RwLock<BTreeMap<ClusterName, Arc<Cluster>>>>,
+    clusters: Arc<RwLock<Clusters>>,
+}
+
+#[derive(Default)]
+struct Clusters {
+    by_name: BTreeMap<ClusterName, Arc<Cluster>>,
+    /// Names of clusters by a second name of them. A cluster of that very name comes first.
+    by_alias: BTreeMap<ClusterName, ClusterName>,
+    /// The keys of `by_alias` by their values.
+    alias_of: BTreeMap<ClusterName, ClusterName>,
 }
 
 impl Fleet {
     /// All clusters, the local one included, sorted by name.
     #[must_use]
     pub fn clusters(&self) -> Vec<Arc<Cluster>> {
-        self.clusters.read().values().cloned().collect()
+        self.clusters.read().by_name.values().cloned().collect()
     }
 
-    /// A cluster by name; `""` is the local one. `None`: it is not engaged, or no longer.
+    /// A cluster by name, or by its [alias](crate::engage::ClusterSpec::alias); `""` is the local one. `None`: it is not engaged, or no
+    /// longer.
     #[must_use]
     pub fn cluster(&self, name: &ClusterName) -> Option<Arc<Cluster>> {
-        self.clusters.read().get(name).cloned()
+        let clusters = self.clusters.read();
+        let found = clusters.by_name.get(name);
+        let of_alias = || clusters.by_name.get(clusters.by_alias.get(name)?);
+        found.or_else(of_alias).cloned()
     }
 
+    /// Puts a cluster in the place of the one of its name.
     pub(crate) fn insert(&self, cluster: Arc<Cluster>) -> Option<Arc<Cluster>> {
-        self.clusters
-            .write()
-            .insert(cluster.name().clone(), cluster)
+        let mut clusters = self.clusters.write();
+        clusters.set_alias(&cluster);
+        clusters.by_name.insert(cluster.name().clone(), cluster)
+    }
+
+    /// Takes over the alias that a cluster has now.
+    pub(crate) fn renamed(&self, cluster: &Cluster) {
+        self.clusters.write().set_alias(cluster);
     }
 
     /// Removes a cluster, unless another one has its name by now.
     pub(crate) fn remove(&self, cluster: &Arc<Cluster>) {
         let mut clusters = self.clusters.write();
-        if clusters
-            .get(cluster.name())
-            .is_some_and(|current| Arc::ptr_eq(current, cluster))
-        {
-            clusters.remove(cluster.name());
+        let current = clusters.by_name.get(cluster.name());
+        if current.is_some_and(|current| Arc::ptr_eq(current, cluster)) {
+            clusters.by_name.remove(cluster.name());
+            clusters.forget_alias(cluster.name());
+        }
+    }
+}
+
+impl Clusters {
+    /// Of two clusters with one alias the first has it.
+    fn set_alias(&mut self, cluster: &Cluster) {
+        let name = cluster.name();
+        self.forget_alias(name);
+        let Some(alias) = cluster.alias() else {
+            return;
+        };
+        if !self.by_alias.contains_key(&alias) {
+            self.by_alias.insert(alias.clone(), name.clone());
+            self.alias_of.insert(name.clone(), alias);
+        }
+    }
+
+    fn forget_alias(&mut self, name: &ClusterName) {
+        if let Some(alias) = self.alias_of.remove(name) {
+            self.by_alias.remove(&alias);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A rule: what it names and whether it covers a call. Entry point: [`Rule`].
 
-use super::{Access, ClusterFacts, Verb};
+use super::{Access, BINDING_LABELS, ClusterFacts, Verb};
 use crate::name::{ClusterName, NamePattern};
-use crate::selector::LabelSelector;
+use crate::selector::{LabelSelector, LabelSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A rule of a grant: RBAC's rule, times namespaces, times clusters. An empty list names nothing, except `resource_names`.
@@ -35,6 +37,18 @@ pub struct ClusterRule {
     pub selector: Option<LabelSelector>,
 }
 
+/// The labels of a cluster by which rights may be granted.
+struct Granting<'a>(&'a BTreeMap<String, String>);
+
+impl LabelSet for Granting<'_> {
+    fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        if key.starts_with(BINDING_LABELS) {
+            return None;
+        }
+        self.0.label(key)
+    }
+}
+
 impl ClusterRule {
     fn matches(&self, cluster: &ClusterFacts<'_>) -> bool {
         if cluster.name.is_local() {
@@ -50,7 +64,7 @@ impl ClusterRule {
             && self
                 .selector
                 .as_ref()
-                .is_none_or(|selector| selector.matches(cluster.labels))
+                .is_none_or(|selector| selector.matches(&Granting(cluster.labels)))
     }
 
     /// Whether it matches a cluster of this name, whatever its labels are.

@@ -139,6 +139,38 @@ impl ClusterConfig {
         })
     }
 
+    /// The same credentials for an endpoint that their server has named. Without `allow`, the endpoint must be at the server's own host.
+    ///
+    /// # Errors
+    /// [`ConfigError::OtherHost`], [`ConfigError::Url`], or a server that is not allowed.
+    pub(crate) fn at_endpoint(
+        &self,
+        url: &str,
+        allow: Option<&AllowServers>,
+    ) -> Result<Self, ConfigError> {
+        let invalid = || ConfigError::Url(url.to_owned());
+        let uri: Uri = url.parse().map_err(|_| invalid())?;
+        let mut access = self.inner.access.clone();
+        let host = uri.host().ok_or_else(invalid)?.to_owned();
+        if uri.scheme() != access.url.scheme() {
+            return Err(invalid());
+        }
+        match allow {
+            Some(allow) => {
+                let refused = |refusal| ConfigError::EndpointNotAllowed { refusal };
+                allow.check_host(&host).map_err(refused)?;
+                access.allow_servers = allow.clone();
+            }
+            None if access.url.host() == Some(&host) => {}
+            None => {
+                let own = access.url.host().unwrap_or_default().to_owned();
+                return Err(ConfigError::OtherHost { host, own });
+            }
+        }
+        access.url = uri;
+        Self::new(access, self.inner.referenced_files.clone())
+    }
+
     /// The server's URL, for people.
     #[must_use]
     pub fn server(&self) -> String {

@@ -1,6 +1,8 @@
 //! The servers that several clusters are parts of, or that providers read. Entry point: [`Carriers::get`].
 
-use crate::cluster::{Carrier, Cluster, ClusterConfig, Parts, Scope, SharedOptions, Transports};
+use crate::cluster::{
+    Carrier, Cluster, ClusterConfig, Description, Parts, Scope, SharedOptions, Transports,
+};
 use crate::metrics::Metrics;
 use crate::name::ClusterName;
 use parking_lot::Mutex;
@@ -59,8 +61,7 @@ impl Carriers {
             scope: Scope::Whole,
             carrier: None,
             config: config.clone(),
-            labels: Arc::default(),
-            properties: Arc::default(),
+            description: Description::default(),
             caches: self.caches.clone(),
         };
         let token = self.cut_off.child_token();

@@ -287,10 +287,15 @@ impl Engagements {
             && replacement.spec.describe_as(spec)
         {
             let cluster = &replacement.cluster;
-            cluster.describe(&spec.labels, &spec.properties);
+            cluster.describe(spec.description());
         }
         let cluster = &engaged.cluster;
-        if engaged.spec.describe_as(spec) && cluster.describe(&spec.labels, &spec.properties) {
+        if !engaged.spec.describe_as(spec) {
+            return;
+        }
+        let new_labels = cluster.describe(spec.description());
+        self.environment.fleet.renamed(cluster);
+        if new_labels {
             tracing::info!(cluster = %spec.name, "labels exchanged");
             self.environment.watches.labels_changed(cluster);
         }
@@ -425,8 +430,7 @@ impl Engagements {
             scope: spec.scope.clone(),
             carrier: is_part.then(|| self.carriers.get(provider, &spec.config)),
             config: spec.config.clone(),
-            labels: spec.labels.clone(),
-            properties: spec.properties.clone(),
+            description: spec.description(),
             metrics: metrics.cluster(&spec.name, &spec.config.host()),
             caches: caches.clone(),
         };

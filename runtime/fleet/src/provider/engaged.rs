@@ -41,6 +41,11 @@ impl Engaged {
         true
     }
 
+    /// Whether a cluster is engaged.
+    pub(super) fn has(&self, name: &ClusterName) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// Disengages a cluster, so that the next call of [`Self::bring_in_line`] engages another one of its name.
     pub(super) fn end(&mut self, name: &ClusterName, engage: &dyn Engage) {
         if self.0.remove(name).is_some() {

@@ -47,6 +47,7 @@ impl Client {
             }
         };
         self.part().check_kind(&resource)?;
+        self.cluster.check_claims(&resource)?;
         Ok(Target { backend, resource })
     }
 

@@ -49,6 +49,22 @@ pub enum ConfigError {
         /// The server or the proxy, and the remedy.
         refusal: ServerNotAllowed,
     },
+    /// An endpoint is at another host than the kubeconfig's server, which would get its credentials.
+    #[error(
+        "the endpoint is at {host}, and the kubeconfig's server at {own}: set allowServers if its credentials may go there"
+    )]
+    OtherHost {
+        /// The endpoint's host.
+        host: String,
+        /// The kubeconfig's.
+        own: String,
+    },
+    /// An endpoint is at a host that may not be used.
+    #[error("the endpoint may not be used: {refusal}")]
+    EndpointNotAllowed {
+        /// The host, and the remedy.
+        refusal: ServerNotAllowed,
+    },
     /// The proxy cannot be used.
     #[error("the proxy-url of context {context:?} cannot be used: {reason}")]
     Proxy {

@@ -1,0 +1,184 @@
+//! The workspaces behind an endpoint, of the objects that it lists. Entry point: [`Members::read`].
+
+use super::Workspaces;
+use crate::cluster::RefusedClaims;
+use crate::grant::BINDING_LABELS;
+use crate::hub::HubObject;
+use crate::provider::readiness::{Condition, is_true};
+use crate::request::ObjectKey;
+use crate::workspace;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most labels of a workspace.
+const MOST_LABELS: usize = 100;
+const PATH: &str = "kcp.io/path";
+/// A part of the labels that kcp puts on bindings for itself.
+const INTERNAL: &str = "internal.apis.kcp.io/";
+
+/// A workspace behind an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) path: Option<String>,
+    /// Whether it is to be engaged. A workspace that is engaged stays so.
+    pub(super) is_ready: bool,
+    pub(super) labels: Arc<BTreeMap<String, String>>,
+    pub(super) properties: Arc<BTreeMap<String, String>>,
+    pub(super) refused_claims: Arc<RefusedClaims>,
+}
+
+/// What is known of the objects of an endpoint. An object that has not changed is not read again.
+#[derive(Default)]
+pub(super) struct Members(BTreeMap<ObjectKey, (HubObject, Arc<One>)>);
+
+/// A workspace, as one object tells of it.
+#[derive(Default)]
+struct One {
+    path: Option<String>,
+    is_ready: bool,
+    labels: BTreeMap<String, String>,
+    refused_claims: RefusedClaims,
+}
+
+#[derive(Deserialize)]
+struct Binding {
+    #[serde(default)]
+    spec: BindingSpec,
+    #[serde(default)]
+    status: BindingStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BindingSpec {
+    #[serde(default)]
+    permission_claims: Option<Vec<Claim>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BindingStatus {
+    #[serde(default)]
+    conditions: Option<Vec<Condition>>,
+    #[serde(default)]
+    export_permission_claims: Option<Vec<Claim>>,
+}
+
+#[derive(Deserialize)]
+struct Claim {
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    resource: String,
+    /// Of the binding's own claims alone.
+    #[serde(default)]
+    state: String,
+}
+
+impl Members {
+    /// The workspaces that the objects tell of, by logical cluster.
+    pub(super) fn read(
+        &mut self,
+        workspaces: &Workspaces,
+        objects: Vec<HubObject>,
+    ) -> BTreeMap<Arc<str>, Member> {
+        let mut before = std::mem::take(&mut self.0);
+        let mut by_workspace: BTreeMap<Arc<str>, Vec<(Arc<str>, Arc<One>)>> = BTreeMap::new();
+        for object in objects {
+            let key = object.key();
+            let known = before.remove(&key).filter(|(known, _)| known.is(&object));
+            let one = match known {
+                Some((_, one)) => one,
+                None => Arc::new(One::of(workspaces, &object)),
+            };
+            let namespace = key.namespace.as_deref().unwrap_or_default();
+            if let Some((workspace, _)) = workspace::split(namespace) {
+                let all = by_workspace.entry(workspace.into()).or_default();
+                all.push((key.name.clone(), one.clone()));
+            }
+            self.0.insert(key, (object, one));
+        }
+        by_workspace
+            .into_iter()
+            .map(|(workspace, all)| {
+                let member = member(workspaces, &workspace, &all);
+                (workspace, member)
+            })
+            .collect()
+    }
+}
+
+/// A workspace, of all objects that tell of it.
+fn member(workspaces: &Workspaces, workspace: &str, all: &[(Arc<str>, Arc<One>)]) -> Member {
+    let path = all.iter().find_map(|(_, one)| one.path.clone());
+    let mut labels = BTreeMap::new();
+    for (_, one) in all.iter().rev() {
+        labels.extend(one.labels.clone());
+    }
+    while labels.len() > MOST_LABELS {
+        labels.pop_last();
+    }
+    let mut properties = BTreeMap::from([("logicalCluster".to_owned(), workspace.to_owned())]);
+    properties.extend(path.clone().map(|path| ("path".to_owned(), path)));
+    if workspaces.are_bound() {
+        let bindings: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+        properties.insert("binding".to_owned(), bindings.join(","));
+    }
+    // What any binding lets the export use, it may use.
+    let mut refused = all.iter().map(|(_, one)| one.refused_claims.clone());
+    let first = refused.next().unwrap_or_default();
+    let refused = refused.fold(first, |these, those| &these & &those);
+    Member {
+        path,
+        is_ready: all.iter().any(|(_, one)| one.is_ready),
+        labels: labels.into(),
+        properties: properties.into(),
+        refused_claims: refused.into(),
+    }
+}
+
+impl One {
+    fn of(workspaces: &Workspaces, object: &HubObject) -> Self {
+        let path = object.annotations().remove(PATH);
+        if !workspaces.are_bound() {
+            return Self {
+                path,
+                is_ready: true,
+                ..Self::default()
+            };
+        }
+        let labels = object.labels().into_iter();
+        let mut one = Self {
+            path,
+            labels: labels
+                .filter(|(key, _)| !key.contains(INTERNAL))
+                .map(|(key, value)| (format!("{BINDING_LABELS}{key}"), value))
+                .collect(),
+            ..Self::default()
+        };
+        // What cannot be read is not ready.
+        if let Ok(binding) = object.parse::<Binding>() {
+            one.is_ready = is_true(&binding.status.conditions.unwrap_or_default(), "Ready");
+            let accepted = binding.spec.permission_claims.unwrap_or_default();
+            let is_accepted = |claim: &Claim| {
+                let same = |own: &Claim| {
+                    own.state == "Accepted"
+                        && (&own.group, &own.resource) == (&claim.group, &claim.resource)
+                };
+                accepted.iter().any(same)
+            };
+            let claims = binding.status.export_permission_claims.unwrap_or_default();
+            let refused = claims.into_iter().filter(|claim| !is_accepted(claim));
+            one.refused_claims = refused.map(|claim| (claim.group, claim.resource)).collect();
+        }
+        one
+    }
+}
+
+impl Workspaces {
+    /// Whether its workspaces are those with a binding.
+    fn are_bound(&self) -> bool {
+        matches!(self, Self::EndpointSlice(_) | Self::Export { .. })
+    }
+}
