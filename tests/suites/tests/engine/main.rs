@@ -32,3 +32,4 @@ mod sources;
 mod semantics;
 mod stores;
 mod typed;
+mod workspaces;

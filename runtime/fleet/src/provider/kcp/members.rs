@@ -32,6 +32,9 @@ pub(super) struct Member {
 #[derive(Default)]
 pub(super) struct Members(BTreeMap<ObjectKey, (HubObject, Arc<One>)>);
 
+/// What the objects of one workspace tell of it, by their names.
+type Told = Vec<(Arc<str>, Arc<One>)>;
+
 /// A workspace, as one object tells of it.
 #[derive(Default)]
 struct One {
@@ -84,7 +87,7 @@ impl Members {
         objects: Vec<HubObject>,
     ) -> BTreeMap<Arc<str>, Member> {
         let mut before = std::mem::take(&mut self.0);
-        let mut by_workspace: BTreeMap<Arc<str>, Vec<(Arc<str>, Arc<One>)>> = BTreeMap::new();
+        let mut by_workspace: BTreeMap<Arc<str>, Told> = BTreeMap::new();
         for object in objects {
             let key = object.key();
             let known = before.remove(&key).filter(|(known, _)| known.is(&object));
@@ -110,7 +113,7 @@ impl Members {
 }
 
 /// A workspace, of all objects that tell of it.
-fn member(workspaces: &Workspaces, workspace: &str, all: &[(Arc<str>, Arc<One>)]) -> Member {
+fn member(workspaces: &Workspaces, workspace: &str, all: &Told) -> Member {
     let path = all.iter().find_map(|(_, one)| one.path.clone());
     let mut labels = BTreeMap::new();
     for (_, one) in all.iter().rev() {
