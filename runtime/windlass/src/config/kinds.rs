@@ -21,7 +21,7 @@ pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{
     ClusterApiSpec, ClusterProfilesSpec, HubSpec, KindSpec, KubeconfigFilesSpec,
-    KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, SingleSpec, Source,
+    KcpSpec, KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, SingleSpec, Source,
 };
 pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::ReconcilerSpec;

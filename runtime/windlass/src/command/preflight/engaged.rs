@@ -129,7 +129,7 @@ impl Engaged {
             name: cluster.name().as_str(),
             labels: &cluster.labels(),
             namespace: match cluster.scope() {
-                Scope::Whole => None,
+                Scope::Whole | Scope::Workspace(_) => None,
                 Scope::Namespace(namespace) => Some(&namespace.name),
             },
             home: config.namespace(),

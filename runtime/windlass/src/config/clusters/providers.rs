@@ -3,7 +3,7 @@
 use super::read_kubeconfig;
 use crate::config::document::Problem;
 use crate::config::kinds::{
-    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KindSpec, KubeconfigFilesSpec,
+    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KcpSpec, KindSpec, KubeconfigFilesSpec,
     KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, Refusal, SingleSpec, Source,
 };
 use crate::config::load::Document;
@@ -17,6 +17,7 @@ use windlass_fleet::engage::{ClusterSpec, Engage};
 use windlass_fleet::provider::cluster_api::{ClusterApi, ClusterApiOptions};
 use windlass_fleet::provider::cluster_profiles::{ClusterProfiles, ClusterProfilesOptions};
 use windlass_fleet::provider::hub_source::HubSource;
+use windlass_fleet::provider::kcp::{Kcp, KcpOptions};
 use windlass_fleet::provider::kind::{Kind, KindOptions};
 use windlass_fleet::provider::kubeconfig_files::{KubeconfigFiles, KubeconfigFilesOptions};
 use windlass_fleet::provider::kubeconfig_secrets::{KubeconfigSecrets, KubeconfigSecretsOptions};
@@ -44,6 +45,7 @@ pub(crate) fn provider(
         Source::ClusterProfiles(profiles) => Arc::new(making.cluster_profiles(profiles)?),
         Source::Kind(kind) => Arc::new(making.kind(kind)),
         Source::Namespaces(namespaces) => Arc::new(making.namespaces(namespaces)?),
+        Source::Kcp(kcp) => Arc::new(making.kcp(kcp)?),
         Source::None => Arc::new(NoClusters::new(making.name())),
     };
     Ok(match &spec.prefix {
@@ -174,6 +176,20 @@ impl Making<'_> {
             on_server_change: self.spec.on_server_change.engine(),
         };
         Ok(Namespaces::new(self.name(), options))
+    }
+
+    fn kcp(&self, from: &KcpSpec) -> Result<Kcp, Problem> {
+        let allow_servers = match &self.spec.allow_servers {
+            Some(_) => Some(self.honour(self.spec.object_policy())?.allow_servers),
+            None => None,
+        };
+        let options = KcpOptions {
+            from: self.hub(from.from.as_ref())?,
+            workspaces: self.honour(from.workspaces())?,
+            names: from.names.engine(),
+            allow_servers,
+        };
+        Ok(Kcp::new(self.name(), options))
     }
 
     /// The cluster that a source reads: the local one, or the one that it names.

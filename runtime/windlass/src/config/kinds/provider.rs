@@ -2,6 +2,7 @@
 
 mod files;
 mod hub;
+mod kcp;
 mod kind;
 mod namespaces;
 mod objects;
@@ -10,6 +11,7 @@ mod trust;
 
 pub(crate) use files::{KubeconfigFilesSpec, SingleSpec};
 pub(crate) use hub::{HubSpec, ReadySpec};
+pub(crate) use kcp::KcpSpec;
 pub(crate) use kind::KindSpec;
 pub(crate) use namespaces::NamespacesSpec;
 pub(crate) use objects::{ClusterApiSpec, KubeconfigSecretsSpec};
@@ -40,6 +42,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) kind: Option<KindSpec>,
     /// Each namespace of one cluster, as a cluster of its name whose objects are in its namespace `default`.
     pub(crate) namespaces: Option<NamespacesSpec>,
+    /// Workspaces of kcp: those that use an export, or those of a type that begin or end.
+    pub(crate) kcp: Option<KcpSpec>,
     /// No clusters, `none: {}`: for a process that works on the local cluster only.
     pub(crate) none: Option<NoneSpec>,
     /// Stands with a `#` before the name of each of its clusters: `prefix: capi` makes `capi#default/prod-eu`. Default: none.
@@ -47,8 +51,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) prefix: Option<String>,
     /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Those in objects never may. Default: Allow.
     pub(crate) exec: Exec,
-    /// What kubeconfigs in objects may name as server or proxy: hosts, `*.example.com`, addresses, CIDRs.
-    /// Default: all but loopback and link-local.
+    /// What kubeconfigs in objects may name as server or proxy, and where endpoints of kcp may be: hosts, `*.example.com`, addresses, CIDRs.
+    /// Default: all but loopback and link-local; for endpoints of kcp, the host of the kubeconfig.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) allow_servers: Option<Vec<String>>,
     /// Whether kubeconfigs in objects may switch off the verification of certificates. Default: false.
@@ -101,13 +105,15 @@ pub(crate) enum Source<'a> {
     Kind(&'a KindSpec),
     /// `namespaces`.
     Namespaces(&'a NamespacesSpec),
+    /// `kcp`.
+    Kcp(&'a KcpSpec),
     /// `none`.
     None,
 }
 
 impl Source<'_> {
     /// The fields that are sources.
-    const NAMES: [&'static str; 8] = [
+    const NAMES: [&'static str; 9] = [
         "kubeconfigFiles",
         "single",
         "kubeconfigSecrets",
@@ -115,6 +121,7 @@ impl Source<'_> {
         "clusterProfiles",
         "kind",
         "namespaces",
+        "kcp",
         "none",
     ];
 
@@ -128,14 +135,18 @@ impl Source<'_> {
             Self::ClusterProfiles(_) => "clusterProfiles",
             Self::Kind(_) => "kind",
             Self::Namespaces(_) => "namespaces",
+            Self::Kcp(_) => "kcp",
             Self::None => "none",
         }
     }
 
-    /// Whether any kubeconfig that it reads stands in an object, whose author is not the operator.
+    /// Whether any kubeconfig or server that it reads stands in an object, whose author is not the operator.
     fn reads_objects(&self) -> bool {
         match self {
-            Self::KubeconfigSecrets(_) | Self::ClusterApi(_) | Self::ClusterProfiles(_) => true,
+            Self::KubeconfigSecrets(_)
+            | Self::ClusterApi(_)
+            | Self::ClusterProfiles(_)
+            | Self::Kcp(_) => true,
             Self::Namespaces(namespaces) => namespaces.is_in_object(),
             Self::KubeconfigFiles(_) | Self::Single(_) | Self::Kind(_) | Self::None => false,
         }
@@ -149,6 +160,7 @@ impl Source<'_> {
             Self::ClusterProfiles(profiles) => profiles.check(),
             Self::Kind(kind) => kind.check(),
             Self::Namespaces(namespaces) => namespaces.check(),
+            Self::Kcp(kcp) => kcp.check(),
             Self::Single(_) | Self::None => Ok(()),
         }
     }
@@ -170,6 +182,7 @@ impl ProviderSpec {
             self.cluster_profiles.as_ref().map(Source::ClusterProfiles),
             self.kind.as_ref().map(Source::Kind),
             self.namespaces.as_ref().map(Source::Namespaces),
+            self.kcp.as_ref().map(Source::Kcp),
             self.none.as_ref().map(|_| Source::None),
         ]
         .into_iter()

@@ -1,7 +1,7 @@
 //! The permissions that Providers need in the hubs that they read. Entry points: [`Hub::of`] and [`in_local`].
 
 use super::permission::{Permission, Permissions};
-use crate::config::kinds::{HubSpec, ProviderSpec, Source};
+use crate::config::kinds::{HubSpec, KcpSpec, ProviderSpec, Source};
 use crate::config::load::Configuration;
 
 /// Group and resource of the objects that Providers read.
@@ -33,6 +33,7 @@ impl<'a> Hub<'a> {
                 (&profiles.from, &profiles.namespaces, kinds)
             }
             Source::Namespaces(namespaces) => (&namespaces.from, &None, &[NAMESPACES]),
+            Source::Kcp(kcp) => return Some(Self::of_kcp(kcp)),
             Source::KubeconfigFiles(_) | Source::Single(_) | Source::Kind(_) | Source::None => {
                 return None;
             }
@@ -54,6 +55,33 @@ impl<'a> Hub<'a> {
             from: from.as_ref(),
             permissions,
         })
+    }
+
+    /// The workspace that has the endpoints of a kcp. What the credentials may do behind these hangs on one object there.
+    fn of_kcp(kcp: &'a KcpSpec) -> Self {
+        let mut permissions = Permissions::default();
+        if let Some(export) = &kcp.api_export {
+            let slices = reads("apis.kcp.io", "apiexportendpointslices");
+            permissions.extend(slices.collect());
+            // kcp gives a slice of its own the name of its export.
+            let name = export.name.as_ref().or(export.endpoint_slice.as_ref());
+            let content = Permission::new("apis.kcp.io", "apiexports/content", "*");
+            permissions.add(content.named(name.map_or("", String::as_str)));
+        }
+        let types = [
+            (&kcp.initializing_workspaces, "initialize"),
+            (&kcp.terminating_workspaces, "terminate"),
+        ];
+        for (spec, verb) in types {
+            let Some(spec) = spec else { continue };
+            let (group, resource) = ("tenancy.kcp.io", "workspacetypes");
+            permissions.extend(reads(group, resource).collect());
+            permissions.add(Permission::new(group, resource, verb).named(&spec.workspace_type));
+        }
+        Self {
+            from: kcp.from.as_ref(),
+            permissions,
+        }
     }
 
     /// Whether it is another cluster than the local one.
