@@ -20,8 +20,8 @@ pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;
 pub(crate) use provider::{
-    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KindSpec, KubeconfigFilesSpec,
-    KcpSpec, KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, SingleSpec, Source,
+    ClusterApiSpec, ClusterProfilesSpec, HubSpec, KcpSpec, KindSpec, KubeconfigFilesSpec,
+    KubeconfigSecretsSpec, NamespacesSpec, ProviderSpec, ReadySpec, SingleSpec, Source,
 };
 pub(crate) use quantity::{Bytes, Processors};
 pub(crate) use reconciler::ReconcilerSpec;

@@ -99,7 +99,10 @@ impl KcpSpec {
     pub(super) fn check(&self) -> Result<(), Refusal> {
         hub::check("spec.kcp", self.from.as_ref(), None, None)?;
         for spec in [&self.initializing_workspaces, &self.terminating_workspaces] {
-            if spec.as_ref().is_some_and(|spec| spec.workspace_type.is_empty()) {
+            if spec
+                .as_ref()
+                .is_some_and(|spec| spec.workspace_type.is_empty())
+            {
                 let message = "workspaceType is empty: name a WorkspaceType";
                 return Err(Refusal::new("spec.kcp", message));
             }
