@@ -95,7 +95,7 @@ pub enum WorkspaceNames {
 /// * A workspace that uses an export is engaged when a binding of it is Ready, and stays until its last binding is gone: its objects may
 ///   have finalizers that a reconciler removes.
 /// * Its properties are `path`, `logicalCluster` and `binding`, the names of its bindings. The labels of its bindings are its labels, with the
-///   prefix `binding/`: whoever owns the workspace writes them, and no rule may select by them.
+///   prefix `binding/`: the owner of the workspace writes them, and no rule sees them.
 /// * It is found by its path too, whatever it is named by.
 ///
 /// The credentials need read on the slices, `apiexports/content` (or `initialize` or `terminate` on the type), and access to the

@@ -51,8 +51,8 @@ pub(crate) struct ProviderSpec {
     pub(crate) prefix: Option<String>,
     /// Whether kubeconfigs in files may run credential plugins: `Allow` or `Deny`. Those in objects never may. Default: Allow.
     pub(crate) exec: Exec,
-    /// What kubeconfigs in objects may name as server or proxy, and where endpoints of kcp may be: hosts, `*.example.com`, addresses, CIDRs.
-    /// Default: all but loopback and link-local; for endpoints of kcp, the host of the kubeconfig.
+    /// What kubeconfigs in objects, and kcp, may name: hosts, `*.example.com`, addresses, CIDRs.
+    /// Default: all but loopback and link-local.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) allow_servers: Option<Vec<String>>,
     /// Whether kubeconfigs in objects may switch off the verification of certificates. Default: false.

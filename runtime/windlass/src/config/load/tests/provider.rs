@@ -17,11 +17,11 @@ fn assert_refused(spec: &str, expected: &str) {
 fn a_provider_has_exactly_one_source() {
     assert_refused(
         "{}",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, kcp, none",
     );
     assert_refused(
         "{none: }",
-        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, none",
+        "4:7: spec of Provider x: no source of clusters: give one of kubeconfigFiles, single, kubeconfigSecrets, clusterAPI, clusterProfiles, kind, namespaces, kcp, none",
     );
     assert_refused(
         "{kubeconfigFiles: {paths: [a]}, single: {kubeconfig: a}}",
@@ -91,6 +91,10 @@ fn the_documents_of_every_source_are_valid() {
         "{kind: {namePrefix: fleet-}}",
         "{namespaces: {}}",
         "{namespaces: {from: {kubeconfigSecret: {namespace: n, name: s}}, selector: team}, allowServers: [hub.example.com]}",
+        "{kcp: {apiExport: {endpointSlice: widgets}}}",
+        "{kcp: {from: {kubeconfig: a}, apiExport: {name: widgets, path: 'root:a'}, names: path}, allowServers: [kcp.example.com]}",
+        "{kcp: {initializingWorkspaces: {workspaceType: team}}}",
+        "{kcp: {terminatingWorkspaces: {workspaceType: team}}}",
         "{none: {}}",
     ] {
         assert_eq!(
