@@ -52,6 +52,8 @@ const QUESTIONS: &[Question] = questions![
     claims::a_rejected_claim_is_refused_and_hidden,
     claims::a_claim_that_is_answered_later_shows_and_hides_objects,
     claims::a_claim_without_an_answer_shows_in_the_status,
+    claims::a_verb_must_be_named_on_both_sides,
+    claims::a_selector_hides_objects_and_marks_new_ones,
     claims::claimed_objects_are_listed_after_the_binding_is_gone,
     bindings::an_endpoint_comes_with_the_first_consumer_and_goes_with_the_last,
     bindings::a_binding_waits_for_finalizers,

@@ -99,3 +99,61 @@ pub(super) async fn claimed_objects_are_listed_after_the_binding_is_gone(
     ensure!(names_in(&maps, &one).contains(&"a".to_owned()), "{maps}");
     Ok(())
 }
+
+/// So the verb `*` on one side and a list of verbs on the other grant nothing.
+pub(super) async fn a_verb_must_be_named_on_both_sides(client: &Client) -> Result<()> {
+    let shop = Shop::open(client, "verbs").await?;
+    let one = shop.stranger("one").await?;
+    let claim = json!({"group": "", "resource": "configmaps", "verbs": ["get", "list", "watch"],
+        "selector": {"matchAll": true}, "state": "Accepted"});
+    bind_with(&shop, &one, &claim).await?;
+    client.post(&one.at(MAPS), &map("a")).await?.ok()?;
+    refused(&client.get(&shop.of(&one, MAPS)).await?, 403, DENIED)?;
+    // In all clusters only the claim's label counts.
+    let maps = shop.read(&shop.all(ALL_MAPS)).await?;
+    ensure!(names_in(&maps, &one).contains(&"a".to_owned()), "{maps}");
+    Ok(())
+}
+
+pub(super) async fn a_selector_hides_objects_and_marks_new_ones(client: &Client) -> Result<()> {
+    let shop = Shop::open(client, "selectors").await?;
+    let one = shop.stranger("one").await?;
+    let claim = json!({"group": "", "resource": "configmaps", "verbs": ["*"],
+        "selector": {"matchLabels": {"team": "a"}}, "state": "Accepted"});
+    bind_with(&shop, &one, &claim).await?;
+    client.post(&one.at(MAPS), &map("hidden")).await?.ok()?;
+    let mut marked = map("marked");
+    marked["metadata"]["labels"] = json!({"team": "a"});
+    client.post(&one.at(MAPS), &marked).await?.ok()?;
+    let made = client
+        .post(&shop.of(&one, MAPS), &map("made"))
+        .await?
+        .ok()?;
+    ensure!(made["metadata"]["labels"]["team"] == "a", "{made}");
+    for path in [shop.all(ALL_MAPS), shop.of(&one, MAPS)] {
+        let maps = shop.read(&path).await?;
+        ensure!(names_in(&maps, &one) == ["made", "marked"], "{maps}");
+    }
+    let hidden = shop.of(&one, &format!("{MAPS}/hidden"));
+    refused(&client.get(&hidden).await?, 404, "NotFound")?;
+    let taken = client.post(&shop.of(&one, MAPS), &map("hidden")).await?;
+    refused(&taken, 409, "AlreadyExists")?;
+
+    let path = one.at(&format!("{MAPS}/marked"));
+    shop.patch(&path, &json!({"metadata": {"labels": {"team": null}}}))
+        .await?;
+    client
+        .until("the object to leave", &shop.all(ALL_MAPS), |maps| {
+            names_in(maps, &one) == ["made"]
+        })
+        .await
+        .map(drop)
+}
+
+/// Binds the export with one claim and waits until the workspace is served.
+async fn bind_with(shop: &Shop<'_>, consumer: &Workspace, claim: &Value) -> Result<()> {
+    let binding = json!({"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIBinding", "metadata": {"name": "things"},
+        "spec": {"reference": {"export": {"path": shop.provider.path, "name": "things"}}, "permissionClaims": [claim]}});
+    shop.client.make(&consumer.at(BINDINGS), &binding).await?;
+    shop.answers(&shop.of(consumer, ALL_WIDGETS), 200).await
+}
