@@ -5,7 +5,8 @@
 //!
 //! * `backend`: one API server, with its connection, discovery and caches.
 //! * `lifecycle`: the states of a cluster; `handover`: a cluster that replaces another one; `fleet`: the clusters that are engaged now.
-//! * `scope`: the part of a server that a cluster is; `carrier`: the whole server below the clusters that are parts of it.
+//! * `scope`: the part of a server that a cluster is; `part`: how it has the state of its `carrier`, the whole server below all parts.
+//! * `state_changes`: the clusters whose keys are to be held or released.
 //! * `client`: reads and writes under a grant; `call_scope`: the run that they belong to; `call_policy`: the limits of their caller.
 //! * `description`: what its provider says of it; `claims`: what the owner of a workspace lets clients use. `events`: records events; `lease`: calls for elections.
 //! * `review`: what a server says of itself and of the credentials' rights.
@@ -24,8 +25,10 @@ mod fleet;
 mod handover;
 pub(crate) mod lease;
 mod lifecycle;
+mod part;
 mod review;
 mod scope;
+mod state_changes;
 mod sync_check;
 
 pub use crate::cache::watch::CacheOptions;
@@ -56,6 +59,7 @@ pub(crate) use carrier::Carrier;
 pub(crate) use crd_arrival::CrdArrival;
 pub(crate) use description::Description;
 pub(crate) use lifecycle::{Pending, Reach};
+pub(crate) use state_changes::StateChanges;
 
 use crate::api::{ApiCode, ApiError, Event};
 use crate::cache::store::Store;
@@ -90,7 +94,7 @@ pub struct Cluster {
     /// The cluster that replaces this one once its caches are filled.
     replacement: ArcSwapOption<Self>,
     caches: SharedOptions,
-    /// Empty until the cluster has connected.
+    /// Empty until the cluster has connected, and in a part of a server.
     backend: ArcSwapOption<Backend>,
     lifecycle: Lifecycle,
     recorder: Recorder,
@@ -112,6 +116,8 @@ pub(crate) struct Parts {
     pub(crate) description: Description,
     pub(crate) metrics: Arc<ClusterMetrics>,
     pub(crate) caches: SharedOptions,
+    /// Where it notes changes of its state that concern its keys.
+    pub(crate) changes: Arc<StateChanges>,
 }
 
 /// A cluster as status pages show it.
@@ -199,7 +205,7 @@ impl Cluster {
         token: CancellationToken,
     ) -> Arc<Self> {
         let cluster = Arc::new(Self {
-            name: parts.name,
+            name: parts.name.clone(),
             scope: parts.scope,
             carrier: ArcSwapOption::from(parts.carrier),
             description: ArcSwap::from_pointee(parts.description),
@@ -208,19 +214,17 @@ impl Cluster {
             replacement: ArcSwapOption::empty(),
             caches: parts.caches,
             backend: ArcSwapOption::empty(),
-            lifecycle: Lifecycle::new(),
+            lifecycle: Lifecycle::new(parts.name, parts.changes),
             recorder: Recorder::new(host.clone()),
             metrics: parts.metrics,
             token,
             tasks: TaskTracker::new(),
             changed: Arc::new(Notify::new()),
         });
-        let (token, this) = (cluster.token.clone(), cluster.clone());
-        let tasks = &cluster.tasks;
-        match cluster.carrier.load_full() {
-            Some(carrier) => task::spawn(tasks, host, token, this.follow_carrier(carrier)),
-            None => task::spawn(tasks, host, token, this.live(transports)),
-        };
+        if !cluster.join_carrier() {
+            let (token, this) = (cluster.token.clone(), cluster.clone());
+            task::spawn(&cluster.tasks, host, token, this.live(transports));
+        }
         cluster
     }
 
@@ -306,7 +310,7 @@ impl Cluster {
             name: self.name.to_string(),
             state: now.state,
             usable: now.is_usable(),
-            reason: now.reason,
+            reason: now.reason.to_string(),
             since: seconds(now.since),
             next_attempt: stores
                 .iter()
@@ -331,12 +335,15 @@ impl Cluster {
         ReplacementStatus {
             server: self.config().server(),
             state: now.state,
-            reason: now.reason,
+            reason: now.reason.to_string(),
         }
     }
 
     pub(crate) fn backend(&self) -> Option<Arc<Backend>> {
-        self.backend.load_full()
+        match &*self.carrier.load() {
+            Some(carrier) => carrier.cluster().backend(),
+            None => self.backend.load_full(),
+        }
     }
 
     /// Waits for the first connection.

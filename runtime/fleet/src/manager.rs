@@ -237,6 +237,7 @@ impl BoundManager {
         for provider in self.providers {
             core.providers.put(provider);
         }
+        let states = core.host.spawn(core.engagements.clone().follow_states());
         let dispatcher = core.host.spawn(core.dispatcher.clone().run());
         core.stand();
         tokio::select! {
@@ -244,8 +245,8 @@ impl BoundManager {
             () = core.leadership.lost().cancelled() => {}
         }
         core.drain().await;
-        // The dispatcher ends when the drain begins.
-        let _ = dispatcher.await;
+        // The dispatcher ends when the drain begins, the other with the last cluster.
+        let _ = tokio::join!(dispatcher, states);
         match core.leadership.status() {
             Some(status) if core.leadership.lost().is_cancelled() => {
                 let (namespace, name) = (status.namespace, status.name);

@@ -3,11 +3,15 @@
 //! It connects, watches and keeps caches as a cluster does, but has no keys and is not in the fleet.
 
 use super::{Cluster, ClusterConfig, Transports};
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 
 /// A server that several clusters are parts of, or that a provider reads. Ends with its last user.
 pub(crate) struct Carrier {
     cluster: Arc<Cluster>,
+    /// The clusters that are parts of it, by their address in memory. Two of one name may be there while one replaces the other.
+    parts: Mutex<HashMap<usize, Weak<Cluster>>>,
     /// Ends the cluster.
     end: Box<dyn Fn(Arc<Cluster>) + Send + Sync>,
 }
@@ -20,8 +24,23 @@ impl Carrier {
     ) -> Self {
         Self {
             cluster,
+            parts: Mutex::default(),
             end: Box::new(end),
         }
+    }
+
+    pub(super) fn add(&self, part: &Arc<Cluster>) {
+        let address = Arc::as_ptr(part).addr();
+        self.parts.lock().insert(address, Arc::downgrade(part));
+    }
+
+    pub(super) fn remove(&self, part: &Cluster) {
+        self.parts.lock().remove(&std::ptr::from_ref(part).addr());
+    }
+
+    pub(super) fn parts(&self) -> Vec<Arc<Cluster>> {
+        let parts = self.parts.lock();
+        parts.values().filter_map(Weak::upgrade).collect()
     }
 
     /// The cluster of the whole server.

@@ -7,15 +7,16 @@
 //! * A state says how the caches are; [`Reach`] says whether keys may run. A watch that the server refuses or fails degrades the cluster,
 //!   and holds only the keys of the controllers that use the watch. A server that cannot be reached holds all keys.
 //!
-//! Cost: one task, which reads the progress of all stores whenever one of them changes.
+//! Cost: one task for a server, which reads the progress of all stores whenever one of them changes; none for a part of a server.
 //!
 //! Not guaranteed: `Ready` is as recent as the watches. A server that has died is noticed when a watch fails or is overdue.
 
 use super::backend::Backend;
-use super::{Carrier, Cluster, ClusterConfig, Transports};
+use super::{Cluster, ClusterConfig, StateChanges, Transports};
 use crate::api::{ApiCode, ApiError};
 use crate::backoff::Backoff;
 use crate::cache::store::{Problem, Store};
+use crate::name::ClusterName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -55,10 +56,11 @@ impl ClusterState {
 }
 
 /// A state with its reason and its time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Now {
     pub(crate) state: ClusterState,
-    pub(crate) reason: String,
+    /// Shared by all parts of a server.
+    pub(crate) reason: Arc<str>,
     pub(crate) since: SystemTime,
     /// Whether keys may run, as far as their own controller does not wait for something.
     pub(crate) reach: Reach,
@@ -69,9 +71,13 @@ pub(crate) struct Now {
 }
 
 impl Now {
+    /// Whether the caches were in sync once.
+    pub(super) fn has_served(&self) -> bool {
+        matches!(self.state, ClusterState::Ready | ClusterState::Degraded)
+    }
+
     pub(super) fn is_usable(&self) -> bool {
-        let filled = matches!(self.state, ClusterState::Ready | ClusterState::Degraded);
-        filled && self.reach == Reach::Full
+        self.has_served() && self.reach == Reach::Full
     }
 }
 
@@ -90,10 +96,14 @@ pub(super) struct Lifecycle {
     now: watch::Sender<Now>,
     /// Number of sources that are still being attached.
     pending: AtomicUsize,
+    /// Whose states these are.
+    name: ClusterName,
+    /// Where a change is noted that concerns the cluster's keys.
+    changes: Arc<StateChanges>,
 }
 
 impl Lifecycle {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(name: ClusterName, changes: Arc<StateChanges>) -> Self {
         let now = Now {
             state: ClusterState::Connecting,
             reason: "not reached yet".into(),
@@ -105,6 +115,8 @@ impl Lifecycle {
         Self {
             now: watch::channel(now).0,
             pending: AtomicUsize::new(0),
+            name,
+            changes,
         }
     }
 
@@ -116,34 +128,64 @@ impl Lifecycle {
         self.now.subscribe()
     }
 
-    /// Moves to a state, and returns whether it is another one. A new reason alone keeps the time.
-    fn set(&self, state: ClusterState, reach: Reach, reason: &str) -> bool {
-        let mut moved = false;
+    /// Changes what is not final, and returns whether the state is another one. Another reason alone keeps the time.
+    fn update(&self, change: impl FnOnce(&mut Now)) -> bool {
+        let (mut moved, mut concerns_keys) = (false, false);
         self.now.send_if_modified(|now| {
             if now.state == ClusterState::Gone {
                 return false;
             }
-            moved = now.state != state;
-            if !moved && now.reason == reason && now.reach == reach {
-                return false;
-            }
+            let before = now.clone();
+            change(now);
+            moved = now.state != before.state;
+            concerns_keys =
+                (now.reach, now.identity_changed) != (before.reach, before.identity_changed);
             if moved {
                 now.since = SystemTime::now();
             }
-            now.state = state;
-            now.reach = reach;
-            reason.clone_into(&mut now.reason);
-            true
+            *now != before
         });
+        if concerns_keys {
+            self.changes.note(&self.name);
+        }
         moved
     }
 
+    /// Moves to a state, and returns whether it is another one.
+    fn set(&self, state: ClusterState, reach: Reach, reason: &str) -> bool {
+        self.update(|now| {
+            (now.state, now.reach) = (state, reach);
+            if *now.reason != *reason {
+                now.reason = reason.into();
+            }
+        })
+    }
+
+    /// Takes over the state of the whole server, unless sources are still being attached to this part of it. Returns whether the state is
+    /// another one.
+    pub(super) fn follow(&self, whole: &Self) -> bool {
+        self.update(|now| {
+            // Read under the lock of the part's state, so that the last to get it has the newest.
+            let whole = whole.now();
+            let pending = self.pending.load(Ordering::SeqCst);
+            let is_reached = whole.state != ClusterState::Connecting;
+            now.identity_changed |= whole.identity_changed;
+            (now.reach, now.next_attempt) = (whole.reach, whole.next_attempt);
+            if is_reached && pending > 0 && !now.has_served() {
+                now.state = ClusterState::Syncing;
+                now.reason = format!("{pending} caches are not filled yet").into();
+            } else {
+                (now.state, now.reason) = (whole.state, whole.reason);
+            }
+        })
+    }
+
     fn set_next_attempt(&self, at: Option<SystemTime>) {
-        self.now.send_modify(|now| now.next_attempt = at);
+        self.update(|now| now.next_attempt = at);
     }
 
     fn set_identity_changed(&self) {
-        self.now.send_modify(|now| now.identity_changed = true);
+        self.update(|now| now.identity_changed = true);
     }
 }
 
@@ -161,6 +203,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         self.0.lifecycle.pending.fetch_sub(1, Ordering::SeqCst);
         self.0.changed.notify_one();
+        self.0.follow_whole();
     }
 }
 
@@ -198,8 +241,13 @@ impl Cluster {
 
     fn enter(&self, state: ClusterState, reach: Reach, reason: &str) {
         if self.lifecycle.set(state, reach, reason) {
-            tracing::info!(cluster = %self.name, state = state.as_str(), reason, "cluster changed state");
+            self.log_state();
         }
+    }
+
+    pub(super) fn log_state(&self) {
+        let now = self.lifecycle.now();
+        tracing::info!(cluster = %self.name, state = now.state.as_str(), reason = &*now.reason, "cluster changed state");
     }
 
     /// Connects; tries again until an attempt succeeds. Returns the configuration that succeeded, too.
@@ -216,7 +264,7 @@ impl Cluster {
                 Ok(backend) => return (backend, config),
                 Err(error) => error,
             };
-            if self.lifecycle.now().reason != error.message {
+            if *self.lifecycle.now().reason != *error.message {
                 tracing::warn!(cluster = %self.name, code = error.code.as_str(), reason = error.message, "cluster not reached");
             }
             self.lifecycle
@@ -277,69 +325,15 @@ impl Cluster {
         }
     }
 
-    /// Has the backend and the states of the cluster of the whole server; returns once that server's identity has changed.
-    pub(super) async fn follow_carrier(self: Arc<Self>, carrier: Arc<Carrier>) {
-        let whole = carrier.cluster();
-        let Ok(backend) = self.backend_of(whole).await else {
-            return;
-        };
-        self.backend.store(Some(backend));
-        let mut states = whole.states();
-        let mut was_ready = false;
-        loop {
-            let now = states.borrow_and_update().clone();
-            if now.identity_changed {
-                self.lifecycle.set_identity_changed();
-                return;
-            }
-            let pending = self.lifecycle.pending.load(Ordering::SeqCst);
-            if pending > 0 && !was_ready {
-                let reason = format!("{pending} caches are not filled yet");
-                self.enter(ClusterState::Syncing, now.reach, &reason);
-            } else {
-                was_ready |= now.state == ClusterState::Ready;
-                self.enter(now.state, now.reach, &now.reason);
-            }
-            tokio::select! {
-                () = self.changed.notified() => {}
-                changed = states.changed() => if changed.is_err() {
-                    return;
-                },
-            }
-        }
-    }
-
-    /// Waits for the backend of the whole server, and shows meanwhile why it is not reached.
-    async fn backend_of(&self, whole: &Arc<Self>) -> Result<Arc<Backend>, ApiError> {
-        let mut states = whole.states();
-        let connected = whole.connected();
-        tokio::pin!(connected);
-        loop {
-            let now = states.borrow_and_update().clone();
-            self.lifecycle
-                .set(ClusterState::Connecting, Reach::None, &now.reason);
-            self.lifecycle.set_next_attempt(now.next_attempt);
-            tokio::select! {
-                backend = &mut connected => {
-                    self.lifecycle.set_next_attempt(None);
-                    return backend;
-                }
-                _ = states.changed() => {}
-            }
-        }
-    }
-
     /// Ends everything: watches stop, calls answer `cluster-gone`. Returns when the last task has ended.
     pub(crate) async fn end(&self) {
         self.token.cancel();
-        self.lifecycle
-            .set(ClusterState::Gone, Reach::None, "disengaged");
-        tracing::info!(cluster = %self.name, state = "Gone", reason = "disengaged", "cluster changed state");
+        self.enter(ClusterState::Gone, Reach::None, "disengaged");
         self.tasks.close();
         self.tasks.wait().await;
         // Frees caches and sockets, even while others still hold the cluster.
         self.backend.store(None);
-        self.carrier.store(None);
+        self.leave_carrier();
         self.replacement.store(None);
     }
 }

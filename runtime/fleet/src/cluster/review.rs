@@ -65,7 +65,7 @@ impl Cluster {
             }
             let now = states.borrow_and_update().clone();
             if now.next_attempt.is_some() {
-                return Err(ApiError::host(ApiCode::Unavailable, now.reason));
+                return Err(ApiError::host(ApiCode::Unavailable, &*now.reason));
             }
             let is_gone = now.state == super::ClusterState::Gone;
             if is_gone || states.changed().await.is_err() {

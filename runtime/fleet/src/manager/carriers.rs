@@ -1,7 +1,8 @@
 //! The servers that several clusters are parts of, or that providers read. Entry point: [`Carriers::get`].
 
 use crate::cluster::{
-    Carrier, Cluster, ClusterConfig, Description, Parts, Scope, SharedOptions, Transports,
+    Carrier, Cluster, ClusterConfig, Description, Parts, Scope, SharedOptions, StateChanges,
+    Transports,
 };
 use crate::metrics::Metrics;
 use crate::name::ClusterName;
@@ -44,6 +45,7 @@ impl Carriers {
         }
         by_server.retain(|_, carrier| carrier.strong_count() > 0);
         let carrier = Arc::new(self.start(provider, config));
+        self.lead(&carrier);
         by_server.insert(key, Arc::downgrade(&carrier));
         tracing::info!(
             provider,
@@ -63,10 +65,11 @@ impl Carriers {
             config: config.clone(),
             description: Description::default(),
             caches: self.caches.clone(),
+            // It has no keys.
+            changes: Arc::new(StateChanges::default()),
         };
         let token = self.cut_off.child_token();
         let cluster = Cluster::start(parts, self.transports.clone(), &self.host, token);
-        self.end_with_identity(&cluster);
         let (host, metrics, tasks) = (self.host.clone(), self.metrics.clone(), self.tasks.clone());
         Carrier::new(cluster, move |cluster| {
             metrics.forget_cluster(cluster.name(), cluster.metrics());
@@ -76,16 +79,28 @@ impl Carriers {
 }
 
 impl Carriers {
-    /// Ends a carrier under whose address another server answers. Its users ask for another one.
-    fn end_with_identity(&self, cluster: &Arc<Cluster>) {
+    /// Gives the parts of a carrier its states. Ends it once another server answers under its address: its users ask for another one.
+    fn lead(&self, carrier: &Arc<Carrier>) {
+        let cluster = carrier.cluster();
         let (token, mut states) = (cluster.token().clone(), cluster.states());
-        let watch = async move {
-            let changed = states.wait_for(|now| now.identity_changed);
+        let carrier = Arc::downgrade(carrier);
+        let follow = async move {
+            loop {
+                let is_another = states.borrow_and_update().identity_changed;
+                if let Some(carrier) = carrier.upgrade() {
+                    carrier.tell_parts();
+                }
+                if is_another || states.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let lead = async move {
             // Either way it ends.
-            let _ = token.run_until_cancelled(changed).await;
+            let _ = token.run_until_cancelled(follow).await;
             token.cancel();
         };
-        cluster.tasks().spawn_on(watch, &self.host);
+        cluster.tasks().spawn_on(lead, &self.host);
     }
 }
 

@@ -8,7 +8,8 @@ use super::recent::RecentRuns;
 use super::shared_queue::SharedQueue;
 use super::watches::Watches;
 use crate::cluster::{
-    Cluster, ClusterConfig, ClusterState, Fleet, Parts, Reach, SharedOptions, Transports,
+    Cluster, ClusterConfig, ClusterState, Fleet, Parts, Reach, SharedOptions, StateChanges,
+    Transports,
 };
 use crate::engage::{ClusterSpec, EngageError};
 use crate::hub::{Hub, HubError};
@@ -71,6 +72,10 @@ pub(super) struct Engagements {
     environment: Environment,
     carriers: Carriers,
     engaged: Mutex<Table>,
+    /// The clusters whose keys are to be held or released.
+    changes: Arc<StateChanges>,
+    /// Cancelled when all clusters have been ended.
+    ended: CancellationToken,
     /// Changes when a name becomes free that a provider was refused.
     freed: watch::Sender<()>,
 }
@@ -137,6 +142,8 @@ impl Engagements {
             environment,
             carriers,
             engaged: Mutex::default(),
+            changes: Arc::default(),
+            ended: CancellationToken::new(),
             freed: watch::Sender::new(()),
         }
     }
@@ -229,6 +236,7 @@ impl Engagements {
             self.drop_replacement(&mut engaged);
             self.end(engaged.cluster);
         }
+        self.ended.cancel();
     }
 
     /// Ends work on an engaged cluster, and on its replacement.
@@ -433,6 +441,7 @@ impl Engagements {
             description: spec.description(),
             metrics: metrics.cluster(&spec.name, &spec.config.host()),
             caches: caches.clone(),
+            changes: self.changes.clone(),
         };
         Cluster::start(parts, transports.clone(), host, cut_off.child_token())
     }
@@ -449,28 +458,40 @@ impl Engagements {
         queue.set_cluster(cluster, queue::ClusterMode::Held);
         cluster.metrics().served_by(&cluster.config().host());
         fleet.insert(cluster.clone());
-        self.spawn(cluster, self.clone().follow(cluster.clone()));
+        // What it noted before may have been about the one that had its name.
+        self.changes.note(cluster.name());
         watches.attach_all(cluster);
     }
 
-    /// Holds or releases the cluster's keys as its state changes.
-    async fn follow(self: Arc<Self>, cluster: Arc<Cluster>) {
-        let mut states = cluster.states();
-        loop {
-            let now = states.borrow_and_update().clone();
-            if now.identity_changed {
-                return self.engage_anew(&cluster);
+    /// Holds or releases the keys of clusters as their states change, until all clusters have been ended.
+    pub(super) async fn follow_states(self: Arc<Self>) {
+        let follow = async {
+            loop {
+                for name in self.changes.next().await {
+                    self.follow_state(&name);
+                }
             }
-            let state = match now.reach {
-                Reach::Full => queue::ClusterMode::Ready,
-                Reach::Doubtful => queue::ClusterMode::Probing,
-                Reach::None => queue::ClusterMode::Held,
-            };
-            self.environment.queue.set_cluster(&cluster, state);
-            if states.changed().await.is_err() {
-                return;
-            }
+        };
+        // It ends in this way alone.
+        let _ = self.ended.run_until_cancelled(follow).await;
+    }
+
+    fn follow_state(self: &Arc<Self>, name: &ClusterName) {
+        let table = self.engaged.lock();
+        let Some(cluster) = table.get(name).map(|engaged| engaged.cluster.clone()) else {
+            return;
+        };
+        drop(table);
+        let now = cluster.states().borrow().clone();
+        if now.identity_changed {
+            return self.engage_anew(&cluster);
         }
+        let mode = match now.reach {
+            Reach::Full => queue::ClusterMode::Ready,
+            Reach::Doubtful => queue::ClusterMode::Probing,
+            Reach::None => queue::ClusterMode::Held,
+        };
+        self.environment.queue.set_cluster(&cluster, mode);
     }
 
     /// Ends work on a cluster: its keys leave the queue, its runs are cancelled, and nothing of it remains.
