@@ -1,7 +1,6 @@
 //! One API server: its connection, discovery and stores. Entry point: [`Backend::connect`].
 //!
-//! A cluster is a scope of a backend. Today that is always the whole server. Endpoints that serve many clusters at once (namespaces as
-//! clusters, wildcard endpoints) would share a backend.
+//! A cluster is a scope of a backend: the whole server, or a part of it. All parts of a server share its backend.
 
 use crate::api::ApiError;
 use crate::cache::continuity::Continuity;
