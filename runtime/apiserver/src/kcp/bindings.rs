@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::export::{ClaimedKind, ExportId, Exported, ExportedKind, event_group};
 use super::kinds::{self, APIS};
+use super::queue::Subject;
 use super::slices::EXPORT;
 use super::{Kcp, conditions, hold, is_deleting, items, let_go, text};
 use crate::cluster::Cluster;
@@ -307,6 +308,14 @@ impl Kcp {
             }
         });
         self.set_grant(cluster, name, None);
+        // What it bound may have been in the way of others.
+        let others = self.member(cluster, |member| {
+            let names = member.grants.keys();
+            names.map(ToString::to_string).collect::<Vec<_>>()
+        });
+        for other in others.into_iter().flatten() {
+            self.queue.push(cluster, Subject::Binding, &other);
+        }
         self.wake_slices_of(&grant.export);
     }
 }
