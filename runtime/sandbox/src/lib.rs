@@ -53,6 +53,7 @@ mod inspection;
 pub use cache::CacheError;
 pub use component::compiler::compile;
 pub use component::revision::{LoadError, Revision, Source};
+pub use component::section::{SectionError, with_config_schema};
 pub use description::DescriptionError;
 pub use description::kinds::CustomResource;
 pub use digest::Digest;

@@ -227,6 +227,14 @@ pub(crate) struct CheckArgs {
     /// The config for its description, if the guest needs one
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(crate) config: String,
+    /// Documents whose Reconcilers of this component have the config to check; a file, or a folder of .yaml and .yml files
+    #[arg(
+        short = 'f',
+        long = "file",
+        value_name = "PATH",
+        conflicts_with = "config"
+    )]
+    pub(crate) files: Vec<PathBuf>,
     /// Print only the rules for what it watches and owns, as YAML to paste into its Reconciler
     #[arg(long)]
     pub(crate) rules: bool,

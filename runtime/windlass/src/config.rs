@@ -1,5 +1,6 @@
 //! Configuration: documents from files, their kinds, and what they ask for. Entry points: [`load::load`] reads them, [`load::merge`]
-//! keeps the last good version of what is bad, [`kinds`] has the fields.
+//! keeps the last good version of what is bad, [`kinds`] has the fields,
+//! [`schema`] compares a guest's `config` with its schema.
 
 pub(crate) mod clusters;
 pub(crate) mod document;
@@ -7,3 +8,4 @@ pub(crate) mod kinds;
 pub(crate) mod load;
 pub(crate) mod proxy;
 pub(crate) mod rbac;
+pub(crate) mod schema;

@@ -8,10 +8,12 @@ mod revisions;
 use crate::config::kinds::{
     Ceiling, Effective, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
 };
+use crate::config::schema::{self, Place};
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
 use anyhow::Result;
 use revisions::{PendingRevision, Revisions};
+use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::source::{ClusterFilter, ClusterSelection};
 use windlass_fleet::{ControllerName, Grant, Rule, TenantName};
 use windlass_sandbox::{
-    ControllerParts, Digest, Guest, GuestOptions, Limits, LoadError, Options, Prepared, Rights,
-    Sandbox, Tenant,
+    ControllerParts, Digest, Guest, GuestOptions, Limits, LoadError, Options, Prepared, Revision,
+    Rights, Sandbox, Tenant,
 };
 
 /// A tenant's bounds on the grants and limits of its reconcilers.
@@ -99,6 +101,8 @@ pub(crate) struct LoadRequest<'a> {
     pub(crate) name: &'a str,
     /// The spec of its document.
     pub(crate) spec: &'a ReconcilerSpec,
+    /// Where its config stands.
+    pub(crate) place: Place,
     /// The policy of its tenant.
     pub(crate) policy: &'a TenantPolicy,
     /// The component's file; none: the component is kept compiled.
@@ -111,6 +115,8 @@ pub(crate) struct LoadRequest<'a> {
 pub(crate) struct Load {
     revision: PendingRevision,
     options: GuestOptions,
+    config: Option<Json>,
+    place: Place,
     /// The guest that serves now, if its tenant stays the same: it can be replaced while it serves.
     serving: Option<Arc<Guest>>,
     shape: Shape,
@@ -217,6 +223,7 @@ impl Guests {
         let LoadRequest {
             name,
             spec,
+            place,
             policy,
             path,
             digest,
@@ -235,6 +242,8 @@ impl Guests {
         Ok(Load {
             revision: self.revisions.get(&self.sandbox, tenant, path, digest),
             options,
+            config: spec.config.clone(),
+            place,
             serving,
             shape: Shape {
                 selection: selection(spec)?,
@@ -254,10 +263,13 @@ impl Guests {
         let Load {
             revision,
             options,
+            config,
+            place,
             serving,
             shape,
         } = load;
         let revision = revision.await?;
+        check_config(&revision, config.as_ref(), &place)?;
         let rights = Rights {
             grant: options.grant.clone(),
             limits: options.limits.clone(),
@@ -344,6 +356,27 @@ impl Guests {
             limits,
             isolation: spec.isolation.guests(),
         })
+    }
+}
+
+/// Compares a config with the schema that its guest carries, if it carries one.
+fn check_config(
+    revision: &Revision,
+    config: Option<&Json>,
+    place: &Place,
+) -> Result<(), LoadFailure> {
+    let empty = Json::Object(serde_json::Map::new());
+    let schema = revision.config_schema();
+    let problems = schema.map(|schema| schema::problems(schema, config.unwrap_or(&empty), place));
+    match problems.unwrap_or_default().as_slice() {
+        [] => Ok(()),
+        problems => {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let lines = lines.join("; ");
+            Err(LoadFailure::permanent(format!(
+                "the config does not match the schema of its guest: {lines}"
+            )))
+        }
     }
 }
 

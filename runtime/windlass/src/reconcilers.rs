@@ -15,6 +15,7 @@ mod reconciler;
 use crate::app::rollback::{Refusal, RollbackCall};
 use crate::config::kinds::ReconcilerSpec;
 use crate::config::load::{Configuration, Document};
+use crate::config::schema::Place;
 use crate::dev::guest_build::built_path;
 use crate::guests::{Guests, LoadFailure, LoadRequest, Loaded, TenantPolicy};
 use crate::reconcilers::reloads::{Reload, Reloads};
@@ -222,9 +223,13 @@ impl Reconcilers {
 
     fn load(&mut self, name: &str, plan: Plan) {
         let Inputs { spec, .. } = &plan.inputs;
+        let Some(reconciler) = self.by_name.get(name) else {
+            return;
+        };
         let request = LoadRequest {
             name,
             spec,
+            place: Place::of(&reconciler.desired().document),
             policy: &plan.inputs.policy,
             path: plan.path.as_deref(),
             digest: plan.inputs.guest(),

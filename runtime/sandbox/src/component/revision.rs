@@ -6,6 +6,7 @@ mod link;
 pub use error::LoadError;
 
 use crate::component::compiler::{self, CompileError};
+use crate::component::section;
 use crate::digest::Digest;
 use crate::engine::Sandbox;
 use bytes::Bytes;
@@ -59,6 +60,8 @@ struct Inner {
     /// How long it took to compile. `None`: it was in the cache.
     compiling: Option<Duration>,
     component: Component,
+    /// The JSON Schema of its config, if it carries one.
+    config_schema: Option<String>,
     /// Sorted.
     imports: Vec<String>,
     /// Sorted.
@@ -104,10 +107,17 @@ impl Sandbox {
             let digest = Digest::of(&bytes);
             Ok((name, bytes, digest))
         };
-        let (name, size, digest) = {
+        let (name, size, digest, config_schema) = {
             let read = read.clone();
-            off_thread(move || read().map(|(name, bytes, digest)| (name, bytes.len(), digest)))
-                .await?
+            off_thread(move || {
+                let (name, bytes, digest) = read()?;
+                let schema = section::config_schema(&bytes).map_err(|problem| {
+                    let name = name.clone();
+                    LoadError::ConfigSchema { name, problem }
+                })?;
+                Ok((name, bytes.len(), digest, schema))
+            })
+            .await?
         };
         let (component, compiling) = match self.cached(digest).await {
             Some(component) => (component, None),
@@ -135,6 +145,7 @@ impl Sandbox {
             let revision = sandbox.check(&name, digest, size, component)?;
             Ok(Inner {
                 compiling,
+                config_schema,
                 ..revision
             })
         })
@@ -193,6 +204,7 @@ impl Sandbox {
             size,
             compiling: None,
             component,
+            config_schema: None,
             imports,
             exports,
             functions,
@@ -242,6 +254,12 @@ impl Revision {
     #[must_use]
     pub fn size(&self) -> usize {
         self.inner.size
+    }
+
+    /// The JSON Schema of its config, if it carries one: a stranger's text that nothing has checked.
+    #[must_use]
+    pub fn config_schema(&self) -> Option<&str> {
+        self.inner.config_schema.as_deref()
     }
 
     /// How long it took to compile. `None`: it was in the cache.

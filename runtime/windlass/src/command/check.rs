@@ -1,20 +1,24 @@
 //! `windlass check`: a component's imports, exports and rules. Entry point: [`execute`].
 
 use crate::cli::{CheckArgs, Format};
+use crate::config::document::{Position, split};
+use crate::config::schema::{self, Place};
 use crate::dev::guest_build::built;
 use crate::dev::seed::Layout;
 use crate::guests::component;
 use crate::output::{Tone, printable, size, spent};
-use anyhow::{Context, Result};
-use serde_json::json;
-use std::path::Path;
+use crate::reconcilers;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value as Json, json};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use windlass_sandbox::{CustomResource, Inspection, Options};
 
 /// Calls the component's `describe` and prints the description with the rules that it needs.
 ///
 /// # Errors
-/// When the file is not a guest; the error says why and what to do.
+/// When the file is not a guest, or a config does not match its schema; the error says why and what to do.
 pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) -> Result<ExitCode> {
     let path = match args.file.is_dir() {
         true => built(&args.file).with_context(|| {
@@ -24,11 +28,18 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
                 args.file.display()
             )
         })?,
-        false => args.file,
+        false => args.file.clone(),
     };
+    let configs = configs(&args.files, &args.config, &path)?;
     let sandbox = component::small_sandbox(engine)?;
+    let revision = component::load_into(&sandbox, &path).await?;
+    let schema = revision.config_schema();
+    check_configs(schema, &configs)?;
+    let config = configs
+        .first()
+        .map_or("{}".to_owned(), |(config, _)| config.to_string());
     let customs = customs(&path);
-    let inspection = component::inspect(&sandbox, &path, &args.config, &customs).await?;
+    let inspection = revision.inspect(&sandbox, &config, &customs).await?;
     if args.rules {
         // The output is pasted or piped, so nothing else is printed.
         anstream::print!("{}", indented("", &inspection.rules_yaml));
@@ -38,12 +49,67 @@ pub(crate) async fn execute(args: CheckArgs, format: Format, engine: Options) ->
         Format::Json => {
             anstream::println!(
                 "{}",
-                serde_json::to_string_pretty(&as_json(&path, &inspection))?
+                serde_json::to_string_pretty(&as_json(&path, &inspection, schema))?
             )
         }
-        Format::Text | Format::Wide => anstream::print!("{}", as_text(&path, &inspection)),
+        Format::Text | Format::Wide => anstream::print!("{}", as_text(&path, &inspection, schema)),
     }
     Ok(super::DONE)
+}
+
+/// The configs to check, and where they stand: of the Reconcilers in `files` that have this component, or the text of `--config`.
+fn configs(files: &[PathBuf], text: &str, component: &Path) -> Result<Vec<(Json, Place)>> {
+    if files.is_empty() {
+        let config = serde_json::from_str(text).context("--config is not JSON")?;
+        let file: Arc<str> = "--config".into();
+        let node = split(text).first().and_then(|part| part.parse(&file).ok());
+        let place = Place {
+            file,
+            document: Position { line: 1, column: 1 },
+            config: node.map(Arc::new),
+            path: "config",
+            whose: component.display().to_string(),
+        };
+        return Ok(vec![(config, place)]);
+    }
+    let configuration = super::rbac::valid(files)?;
+    let same = |path: &Path| path.canonicalize().ok() == component.canonicalize().ok();
+    let reconcilers = configuration.reconcilers();
+    let used = reconcilers.filter(|(document, spec)| {
+        reconcilers::component(document, spec).is_ok_and(|path| same(&path))
+    });
+    let empty = || Json::Object(serde_json::Map::new());
+    let configs: Vec<(Json, Place)> = used
+        .map(|(document, spec)| {
+            let config = spec.config.clone().unwrap_or_else(empty);
+            (config, Place::of(document))
+        })
+        .collect();
+    if configs.is_empty() {
+        bail!(
+            "no Reconciler of these documents has the guest {}: name it in spec.guest.path",
+            component.display()
+        );
+    }
+    Ok(configs)
+}
+
+/// Compares configs with the schema that the component carries.
+///
+/// # Errors
+/// When one does not match. The error names every problem.
+fn check_configs(schema: Option<&str>, configs: &[(Json, Place)]) -> Result<()> {
+    let Some(schema) = schema else {
+        return Ok(());
+    };
+    let problems = configs
+        .iter()
+        .flat_map(|(config, place)| schema::problems(schema, config, place));
+    let lines: Vec<String> = problems.map(|problem| format!("\n  {problem}")).collect();
+    if !lines.is_empty() {
+        bail!("the config is not valid{}", lines.concat());
+    }
+    Ok(())
 }
 
 /// The custom resources whose definitions are in the `seed` of the component's project: beside the component, or in the folder
@@ -65,7 +131,7 @@ fn customs(component: &Path) -> Vec<CustomResource> {
         .chain(clusters.into_values().flatten())
         .chain(local.into_iter().flatten());
     let definitions = objects.filter(|object| object["kind"] == "CustomResourceDefinition");
-    let text = |field: &serde_json::Value| field.as_str().unwrap_or_default().to_owned();
+    let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
     let customs = definitions.map(|object| {
         let (spec, names) = (&object["spec"], &object["spec"]["names"]);
         CustomResource {
@@ -77,7 +143,7 @@ fn customs(component: &Path) -> Vec<CustomResource> {
     customs.collect()
 }
 
-fn as_json(path: &Path, inspection: &Inspection) -> serde_json::Value {
+fn as_json(path: &Path, inspection: &Inspection, schema: Option<&str>) -> Json {
     json!({
         "path": path,
         "title": inspection.title,
@@ -92,11 +158,12 @@ fn as_json(path: &Path, inspection: &Inspection) -> serde_json::Value {
         "primary": inspection.primary,
         "watches": inspection.watches,
         "indexes": inspection.indexes,
+        "configSchema": schema.and_then(|schema| serde_json::from_str::<Json>(schema).ok()),
         "rules": inspection.rules_yaml,
     })
 }
 
-fn as_text(path: &Path, inspection: &Inspection) -> String {
+fn as_text(path: &Path, inspection: &Inspection, schema: Option<&str>) -> String {
     let mut text = format!("{}\n", Tone::Bold.paint(printable(&path.to_string_lossy())));
     let mut section = |name: &str, lines: &[String]| {
         for (index, line) in lines.iter().enumerate() {
@@ -131,6 +198,8 @@ fn as_text(path: &Path, inspection: &Inspection) -> String {
     );
     section("watches", &inspection.watches);
     section("indexes", &inspection.indexes);
+    let config = schema.map(|_| "has a schema, which every config is compared with".to_owned());
+    section("config", config.as_slice());
     text.push_str("\nrules for what it watches and owns, to paste into its Reconciler (add those for what else it reads and writes):\n");
     text.push_str(&indented("  ", &inspection.rules_yaml));
     text

@@ -10,7 +10,7 @@ pub(crate) use files::Listing;
 pub(crate) use merge::{Merged, merge};
 pub(crate) use read::{Bad, load};
 
-use crate::config::document::{Position, Problem};
+use crate::config::document::{Node, Position, Problem};
 use crate::config::kinds::{
     Identity, Kind, ManagerSpec, ProviderSpec, ReconcilerSpec, RuleSpec, TenantSpec,
 };
@@ -41,10 +41,12 @@ pub(crate) struct Document {
     pub(crate) file: Arc<str>,
     /// The position of the document in the file.
     pub(crate) position: Position,
+    /// The `config` of a Reconciler, with its positions in the file.
+    pub(crate) config: Option<Arc<Node>>,
 }
 
 impl PartialEq for Document {
-    /// Equal documents have the same effect. The position in the file does not count, but the folder does: relative paths start there.
+    /// Equal documents have the same effect. Positions in the file do not count, but the folder does: relative paths start there.
     fn eq(&self, other: &Self) -> bool {
         self.identity == other.identity
             && self.spec == other.spec

@@ -16,6 +16,7 @@ mod saves;
 mod settings;
 mod tool;
 
+use crate::config::schema::Schema;
 use language::Language;
 pub(crate) use saves::{Builds, Built};
 use settings::World;
@@ -25,6 +26,9 @@ use std::time::Duration;
 
 /// The path of a built guest in its source folder.
 const BUILT: &str = ".windlass/guest.wasm";
+
+/// The JSON Schema of a guest's config, in its source folder.
+const CONFIG_SCHEMA: &str = "config.schema.json";
 
 /// The folder for this program's files in a source folder.
 const STATE: &str = ".windlass";
@@ -108,6 +112,14 @@ pub(crate) enum BuildError {
         /// The world of the component.
         world: World,
         /// The reason.
+        why: String,
+    },
+    /// The schema of the guest's config is not valid.
+    #[error("{path} is no schema that can be used: {why}")]
+    ConfigSchema {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
         why: String,
     },
     /// A link has the path of a file that builds write.
@@ -214,10 +226,12 @@ pub(crate) fn built(folder: &Path) -> Option<PathBuf> {
     Some(built_path(folder)).filter(|path| path.is_file())
 }
 
-/// Moves the component to its final path in one step, so that a watcher never reads an incomplete file.
+/// Moves the component to its final path in one step, so that a watcher never reads an incomplete file. The schema of the guest's
+/// config becomes a part of it.
 fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
     let path = built_path(folder);
     let bytes = std::fs::read(artifact).map_err(io_error(artifact))?;
+    let bytes = with_config_schema(&folder.join(CONFIG_SCHEMA), bytes)?;
     if std::fs::read(&path).is_ok_and(|old| old == bytes) {
         return Ok(path);
     }
@@ -226,6 +240,22 @@ fn keep(folder: &Path, artifact: &Path) -> Result<PathBuf, BuildError> {
     std::fs::write(&fresh, bytes).map_err(io_error(&fresh))?;
     std::fs::rename(&fresh, &path).map_err(io_error(&path))?;
     Ok(path)
+}
+
+/// The component with the schema of its config, if the file is there.
+fn with_config_schema(file: &Path, component: Vec<u8>) -> Result<Vec<u8>, BuildError> {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(component),
+        Err(error) => return Err(io_error(file)(error)),
+    };
+    let refused = |why: String| BuildError::ConfigSchema {
+        path: file.to_owned(),
+        why,
+    };
+    Schema::parse(&text).map_err(|error| refused(error.to_string()))?;
+    windlass_sandbox::with_config_schema(component, &text)
+        .map_err(|error| refused(error.to_string()))
 }
 
 /// Makes the folder `.windlass` in `folder`. Version control ignores it.
@@ -281,6 +311,27 @@ mod tests {
         lock(&link).await.unwrap_err();
         drop(lock(&precious).await.unwrap());
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
+    }
+
+    #[test]
+    fn the_schema_of_a_config_becomes_a_part_of_the_component() {
+        let folder = tempfile::tempdir().unwrap();
+        let (artifact, schema) = (
+            folder.path().join("x.wasm"),
+            folder.path().join(CONFIG_SCHEMA),
+        );
+        std::fs::write(&artifact, b"\0asm\x0d\0\x01\0").unwrap();
+        std::fs::write(&schema, "{\"type\": \"object\"}").unwrap();
+        let path = keep(folder.path(), &artifact).unwrap();
+        let built = std::fs::read(&path).unwrap();
+        assert!(built.ends_with(b"windlass:config-schema{\"type\": \"object\"}"));
+        std::fs::write(&schema, "{\"typ\": \"object\"}").unwrap();
+        let error = keep(folder.path(), &artifact).unwrap_err().to_string();
+        assert!(
+            error.ends_with("#: the keyword \"typ\" is not supported: did you mean \"type\"?"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), built);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `windlass build` and `windlass check`.
 
-use crate::project::Project;
+use crate::project::{Project, reconciler};
 use anyhow::Result;
 use serde_json::Value as Json;
 use std::time::Duration;
 use windlass_harness::guests::{guest, renamed};
-use windlass_harness::program::Program;
+use windlass_harness::program::{Finished, Program};
 
 /// Builds wait for each other.
 const BUILD: Duration = Duration::from_secs(600);
@@ -142,6 +142,45 @@ async fn a_custom_resource_is_a_guess_unless_the_seed_defines_it() -> Result<()>
         "{known}"
     );
     Ok(())
+}
+
+#[tokio::test]
+async fn a_config_is_compared_with_the_schema_that_its_guest_carries() -> Result<()> {
+    let project = Project::new()?;
+    project.write("hello.wasm", with_greeting_schema()?)?;
+    let check = async |config: &str, code: i32| -> Result<Finished> {
+        let document = reconciler("hello", "hello.wasm".as_ref());
+        project.write_config(&[document.replace("{greeting: hello}", config)])?;
+        let args = ["check", "hello.wasm", "-f", "windlass.yaml"];
+        Program::run(project.path(), args, SOON)
+            .await?
+            .expect_code(code)
+    };
+    check("{greeting: hi}", 0).await?;
+    let said = check("{greeting: 3, greting: hi}", 1).await?.stderr;
+    for problem in [
+        "windlass.yaml:18:22: spec.config.greeting of Reconciler hello: expected a text, found 3\n",
+        "windlass.yaml:18:25: unknown field \"greting\" in spec.config of Reconciler hello: did you mean \"greeting\"?\n",
+    ] {
+        assert!(said.contains(problem), "{problem:?} is not in\n{said}");
+    }
+    let args = ["check", "hello.wasm", "--config", "{\"greeting\": 3}"];
+    let said = Program::run(project.path(), args, SOON)
+        .await?
+        .expect_code(1)?
+        .stderr;
+    let problem = "--config:1:14: config.greeting of hello.wasm: expected a text, found 3";
+    assert!(said.contains(problem), "{said}");
+    Ok(())
+}
+
+/// The hello guest, which carries a schema of its config.
+pub(crate) fn with_greeting_schema() -> Result<Vec<u8>> {
+    let schema = r#"{"type": "object", "additionalProperties": false, "properties": {"greeting": {"type": "string"}}}"#;
+    Ok(windlass_sandbox::with_config_schema(
+        std::fs::read(guest("hello"))?,
+        schema,
+    )?)
 }
 
 #[tokio::test]

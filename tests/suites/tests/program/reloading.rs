@@ -1,5 +1,6 @@
 //! Guests and Reconcilers that change while they run: each change is in effect soon and whole, a bad one is told and changes nothing.
 
+use crate::check::with_greeting_schema;
 use crate::objects::ConfigMaps;
 use crate::project::{Project, reconciler};
 use crate::running::{Http, SOON, ask, client_of, fleet, start, table};
@@ -241,6 +242,33 @@ async fn what_is_refused_is_told_alike_everywhere_until_it_is_gone() -> Result<(
     replace(&scene.file(), &saying("FROM")?)?;
     scene.told(true).await?;
     scene.greets("a", "hello, world, FROM ").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_config_that_its_guests_schema_excludes_changes_nothing() -> Result<()> {
+    let scene = Scene::with(&with_greeting_schema()?, "hello, world, from ").await?;
+    let other = |config: &str| hello().replace("{greeting: hello}", config);
+    scene.project.write_config(&[other("{greeting: 3}")])?;
+    let status = scene.told(false).await?;
+    let problem = status["problem"].as_str().unwrap_or_default();
+    let expected =
+        "windlass.yaml:18:22: spec.config.greeting of Reconciler hello: expected a text, found 3";
+    assert!(problem.ends_with(expected), "{problem}");
+    scene.project.write_config(&[other("{greeting: hi}")])?;
+    scene.told(true).await?;
+    scene.greets("a", "hi, world, from ").await?;
+
+    // A new revision of the guest is held to its own schema: this one knows no such field.
+    let schema = "{\"additionalProperties\": false}";
+    let other = windlass_sandbox::with_config_schema(fs::read(guest("hello"))?, schema)?;
+    replace(&scene.file(), &other)?;
+    let status = scene.told(false).await?;
+    let problem = status["problem"].as_str().unwrap_or_default();
+    assert!(
+        problem.contains("unknown field \"greeting\" in spec.config"),
+        "{problem}"
+    );
     Ok(())
 }
 

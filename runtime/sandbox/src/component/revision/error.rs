@@ -1,5 +1,6 @@
 //! Errors of loading a guest. Entry point: [`LoadError`].
 
+use crate::component::section::SectionError;
 use crate::description::DescriptionError;
 use crate::instance::memory::Size;
 use windlass_fleet::file::FileError;
@@ -154,6 +155,14 @@ pub enum LoadError {
     Config {
         /// What is wrong.
         problem: String,
+    },
+    /// The schema of its config cannot be read.
+    #[error("{name} carries a schema of its config that cannot be used: {problem}; build it again")]
+    ConfigSchema {
+        /// The component.
+        name: String,
+        /// What is wrong with the schema.
+        problem: SectionError,
     },
     /// The host failed.
     #[error("the host failed while loading: {problem}")]

@@ -43,6 +43,15 @@ pub(crate) enum Value {
     Map(Vec<(Key, Node)>),
 }
 
+/// A step of a path from a value to a value in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// To the value of this key.
+    Field(String),
+    /// To the item of this index.
+    Item(usize),
+}
+
 /// A key of a mapping and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -88,6 +97,29 @@ impl Node {
             }
         }
         node.at
+    }
+}
+
+impl Node {
+    /// The position of the value at the end of a path, or of a key in it, or of the nearest value around it.
+    pub(crate) fn position_at(&self, path: &[Step], key: Option<&str>) -> Position {
+        let mut node = self;
+        for step in path {
+            let next = match (step, &node.value) {
+                (Step::Item(index), Value::List(items)) => items.get(*index),
+                (Step::Field(name), _) => node.get(name),
+                _ => None,
+            };
+            match next {
+                Some(next) => node = next,
+                None => return node.at,
+            }
+        }
+        let found = match &node.value {
+            Value::Map(entries) => entries.iter().find(|(k, _)| Some(k.text.as_str()) == key),
+            _ => None,
+        };
+        found.map_or(node.at, |(key, _)| key.at)
     }
 }
 

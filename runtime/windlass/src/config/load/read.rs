@@ -198,6 +198,10 @@ fn read_spec(
         spec,
         file: file.clone(),
         position: node.at,
+        config: node
+            .get("spec")
+            .and_then(|spec| spec.get("config"))
+            .map(|config| Arc::new(config.clone())),
     })
 }
 
