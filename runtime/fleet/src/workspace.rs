@@ -14,6 +14,9 @@ pub(crate) const ANNOTATION: &str = "kcp.io/cluster";
 /// The end of the URL of an endpoint that serves many logical clusters.
 pub(crate) const WILDCARD: &str = "/clusters/*";
 
+/// A part of the URL of an endpoint of an APIExport.
+pub(crate) const EXPORTS: &str = "/services/apiexport/";
+
 const END: char = '|';
 
 /// The namespace of a key in a cache of many logical clusters; without a namespace, the part that is the whole logical cluster.

@@ -3,6 +3,7 @@
 //! Every call is checked against the grant before anything else. The check decides on the group, resource, subresource, verb, namespace,
 //! name and cluster of the call's URL, whether the answer comes from a cache or from the server.
 
+mod applied;
 mod cache_effect;
 mod charged;
 mod list;

@@ -18,13 +18,14 @@
 //! | deletions that come late | `bindings::a_workspace_stays_until_finalizers…` |
 //! | down to a compute cluster and back | `journey` |
 //!
-//! Faults: `restart`, and bindings that come and go in `bindings`. Size: `crowd`.
+//! Beside them, what an apply means there: `applies`. Faults: `restart`, and bindings that come and go in `bindings`. Size: `crowd`.
 
 #![allow(
     clippy::expect_used,
     reason = "a test asserts by unwrapping, in its fixture too"
 )]
 
+mod applies;
 mod bindings;
 mod bound;
 mod crowd;

@@ -58,7 +58,7 @@ impl Client {
             }
         };
         let object = self.part().stored_text(kind, object)?;
-        let path = self.with_manager(path, options.dry_run);
+        let path = self.with_own_manager(path, options.dry_run);
         let call = Call::write(Method::POST, path, JSON, object);
         let effect = CacheEffect::of_write(subresource, options.dry_run);
         self.write(&target, call, effect).await
@@ -80,7 +80,7 @@ impl Client {
             self.check_object(resource, None, Verb::Create, &key)?;
         }
         let path = self.object_path(resource, &key, subresource)?;
-        let path = self.with_manager(path, options.dry_run);
+        let path = self.with_own_manager(path, options.dry_run);
         let object = self.part().stored_text(kind, object)?;
         let call = Call::write(Method::PUT, path, JSON, object);
         let effect = CacheEffect::of_write(subresource, options.dry_run);
@@ -102,7 +102,7 @@ impl Client {
         let subresource = options.subresource.as_deref();
         self.check_object(resource, subresource, Verb::Patch, key)?;
         let path = self.object_path(resource, key, subresource)?;
-        let path = self.with_manager(path, options.dry_run);
+        let path = self.with_own_manager(path, options.dry_run);
         let patch = self.part().stored_patch(kind, patch_type, patch)?;
         let call = Call::write(Method::PATCH, path, patch_type.content_type(), patch);
         let effect = CacheEffect::of_write(subresource, options.dry_run);
@@ -126,7 +126,9 @@ impl Client {
             self.check_object(resource, None, Verb::Create, &key)?;
         }
         let path = self.object_path(resource, &key, subresource)?;
-        let mut path = self.with_manager(path, options.dry_run);
+        self.own_as_applied(&target, &key, &object, options).await?;
+        let manager = self.apply_manager(&target);
+        let mut path = self.with_manager(path, &manager, options.dry_run);
         let object = self.part().stored_text(kind, object)?;
         if options.force {
             path.push_str("&force=true");
@@ -272,11 +274,15 @@ impl Client {
         Ok(Some(self.part().stored_fields(shown).to_string()))
     }
 
-    fn with_manager(&self, mut path: String, dry_run: bool) -> String {
+    fn with_own_manager(&self, path: String, dry_run: bool) -> String {
+        self.with_manager(path, &self.scope.caller.field_manager, dry_run)
+    }
+
+    pub(super) fn with_manager(&self, mut path: String, manager: &str, dry_run: bool) -> String {
         let _ = write!(
             path,
             "?fieldManager={}",
-            utf8_percent_encode(&self.scope.caller.field_manager, NON_ALPHANUMERIC)
+            utf8_percent_encode(manager, NON_ALPHANUMERIC)
         );
         if dry_run {
             path.push_str("&dryRun=All");
@@ -285,7 +291,7 @@ impl Client {
     }
 
     /// Sends a write and applies its effect to the caches.
-    async fn write(
+    pub(super) async fn write(
         &self,
         target: &Target,
         call: Call,

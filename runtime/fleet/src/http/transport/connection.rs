@@ -137,6 +137,11 @@ impl Connection {
         self.inner.prefix.ends_with(workspace::WILDCARD)
     }
 
+    /// Whether it is to the virtual workspace of an APIExport of kcp.
+    pub(crate) fn is_of_export(&self) -> bool {
+        self.inner.prefix.contains(workspace::EXPORTS)
+    }
+
     /// The path of a call's URL.
     fn path(&self, call: &Call) -> String {
         let prefix = &*self.inner.prefix;
