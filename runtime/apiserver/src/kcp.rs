@@ -155,6 +155,14 @@ impl Kcp {
         members.contains_key(cluster.name()).then_some(cluster)
     }
 
+    /// The paths of all workspaces, sorted.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let members = self.members.read();
+        let mut paths: Vec<String> = members.values().map(|one| one.path.to_string()).collect();
+        paths.sort();
+        paths
+    }
+
     /// Which logical cluster a reference names; an empty one names the cluster it stands in.
     fn resolve(&self, path_or_name: &str, own: &str) -> Option<String> {
         if path_or_name.is_empty() {

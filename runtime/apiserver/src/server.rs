@@ -291,14 +291,12 @@ impl Server {
         }
     }
 
-    /// A kubeconfig with one context per cluster, named like it; the first one is current. Of workspaces it has the root alone. It holds the authority's certificate
-    /// and a token where there are such.
+    /// A kubeconfig with one context per cluster, named like it, and one per workspace, named by its path. The first cluster is current,
+    /// or the root workspace where there is none. It holds the authority's certificate and a token where there are such.
     pub fn kubeconfig(&self) -> String {
-        let shown = |name: &String| {
-            let kcp = self.shared.served.kcp.as_ref();
-            name == crate::kcp::ROOT || kcp.is_none_or(|kcp| kcp.workspace(name).is_none())
-        };
-        let names: Vec<String> = self.clusters().into_iter().filter(shown).collect();
+        let is_cluster = |name: &String| self.workspace(name).is_none();
+        let mut names: Vec<String> = self.clusters().into_iter().filter(is_cluster).collect();
+        names.extend(self.workspaces());
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut yaml = String::from("apiVersion: v1\nkind: Config\n");
         if let Some(first) = names.first() {

@@ -7,3 +7,4 @@ pub(crate) mod guest_build;
 pub(crate) mod scaffold;
 pub(crate) mod seed;
 pub(crate) mod simulated;
+mod workspaces;

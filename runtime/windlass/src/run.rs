@@ -261,10 +261,8 @@ fn build_manager(options: &RunOptions, configuration: &Configuration) -> Result<
         if spec.leader_election.enabled {
             tracing::info!("leader election is off: no other process can use this in-memory fleet");
         }
-        return Ok(match &simulated.provider {
-            Some(provider) => builder.provider(provider.clone()),
-            None => builder,
-        });
+        let providers = simulated.providers.iter().cloned();
+        return Ok(providers.fold(builder, Builder::provider));
     }
     if let Some(local) =
         clusters::local(configuration).map_err(|problem| anyhow::anyhow!("{problem}"))?

@@ -16,6 +16,8 @@ mod check;
 mod crash;
 #[path = "program/dev.rs"]
 mod dev;
+#[path = "program/dev_kcp.rs"]
+mod dev_kcp;
 #[path = "program/get.rs"]
 mod get;
 #[path = "program/examples.rs"]

@@ -96,6 +96,18 @@ impl Server {
         self.kcp()?.workspace(path_or_name)
     }
 
+    /// The paths of all workspaces, sorted.
+    pub fn workspaces(&self) -> Vec<String> {
+        self.kcp().map(|kcp| kcp.paths()).unwrap_or_default()
+    }
+
+    /// Does what kcp's controllers have to do by now: on return bindings that can be bound are bound. They also work by themselves.
+    pub fn settle_workspaces(&self) {
+        if let Some(kcp) = self.kcp() {
+            kcp.settle();
+        }
+    }
+
     /// Everything on a shard: counts and logs what was asked of all its workspaces at once (`clusters/*`), and cuts those watches.
     /// Making it unreachable makes all virtual workspaces of the shard so. It cannot be written.
     /// To hooks and faults it is the cluster `shard:root`, `shard:shard-1` and so on.

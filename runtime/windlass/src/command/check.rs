@@ -125,12 +125,16 @@ fn customs(component: &Path) -> Vec<CustomResource> {
         everywhere,
         clusters,
         local,
+        workspaces,
     } = Layout::read(&project.join("seed")).unwrap_or_default();
     let objects = everywhere
         .into_iter()
         .chain(clusters.into_values().flatten())
-        .chain(local.into_iter().flatten());
-    let definitions = objects.filter(|object| object["kind"] == "CustomResourceDefinition");
+        .chain(local.into_iter().flatten())
+        .chain(workspaces.into_iter().flatten().flat_map(|(_, own)| own));
+    // An APIResourceSchema, which is kcp's, names its kind as a CustomResourceDefinition does.
+    let defines = |kind: &str| ["CustomResourceDefinition", "APIResourceSchema"].contains(&kind);
+    let definitions = objects.filter(|object| object["kind"].as_str().is_some_and(defines));
     let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
     let customs = definitions.map(|object| {
         let (spec, names) = (&object["spec"], &object["spec"]["names"]);

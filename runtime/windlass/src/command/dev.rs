@@ -41,21 +41,25 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         Some(Err(error)) if args.idle.exit_when_idle => return Err(error.into()),
         Some(_) => {}
     }
-    let simulated = Simulated::start(&seed, args.port, &args.folder).await?;
+    let simulated = Simulated::start(&seed, &configuration, args.port, &args.folder).await?;
+    let simulated = Arc::new(simulated);
     // Then standard output has only results for programs.
     if format != Format::Json {
         introduce(&simulated, &configuration);
     }
     let options = RunOptions {
         files: vec![file],
-        simulated: Some(Arc::new(simulated)),
+        simulated: Some(simulated.clone()),
         built: Some(built),
         admin: args.admin,
         idle: args.idle,
         engine,
         stop,
     };
-    super::finish(run::run(options).await?, format)
+    let following = tokio::spawn(async move { simulated.follow_workspaces().await });
+    let report = run::run(options).await;
+    following.abort();
+    super::finish(report?, format)
 }
 
 /// Builds every source folder, and prints every error. Returns the first one.
@@ -70,32 +74,49 @@ async fn build_guests(configuration: &Configuration) -> Result<(), BuildError> {
     outcome
 }
 
-/// Prints the addresses of the fleet and commands to try.
+/// Prints what the fleet stands in for, its kubeconfig, and a command to try.
 fn introduce(simulated: &Simulated, configuration: &Configuration) {
-    let names: Vec<String> = simulated.names().into_iter().collect();
-    let instead: Vec<String> = configuration
-        .providers()
-        .map(|(document, _)| document.identity.to_string())
-        .collect();
-    let instead = if instead.is_empty() {
-        String::new()
-    } else {
-        format!(" instead of {}", instead.join(", "))
+    let of = |is_kcp: bool| {
+        let providers = configuration.providers();
+        let wanted = providers.filter(|(_, spec)| spec.is_kcp() == is_kcp);
+        let names: Vec<String> = wanted
+            .map(|(document, _)| document.identity.to_string())
+            .collect();
+        names.join(", ")
     };
+    let names: Vec<String> = simulated.names().into_iter().collect();
     let mut clusters = names.clone();
     clusters.extend(simulated.local.as_ref().map(|_| "the local one".to_owned()));
-    anstream::println!(
-        "{}{instead}: {}",
-        Tone::Bold.paint(count(clusters.len() as u64, "in-memory cluster")),
-        clusters.join(", ")
-    );
-    anstream::println!(
-        "kubeconfig: {}, a context for each cluster",
-        simulated.kubeconfig.display()
-    );
+    if !clusters.is_empty() {
+        let instead = match of(false) {
+            none if none.is_empty() => none,
+            providers => format!(" instead of {providers}"),
+        };
+        anstream::println!(
+            "{}{instead}: {}",
+            Tone::Bold.paint(count(clusters.len() as u64, "in-memory cluster")),
+            clusters.join(", ")
+        );
+    }
+    let workspaces = simulated.workspaces();
+    if !workspaces.is_empty() {
+        anstream::println!(
+            "{} on two shards, which {} reads: {}",
+            Tone::Bold.paint("in-memory kcp"),
+            of(true),
+            workspaces.join(", ")
+        );
+    }
+    let each = if workspaces.is_empty() {
+        "cluster"
+    } else {
+        "cluster and workspace"
+    };
+    let kubeconfig = simulated.kubeconfig.display();
+    anstream::println!("kubeconfig: {kubeconfig}, a context for each {each}");
     let local = simulated.local.as_ref().map(|_| LOCAL);
-    if let Some(first) = names.first().map(String::as_str).or(local) {
-        let kubeconfig = simulated.kubeconfig.display();
+    let last = workspaces.last().map(String::as_str);
+    if let Some(first) = names.first().map(String::as_str).or(local).or(last) {
         anstream::println!(
             "try: {}",
             Tone::Bold.paint(format!(

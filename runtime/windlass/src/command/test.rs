@@ -69,7 +69,8 @@ pub(crate) async fn execute(args: TestArgs, format: Format, engine: Options) -> 
         };
         let seed = case.seed(&configuration)?;
         let stop = stop.clone();
-        let outcome = run(&case, file, seed, &args.folder, idle, &engine, stop).await?;
+        let fleet = (seed, &configuration);
+        let outcome = run(&case, file, fleet, &args.folder, idle, &engine, stop).await?;
         if format != Format::Json {
             print(&outcome);
         }
@@ -112,7 +113,7 @@ fn configuration(file: &Path) -> Result<Configuration> {
 async fn run(
     case: &Case,
     file: PathBuf,
-    seed: Seed,
+    (seed, configuration): (Seed, &Configuration),
     project: &Path,
     idle: IdleArgs,
     engine: &Options,
@@ -123,7 +124,7 @@ async fn run(
     let state = state_folder(project).context("make the folder .windlass")?;
     let state = state.join("tests").join(&case.name);
     std::fs::create_dir_all(&state).with_context(|| format!("make {}", state.display()))?;
-    let simulated = Arc::new(Simulated::start(&seed, 0, &state).await?);
+    let simulated = Arc::new(Simulated::start(&seed, configuration, 0, &state).await?);
     let options = RunOptions {
         files: vec![file],
         simulated: Some(simulated.clone()),

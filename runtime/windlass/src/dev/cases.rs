@@ -134,11 +134,13 @@ impl Case {
 
 fn objects(layout: &Layout) -> impl Iterator<Item = &Json> {
     let own = layout.clusters.values().flatten();
+    let workspaces = layout.workspaces.iter().flatten();
     layout
         .everywhere
         .iter()
         .chain(own)
         .chain(layout.local.iter().flatten())
+        .chain(workspaces.flat_map(|(_, objects)| objects))
 }
 
 /// Every object with its cluster.
@@ -151,6 +153,10 @@ fn each(layout: &Layout, fleet: &Simulated) -> Vec<(String, Json)> {
     }
     let local = layout.local.iter().flatten().cloned();
     all.extend(local.map(|object| (LOCAL.to_owned(), object)));
+    for (path, objects) in layout.workspaces.iter().flatten() {
+        let objects = objects.iter().cloned();
+        all.extend(objects.map(|object| (path.clone(), object)));
+    }
     all
 }
 

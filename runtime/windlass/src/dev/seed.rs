@@ -1,6 +1,7 @@
 //! The first objects of the in-memory fleet of `dev` and `test`. Entry points: [`Seed::of`] and [`Layout::read`].
 
 use crate::config::document::{Problem, split};
+use crate::config::kinds::ProviderSpec;
 use crate::config::load::Configuration;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -9,6 +10,13 @@ use std::sync::Arc;
 
 /// The folder of the local cluster's manifests.
 pub(crate) const LOCAL: &str = "local";
+
+/// The folder of the manifests of a kcp: its own are for the workspace `root`, those of a folder in it for the workspace of its name
+/// below that, and so on.
+const KCP: &str = "kcp";
+
+/// The path of the workspace that all others are below.
+const ROOT: &str = "root";
 
 /// The clusters of a fleet without folders.
 const DEFAULT_CLUSTERS: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -20,12 +28,17 @@ pub(crate) struct Seed {
     pub(crate) clusters: BTreeMap<String, Vec<Json>>,
     /// The local cluster's objects, if `seed/local` exists.
     pub(crate) local: Option<Vec<Json>>,
+    /// The objects of a kcp's workspaces by path, in the order of files, if there is a kcp.
+    pub(crate) workspaces: Option<Workspaces>,
 }
+
+/// Objects by the path of their workspace.
+pub(crate) type Workspaces = BTreeMap<String, Vec<Json>>;
 
 impl Seed {
     /// Reads the manifests of `folder`, which may be absent. Those in it go to each of the fleet's clusters, those in a
-    /// subfolder to the cluster of its name, those in `local` to the local cluster. CustomResourceDefinitions come first,
-    /// then Namespaces, then the rest in the order of files.
+    /// subfolder to the cluster of its name, those in `local` to the local cluster, those in `kcp` to workspaces.
+    /// CustomResourceDefinitions come first, then Namespaces, then the rest in the order of files.
     ///
     /// # Errors
     /// Lists every manifest that cannot be read.
@@ -34,6 +47,7 @@ impl Seed {
             everywhere,
             mut clusters,
             local,
+            workspaces,
         } = Layout::read(folder)?;
         if clusters.is_empty() {
             clusters = DEFAULT_CLUSTERS
@@ -44,20 +58,35 @@ impl Seed {
             *own = ordered(everywhere.iter().chain(own.iter()).cloned().collect());
         }
         let local = local.map(ordered);
-        Ok(Self { clusters, local })
+        Ok(Self {
+            clusters,
+            local,
+            workspaces,
+        })
     }
 
-    /// As [`Seed::read`], with an empty local cluster if there is none and the documents use it, and with no other one if they have
-    /// no other.
+    /// As [`Seed::read`], with an empty local cluster and an empty kcp if there is none and the documents use it, and with no other
+    /// cluster if they have no other.
     ///
     /// # Errors
-    /// Lists every manifest that cannot be read, in one message.
+    /// Lists every manifest that cannot be read, in one message. Also when there are workspaces, and no document uses them.
     pub(crate) fn of(folder: &Path, configuration: &Configuration) -> anyhow::Result<Self> {
         let mut seed = Self::read(folder).map_err(|problems| unreadable("the seed", &problems))?;
+        let has_kcp = configuration.providers().any(|(_, spec)| spec.is_kcp());
+        if has_kcp {
+            seed.workspaces.get_or_insert_default();
+        } else if seed.workspaces.is_some() {
+            anyhow::bail!(
+                "{}: this folder is for the workspaces of a Provider of kind kcp, and there is none: rename the folder, or add the Provider",
+                folder.join(KCP).display()
+            );
+        }
         if configuration.asks_for_local() {
             seed.local.get_or_insert_default();
         }
-        if configuration.is_local_only() {
+        let others = |(_, spec): (_, &ProviderSpec)| !spec.is_kcp() && !spec.is_none();
+        let has_others = configuration.providers().any(others);
+        if configuration.is_local_only() || (has_kcp && !has_others) {
             seed.clusters.clear();
         }
         Ok(seed)
@@ -73,6 +102,8 @@ pub(crate) struct Layout {
     pub(crate) clusters: BTreeMap<String, Vec<Json>>,
     /// Of the subfolder `local`, if there is one.
     pub(crate) local: Option<Vec<Json>>,
+    /// Of the subfolder `kcp`, if there is one.
+    pub(crate) workspaces: Option<Workspaces>,
 }
 
 impl Layout {
@@ -92,6 +123,11 @@ impl Layout {
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default();
+            if name == KCP {
+                let workspaces = layout.workspaces.get_or_insert_default();
+                read_workspace(&subfolder, ROOT, 0, workspaces, &mut problems);
+                continue;
+            }
             let (files, nested) = entries(&subfolder, &mut problems);
             for folder in nested {
                 let file: Arc<str> = folder.to_string_lossy().into();
@@ -112,6 +148,37 @@ impl Layout {
         } else {
             Err(problems)
         }
+    }
+}
+
+/// How many folders of workspaces may lie in each other.
+const DEEPEST: usize = 16;
+
+/// Reads the folder of a workspace, and those of the workspaces below it. A folder without manifests and with folders in it is only
+/// the way to these.
+fn read_workspace(
+    folder: &Path,
+    path: &str,
+    depth: usize,
+    workspaces: &mut Workspaces,
+    problems: &mut Vec<Problem>,
+) {
+    let (files, below) = entries(folder, problems);
+    if depth == DEEPEST {
+        let file: Arc<str> = folder.to_string_lossy().into();
+        problems.push(Problem::of_file(
+            &file,
+            format!("the folder is {DEEPEST} workspaces deep: move it up"),
+        ));
+        return;
+    }
+    if !files.is_empty() || below.is_empty() {
+        workspaces.insert(path.to_owned(), objects(&files, problems));
+    }
+    for folder in below {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let path = format!("{path}:{name}");
+        read_workspace(&folder, &path, depth + 1, workspaces, problems);
     }
 }
 
@@ -282,6 +349,40 @@ mod tests {
         assert_eq!(names(&seed.clusters["eu"]), ["d", "n", "shared", "w"]);
         assert_eq!(names(&seed.clusters["us"]), ["shared"]);
         assert_eq!(names(seed.local.as_ref().unwrap()), ["hub"]);
+    }
+
+    #[test]
+    fn folders_in_kcp_are_workspaces() {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, name) in [
+            ("kcp/provider/a.yaml", "export"),
+            ("kcp/consumers/blue/a.yaml", "blue"),
+            ("kcp/consumers/blue/deep/a.yaml", "deep"),
+        ] {
+            let file = folder.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, manifest("ConfigMap", name)).unwrap();
+        }
+        fs::create_dir(folder.path().join("kcp/empty")).unwrap();
+        let seed = Seed::read(folder.path()).unwrap();
+        let workspaces: Vec<(&str, Vec<&str>)> = seed
+            .workspaces
+            .iter()
+            .flatten()
+            .map(|(path, objects)| (path.as_str(), names(objects)))
+            .collect();
+        assert_eq!(
+            workspaces,
+            [
+                ("root:consumers:blue", vec!["blue"]),
+                ("root:consumers:blue:deep", vec!["deep"]),
+                ("root:empty", vec![]),
+                ("root:provider", vec!["export"]),
+            ]
+        );
+        let none = Configuration::default();
+        let said = Seed::of(folder.path(), &none).unwrap_err().to_string();
+        assert!(said.contains("add the Provider"), "{said}");
     }
 
     #[test]

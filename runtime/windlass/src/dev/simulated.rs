@@ -1,61 +1,69 @@
 //! The in-memory fleet of `dev`. Entry point: [`Simulated::start`].
 //!
-//! Its clusters stand in for those of every Provider, whatever its source is. A provider gives its clusters labels and properties,
+//! Its clusters stand in for those of every Provider, whatever its source is. Workspaces of kcp alone are provided by the real Provider,
+//! which reads the in-memory kcp: see [`workspaces`]. A provider gives its clusters labels and properties,
 //! which reconcilers select by; a document of kind `Cluster` in the seed gives them to a stand-in.
 
 use crate::config::kinds::API_VERSION;
+use crate::config::load::Configuration;
 use crate::dev::guest_build::state_folder;
 use crate::dev::seed::{LOCAL, Seed};
+use crate::dev::workspaces;
 use anyhow::{Context, Result, bail};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_apiserver::Server;
+use std::time::Duration;
+use windlass_apiserver::{Cluster, Server};
 use windlass_fleet::ClusterName;
 use windlass_fleet::cluster::{ClusterConfig, KubeconfigPolicy};
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
 
+/// How often the workspaces are looked at for the kubeconfig.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
+/// How many shards an in-memory kcp has: with two of them, what works here works with any number.
+pub(super) const SHARDS: usize = 2;
+
 /// In-memory clusters with their first objects.
 pub(crate) struct Simulated {
     /// Serves the clusters until it is dropped.
     server: Server,
-    /// The kubeconfig file, a context for each cluster.
+    /// The project's folder.
+    folder: PathBuf,
+    /// The kubeconfig file, a context for each cluster and workspace.
     pub(crate) kubeconfig: PathBuf,
-    /// The fleet's clusters, each with the number of changes that filled it.
+    /// The fleet's clusters but workspaces, each with the number of changes that filled it.
     clusters: BTreeMap<String, u64>,
     /// Replaces the Manager's local cluster.
     pub(crate) local: Option<ClusterSpec>,
-    /// Replaces the Providers; none, if the seed has no cluster but the local one.
-    pub(crate) provider: Option<Arc<dyn Provider>>,
+    /// Replace the Providers: one for all stand-ins, if the seed has a cluster but the local one, and those of workspaces, which are real.
+    pub(crate) providers: Vec<Arc<dyn Provider>>,
 }
 
 impl Simulated {
     /// Starts the clusters of a seed on 127.0.0.1, fills them, and writes the kubeconfig into `folder/.windlass`.
     ///
     /// # Errors
-    /// When the port is taken, an object of the seed is rejected, or the kubeconfig cannot be written.
-    pub(crate) async fn start(seed: &Seed, port: u16, folder: &Path) -> Result<Self> {
+    /// When the port is taken, an object of the seed is rejected, a Provider `kcp` does not find its workspace, or the kubeconfig cannot
+    /// be written.
+    pub(crate) async fn start(
+        seed: &Seed,
+        configuration: &Configuration,
+        port: u16,
+        folder: &Path,
+    ) -> Result<Self> {
+        let server = serve(seed, port).await?;
+        if let Some(objects) = &seed.workspaces {
+            workspaces::fill(&server, objects)?;
+        }
         let local = seed.local.iter().map(|objects| (LOCAL, objects));
-        let contents: Vec<(&str, &Vec<Json>)> = seed
-            .clusters
-            .iter()
-            .map(|(name, objects)| (name.as_str(), objects))
-            .chain(local)
-            .collect();
-        let builder = contents
-            .iter()
-            .fold(Server::builder(), |builder, (name, _)| {
-                builder.cluster(*name)
-            });
-        let address = format!("127.0.0.1:{port}");
-        let server = builder.bind(&address).await.with_context(|| {
-            format!(
-                "cannot serve the in-memory fleet at {address}: choose another port with --port"
-            )
-        })?;
+        let own = seed.clusters.iter();
+        let contents = own.map(|(name, objects)| (name.as_str(), objects));
+        let mut clusters = BTreeMap::new();
         let text = server.kubeconfig();
         let config = |context: &str| {
             ClusterConfig::from_kubeconfig_text(
@@ -65,42 +73,69 @@ impl Simulated {
                 &KubeconfigPolicy::file(),
             )
         };
-        let mut clusters = BTreeMap::new();
-        let provider = Clusters::new("in-memory");
-        for (name, objects) in contents {
+        let stand_ins = Clusters::new("in-memory");
+        for (name, objects) in contents.chain(local) {
             let changes = fill(&server, name, objects)?;
             if name == LOCAL {
                 continue;
             }
-            provider.put(ClusterSpec {
+            stand_ins.put(ClusterSpec {
                 labels: described(name, objects, "labels", |it| &it["metadata"]["labels"])?.into(),
                 properties: described(name, objects, "properties", |it| &it["properties"])?.into(),
                 ..ClusterSpec::new(ClusterName::new(name)?, config(name)?)
             });
             clusters.insert(name.to_owned(), changes);
         }
-        let provider: Arc<dyn Provider> = Arc::new(provider);
         let local = match seed.local {
             Some(_) => Some(ClusterSpec::new(ClusterName::local(), config(LOCAL)?)),
             None => None,
         };
         let kubeconfig = write_kubeconfig(folder, &text)?;
+        let mut providers = workspaces::providers(&server, configuration, &kubeconfig)?;
+        if !clusters.is_empty() {
+            providers.push(Arc::new(stand_ins));
+        }
         Ok(Self {
-            provider: Some(provider).filter(|_| !clusters.is_empty()),
+            providers,
             server,
+            folder: folder.to_owned(),
             kubeconfig,
             clusters,
             local,
         })
     }
 
-    /// The names of the fleet's clusters, without the local one.
+    /// The paths of all workspaces of the kcp, if there is one.
+    pub(crate) fn workspaces(&self) -> Vec<String> {
+        self.server.workspaces()
+    }
+
+    /// Keeps a context for each workspace in the kubeconfig while workspaces come and go. Never ends.
+    pub(crate) async fn follow_workspaces(&self) {
+        let mut known = self.workspaces();
+        loop {
+            tokio::time::sleep(FOLLOW_EVERY).await;
+            let now = self.workspaces();
+            if now == known {
+                continue;
+            }
+            match write_kubeconfig(&self.folder, &self.server.kubeconfig()) {
+                Ok(_) => known = now,
+                Err(error) => tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the kubeconfig misses new workspaces"
+                ),
+            }
+        }
+    }
+
+    /// The names of the fleet's clusters, without the local one and workspaces.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.clusters.keys().cloned().collect()
     }
 
-    /// The server's side of a cluster; `local` is the local one.
-    pub(crate) fn cluster(&self, name: &str) -> Option<windlass_apiserver::Cluster> {
+    /// The server's side of a cluster, or of a workspace by its path; `local` is the local one.
+    pub(crate) fn cluster(&self, name: &str) -> Option<Cluster> {
         self.server.cluster(name)
     }
 
@@ -111,24 +146,41 @@ impl Simulated {
     }
 }
 
+/// Serves the clusters of a seed, empty.
+async fn serve(seed: &Seed, port: u16) -> Result<Server> {
+    let local = seed.local.iter().map(|_| LOCAL);
+    let names = seed.clusters.keys().map(String::as_str).chain(local);
+    let mut builder = names.fold(Server::builder(), |builder, name| builder.cluster(name));
+    if seed.workspaces.is_some() {
+        builder = builder.kcp_shards(SHARDS);
+    }
+    let address = format!("127.0.0.1:{port}");
+    builder.bind(&address).await.with_context(|| {
+        format!("cannot serve the in-memory fleet at {address}: choose another port with --port")
+    })
+}
+
 /// Creates a cluster's first objects and returns the number of changes.
 fn fill(server: &Server, name: &str, objects: &[Json]) -> Result<u64> {
     let Some(cluster) = server.cluster(name) else {
         bail!("cluster {name} is not served");
     };
     for object in objects.iter().filter(|object| !describes_cluster(object)) {
-        let what = || {
-            let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
-            format!(
-                "{} {}",
-                text(&object["kind"]),
-                text(&object["metadata"]["name"])
-            )
-        };
-        let applied = cluster.apply(object.clone());
-        applied.with_context(|| format!("cluster {name} refuses {} of the seed", what()))?;
+        put(&cluster, &format!("cluster {name}"), object)?;
     }
     Ok(cluster.version())
+}
+
+/// Puts an object of the seed into a cluster.
+pub(super) fn put(cluster: &Cluster, called: &str, object: &Json) -> Result<()> {
+    let what = || {
+        let text = |field: &Json| field.as_str().unwrap_or_default().to_owned();
+        let name = text(&object["metadata"]["name"]);
+        format!("{} {name}", text(&object["kind"]))
+    };
+    let applied = cluster.apply(object.clone());
+    applied.with_context(|| format!("{called} refuses {} of the seed", what()))?;
+    Ok(())
 }
 
 /// Whether a document of the seed describes its cluster, as a provider does, and is no object in it.

@@ -95,6 +95,14 @@ async fn snapshot(app: &App, expected: &BTreeSet<String>) -> Snapshot {
         .difference(&engaged)
         .map(|name| format!("cluster {name} is not engaged yet"))
         .collect();
+    let providers = app.manager.providers().into_iter();
+    let reading = providers.filter(|provider| provider.last_listed.is_none());
+    busy.extend(reading.map(|provider| {
+        format!(
+            "provider {} has not engaged its clusters yet",
+            provider.name
+        )
+    }));
     if engaged.is_empty() && busy.is_empty() {
         busy.push("no cluster is engaged yet".to_owned());
     }

@@ -213,6 +213,11 @@ impl ProviderSpec {
         matches!(self.source(), Ok(Source::None))
     }
 
+    /// Whether its clusters are workspaces of kcp.
+    pub(crate) fn is_kcp(&self) -> bool {
+        matches!(self.source(), Ok(Source::Kcp(_)))
+    }
+
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if let Some(prefix) = &self.prefix {
