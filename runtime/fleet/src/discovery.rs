@@ -238,7 +238,11 @@ async fn load_core(connection: &Connection, known: &mut Known) -> Result<(), Api
     }
     let versions: Versions = parse("/api", &body)?;
     for version in versions.versions {
-        add_group_version(connection, "", &version, known).await?;
+        match add_group_version(connection, "", &version, known).await {
+            // A virtual workspace of kcp names the version also where it serves no kind of it.
+            Err(error) if error.http_status == 404 => {}
+            other => other?,
+        }
     }
     Ok(())
 }

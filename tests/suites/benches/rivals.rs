@@ -22,59 +22,57 @@ mod usage;
 mod rivals {
     pub(crate) mod driver;
     pub(crate) mod echo;
+    pub(crate) mod measure;
     pub(crate) mod peer;
+    pub(crate) mod servers;
     pub(crate) mod subject;
+    pub(crate) mod work;
 }
 
 use anyhow::{Result, ensure};
-use figures::median;
-use rivals::driver::{Driver, OBJECTS, SERVERS};
-use rivals::subject::{KINDS, RIVAL, Subject};
-use std::time::Duration;
-use table::{Table, verdict};
+use rivals::driver::Driver;
+use rivals::measure::{HEADS, ROUNDS, Rates, floor, rounds, rows};
+use rivals::servers::work_on;
+use rivals::subject::{KINDS, RIVAL, run_if_asked};
+use table::Table;
 use windlass_harness::testenv::{self, Environment, Spec};
 
-const RATES: [f64; 2] = [50.0, 200.0];
-const LOAD: Duration = Duration::from_secs(20);
-const ROUNDS: usize = 3;
-/// CPU time of an update, beside the rival's: what a native reconciler may take, and a guest.
-const NATIVE: f64 = 1.0;
-const GUEST: f64 = 1.3;
-
-const HEADS: [&str; 14] = [
-    "subject",
-    "rate",
-    "cold s",
-    "restart s",
-    "p50 ms",
-    "   p90",
-    "   p99",
-    " p99.9",
-    "CPU s/1000",
-    "    MB",
-    "conns",
-    "unanswered",
-    "CPU x kube-rs",
-    "bar                  ",
-];
-
-/// Figures of a subject at one rate, as in the columns that follow the rate: of one round, or the middle of all.
-type Row = [f64; 10];
-const COLD: usize = 0;
-const P50: usize = 2;
-const P99: usize = 4;
-const CPU: usize = 6;
+const SERVERS: usize = 3;
+const OBJECTS: usize = 1_000;
+const RATES: Rates = [50.0, 200.0];
 
 fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    if runtime.block_on(rivals::subject::run_if_asked())? {
+    if runtime.block_on(run_if_asked())? {
         return Ok(());
     }
     if !testenv::enabled("the work of rivals on real API servers") {
         return Ok(());
     }
+    let kinds = asked()?;
+    runtime.block_on(async {
+        let specs = (0..SERVERS).map(|n| Spec::new(format!("server-{n}")));
+        let environment = Environment::start(specs).await?;
+        let work = work_on(&environment, OBJECTS).await?;
+        let mut driver = Driver::start(&work).await?;
+        let floor = floor(&mut driver, RATES).await?;
+        let rounds = rounds(&kinds, &work, &mut driver, RATES).await?;
+        let title = format!(
+            "{SERVERS} kube-apiservers x {OBJECTS} objects, {} cores, a patch to its watch event p50 {floor:.1} ms with no subject; middle of {ROUNDS} rounds",
+            std::thread::available_parallelism()?,
+        );
+        let table = Table::begin(&title, &HEADS);
+        for row in rows(&kinds, RATES, &rounds) {
+            table.row(&row);
+        }
+        Ok(())
+    })
+}
+
+/// The subjects that the command line asks for, and the rival; all if it asks for none.
+fn asked() -> Result<Vec<&'static str>> {
     // cargo says `--bench` to every bench.
     let asked: Vec<String> = std::env::args()
         .skip(1)
@@ -87,104 +85,7 @@ fn main() -> Result<()> {
             KINDS.join(", ")
         );
     }
-    let kinds: Vec<&str> = KINDS
-        .into_iter()
-        .filter(|kind| *kind == RIVAL || asked.is_empty() || asked.iter().any(|a| a == kind))
-        .collect();
-    runtime.block_on(async {
-        let specs = (0..SERVERS).map(|n| Spec::new(format!("server-{n}")));
-        let environment = Environment::start(specs).await?;
-        let mut driver = Driver::start(&environment).await?;
-        let floor = driver.floor(RATES[0], LOAD / 2).await?;
-        let mut rounds = Vec::new();
-        for _ in 0..ROUNDS {
-            let mut round = Vec::new();
-            for kind in &kinds {
-                round.push(measure(kind, &environment, &mut driver).await?);
-            }
-            rounds.push(round);
-        }
-        let title = format!(
-            "{SERVERS} kube-apiservers x {OBJECTS} objects, {} cores, a patch to its watch event p50 {:.1} ms with no subject; middle of {ROUNDS} rounds",
-            std::thread::available_parallelism()?,
-            floor.at(0.5),
-        );
-        show(&title, &kinds, &rounds);
-        Ok(())
-    })
-}
-
-/// Prints a row for each subject and rate. `rounds` holds the rows of each subject by round.
-fn show(title: &str, kinds: &[&str], rounds: &[Vec<[Row; RATES.len()]>]) {
-    let middle = |subject: usize, rate: usize| -> Row {
-        std::array::from_fn(|column| {
-            let values: Vec<f64> = rounds.iter().map(|r| r[subject][rate][column]).collect();
-            median(&values)
-        })
-    };
-    let table = Table::begin(title, &HEADS);
-    for (subject, kind) in kinds.iter().enumerate() {
-        for (at, rate) in RATES.iter().enumerate() {
-            let row = middle(subject, at);
-            let decimals = [1, 2, 1, 1, 0, 0, 2, 0, 0, 0];
-            let mut cells = vec![(*kind).to_owned(), format!("{rate:.0}")];
-            let figures = row.iter().zip(decimals);
-            cells.extend(figures.map(|(figure, decimals)| format!("{figure:.decimals$}")));
-            // A start is the same at each rate.
-            if at > 0 {
-                cells[2..4].fill(String::new());
-            }
-            if let Some(rival) = kinds.iter().position(|kind| *kind == RIVAL)
-                && rival != subject
-            {
-                cells.extend(beside(kind, &row, &middle(rival, at)));
-            }
-            table.row(&cells);
-        }
-    }
-}
-
-/// CPU time beside the rival's, and whether the bar is met.
-fn beside(kind: &str, row: &Row, rival: &Row) -> [String; 2] {
-    let cpu = row[CPU] / rival[CPU];
-    let most = if kind == "guest" { GUEST } else { NATIVE };
-    let ahead = [COLD, P50, P99].iter().all(|at| row[*at] < rival[*at]);
-    [
-        format!("{cpu:.2}"),
-        verdict(&format!("CPU {most:.1}, ahead"), cpu <= most && ahead),
-    ]
-}
-
-async fn measure(
-    kind: &str,
-    environment: &Environment,
-    driver: &mut Driver,
-) -> Result<[Row; RATES.len()]> {
-    driver.remove_echoes().await?;
-    let first = Subject::start(kind, environment).await?;
-    let cold = driver.all_echoed(first.started()).await?;
-    first.settled().await?;
-    // After a second start there is nothing to do.
-    let mut subject = Subject::start(kind, environment).await?;
-    let restart = subject.settled_after().await?;
-    let mut rows = [Row::default(); RATES.len()];
-    for (row, rate) in rows.iter_mut().zip(RATES) {
-        let before = subject.usage()?;
-        let load = driver.load(rate, LOAD).await?;
-        let after = subject.usage()?;
-        let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|share| load.latency.at(share));
-        *row = [
-            cold.as_secs_f64(),
-            restart.as_secs_f64(),
-            p50,
-            p90,
-            p99,
-            p999,
-            (after.cpu - before.cpu).as_secs_f64() * 1000.0 / load.updates as f64,
-            after.resident as f64 / 1e6,
-            after.sockets as f64,
-            load.unanswered as f64,
-        ];
-    }
-    Ok(rows)
+    let is_asked =
+        |kind: &&str| *kind == RIVAL || asked.is_empty() || asked.iter().any(|a| a == kind);
+    Ok(KINDS.into_iter().filter(is_asked).collect())
 }

@@ -120,6 +120,15 @@ impl Kcp {
         Client::new(&kubeconfig(&self.url(), &self.ca, &self.admin)).await
     }
 
+    /// A typed client of the administrator for everything below a path, such as `/clusters/root`.
+    ///
+    /// # Errors
+    /// As [`Kcp::client`].
+    pub async fn client_below(&self, path: &str) -> Result<kube_client::Client> {
+        let server = format!("{}{path}", self.url());
+        super::server::client(&kubeconfig(&server, &self.ca, &self.admin)).await
+    }
+
     /// A client of one of the users that kcp was started with.
     ///
     /// # Errors

@@ -1,14 +1,13 @@
 //! Makes the objects, updates them, and watches for their echoes. Entry point: [`Driver::start`].
 
 use crate::latency::Latency;
+use crate::rivals::work::{OBJECT, Place, Work};
 use crate::until::until;
 use anyhow::{Context as _, Result};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::api::{
-    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
-};
-use kube_client::{Api, Client};
+use kube_client::Api;
+use kube_client::api::{ListParams, WatchEvent, WatchParams};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::HashMap;
@@ -16,14 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinSet;
 use windlass_harness::eventually::{Seen, eventually};
-use windlass_harness::testenv::Environment;
 
-pub(crate) const SERVERS: usize = 3;
-pub(crate) const OBJECTS: usize = 1_000;
 /// Bytes of ballast in each object.
 const FILLER: usize = 1_800;
-/// Objects that are made at once on a server.
-const AT_ONCE: usize = 16;
+/// Objects that are made or deleted at once.
+const AT_ONCE: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the last echoes of a load may take.
 const LAST: Duration = Duration::from_secs(5);
@@ -37,9 +33,10 @@ pub(crate) struct Load {
     pub(crate) unanswered: usize,
 }
 
-/// Clients of all servers, and what their watches tell.
+/// The objects of all clusters, and what their watches tell.
 pub(crate) struct Driver {
-    objects: Vec<Api<ConfigMap>>,
+    places: Vec<Place>,
+    objects: usize,
     told: Arc<Told>,
     updates: usize,
     /// Ends with the driver.
@@ -48,8 +45,8 @@ pub(crate) struct Driver {
 
 #[derive(Default)]
 struct Told {
-    /// By server and name; what is gone is not in it.
-    echoes: Mutex<HashMap<(usize, String), String>>,
+    /// By UID; what is gone is not in it.
+    echoes: Mutex<HashMap<String, String>>,
     /// Where latencies go, while there is a load.
     load: Mutex<Option<Arc<Latency>>>,
     /// Whether sources are timed in place of echoes.
@@ -58,10 +55,10 @@ struct Told {
 
 impl Told {
     /// Lists and watches until the watch ends.
-    async fn follow(&self, server: usize, api: &Api<ConfigMap>) -> Result<(), kube_client::Error> {
+    async fn follow(&self, api: &Api<ConfigMap>) -> Result<(), kube_client::Error> {
         let list = api.list(&ListParams::default()).await?;
         for object in &list.items {
-            self.applied(server, object);
+            self.applied(object);
         }
         let version = list.metadata.resource_version.unwrap_or_default();
         let events = api.watch(&WatchParams::default(), &version).await?;
@@ -69,11 +66,11 @@ impl Told {
         while let Some(event) = events.next().await {
             match event? {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    self.applied(server, &object);
+                    self.applied(&object);
                 }
                 WatchEvent::Deleted(object) => {
-                    let name = object.metadata.name.unwrap_or_default();
-                    self.echoes.lock().remove(&(server, name));
+                    let uid = object.metadata.uid.unwrap_or_default();
+                    self.echoes.lock().remove(&uid);
                 }
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(status) => return Err(kube_client::Error::Api(status)),
@@ -82,12 +79,12 @@ impl Told {
         Ok(())
     }
 
-    fn applied(&self, server: usize, object: &ConfigMap) {
-        let name = object.metadata.name.clone().unwrap_or_default();
+    fn applied(&self, object: &ConfigMap) {
+        let uid = object.metadata.uid.clone().unwrap_or_default();
         let data = |key: &str| object.data.as_ref().and_then(|data| data.get(key));
         let sources = self.sources.load(std::sync::atomic::Ordering::Relaxed);
         if let Some(echo) = data("echo") {
-            let known = self.echoes.lock().insert((server, name), echo.clone());
+            let known = self.echoes.lock().insert(uid, echo.clone());
             if !sources && known.as_ref() != Some(echo) {
                 self.time(echo);
             }
@@ -113,31 +110,32 @@ fn now() -> u64 {
 }
 
 impl Driver {
-    /// Fills the servers and watches them.
-    pub(crate) async fn start(environment: &Environment) -> Result<Self> {
-        let mut clients: Vec<Client> = Vec::new();
-        for server in environment.servers() {
-            clients.push(server.client().await?);
-        }
-        let api = |client: &Client| Api::<ConfigMap>::namespaced(client.clone(), "default");
-        let objects: Vec<_> = clients.iter().map(api).collect();
-        for api in &objects {
-            fill(api).await?;
-        }
+    /// Fills the clusters and watches them.
+    pub(crate) async fn start(work: &Work) -> Result<Self> {
+        let (places, objects) = (work.places.clone(), work.given.objects);
+        let all = (0..objects).flat_map(|n| places.iter().map(move |place| (place, n)));
+        let made = all.map(|(place, n)| async move {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("{OBJECT}{n}"), "labels": {"bench": "in"}},
+                "data": {"value": "0", "ballast": "x".repeat(FILLER)}});
+            place.create(&object).await.context("make an object")
+        });
+        at_once(made).await?;
         let told = Arc::new(Told::default());
         let mut watches = JoinSet::new();
-        for (server, api) in objects.iter().enumerate() {
+        for api in &work.watched {
             let (api, told) = (api.clone(), told.clone());
             watches.spawn(async move {
                 // After a watch that ends or fails, the next one begins with a list.
                 loop {
-                    if let Err(error) = told.follow(server, &api).await {
+                    if let Err(error) = told.follow(&api).await {
                         eprintln!("the driver's watch broke: {error}");
                     }
                 }
             });
         }
         Ok(Self {
+            places,
             objects,
             told,
             updates: 0,
@@ -147,11 +145,7 @@ impl Driver {
 
     /// Takes every echo away, and waits until the watches have told so.
     pub(crate) async fn remove_echoes(&self) -> Result<()> {
-        let echoes = ListParams::default().labels("!bench");
-        for api in &self.objects {
-            api.delete_collection(&DeleteParams::default(), &echoes)
-                .await?;
-        }
+        at_once(self.places.iter().map(|place| place.delete("!bench"))).await?;
         eventually(PATIENCE, "no echo to be left", || async {
             Ok(Seen::of(self.told.echoes.lock().len(), |n| *n == 0))
         })
@@ -163,7 +157,8 @@ impl Driver {
     pub(crate) async fn all_echoed(&self, since: Instant) -> Result<Duration> {
         eventually(PATIENCE, "an echo of every object", || async {
             let echoes = self.told.echoes.lock().len();
-            Ok(Seen::of(echoes, |n| *n >= SERVERS * OBJECTS))
+            let all = self.places.len() * self.objects;
+            Ok(Seen::of(echoes, |n| *n >= all))
         })
         .await?;
         Ok(since.elapsed())
@@ -178,7 +173,7 @@ impl Driver {
         Ok(load.latency)
     }
 
-    /// Updates objects of all servers in turn, at random times that make this many a second.
+    /// Updates objects of all clusters in turn, at random times that make this many a second.
     pub(crate) async fn load(&mut self, rate: f64, time: Duration) -> Result<Load> {
         let latency = Arc::new(Latency::default());
         *self.told.load.lock() = Some(latency.clone());
@@ -195,14 +190,15 @@ impl Driver {
             let due_at = began + (due * 1e9) as u64;
             // Not a wait: it keeps the rate.
             tokio::time::sleep(Duration::from_nanos(due_at.saturating_sub(now()))).await;
-            let api = self.objects[self.updates % SERVERS].clone();
-            let name = format!("object-{}", self.updates / SERVERS % OBJECTS);
+            let places = self.places.len();
+            let place = self.places[self.updates % places].clone();
+            let name = format!("{OBJECT}{}", self.updates / places % self.objects);
             let value = due_at.to_string();
             self.updates += 1;
             updates += 1;
             patches.spawn(async move {
-                let patch = Patch::Merge(json!({"data": {"value": value}}));
-                api.patch(&name, &PatchParams::default(), &patch).await
+                let patch = json!({"data": {"value": value}});
+                place.patch(&name, &patch).await
             });
             while let Some(done) = patches.try_join_next() {
                 done?.context("update an object")?;
@@ -222,18 +218,11 @@ impl Driver {
     }
 }
 
-async fn fill(api: &Api<ConfigMap>) -> Result<()> {
-    let made = futures::stream::iter(0..OBJECTS).map(|n| async move {
-        let object = serde_json::from_value(
-            json!({"metadata": {"name": format!("object-{n}"), "labels": {"bench": "in"}},
-            "data": {"value": "0", "ballast": "x".repeat(FILLER)}}),
-        )?;
-        api.create(&PostParams::default(), &object).await?;
-        anyhow::Ok(())
-    });
-    let mut made = made.buffer_unordered(AT_ONCE);
-    while let Some(made) = made.next().await {
-        made.context("make an object")?;
+/// Makes many calls, some of them at once.
+async fn at_once(calls: impl Iterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
+    let mut calls = futures::stream::iter(calls).buffer_unordered(AT_ONCE);
+    while let Some(done) = calls.next().await {
+        done?;
     }
     Ok(())
 }

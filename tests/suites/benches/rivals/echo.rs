@@ -1,20 +1,22 @@
 //! The work as a native reconciler, and the manager that does it, natively or with the guest `echo`. Entry point: [`run`].
 
-use crate::rivals::driver::SERVERS;
-use crate::rivals::subject::{Finished, SLOTS};
+use crate::rivals::subject::Finished;
+use crate::rivals::work::Given;
 use crate::until::until;
 use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use windlass_fleet::cluster::{ClusterConfig, ClusterState, KubeconfigPolicy};
 use windlass_fleet::controller::ControllerOptions;
 use windlass_fleet::engage::ClusterSpec;
 use windlass_fleet::manager::{Concurrency, ManagerHandle, ManagerOptions};
+use windlass_fleet::provider::Provider;
 use windlass_fleet::provider::clusters::Clusters;
+use windlass_fleet::provider::kcp::{Kcp, KcpOptions, Workspaces};
 use windlass_fleet::source::{Enqueue, Watch};
 use windlass_fleet::{
     Action, ClusterName, Context, Controller, ControllerName, Failure, Grant, Manager, Reconciler,
@@ -24,11 +26,9 @@ use windlass_sandbox::{
     Guest, GuestOptions, Isolation, Limits, Options, Sandbox, Tenant, TenantLimits,
 };
 
-/// Keys of all servers that run at once.
-const CONCURRENCY: usize = SLOTS as usize * SERVERS;
-
-/// Works on the clusters of these kubeconfigs until it is killed; says so when everything has been looked at.
-pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finished) -> Result<()> {
+/// Works on the clusters until it is killed; says so when everything has been looked at.
+pub(crate) async fn run(with_guest: bool, given: &Given, done: Finished) -> Result<()> {
+    let clusters = given.kubeconfigs.len();
     let reconciler: Arc<dyn Reconciler> = if with_guest {
         guest().await?
     } else {
@@ -36,31 +36,25 @@ pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finishe
     };
     let options = ManagerOptions {
         concurrency: Concurrency {
-            global: CONCURRENCY,
-            per_cluster: SLOTS.into(),
+            global: usize::from(given.slots) * clusters,
+            per_cluster: given.slots.into(),
             ..Concurrency::default()
         },
         ..ManagerOptions::default()
     };
-    let provider = Arc::new(Clusters::new("servers"));
-    for path in kubeconfigs {
-        let text = std::fs::read_to_string(path)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let config = ClusterConfig::from_kubeconfig_text(
-            &text,
-            None,
-            path.parent(),
-            &KubeconfigPolicy::file(),
-        )?;
-        provider.put(ClusterSpec::new(ClusterName::new(&name)?, config));
-    }
-    let bound = Manager::builder()
+    let (local, provider) = match &given.provider {
+        Some(workspace) => of_workspaces(workspace)?,
+        None => (None, of_files(given)?),
+    };
+    let mut builder = Manager::builder()
         .options(options)
         .provider(provider)
-        .controller(controller(reconciler)?)
-        .build()?
-        .bind();
-    let (handle, clusters) = (bound.handle(), kubeconfigs.len());
+        .controller(controller(reconciler, given)?);
+    if let Some(local) = local {
+        builder = builder.local(local);
+    }
+    let bound = builder.build()?.bind();
+    let handle = bound.handle();
     tokio::spawn(async move {
         match settled(&handle, clusters).await {
             Ok(()) => done.say(),
@@ -69,6 +63,32 @@ pub(crate) async fn run(with_guest: bool, kubeconfigs: &[PathBuf], done: Finishe
     });
     bound.run(CancellationToken::new()).await?;
     Ok(())
+}
+
+fn of_files(given: &Given) -> Result<Arc<dyn Provider>> {
+    let provider = Clusters::new("servers");
+    for path in &given.kubeconfigs {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        provider.put(ClusterSpec::new(ClusterName::new(&name)?, config(path)?));
+    }
+    Ok(Arc::new(provider))
+}
+
+/// The workspaces of the export in a workspace that has the only one; that workspace is the local cluster.
+fn of_workspaces(kubeconfig: &Path) -> Result<(Option<ClusterSpec>, Arc<dyn Provider>)> {
+    let slice = kubeconfig.file_stem().unwrap_or_default().to_string_lossy();
+    let options = KcpOptions::new(Workspaces::EndpointSlice(slice.into_owned()));
+    let local = ClusterSpec::new(ClusterName::local(), config(kubeconfig)?);
+    Ok((Some(local), Arc::new(Kcp::new("workspaces", options))))
+}
+
+fn config(kubeconfig: &Path) -> Result<ClusterConfig> {
+    let text = std::fs::read_to_string(kubeconfig)?;
+    let policy = KubeconfigPolicy::file();
+    let folder = kubeconfig.parent();
+    Ok(ClusterConfig::from_kubeconfig_text(
+        &text, None, folder, &policy,
+    )?)
 }
 
 async fn settled(manager: &ManagerHandle, clusters: usize) -> Result<()> {
@@ -81,12 +101,12 @@ async fn settled(manager: &ManagerHandle, clusters: usize) -> Result<()> {
     until("an idle queue", || !busy()).await
 }
 
-fn controller(reconciler: Arc<dyn Reconciler>) -> Result<Controller> {
+fn controller(reconciler: Arc<dyn Reconciler>, given: &Given) -> Result<Controller> {
     let mut watch = Watch::new(ConfigMap::KIND, Enqueue::Primary);
     watch.label_selector = Some("bench=in".parse()?);
     let options = ControllerOptions {
-        concurrency: Some(CONCURRENCY),
-        concurrency_per_cluster: SLOTS.into(),
+        concurrency: Some(usize::from(given.slots) * given.kubeconfigs.len()),
+        concurrency_per_cluster: given.slots.into(),
         ..ControllerOptions::default()
     };
     Ok(Controller::builder(ControllerName::new("echo")?)

@@ -1,7 +1,7 @@
-//! The work with kube-rs: a `Controller` per cluster, 16 keys at once each. Entry point: [`run`].
+//! The work with kube-rs: a `Controller` per cluster, with as many keys at once as Windlass has. Entry point: [`run`].
 
-use crate::rivals::driver::OBJECTS;
-use crate::rivals::subject::{Finished, SLOTS};
+use crate::rivals::subject::Finished;
+use crate::rivals::work::Given;
 use crate::until::until;
 use anyhow::Result;
 use futures::StreamExt;
@@ -15,39 +15,49 @@ use kube_runtime::{Controller, WatchStreamExt, controller, reflector, watcher};
 use parking_lot::Mutex;
 use serde_json::json;
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What every reconcile is given.
-struct Given {
+struct Reconciles {
     client: Client,
     /// Sources and echoes of the cluster.
     store: Store<ConfigMap>,
-    seen: Arc<Mutex<HashSet<String>>>,
+    /// Sources that were looked at, until all were.
+    seen: Arc<Seen>,
     cluster: usize,
 }
 
+struct Seen {
+    sources: Mutex<HashSet<String>>,
+    all: usize,
+}
+
 /// Works until it is killed; says so when everything has been looked at.
-pub(crate) async fn run(kubeconfigs: &[PathBuf], done: Finished) -> Result<()> {
-    let seen = Arc::new(Mutex::new(HashSet::new()));
+pub(crate) async fn run(given: &Given, done: Finished) -> Result<()> {
+    let seen = Arc::new(Seen {
+        sources: Mutex::default(),
+        all: given.kubeconfigs.len() * given.objects,
+    });
     let mut controllers = tokio::task::JoinSet::new();
-    for (cluster, path) in kubeconfigs.iter().enumerate() {
+    for (cluster, path) in given.kubeconfigs.iter().enumerate() {
         let kubeconfig = Kubeconfig::read_from(path)?;
         let config =
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
-        controllers.spawn(control(client, cluster, seen.clone()));
+        controllers.spawn(control(client, cluster, seen.clone(), given.slots));
     }
-    let all = kubeconfigs.len() * OBJECTS;
-    until("every object to be seen", || seen.lock().len() >= all).await?;
+    until("every object to be seen", || {
+        seen.sources.lock().len() >= seen.all
+    })
+    .await?;
     done.say();
     controllers.join_all().await;
     Ok(())
 }
 
 /// One watch feeds the store, the sources' trigger and that of their echoes.
-async fn control(client: Client, cluster: usize, seen: Arc<Mutex<HashSet<String>>>) {
+async fn control(client: Client, cluster: usize, seen: Arc<Seen>, slots: u16) {
     let api = Api::<ConfigMap>::namespaced(client.clone(), "default");
     let (reader, writer) = reflector::store_shared(256);
     let sources = writer.subscribe();
@@ -61,14 +71,14 @@ async fn control(client: Client, cluster: usize, seen: Arc<Mutex<HashSet<String>
         .for_each(|_| std::future::ready(()));
     let sources =
         sources.filter(|object| std::future::ready(object.labels().contains_key("bench")));
-    let given = Arc::new(Given {
+    let given = Arc::new(Reconciles {
         client,
         store: reader.clone(),
         seen,
         cluster,
     });
     let controller = Controller::for_shared_stream(sources, reader)
-        .with_config(controller::Config::default().concurrency(SLOTS))
+        .with_config(controller::Config::default().concurrency(slots))
         .owns_shared_stream(echoes)
         .run(
             reconcile,
@@ -81,7 +91,7 @@ async fn control(client: Client, cluster: usize, seen: Arc<Mutex<HashSet<String>
 
 async fn reconcile(
     source: Arc<ConfigMap>,
-    given: Arc<Given>,
+    given: Arc<Reconciles>,
 ) -> Result<Action, kube_client::Error> {
     let name = source.name_any();
     let namespace = source.namespace().unwrap_or_default();
@@ -119,8 +129,8 @@ async fn reconcile(
             }
         }
     }
-    let mut seen = given.seen.lock();
-    if seen.len() < OBJECTS * crate::rivals::driver::SERVERS {
+    let mut seen = given.seen.sources.lock();
+    if seen.len() < given.seen.all {
         seen.insert(format!("{}/{name}", given.cluster));
     }
     Ok(Action::await_change())

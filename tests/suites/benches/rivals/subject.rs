@@ -1,14 +1,13 @@
 //! A subject in a process of its own. Entry points: [`Subject::start`] and [`run_if_asked`].
 
+use super::work::Given;
 use super::{echo, peer};
 use crate::usage::Usage;
 use anyhow::{Context as _, Result, bail};
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use windlass_harness::testenv::Environment;
 
 const SUBJECT: &str = "--subject";
 /// Longest wait for a subject to have looked at everything.
@@ -18,8 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const RIVAL: &str = "kube-rs";
 /// What can be measured, the rival first.
 pub(crate) const KINDS: [&str; 3] = [RIVAL, "native", "guest"];
-/// Keys of a server that run at once, with every subject.
-pub(crate) const SLOTS: u16 = 16;
 
 /// A running subject; it ends with this value.
 pub(crate) struct Subject {
@@ -29,17 +26,12 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts this very program again as a subject of all servers.
-    pub(crate) async fn start(kind: &str, environment: &Environment) -> Result<Self> {
+    /// Starts this very program again as a subject.
+    pub(crate) fn start(kind: &str, given: &Given) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([SUBJECT, kind]);
-        for server in environment.servers() {
-            let path = environment
-                .folder()
-                .join(format!("{}.kubeconfig", server.name()));
-            server.write_kubeconfig(&path)?;
-            command.arg(path);
-        }
+        command
+            .args([SUBJECT, kind])
+            .arg(serde_json::to_string(given)?);
         let started = Instant::now();
         let mut child = command
             .stdin(Stdio::null())
@@ -89,17 +81,17 @@ impl Finished {
 /// Where this process was started as a subject: works until it is killed.
 pub(crate) async fn run_if_asked() -> Result<bool> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [first, kind, kubeconfigs @ ..] = args.as_slice() else {
+    let [first, kind, given] = args.as_slice() else {
         return Ok(false);
     };
     if first != SUBJECT {
         return Ok(false);
     }
-    let kubeconfigs: Vec<PathBuf> = kubeconfigs.iter().map(PathBuf::from).collect();
+    let given: Given = serde_json::from_str(given)?;
     match kind.as_str() {
-        "native" => echo::run(false, &kubeconfigs, Finished).await?,
-        "guest" => echo::run(true, &kubeconfigs, Finished).await?,
-        RIVAL => peer::run(&kubeconfigs, Finished).await?,
+        "native" => echo::run(false, &given, Finished).await?,
+        "guest" => echo::run(true, &given, Finished).await?,
+        RIVAL => peer::run(&given, Finished).await?,
         other => bail!("no subject {other:?}"),
     }
     Ok(true)

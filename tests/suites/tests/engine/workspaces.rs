@@ -225,6 +225,22 @@ async fn a_workspace_that_binds_the_export_is_a_cluster_with_its_own_objects() -
 }
 
 #[tokio::test]
+async fn an_export_that_claims_nothing_is_reached() -> Result<()> {
+    let fleet = KcpFleet::start(1, |_| ()).await?;
+    let mut export = export()[1].clone();
+    export["spec"]["permissionClaims"] = json!([]);
+    fleet.put(EXPORTER, export)?;
+    let mut binding = binding("Accepted");
+    binding["spec"]["permissionClaims"] = json!([]);
+    let workspace = fleet.server.add_workspace("root:a")?;
+    fleet.put("root:a", binding)?;
+    let client = fleet.client(workspace.name()).await?;
+    let none: [&str; 0] = [];
+    assert_eq!(colours(&client, &ListOptions::default()).await?, none);
+    Ok(())
+}
+
+#[tokio::test]
 async fn every_verb_works_and_stays_in_the_workspace() -> Result<()> {
     let fleet = KcpFleet::start(1, |_| ()).await?;
     let (a, b) = (fleet.bind("root:a")?, fleet.bind("root:b")?);
