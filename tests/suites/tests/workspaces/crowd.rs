@@ -50,11 +50,13 @@ async fn fifty_workspaces_share_one_list_and_one_watch_for_each_kind(
     play.end().await
 }
 
-/// Discovery, lists and watches that the endpoint of a provider has been asked for.
+/// Discovery, lists and watches that the endpoint of a provider has answered.
 fn reads(metrics: &str) -> Result<usize> {
     let of_endpoint = metrics.lines().filter(|line| {
         line.starts_with("rest_client_requests_total{")
             && line.contains("method=\"GET\"")
+            // Before an apply the host looks for the object, which is not there.
+            && line.contains("code=\"200\"")
             && line.contains("cluster=\"hub:workspaces\"")
     });
     let counts = of_endpoint.map(|line| {

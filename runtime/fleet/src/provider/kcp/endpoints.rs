@@ -1,6 +1,6 @@
 //! The endpoints that slices and workspace types name. Entry point: [`Wanted::read`].
 
-use super::members::{Member, Members};
+use super::members::Members;
 use super::{KcpOptions, Workspaces};
 use crate::cluster::ClusterConfig;
 use crate::engage::Engage;
@@ -21,8 +21,7 @@ pub(super) struct Endpoint {
     /// Holds the endpoint's hub.
     pub(super) watch: Arc<HubWatch>,
     /// Its workspaces, as they were when a list of them was in last.
-    pub(super) members: BTreeMap<Arc<str>, Member>,
-    known: Members,
+    pub(super) members: Members,
 }
 
 impl Endpoint {
@@ -30,7 +29,7 @@ impl Endpoint {
     pub(super) fn read(&mut self, workspaces: &Workspaces) -> bool {
         let listed = self.watch.listed();
         if listed {
-            self.members = self.known.read(workspaces, self.watch.objects());
+            self.members.read(workspaces, self.watch.objects());
         }
         listed
     }
@@ -171,8 +170,7 @@ impl<'a> Wanted<'a> {
                     let endpoint = Endpoint {
                         config,
                         watch: Arc::new(self.options.workspaces.watch_members(&hub)),
-                        members: BTreeMap::new(),
-                        known: Members::default(),
+                        members: Members::default(),
                     };
                     endpoints.insert(url, endpoint);
                 }

@@ -5,7 +5,6 @@ use crate::cluster::RefusedClaims;
 use crate::grant::BINDING_LABELS;
 use crate::hub::HubObject;
 use crate::provider::readiness::{Condition, is_true};
-use crate::request::ObjectKey;
 use crate::workspace;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -28,12 +27,22 @@ pub(super) struct Member {
     pub(super) refused_claims: Arc<RefusedClaims>,
 }
 
-/// What is known of the objects of an endpoint. An object that has not changed is not read again.
+/// The workspaces behind an endpoint, by logical cluster. In boxes, because the nodes of such a map are half empty.
 #[derive(Default)]
-pub(super) struct Members(BTreeMap<ObjectKey, (HubObject, Arc<One>)>);
+pub(super) struct Members(BTreeMap<Arc<str>, Box<Known>>);
 
-/// What the objects of one workspace tell of it, by their names.
-type Told = Vec<(Arc<str>, Arc<One>)>;
+/// A workspace with the objects that tell of it. It is not read again as long as these are the same.
+struct Known {
+    objects: Vec<HubObject>,
+    member: Member,
+}
+
+impl Known {
+    fn is_of(&self, objects: &[HubObject]) -> bool {
+        let mut pairs = self.objects.iter().zip(objects);
+        self.objects.len() == objects.len() && pairs.all(|(known, now)| known.is(now))
+    }
+}
 
 /// A workspace, as one object tells of it.
 #[derive(Default)]
@@ -80,43 +89,48 @@ struct Claim {
 }
 
 impl Members {
-    /// The workspaces that the objects tell of, by logical cluster.
-    pub(super) fn read(
-        &mut self,
-        workspaces: &Workspaces,
-        objects: Vec<HubObject>,
-    ) -> BTreeMap<Arc<str>, Member> {
-        let mut before = std::mem::take(&mut self.0);
-        let mut by_workspace: BTreeMap<Arc<str>, Told> = BTreeMap::new();
+    /// The workspaces, by logical cluster.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Member)> {
+        let known = self.0.iter();
+        known.map(|(workspace, known)| (workspace, &known.member))
+    }
+
+    /// Replaces the workspaces by those that the objects of a list tell of.
+    pub(super) fn read(&mut self, workspaces: &Workspaces, objects: Vec<HubObject>) {
+        let mut by_workspace: BTreeMap<Arc<str>, Vec<HubObject>> = BTreeMap::new();
         for object in objects {
             let key = object.key();
-            let known = before.remove(&key).filter(|(known, _)| known.is(&object));
-            let one = match known {
-                Some((_, one)) => one,
-                None => Arc::new(One::of(workspaces, &object)),
-            };
             let namespace = key.namespace.as_deref().unwrap_or_default();
             if let Some((workspace, _)) = workspace::split(namespace) {
-                let all = by_workspace.entry(workspace.into()).or_default();
-                all.push((key.name.clone(), one.clone()));
+                by_workspace
+                    .entry(workspace.into())
+                    .or_default()
+                    .push(object);
             }
-            self.0.insert(key, (object, one));
         }
-        by_workspace
-            .into_iter()
-            .map(|(workspace, all)| {
-                let member = member(workspaces, &workspace, &all);
-                (workspace, member)
-            })
-            .collect()
+        let mut before = std::mem::take(&mut self.0);
+        for (workspace, objects) in by_workspace {
+            let known = before.remove(&workspace);
+            let known = known
+                .filter(|known| known.is_of(&objects))
+                .unwrap_or_else(|| {
+                    let member = member(workspaces, &workspace, &objects);
+                    Box::new(Known { objects, member })
+                });
+            self.0.insert(workspace, known);
+        }
     }
 }
 
 /// A workspace, of all objects that tell of it.
-fn member(workspaces: &Workspaces, workspace: &str, all: &Told) -> Member {
-    let path = all.iter().find_map(|(_, one)| one.path.clone());
+fn member(workspaces: &Workspaces, workspace: &str, objects: &[HubObject]) -> Member {
+    let all: Vec<One> = objects
+        .iter()
+        .map(|object| One::of(workspaces, object))
+        .collect();
+    let path = all.iter().find_map(|one| one.path.clone());
     let mut labels = BTreeMap::new();
-    for (_, one) in all.iter().rev() {
+    for one in all.iter().rev() {
         labels.extend(one.labels.clone());
     }
     while labels.len() > MOST_LABELS {
@@ -125,16 +139,16 @@ fn member(workspaces: &Workspaces, workspace: &str, all: &Told) -> Member {
     let mut properties = BTreeMap::from([("logicalCluster".to_owned(), workspace.to_owned())]);
     properties.extend(path.clone().map(|path| ("path".to_owned(), path)));
     if workspaces.are_bound() {
-        let bindings: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+        let bindings: Vec<Arc<str>> = objects.iter().map(|object| object.key().name).collect();
         properties.insert("binding".to_owned(), bindings.join(","));
     }
     // What any binding lets the export use, it may use.
-    let mut refused = all.iter().map(|(_, one)| one.refused_claims.clone());
+    let mut refused = all.iter().map(|one| one.refused_claims.clone());
     let first = refused.next().unwrap_or_default();
     let refused = refused.fold(first, |these, those| &these & &those);
     Member {
         path,
-        is_ready: all.iter().any(|(_, one)| one.is_ready),
+        is_ready: all.iter().any(|one| one.is_ready),
         labels: labels.into(),
         properties: properties.into(),
         refused_claims: refused.into(),
