@@ -30,6 +30,8 @@ mod languages;
 mod leading;
 #[path = "program/memory.rs"]
 mod memory;
+#[path = "program/mongodb.rs"]
+mod mongodb;
 #[path = "program/notices.rs"]
 mod notices;
 #[path = "program/objects.rs"]

@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use windlass_sandbox::Options;
 
+/// More documents of the folder, which no other command reads: of guests that play what is not there.
+const ONLY_HERE: &str = "dev.yaml";
+
 /// Builds the guests, starts and fills the clusters, and runs until a signal or until idle.
 ///
 /// # Errors
@@ -26,11 +29,9 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
             file.display()
         );
     }
-    let configuration = merge(
-        &Configuration::default(),
-        &load(std::slice::from_ref(&file)),
-    )
-    .configuration;
+    let mut files = vec![file];
+    files.extend(Some(args.folder.join(ONLY_HERE)).filter(|file| file.exists()));
+    let configuration = merge(&Configuration::default(), &load(&files)).configuration;
     let seed = Seed::of(&args.folder.join("seed"), &configuration)?;
     let stop = stop_on_signals()?;
     let built = SystemTime::now();
@@ -48,7 +49,7 @@ pub(crate) async fn execute(args: DevArgs, format: Format, engine: Options) -> R
         introduce(&simulated, &configuration);
     }
     let options = RunOptions {
-        files: vec![file],
+        files,
         simulated: Some(simulated.clone()),
         built: Some(built),
         admin: args.admin,
