@@ -204,6 +204,7 @@ impl Cluster {
         host: &Handle,
         token: CancellationToken,
     ) -> Arc<Self> {
+        let is_part = parts.carrier.is_some();
         let cluster = Arc::new(Self {
             name: parts.name.clone(),
             scope: parts.scope,
@@ -214,7 +215,7 @@ impl Cluster {
             replacement: ArcSwapOption::empty(),
             caches: parts.caches,
             backend: ArcSwapOption::empty(),
-            lifecycle: Lifecycle::new(parts.name, parts.changes),
+            lifecycle: Lifecycle::new(parts.name, parts.changes, is_part),
             recorder: Recorder::new(host.clone()),
             metrics: parts.metrics,
             token,

@@ -66,6 +66,8 @@ pub(crate) struct Now {
     pub(crate) reach: Reach,
     /// When the next attempt to connect begins; `None` outside of waits.
     pub(crate) next_attempt: Option<SystemTime>,
+    /// Caches whose first list is not in, and has not failed.
+    pub(crate) filling: usize,
     /// Whether another server answers under this cluster's address, for good: the manager replaces this cluster.
     pub(crate) identity_changed: bool,
 }
@@ -94,7 +96,8 @@ pub(crate) enum Reach {
 
 pub(super) struct Lifecycle {
     now: watch::Sender<Now>,
-    /// Number of sources that are still being attached.
+    /// Number of sources that are still being attached. A part of a server begins with one more, until [`Cluster::attached`]: its server may
+    /// be ready before.
     pending: AtomicUsize,
     /// Whose states these are.
     name: ClusterName,
@@ -103,18 +106,19 @@ pub(super) struct Lifecycle {
 }
 
 impl Lifecycle {
-    pub(super) fn new(name: ClusterName, changes: Arc<StateChanges>) -> Self {
+    pub(super) fn new(name: ClusterName, changes: Arc<StateChanges>, is_part: bool) -> Self {
         let now = Now {
             state: ClusterState::Connecting,
             reason: "not reached yet".into(),
             since: SystemTime::now(),
             reach: Reach::None,
             next_attempt: None,
+            filling: 0,
             identity_changed: false,
         };
         Self {
             now: watch::channel(now).0,
-            pending: AtomicUsize::new(0),
+            pending: AtomicUsize::new(is_part.into()),
             name,
             changes,
         }
@@ -161,13 +165,13 @@ impl Lifecycle {
         })
     }
 
-    /// Takes over the state of the whole server, unless sources are still being attached to this part of it. Returns whether the state is
+    /// Takes over the state of the whole server, unless caches are still `filling` that this part of it needs. Returns whether the state is
     /// another one.
-    pub(super) fn follow(&self, whole: &Self) -> bool {
+    pub(super) fn follow(&self, whole: &Self, filling: usize) -> bool {
         self.update(|now| {
             // Read under the lock of the part's state, so that the last to get it has the newest.
             let whole = whole.now();
-            let pending = self.pending.load(Ordering::SeqCst);
+            let pending = self.pending.load(Ordering::SeqCst) + filling;
             let is_reached = whole.state != ClusterState::Connecting;
             now.identity_changed |= whole.identity_changed;
             (now.reach, now.next_attempt) = (whole.reach, whole.next_attempt);
@@ -182,6 +186,10 @@ impl Lifecycle {
 
     fn set_next_attempt(&self, at: Option<SystemTime>) {
         self.update(|now| now.next_attempt = at);
+    }
+
+    fn set_filling(&self, stores: usize) {
+        self.update(|now| now.filling = stores);
     }
 
     fn set_identity_changed(&self) {
@@ -201,9 +209,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.0.lifecycle.pending.fetch_sub(1, Ordering::SeqCst);
-        self.0.changed.notify_one();
-        self.0.follow_whole();
+        self.0.one_less_pending();
     }
 }
 
@@ -224,6 +230,12 @@ impl Cluster {
             "the first lists are not complete",
         );
         self.follow(&backend).await;
+    }
+
+    pub(super) fn one_less_pending(&self) {
+        self.lifecycle.pending.fetch_sub(1, Ordering::SeqCst);
+        self.changed.notify_one();
+        self.follow_whole();
     }
 
     /// Continues with other credentials for the same server: caches and keys stay, watches resume.
@@ -315,8 +327,10 @@ impl Cluster {
                 return;
             }
             let syncing = self.lifecycle.pending.load(Ordering::SeqCst);
-            let (state, reach, reason) = state_of(&backend.stores.all(), syncing, was_ready);
+            let stores = backend.stores.all();
+            let (state, reach, reason) = state_of(&stores, syncing, was_ready);
             was_ready |= state == ClusterState::Ready;
+            self.lifecycle.set_filling(filling(&stores));
             self.enter(state, reach, &reason);
             tokio::select! {
                 () = self.changed.notified() => {}
@@ -336,6 +350,16 @@ impl Cluster {
         self.leave_carrier();
         self.replacement.store(None);
     }
+}
+
+/// How many stores are waiting for their first list.
+pub(super) fn filling(stores: &[Arc<Store>]) -> usize {
+    let is_filling = |store: &&Arc<Store>| {
+        let progress = store.progress();
+        let progress = progress.borrow();
+        !progress.synced && progress.problem.is_none()
+    };
+    stores.iter().filter(is_filling).count()
 }
 
 /// The state that follows from the stores, while `pending` sources are still being attached.

@@ -1,6 +1,7 @@
 //! A cluster that is a part of a server. It has no connection, task or state of its own: it has those of its carrier.
 //! Entry point: [`Cluster::follow_whole`].
 
+use super::lifecycle::filling;
 use super::{Carrier, Cluster};
 use std::sync::Arc;
 
@@ -15,12 +16,28 @@ impl Cluster {
         true
     }
 
+    /// Says that its first sources have begun to attach. Call it once.
+    pub(crate) fn attached(&self) {
+        if !self.scope.is_whole() {
+            self.one_less_pending();
+        }
+    }
+
     /// Takes over the state of the whole server. Called when that has changed, and when a source was attached to this part.
     pub(super) fn follow_whole(&self) {
         let Some(carrier) = self.carrier.load_full() else {
             return;
         };
-        if self.lifecycle.follow(&carrier.cluster().lifecycle) {
+        let whole = carrier.cluster();
+        // Looked up here, as the server's own state has them a moment later. A part that has served stays as ready as its server.
+        let stores = match self.has_served() {
+            true => Vec::new(),
+            false => whole
+                .backend()
+                .map(|backend| backend.stores.all())
+                .unwrap_or_default(),
+        };
+        if self.lifecycle.follow(&whole.lifecycle, filling(&stores)) {
             self.log_state();
         }
     }

@@ -461,6 +461,7 @@ impl Engagements {
         // What it noted before may have been about the one that had its name.
         self.changes.note(cluster.name());
         watches.attach_all(cluster);
+        cluster.attached();
     }
 
     /// Holds or releases the keys of clusters as their states change, until all clusters have been ended.

@@ -1,17 +1,21 @@
 //! Clusters that are namespaces of one server: what they share, and what they cannot see of each other.
 
-use super::fixture::{Log, bytes, client, config_map, controller, key, logged, object};
+use super::faults::Faults;
+use super::fixture::{Log, builder_of, bytes, client, config_map, controller, key, logged, object};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
+use windlass_apiserver::RequestVerdict;
 use windlass_fleet::api::{
     ApiCode, ApplyOptions, DeleteOptions, Event, EventType, GetOptions, ListOptions, PatchType,
     ReadMode, Selection, WriteOptions,
 };
 use windlass_fleet::cluster::{ClusterState, NamespaceScope, Scope};
 use windlass_fleet::engage::ClusterSpec;
+use windlass_fleet::name::NamePattern;
 use windlass_fleet::provider::namespaces::{Namespaces, NamespacesOptions};
-use windlass_fleet::source::{Enqueue, Index, Watch};
+use windlass_fleet::source::{ClusterFilter, ClusterSelection, Enqueue, Index, Watch};
 use windlass_fleet::{
     Action, Client, Controller, ControllerName, Grant, GroupVersionKind, ObjectKey,
 };
@@ -100,6 +104,35 @@ fn live() -> ListOptions {
         mode: ReadMode::Live,
         ..ListOptions::default()
     }
+}
+
+#[tokio::test]
+async fn a_part_is_ready_once_its_own_caches_are_filled_though_its_server_is_ready_before()
+-> Result<()> {
+    let (log, faults) = (Arc::new(Log::default()), Arc::new(Faults::default()));
+    faults.on_request(|call| {
+        (call.resource == "secrets").then_some(RequestVerdict::Delay(Duration::from_millis(500)))
+    });
+    let late = ClusterSelection {
+        only: ClusterFilter {
+            names: vec![NamePattern::new("late")],
+            ..ClusterFilter::default()
+        },
+        ..ClusterSelection::default()
+    };
+    let secrets = builder_of("secrets", "Secret").engage(late);
+    let secrets = logged(secrets, &log, |_| async { Ok(Action::Done) });
+    let maps = controller(&log, |_| async { Ok(Action::Done) });
+    let parts = TestFleet::start_with(faults, &["server"], |builder| {
+        builder.controller(maps).controller(secrets)
+    });
+    let parts = Parts(parts.await?);
+    parts.engage("early").await?;
+    parts.engage("late").await?;
+    let status = parts.0.status("late")?;
+    let filled = status.stores.iter().filter(|store| store.synced).count();
+    assert_eq!((filled, status.stores.len()), (2, 2), "{status:?}");
+    parts.0.stop().await
 }
 
 #[tokio::test]
