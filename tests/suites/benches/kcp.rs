@@ -7,9 +7,9 @@
 //! cargo bench --bench kcp -- idle                     10,000 workspaces without objects, on two shards of the server in memory
 //! ```
 //!
-//! The work is that of the bench `rivals`, on ConfigMaps that an export claims. Windlass follows all workspaces through the virtual
-//! workspace of the export. kube-rs has a controller with a watch of its own for each workspace. As many keys of a workspace run at once
-//! with every subject.
+//! The work is that of the bench `rivals`, on ConfigMaps that an export claims. Windlass follows all workspaces at once through the
+//! virtual workspace of the export. kube-rs goes through it too, with a controller and a watch of its own for each workspace. As many keys
+//! of a workspace run at once with every subject.
 
 mod figures;
 mod latency;

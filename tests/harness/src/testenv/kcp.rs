@@ -99,8 +99,7 @@ impl Kcp {
     /// A kubeconfig of the administrator for a workspace, by path or logical cluster. Its one context is the current one; it needs no
     /// other file.
     pub fn kubeconfig(&self, workspace: &str) -> String {
-        let server = format!("{}/clusters/{workspace}", self.url());
-        kubeconfig(&server, &self.ca, &self.admin)
+        self.kubeconfig_below(&format!("/clusters/{workspace}"))
     }
 
     /// As [`Kcp::kubeconfig`], of one of the users that kcp was started with.
@@ -125,8 +124,12 @@ impl Kcp {
     /// # Errors
     /// As [`Kcp::client`].
     pub async fn client_below(&self, path: &str) -> Result<kube_client::Client> {
-        let server = format!("{}{path}", self.url());
-        super::server::client(&kubeconfig(&server, &self.ca, &self.admin)).await
+        super::server::client(&self.kubeconfig_below(path)).await
+    }
+
+    /// A kubeconfig of the administrator for everything below a path, such as that of a virtual workspace.
+    pub fn kubeconfig_below(&self, path: &str) -> String {
+        kubeconfig(&format!("{}{path}", self.url()), &self.ca, &self.admin)
     }
 
     /// A client of one of the users that kcp was started with.

@@ -43,16 +43,18 @@ pub(crate) async fn work_of(
     });
     let consumers = futures::stream::iter(consumers).buffered(AT_ONCE);
     let consumers: Vec<_> = consumers.try_collect().await?;
-    let write = |name: &str, workspace: &str| -> Result<PathBuf> {
-        let path = folder.join(format!("{name}.kubeconfig"));
-        std::fs::write(&path, kcp.kubeconfig(workspace))?;
-        Ok(path)
+    let endpoint = client.endpoint(&provider, name).await?;
+    let write = |name: &str, path: &str| -> Result<PathBuf> {
+        let file = folder.join(format!("{name}.kubeconfig"));
+        std::fs::write(&file, kcp.kubeconfig_below(path))?;
+        Ok(file)
     };
     let mut kubeconfigs = Vec::new();
     for consumer in &consumers {
-        kubeconfigs.push(write(&consumer.cluster, &consumer.cluster)?);
+        // As the owner of an export reaches them, who has no rights in the workspaces themselves.
+        let path = format!("{endpoint}/clusters/{}", consumer.cluster);
+        kubeconfigs.push(write(&consumer.cluster, &path)?);
     }
-    let endpoint = client.endpoint(&provider, name).await?;
     let all = kcp.client_below(&format!("{endpoint}/clusters/*")).await?;
     let places = consumers
         .iter()
@@ -60,7 +62,7 @@ pub(crate) async fn work_of(
     let slots = (ALL_SLOTS / workspaces).clamp(1, SLOTS.into());
     let given = Given {
         kubeconfigs,
-        provider: Some(write(name, &provider.cluster)?),
+        provider: Some(write(name, &provider.at(""))?),
         objects,
         slots: u16::try_from(slots).context("slots")?,
     };
