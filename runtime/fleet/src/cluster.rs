@@ -63,6 +63,7 @@ pub(crate) use state_changes::StateChanges;
 
 use crate::api::{ApiCode, ApiError, Event};
 use crate::cache::store::Store;
+use crate::discovery::Discovery;
 use crate::grant::Grant;
 use crate::http::transport::Connection;
 use crate::metrics::ClusterMetrics;
@@ -71,7 +72,7 @@ use crate::task;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use events::Recorder;
 use lifecycle::Lifecycle;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -99,6 +100,8 @@ pub struct Cluster {
     lifecycle: Lifecycle,
     recorder: Recorder,
     metrics: Arc<ClusterMetrics>,
+    /// The kinds of a workspace that is being initialized, beside those of all workspaces of its endpoint.
+    own_kinds: OnceLock<Box<Discovery>>,
     /// Cancelled when the cluster is disengaged; ends every task of the cluster.
     token: CancellationToken,
     tasks: TaskTracker,
@@ -218,6 +221,7 @@ impl Cluster {
             lifecycle: Lifecycle::new(parts.name, parts.changes, is_part),
             recorder: Recorder::new(host.clone()),
             metrics: parts.metrics,
+            own_kinds: OnceLock::new(),
             token,
             tasks: TaskTracker::new(),
             changed: Arc::new(Notify::new()),

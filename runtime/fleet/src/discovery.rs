@@ -94,15 +94,7 @@ impl Discovery {
             _ => self.refresh(connection, &mut refreshed).await?,
         }
         drop(refreshed);
-        self.get(kind).ok_or_else(|| {
-            ApiError::host(
-                ApiCode::UnknownKind,
-                format!(
-                    "{} does not serve {kind}: install its CRD, or check group, version and kind",
-                    connection.server()
-                ),
-            )
-        })
+        self.get(kind).ok_or_else(|| unknown(connection, kind))
     }
 
     /// Loads everything again after a sign of a change. A failure shows when a kind is resolved.
@@ -130,6 +122,37 @@ impl Discovery {
         refresh.failed = loaded.clone().err();
         *refreshed = Some(refresh);
         loaded
+    }
+
+    /// The resource of a kind in a workspace with kinds of its own, by one request if the kind is unknown.
+    ///
+    /// # Errors
+    /// [`ApiCode::UnknownKind`]: the workspace does not serve the kind. Else the error of the request.
+    pub(crate) async fn resolve_in(
+        &self,
+        workspace: &Arc<str>,
+        connection: &Connection,
+        kind: &GroupVersionKind,
+    ) -> Result<Arc<Resource>, ApiError> {
+        if let Some(resource) = self.get(kind) {
+            return Ok(resource);
+        }
+        let mut known = (**self.known.load()).clone().unwrap_or_default();
+        let workspace = Some(workspace);
+        match add_group_version(
+            connection,
+            workspace,
+            &kind.group,
+            &kind.version,
+            &mut known,
+        )
+        .await
+        {
+            Err(error) if error.http_status == 404 => {}
+            loaded => loaded?,
+        }
+        self.known.store(Arc::new(Some(known)));
+        self.get(kind).ok_or_else(|| unknown(connection, kind))
     }
 
     /// Removes a kind that the server no longer serves.
@@ -199,6 +222,14 @@ impl Known {
     }
 }
 
+fn unknown(connection: &Connection, kind: &GroupVersionKind) -> ApiError {
+    let server = connection.server();
+    let message = format!(
+        "{server} does not serve {kind}: install its CRD, or check group, version and kind"
+    );
+    ApiError::host(ApiCode::UnknownKind, message)
+}
+
 fn interrupted(connection: &Connection) -> ApiError {
     let server = connection.server();
     let message = format!("discovery of {server} was interrupted: try again later");
@@ -207,16 +238,13 @@ fn interrupted(connection: &Connection) -> ApiError {
 
 async fn fetch(
     connection: &Connection,
+    workspace: Option<&Arc<str>>,
     path: &str,
     accept: &'static str,
 ) -> Result<bytes::Bytes, ApiError> {
     let timeout = connection.options().call_timeout;
-    Ok(error_for_status(
-        connection
-            .send(Call::get(path.to_owned(), accept), timeout)
-            .await?,
-    )?
-    .body)
+    let call = Call::get(path.to_owned(), accept).in_workspace(workspace);
+    Ok(error_for_status(connection.send(call, timeout).await?)?.body)
 }
 
 fn parse<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ApiError> {
@@ -232,13 +260,13 @@ fn parse<'a, T: Deserialize<'a>>(path: &str, body: &'a [u8]) -> Result<T, ApiErr
 }
 
 async fn load_core(connection: &Connection, known: &mut Known) -> Result<(), ApiError> {
-    let body = fetch(connection, "/api", AGGREGATED).await?;
+    let body = fetch(connection, None, "/api", AGGREGATED).await?;
     if add_aggregated("/api", &body, known)? {
         return Ok(());
     }
     let versions: Versions = parse("/api", &body)?;
     for version in versions.versions {
-        match add_group_version(connection, "", &version, known).await {
+        match add_group_version(connection, None, "", &version, known).await {
             // A virtual workspace of kcp names the version also where it serves no kind of it.
             Err(error) if error.http_status == 404 => {}
             other => other?,
@@ -248,7 +276,7 @@ async fn load_core(connection: &Connection, known: &mut Known) -> Result<(), Api
 }
 
 async fn load_groups(connection: &Connection, known: &mut Known) -> Result<(), ApiError> {
-    let body = match fetch(connection, "/apis", AGGREGATED).await {
+    let body = match fetch(connection, None, "/apis", AGGREGATED).await {
         Ok(body) => body,
         // A server with the core group only.
         Err(error) if error.http_status == 404 => return Ok(()),
@@ -266,7 +294,7 @@ async fn load_groups(connection: &Connection, known: &mut Known) -> Result<(), A
         let mut versions: Vec<String> = group.versions.into_iter().map(|v| v.version).collect();
         versions.sort_by_key(|v| *v != preferred);
         for version in versions {
-            match add_group_version(connection, &group.name, &version, known).await {
+            match add_group_version(connection, None, &group.name, &version, known).await {
                 // An aggregated API server that is down must not hide the others.
                 Err(error) if error.http_status == 503 || error.http_status == 404 => {}
                 other => other?,
@@ -278,6 +306,7 @@ async fn load_groups(connection: &Connection, known: &mut Known) -> Result<(), A
 
 async fn add_group_version(
     connection: &Connection,
+    workspace: Option<&Arc<str>>,
     group: &str,
     version: &str,
     known: &mut Known,
@@ -287,7 +316,7 @@ async fn add_group_version(
     } else {
         format!("/apis/{group}/{version}")
     };
-    let body = fetch(connection, &path, JSON).await?;
+    let body = fetch(connection, workspace, &path, JSON).await?;
     let list: ResourceList = parse(&path, &body)?;
     for resource in list.resources {
         known.add(

@@ -17,6 +17,10 @@ pub(crate) const WILDCARD: &str = "/clusters/*";
 /// A part of the URL of an endpoint of an APIExport.
 pub(crate) const EXPORTS: &str = "/services/apiexport/";
 
+/// A part of the URL of an endpoint of workspaces that are being initialized. All of what is in such a workspace is served, but not for
+/// all workspaces at once.
+pub(crate) const INITIALIZING: &str = "/services/initializingworkspaces/";
+
 const END: char = '|';
 
 /// The namespace of a key in a cache of many logical clusters; without a namespace, the part that is the whole logical cluster.

@@ -2,7 +2,10 @@
 //! Entry point: [`Cluster::follow_whole`].
 
 use super::lifecycle::filling;
-use super::{Carrier, Cluster};
+use super::{Backend, Carrier, Cluster};
+use crate::api::ApiError;
+use crate::discovery::Discovery;
+use crate::kind::{GroupVersionKind, Resource};
 use std::sync::Arc;
 
 impl Cluster {
@@ -39,6 +42,26 @@ impl Cluster {
         };
         if self.lifecycle.follow(&whole.lifecycle, filling(&stores)) {
             self.log_state();
+        }
+    }
+
+    /// The resource of a kind that only the workspace itself serves, while it is being initialized. Caches have none of these: they are read
+    /// live.
+    ///
+    /// # Errors
+    /// `unknown-kind` outside of such workspaces; else as [`Discovery::resolve_in`].
+    pub(super) async fn own_kind(
+        &self,
+        backend: &Backend,
+        kind: &GroupVersionKind,
+        unknown: ApiError,
+    ) -> Result<Arc<Resource>, ApiError> {
+        match self.scope.workspace() {
+            Some(workspace) if backend.connection.is_of_initializing() => {
+                let known = self.own_kinds.get_or_init(|| Box::new(Discovery::new()));
+                known.resolve_in(workspace, &backend.connection, kind).await
+            }
+            _ => Err(unknown),
         }
     }
 

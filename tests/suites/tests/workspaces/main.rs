@@ -17,6 +17,7 @@
 //! | a client by path, of the root and of a new workspace | `bound::a_client_by_path…` |
 //! | deletions that come late | `bindings::a_workspace_stays_until_finalizers…` |
 //! | down to a compute cluster and back | `journey` |
+//! | workspaces that begin and end | `stages` |
 //!
 //! Beside them, what an apply means there: `applies`. Faults: `restart`, and bindings that come and go in `bindings`. Size: `crowd`.
 
@@ -36,3 +37,4 @@ mod keeper;
 mod play;
 mod restart;
 mod shop;
+mod stages;

@@ -37,6 +37,7 @@ impl Client {
         check_namespace(resource, options.namespace.as_deref())?;
         let plan = self.plan(&target, options)?;
         match options.mode {
+            _ if target.is_live => self.list_live(&target, &plan, options).await,
             // A grant on single objects starts no cache of the kind. Caches that already run may answer.
             ReadMode::Cached if plan.by_name => match synced_stores(&target, &plan, options) {
                 Some(stores) => self.list_cached(&target, &plan, options, &stores).await,

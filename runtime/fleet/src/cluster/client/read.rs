@@ -39,7 +39,7 @@ impl Client {
         check_subresource(options.subresource.as_deref())?;
         let subresource = options.subresource.as_deref();
         self.check_object(&target.resource, subresource, Verb::Get, key)?;
-        if options.mode == ReadMode::Live || subresource.is_some() {
+        if options.mode == ReadMode::Live || subresource.is_some() || target.is_live {
             return self.get_live(&target, key, options).await;
         }
         self.get_cached(&target, key, options).await

@@ -17,6 +17,8 @@ pub(super) const WAIT: Duration = Duration::from_secs(30);
 pub(super) struct Target {
     pub(super) backend: Arc<Backend>,
     pub(super) resource: Arc<Resource>,
+    /// Whether no cache can have objects of it.
+    pub(super) is_live: bool,
 }
 
 impl Client {
@@ -39,16 +41,33 @@ impl Client {
             };
         }
         let backend = self.backend().await?;
-        let resource = match backend.discovery.get(kind) {
-            Some(resource) => resource,
-            None => {
-                self.within(backend.discovery.resolve(&backend.connection, kind))
-                    .await??
-            }
+        let (resource, is_live) = match backend.discovery.get(kind) {
+            Some(resource) => (resource, false),
+            None => self.within(self.unknown_resource(&backend, kind)).await??,
         };
         self.part().check_kind(&resource)?;
         self.cluster.check_claims(&resource)?;
-        Ok(Target { backend, resource })
+        Ok(Target {
+            backend,
+            resource,
+            is_live,
+        })
+    }
+
+    /// The resource of a kind that is not known yet, and whether no cache can have objects of it.
+    async fn unknown_resource(
+        &self,
+        backend: &Backend,
+        kind: &GroupVersionKind,
+    ) -> Result<(Arc<Resource>, bool), ApiError> {
+        match backend.discovery.resolve(&backend.connection, kind).await {
+            Ok(resource) => Ok((resource, false)),
+            Err(error) if error.code == ApiCode::UnknownKind => {
+                let own = self.cluster.own_kind(backend, kind, error).await?;
+                Ok((own, true))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The part of its server that the cluster is. Keys and objects of calls have their shown form until the call has been checked.

@@ -142,6 +142,11 @@ impl Connection {
         self.inner.prefix.contains(workspace::EXPORTS)
     }
 
+    /// Whether it is to workspaces of kcp that are being initialized.
+    pub(crate) fn is_of_initializing(&self) -> bool {
+        self.inner.prefix.contains(workspace::INITIALIZING)
+    }
+
     /// The path of a call's URL.
     fn path(&self, call: &Call) -> String {
         let prefix = &*self.inner.prefix;
