@@ -32,6 +32,10 @@ mod leading;
 mod memory;
 #[path = "program/mongodb.rs"]
 mod mongodb;
+#[path = "program/readme.rs"]
+mod readme;
+#[path = "program/workspace_setup.rs"]
+mod workspace_setup;
 #[path = "program/notices.rs"]
 mod notices;
 #[path = "program/objects.rs"]

@@ -1,61 +1,9 @@
 //! The example `mongodb` in memory: by itself, and by its README's commands as they are written.
 
-use anyhow::{Context, Result, ensure};
-use std::fs;
-use std::time::Duration;
-use tokio::process::Command;
-use windlass_harness::program::Program;
-use windlass_harness::testenv::{self, Binaries};
-
-/// Builds wait for each other.
-const BUILD: Duration = Duration::from_secs(600);
-/// For all commands of the README.
-const COMMANDS: Duration = Duration::from_secs(180);
-const SOON: Duration = Duration::from_secs(60);
-
-/// The commands of a part of the README, in their order, without those that start the program.
-fn commands(part: &str) -> Result<String> {
-    let readme = windlass_harness::repository().join("examples/mongodb/README.md");
-    let text = fs::read_to_string(readme)?;
-    let (_, text) = text.split_once(part).context("the part of the README")?;
-    let text = text.split("\n## ").next().unwrap_or_default();
-    let commands = text.lines().filter_map(|line| line.strip_prefix("    "));
-    let commands: Vec<&str> = commands
-        .filter(|line| !line.starts_with("cargo "))
-        .collect();
-    ensure!(commands.len() > 20, "commands are indented: {commands:?}");
-    Ok(commands.join("\n"))
-}
+use crate::readme;
+use anyhow::Result;
 
 #[tokio::test]
 async fn the_commands_of_the_readme_do_what_it_says_in_memory() -> Result<()> {
-    let repository = windlass_harness::repository();
-    let dev = ["dev", "examples/mongodb", "--admin", "127.0.0.1:0"];
-    let until_idle = dev.iter().chain(&["--exit-when-idle"]);
-    let finished = Program::run(&repository, until_idle, BUILD).await?;
-    finished.expect_code(0)?;
-    if !testenv::enabled("the commands of the example mongodb") {
-        return Ok(());
-    }
-    let mut program = Program::start(&repository, dev)?;
-    program.line_with("admin endpoints", BUILD).await?;
-    let kubectl = Binaries::find()?.kubectl();
-    let folder = kubectl.parent().context("a folder")?;
-    let path = std::env::var("PATH").unwrap_or_default();
-    let script = format!("set -euxo pipefail\n{}", commands("\n## In memory\n")?);
-    let mut bash = Command::new("bash");
-    bash.args(["-c", &script])
-        .current_dir(&repository)
-        .env("PATH", format!("{}:{path}", folder.display()))
-        .kill_on_drop(true);
-    let output = tokio::time::timeout(COMMANDS, bash.output()).await??;
-    ensure!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    program.signal("TERM")?;
-    program.wait(SOON).await?.expect_code(0)?;
-    Ok(())
+    readme::in_memory("mongodb", 20).await
 }
