@@ -90,6 +90,9 @@ pub(crate) enum Command {
     /// Asks the Providers once, connects to every cluster, and asks each server what the rules and watches of the Reconcilers lack.
     /// Prints a table of the clusters, and the roles that would grant what is missing. Reconciles nothing and changes nothing.
     Preflight(PreflightArgs),
+    /// What the owner of a service puts into a workspace of kcp
+    #[command(subcommand)]
+    Kcp(KcpCommand),
     /// Show the state of a running manager
     Get(GetArgs),
     /// Make a running manager reconcile a key now
@@ -258,6 +261,34 @@ pub(crate) struct RbacArgs {
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) bind: Option<crate::config::rbac::Subject>,
+}
+
+/// `kcp`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KcpCommand {
+    /// Print the APIExport and the APIResourceSchemas of CustomResourceDefinitions
+    ///
+    /// To publish kinds of a cluster: `kubectl get crd NAME -o yaml | windlass kcp publish -f - --export EXPORT`. What it prints is for
+    /// `kubectl apply --server-side -f -` in the provider's workspace; it changes nothing itself. A definition that has changed gets a
+    /// schema of another name, because schemas never change.
+    Publish(PublishArgs),
+}
+
+/// `kcp publish`.
+#[derive(Debug, Args)]
+pub(crate) struct PublishArgs {
+    /// A file with CustomResourceDefinitions, or - for standard input; may be given several times
+    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The name of the APIExport
+    #[arg(long, value_name = "NAME")]
+    pub(crate) export: String,
+    /// The one version to publish [default: all that are served]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// A resource that consumers are asked for, as secrets or events.events.k8s.io; may be given several times
+    #[arg(long = "claim", value_name = "RESOURCE[.GROUP]")]
+    pub(crate) claims: Vec<String>,
 }
 
 /// `preflight`.

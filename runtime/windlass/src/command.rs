@@ -5,6 +5,7 @@ pub(crate) mod check;
 mod client;
 pub(crate) mod dev;
 pub(crate) mod get;
+pub(crate) mod kcp;
 pub(crate) mod new;
 pub(crate) mod preflight;
 pub(crate) mod rbac;

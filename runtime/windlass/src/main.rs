@@ -70,6 +70,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Check(args) => command::check::execute(args, format, engine).await,
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Preflight(args) => command::preflight::execute(args, format, engine).await,
+            Command::Kcp(command) => command::kcp::execute(&command, format),
             Command::Get(args) => command::get::execute(args, format).await,
             Command::Requeue(args) => command::requeue::execute(args, format).await,
             Command::Rollback(args) => command::rollback::execute(args, format).await,

@@ -32,6 +32,8 @@ mod leading;
 mod memory;
 #[path = "program/mongodb.rs"]
 mod mongodb;
+#[path = "program/publishing.rs"]
+mod publishing;
 #[path = "program/readme.rs"]
 mod readme;
 #[path = "program/workspace_setup.rs"]
