@@ -16,6 +16,8 @@ pub mod crds;
 mod etcd;
 pub mod kcp;
 pub mod kind;
+mod kubelet;
+mod mongodb;
 mod port;
 mod process;
 pub mod real_proxy;
@@ -33,6 +35,8 @@ use tempfile::TempDir;
 pub use binaries::Binaries;
 pub use etcd::Snapshot;
 pub use kcp::Kcp;
+pub use kubelet::Kubelet;
+pub use mongodb::MongoOperator;
 pub use server::{Server, Spec};
 
 use etcd::Etcd;

@@ -80,7 +80,7 @@ fn established(condition: &CustomResourceDefinitionCondition) -> bool {
     condition.type_ == "Established" && condition.status == "True"
 }
 
-fn read(path: &Path) -> Result<Value> {
+pub(super) fn read(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))
 }

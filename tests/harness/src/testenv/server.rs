@@ -22,7 +22,7 @@ const READY: Duration = Duration::from_secs(90);
 #[derive(Clone, Debug)]
 pub struct Spec {
     name: String,
-    controllers: bool,
+    controllers: Vec<&'static str>,
     users: Vec<String>,
     args: Vec<String>,
 }
@@ -32,7 +32,7 @@ impl Spec {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            controllers: false,
+            controllers: Vec::new(),
             users: Vec::new(),
             args: Vec::new(),
         }
@@ -41,8 +41,20 @@ impl Spec {
     /// Adds a `kube-controller-manager` with the owner garbage collector and the namespace controller.
     #[must_use]
     pub fn with_controllers(mut self) -> Self {
-        self.controllers = true;
+        self.controllers
+            .extend(["namespace-controller", "garbage-collector-controller"]);
         self
+    }
+
+    /// Adds the controllers of [`Spec::with_controllers`], and those that make the pods of StatefulSets and let go of their volumes. A
+    /// [`super::Kubelet`] says that the pods run.
+    #[must_use]
+    pub fn with_stateful_sets(mut self) -> Self {
+        self.controllers.extend([
+            "statefulset-controller",
+            "persistentvolumeclaim-protection-controller",
+        ]);
+        self.with_controllers()
     }
 
     /// Adds a user, with the rights of the roles bound to that name and the right to discovery. Letters, digits and dashes.
@@ -240,14 +252,14 @@ impl Server {
     }
 
     fn run_controllers(&self) -> Result<()> {
-        if !self.spec.controllers {
+        if self.spec.controllers.is_empty() {
             return Ok(());
         }
         let file = self.home().join("controllers.kubeconfig");
         self.write_kubeconfig(&file)?;
         let args = [
             format!("--kubeconfig={}", file.display()),
-            "--controllers=namespace-controller,garbage-collector-controller".to_owned(),
+            format!("--controllers={}", self.spec.controllers.join(",")),
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
         ];
@@ -288,7 +300,7 @@ impl Server {
         args
     }
 
-    fn home(&self) -> PathBuf {
+    pub(super) fn home(&self) -> PathBuf {
         self.folder.path().join(&self.spec.name)
     }
 }
