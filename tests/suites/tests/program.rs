@@ -46,6 +46,8 @@ mod objects;
 mod live;
 #[path = "program/preflight.rs"]
 mod preflight;
+#[path = "program/preflight_kcp.rs"]
+mod preflight_kcp;
 #[path = "program/preflight_hubs.rs"]
 mod preflight_hubs;
 #[path = "program/pressure.rs"]

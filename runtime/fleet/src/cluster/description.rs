@@ -35,7 +35,9 @@ impl Cluster {
         self.description.load().alias.clone()
     }
 
-    pub(super) fn refused_claims(&self) -> Arc<RefusedClaims> {
+    /// Kinds of its export that the owner of the workspace does not let clients use; empty outside of kcp.
+    #[must_use]
+    pub fn refused_claims(&self) -> Arc<RefusedClaims> {
         self.description.load().refused_claims.clone()
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use windlass_fleet::Cluster;
-use windlass_fleet::cluster;
+use windlass_fleet::cluster::{self, Scope};
 use windlass_fleet::grant::Identity;
 
 /// Questions to one cluster at once.
@@ -71,6 +71,10 @@ pub(super) async fn check(
 async fn ask(cluster: &Cluster, asks: &[Ask], report: &mut ClusterReport) {
     // It is for people, and nothing depends on it.
     report.version = cluster.server_version().await.ok();
+    if matches!(cluster.scope(), Scope::Workspace(_)) {
+        report.unchecked = refused_claims(cluster, asks);
+        return;
+    }
     report.user = user(cluster).await;
     for ask in asks {
         let findings = match ask.user.as_ref().map(|user| user.identity()).transpose() {
@@ -89,6 +93,20 @@ async fn ask(cluster: &Cluster, asks: &[Ask], report: &mut ClusterReport) {
             report.unchecked.get_or_insert(problem);
         }
     }
+}
+
+/// What the owner of a workspace does not let the export use. kcp answers no question about rights there, and lets its owner use the rest.
+fn refused_claims(cluster: &Cluster, asks: &[Ask]) -> Option<String> {
+    let refused = cluster.refused_claims();
+    let needed = refused.iter().filter(|(group, resource)| {
+        let mut asks = asks.iter();
+        asks.any(|ask| ask.permissions().are_about(group, resource))
+    });
+    let needed: Vec<&str> = needed.map(|(_, resource)| &**resource).collect();
+    (!needed.is_empty()).then(|| {
+        let needed = needed.join(", ");
+        format!("its APIBinding does not accept the claims on {needed}: its owner must accept them")
+    })
 }
 
 /// The name of the credentials' user. Servers before 1.28 do not tell it.

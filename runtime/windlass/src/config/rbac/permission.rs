@@ -179,6 +179,15 @@ impl Permissions {
         watches.collect()
     }
 
+    /// Whether one of them is about a resource, or a part of it.
+    pub(crate) fn are_about(&self, group: &str, resource: &str) -> bool {
+        let is_it = |one: &Permission| {
+            let whole = one.resource.split('/').next();
+            one.group == group && whole == Some(resource)
+        };
+        self.all.iter().any(is_it)
+    }
+
     /// The resources, without duplicates.
     pub(crate) fn resources(&self) -> Vec<String> {
         let names: BTreeSet<&String> = self.all.iter().map(|one| &one.resource).collect();
