@@ -6,7 +6,7 @@ mod missed;
 pub(crate) mod rescan;
 mod sink;
 
-pub(crate) use sink::{ControllerQueue, SourceSink};
+pub(crate) use sink::{ControllerQueue, SourceSink, WatchTask};
 
 use crate::api::{Json, Projection};
 use crate::cluster::{Caller, Client, Cluster, Fleet};
