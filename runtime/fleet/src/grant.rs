@@ -13,7 +13,8 @@ pub use identity::{Identity, IdentityError};
 pub use rule::{ClusterRule, Rule};
 
 use crate::name::ClusterName;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::pairs::Pairs;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A verb of the Kubernetes API.
@@ -65,7 +66,7 @@ pub struct ClusterFacts<'a> {
     /// Its name.
     pub name: &'a ClusterName,
     /// Its labels, from its provider.
-    pub labels: &'a BTreeMap<String, String>,
+    pub labels: &'a Pairs,
     /// Whether it is the cluster of the request that is being reconciled.
     pub own: bool,
 }

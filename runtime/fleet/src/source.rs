@@ -249,7 +249,7 @@ impl ClusterFilter {
                 && self
                     .selector
                     .as_ref()
-                    .is_none_or(|selector| selector.matches(&*labels))
+                    .is_none_or(|selector| selector.matches(&labels))
     }
 }
 

@@ -24,10 +24,10 @@ use crate::http::fence::Fence;
 use crate::http::transport::{AnswerAccount, Owner};
 use crate::kind::GroupVersionKind;
 use crate::name::ClusterName;
+use crate::pairs::Pairs;
 use crate::pause::collected;
 use crate::request::ObjectKey;
 use futures::StreamExt;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use target::WAIT;
 
@@ -192,7 +192,7 @@ impl Client {
     }
 
     /// What rules match of its cluster, which has these labels.
-    fn facts<'a>(&'a self, labels: &'a BTreeMap<String, String>) -> ClusterFacts<'a> {
+    fn facts<'a>(&'a self, labels: &'a Pairs) -> ClusterFacts<'a> {
         self.cluster.facts(labels, self.own)
     }
 

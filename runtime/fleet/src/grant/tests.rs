@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::name::NamePattern;
+use crate::pairs::Pairs;
 use crate::selector::LabelSelector;
 
 fn list(entries: &str) -> Vec<Arc<str>> {
@@ -25,14 +26,14 @@ fn rule(text: &str) -> Rule {
 
 struct World {
     name: ClusterName,
-    labels: BTreeMap<String, String>,
+    labels: Pairs,
 }
 
 impl World {
     fn new(name: &str) -> Self {
         Self {
             name: ClusterName::new(name).unwrap(),
-            labels: [("env".to_owned(), "prod".to_owned())].into(),
+            labels: Pairs::default().with("env", "prod"),
         }
     }
 

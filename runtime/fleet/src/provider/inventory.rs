@@ -157,10 +157,7 @@ fn bounded(mut spec: ClusterSpec) -> (ClusterSpec, Option<String>) {
         if count <= MOST_LABELS {
             continue;
         }
-        let texts = Arc::make_mut(texts);
-        while texts.len() > MOST_LABELS {
-            texts.pop_last();
-        }
+        *texts = texts.first(MOST_LABELS);
         problem = Some(format!(
             "it has {count} {what}, and its cluster gets the first {MOST_LABELS} by name: remove some"
         ));

@@ -27,7 +27,7 @@ impl wit::Host for Call {
         let mut infos = Vec::new();
         let mut pauses = Pauses::begin();
         for cluster in view.fleet.clusters() {
-            if self.opens(&view.cluster, &cluster) && selector.matches(&*cluster.labels()) {
+            if self.opens(&view.cluster, &cluster) && selector.matches(&cluster.labels()) {
                 infos.push(budget.cluster(info(&cluster))?);
             }
             pauses.check().await;
@@ -132,13 +132,10 @@ impl Call {
 }
 
 fn info(cluster: &Cluster) -> wit::ClusterInfo {
-    let pairs = |map: &std::collections::BTreeMap<String, String>| {
-        map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
-    };
     wit::ClusterInfo {
         name: cluster.name().to_string(),
-        labels: pairs(&cluster.labels()),
-        properties: pairs(&cluster.properties()),
+        labels: cluster.labels().to_map().into_iter().collect(),
+        properties: cluster.properties().to_map().into_iter().collect(),
         ready: cluster.is_usable(),
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use tests::permissions;
 
 use crate::config::kinds::{Impersonate, ManagerSpec, ReconcilerSpec, RuleSpec, TenantSpec};
 use permission::Permission;
-use std::collections::BTreeMap;
+use windlass_fleet::Pairs;
 use windlass_fleet::cluster::SHOWN_NAMESPACE;
 use windlass_fleet::name::NamePattern;
 use windlass_fleet::selector::LabelSelector;
@@ -46,7 +46,7 @@ pub(crate) struct Member<'a> {
     /// The cluster's name.
     pub(crate) name: &'a str,
     /// Its labels, from its provider.
-    pub(crate) labels: &'a BTreeMap<String, String>,
+    pub(crate) labels: &'a Pairs,
     /// The namespace of its server that it is; `None`: the whole server.
     pub(crate) namespace: Option<&'a str>,
 }

@@ -97,7 +97,9 @@ impl Task {
                 links.note_in_step();
             }
             match watch.owes() || links.resync().is_some() {
-                true => _ = enqueue.get_or_insert_with(|| Box::pin(enqueue::run(links, watch.sinks()))),
+                true => {
+                    _ = enqueue.get_or_insert_with(|| Box::pin(enqueue::run(links, watch.sinks())))
+                }
                 false => enqueue = None,
             }
             if watch.stores().iter().any(|store| may_widen(&store.key)) {

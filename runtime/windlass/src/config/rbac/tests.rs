@@ -295,7 +295,7 @@ fn needs_in(work: &Work<'_>, name: &str, labels: &[(&str, &str)]) -> Needs {
         side: Side::Members,
         cluster: Some(Member {
             name,
-            labels: &labels.collect(),
+            labels: &labels.collect::<std::collections::BTreeMap<_, _>>().into(),
             namespace: None,
         }),
     };
