@@ -1,6 +1,8 @@
 //! The objects that a primary object should have. Entry point: [`Dependents`].
 
 mod apply;
+#[cfg(test)]
+mod tests;
 
 use crate::cluster::Cluster;
 use crate::error::{ApiError, Result};
