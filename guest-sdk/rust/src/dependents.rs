@@ -19,6 +19,9 @@ use std::time::Duration;
 /// The label with the owner's uid, and the index of it.
 pub(crate) const OWNER: &str = "windlass.dev/owner";
 
+/// Why an object is not ready.
+type Ready<'a> = dyn Fn(&Object) -> Option<String> + 'a;
+
 const RECHECK: Duration = Duration::from_secs(10);
 
 /// The kinds of the objects that primary objects should have. A dependent of the same namespace, or of a cluster-scoped primary object, is
@@ -46,7 +49,7 @@ const RECHECK: Duration = Duration::from_secs(10);
 pub struct Dependents<'a> {
     kinds: Vec<GroupVersionKind>,
     finalizer: Option<String>,
-    ready: Box<dyn Fn(&Object) -> Option<String> + 'a>,
+    ready: Box<Ready<'a>>,
     recheck: Duration,
     status: Value,
     cleanup: Box<dyn Fn() -> Result<()> + 'a>,
