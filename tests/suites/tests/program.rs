@@ -80,5 +80,7 @@ mod rollback;
 mod run;
 #[path = "program/running.rs"]
 mod running;
+#[path = "program/website.rs"]
+mod website;
 #[path = "program/witness.rs"]
 mod witness;
