@@ -50,7 +50,8 @@ impl Cluster {
     }
 
     /// What rules match of it. `labels` are [`Self::labels`].
-    pub(crate) fn facts<'a>(
+    #[must_use]
+    pub fn facts<'a>(
         &'a self,
         labels: &'a BTreeMap<String, String>,
         own: bool,
@@ -58,6 +59,7 @@ impl Cluster {
         ClusterFacts {
             name: &self.name,
             labels,
+            provider: self.provider(),
             own,
         }
     }

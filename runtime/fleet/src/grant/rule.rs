@@ -38,7 +38,7 @@ pub struct ClusterRule {
 }
 
 /// The labels of a cluster by which rights may be granted.
-struct Granting<'a>(&'a BTreeMap<String, String>);
+pub(super) struct Granting<'a>(pub(super) &'a BTreeMap<String, String>);
 
 impl LabelSet for Granting<'_> {
     fn label(&self, key: &str) -> Option<Cow<'_, str>> {
