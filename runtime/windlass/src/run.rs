@@ -157,6 +157,9 @@ impl Startup {
         let mut providers = Providers::default();
         if options.simulated.is_none() {
             let configuration = &self.merged.configuration;
+            if options.from_cluster {
+                providers.hold(&bound.handle(), configuration);
+            }
             problems.extend(providers.apply(&bound.handle(), configuration));
         }
         let (rollbacks, calls) = rollback::channel();

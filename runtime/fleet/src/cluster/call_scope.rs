@@ -223,3 +223,28 @@ impl CallScope {
 pub(crate) fn cancelled() -> ApiError {
     ApiError::host(ApiCode::Cancelled, "this call is ending: return now")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(tenant: &str, controller: &str) -> String {
+        let (tenant, controller) = (TenantName::new(tenant), ControllerName::new(controller));
+        field_manager(&tenant.unwrap(), &controller.unwrap())
+    }
+
+    #[test]
+    fn a_field_manager_is_no_longer_than_servers_allow_and_tells_reconcilers_apart() {
+        assert_eq!(of("team-a", "hello"), "windlass:team-a/hello");
+        assert_eq!(of("team-a", "apps/hello"), "windlass:apps/hello");
+        let longest = of(&"t".repeat(50), &"r".repeat(63));
+        assert_eq!(
+            longest,
+            format!("windlass:{}/{}", "t".repeat(50), "r".repeat(63))
+        );
+        let long = |end: &str| of("a", &format!("apps/{}{end}", "n".repeat(200)));
+        assert_eq!(long("").len(), LONGEST_MANAGER);
+        assert!(long("").starts_with("windlass:apps/nnn"), "{}", long(""));
+        assert_ne!(long("1"), long("2"));
+    }
+}

@@ -123,6 +123,19 @@ impl Inventory for Secrets {
         }
     }
 
+    fn problem(&self, watches: &Watches) -> Option<Problem> {
+        let (name, _) = self.options.only.as_ref()?;
+        if !watches.clusters.objects().is_empty() {
+            return None;
+        }
+        let namespaces: Vec<&str> = self.options.namespaces.iter().map(String::as_str).collect();
+        Some(Problem {
+            subject: format!("Secret {}/{name}", namespaces.join(",")),
+            message: "there is no such Secret: create it with the kubeconfig of the cluster"
+                .to_owned(),
+        })
+    }
+
     fn desired(&self, object: &HubObject, _related: &[HubObject]) -> Desired {
         if object.is_deleting() {
             return Desired::leave();

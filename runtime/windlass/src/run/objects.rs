@@ -25,8 +25,8 @@ use windlass_fleet::{ClusterName, GroupVersionKind};
 const PACE: Duration = Duration::from_millis(50);
 /// How long until the local cluster is looked for again, if there is none at the moment.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Most Secrets and ConfigMaps that Reconcilers may name together. Each is a watch.
-const MOST_VALUES: usize = 500;
+/// Most Secrets and ConfigMaps that the Reconcilers of a namespace may name together, so that no team uses up the watches of others.
+const MOST_VALUES: usize = 50;
 /// What creates the kinds.
 const REMEDY: &str = "if the kinds are not there, create them: windlass crds | kubectl apply -f -";
 
@@ -100,6 +100,11 @@ impl Feed {
     /// What became of the objects.
     pub(super) fn outcomes(&self) -> Arc<Outcomes> {
         self.outcomes.clone()
+    }
+
+    /// Whether the objects have been read once.
+    pub(super) fn has_read(&self) -> bool {
+        self.objects.is_some()
     }
 
     /// Waits until something else is to be joined with the documents of files.
@@ -180,16 +185,31 @@ impl Feed {
         let present = objects.objects.iter().filter(|object| !object.is_deleting);
         let named: BTreeSet<ValueSource> = present.flat_map(|object| object.sources()).collect();
         self.values.retain(|source, _| named.contains(source));
-        for source in &named {
-            if self.values.len() < MOST_VALUES && !self.values.contains_key(source) {
-                self.values.insert(source.clone(), read::watch(hub, source));
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for source in self.values.keys() {
+            *counts.entry(&source.namespace).or_default() += 1;
+        }
+        let mut added = Vec::new();
+        for source in named
+            .iter()
+            .filter(|source| !self.values.contains_key(source))
+        {
+            let count = counts.entry(&source.namespace).or_default();
+            if *count < MOST_VALUES {
+                *count += 1;
+                added.push(source);
             }
         }
+        self.values.extend(
+            added
+                .into_iter()
+                .map(|source| (source.clone(), read::watch(hub, source))),
+        );
         let values = named.into_iter().map(|source| {
             let values = match self.values.get(&source) {
                 Some(watch) => read::values(watch, &source),
                 None => Values::Unreadable(format!(
-                    "Reconcilers name more than {MOST_VALUES} Secrets and ConfigMaps"
+                    "the Reconcilers of this namespace name more than {MOST_VALUES} Secrets and ConfigMaps: name fewer"
                 )),
             };
             (source, values)

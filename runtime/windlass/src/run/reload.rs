@@ -155,6 +155,9 @@ impl Reload {
         if self.has_fleet {
             let manager = &self.app.manager;
             problems.extend(self.providers.apply(manager, &merged.configuration));
+            if self.objects.as_ref().is_some_and(Feed::has_read) {
+                self.providers.release(manager);
+            }
         }
         self.app.report_problems(&problems);
         self.app
