@@ -80,6 +80,10 @@ pub(crate) enum Command {
     Test(TestArgs),
     /// Show what a component needs and offers
     Check(CheckArgs),
+    /// Print the CustomResourceDefinitions of Provider, Tenant and Reconciler
+    ///
+    /// To pipe into `kubectl apply -f -`, before `windlass run --from-cluster`.
+    Crds,
     /// Print the RBAC that the manager's own credentials need for a configuration
     ///
     /// Prints a ClusterRole for the clusters of providers, and Roles where rules name namespaces, to pipe into `kubectl apply -f -`:
@@ -120,8 +124,11 @@ pub(crate) struct CompileArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// A file of documents, or a folder of .yaml and .yml files; may be given several times
-    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "from_cluster", num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
+    /// Read Providers, Tenants and Reconcilers of the local cluster too; `windlass crds` prints their definitions
+    #[arg(long)]
+    pub(crate) from_cluster: bool,
     /// Where state, probes and metrics are served [default: the Manager's admin.address, else 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin: Option<std::net::SocketAddr>,
@@ -247,15 +254,19 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RbacArgs {
     /// A file of documents, or a folder of .yaml and .yml files; may be given several times
-    #[arg(short = 'f', long = "file", value_name = "PATH", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "file", value_name = "PATH", required_unless_present = "from_cluster", num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
+    /// For `run --from-cluster`: of the process itself, and of the people who write the objects
+    #[arg(long, conflicts_with_all = ["files", "local", "provider"])]
+    pub(crate) from_cluster: bool,
     /// For the local cluster, instead of the clusters of providers
     #[arg(long)]
     pub(crate) local: bool,
     /// For the hub that this Provider reads, instead of the clusters of providers
     #[arg(long, value_name = "NAME", conflicts_with = "local")]
     pub(crate) provider: Option<String>,
-    /// The name of the roles [default: windlass; windlass-local with --local; windlass-hub with --provider]
+    /// The name of the roles [default: windlass; windlass-local with --local; windlass-hub with --provider;
+    /// windlass-from-cluster with --from-cluster]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Bind the roles too, to user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME

@@ -68,6 +68,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Build(args) => command::build::execute(args, format, engine).await,
             Command::Test(args) => command::test::execute(args, format, engine).await,
             Command::Check(args) => command::check::execute(args, format, engine).await,
+            Command::Crds => command::crds::execute(format),
             Command::Rbac(args) => command::rbac::execute(args, format, engine).await,
             Command::Preflight(args) => command::preflight::execute(args, format, engine).await,
             Command::Kcp(command) => command::kcp::execute(&command, format),

@@ -4,6 +4,7 @@ mod changes;
 mod hot_keys;
 pub(crate) mod idle;
 mod notices;
+mod objects;
 mod own_events;
 mod providers;
 mod reload;
@@ -51,6 +52,8 @@ const MOMENT: Duration = Duration::from_secs(2);
 pub(crate) struct RunOptions {
     /// Files and folders of documents.
     pub(crate) files: Vec<PathBuf>,
+    /// Whether objects of the local cluster count too.
+    pub(crate) from_cluster: bool,
     /// In-memory clusters in place of those of the documents. If the default admin port is taken, another one is used.
     pub(crate) simulated: Option<Arc<Simulated>>,
     /// When the source folders were built. They are built again when they change; none: they are not.
@@ -95,12 +98,17 @@ impl Startup {
     /// Reads the documents and loads the guests. Bad documents are logged and left out.
     async fn new(options: &RunOptions) -> Result<Self> {
         let merged = merge(&Configuration::default(), &load(&options.files));
-        if !merged.configuration.has(Kind::Reconciler) {
+        if !merged.configuration.has(Kind::Reconciler) && !options.from_cluster {
             bail!("there is no Reconciler to run{}", reasons(&merged, &[]));
         }
         let mut registry = Registry::default();
         registry.register_collector(Box::new(ProcessMetrics::starting()));
         let mut manager = build_manager(options, &merged.configuration)?;
+        if options.from_cluster && !manager.has_local() {
+            bail!(
+                "there is no local cluster to read: name it in spec.local of a Manager, or run in a pod"
+            );
+        }
         let limits = merged.configuration.manager_spec().metric_limits();
         manager = manager.metrics(Metrics::with_limits(limits, &mut registry));
         let statuses = Arc::new(Statuses::default());
@@ -119,7 +127,7 @@ impl Startup {
                 manager = manager.controller(*controller);
             }
         }
-        if reconcilers.running() == 0 && !options.waits_for_an_edit() {
+        if reconcilers.running() == 0 && !options.goes_on_without() {
             let why = reasons(&merged, &reconcilers.problems());
             bail!("no reconciler can start{why}");
         }
@@ -149,6 +157,9 @@ impl Startup {
         let mut providers = Providers::default();
         if options.simulated.is_none() {
             let configuration = &self.merged.configuration;
+            if options.from_cluster {
+                providers.hold(&bound.handle(), configuration);
+            }
             problems.extend(providers.apply(&bound.handle(), configuration));
         }
         let (rollbacks, calls) = rollback::channel();
@@ -175,6 +186,9 @@ impl Startup {
             (calls, addresses),
         )
         .context("watch the configuration")?;
+        let outcomes = reload.outcomes();
+        let status =
+            outcomes.map(|outcomes| tokio::spawn(objects::status::write(app.clone(), outcomes)));
         let reload = tokio::spawn(stop.clone().run_until_cancelled_owned(reload.run()));
         let pressure = tokio::spawn(pressure::follow(app.clone()));
         let hot_keys = tokio::spawn(hot_keys::follow(app.manager.hot_keys(), app.clone()));
@@ -189,6 +203,7 @@ impl Startup {
         let report = idle.await.context("the wait to be idle ended early")?;
         pressure.abort();
         hot_keys.abort();
+        status.inspect(tokio::task::JoinHandle::abort);
         served.cancel();
         admin.await.context("the admin endpoints ended early")?;
         Ok(report)
@@ -219,9 +234,9 @@ fn reasons(merged: &Merged, reconcilers: &[String]) -> String {
 }
 
 impl RunOptions {
-    /// Whether a developer is expected to edit a guest that does not start.
-    fn waits_for_an_edit(&self) -> bool {
-        self.built.is_some() && !self.idle.exit_when_idle
+    /// Whether a reconciler may come later: a developer is expected to edit a guest that does not start, or the local cluster has some.
+    fn goes_on_without(&self) -> bool {
+        self.from_cluster || self.built.is_some() && !self.idle.exit_when_idle
     }
 }
 

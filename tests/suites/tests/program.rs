@@ -18,12 +18,16 @@ mod crash;
 mod dev;
 #[path = "program/dev_kcp.rs"]
 mod dev_kcp;
+#[path = "program/from_cluster.rs"]
+mod from_cluster;
 #[path = "program/get.rs"]
 mod get;
 #[path = "program/examples.rs"]
 mod examples;
 #[path = "program/holding.rs"]
 mod holding;
+#[path = "program/hub.rs"]
+mod hub;
 #[path = "program/languages.rs"]
 mod languages;
 #[path = "program/leading.rs"]
@@ -82,5 +86,7 @@ mod run;
 mod running;
 #[path = "program/website.rs"]
 mod website;
+#[path = "program/tenancy.rs"]
+mod tenancy;
 #[path = "program/witness.rs"]
 mod witness;

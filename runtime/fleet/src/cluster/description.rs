@@ -50,10 +50,12 @@ impl Cluster {
     }
 
     /// What rules match of it. `labels` are [`Self::labels`].
-    pub(crate) fn facts<'a>(&'a self, labels: &'a Pairs, own: bool) -> ClusterFacts<'a> {
+    #[must_use]
+    pub fn facts<'a>(&'a self, labels: &'a Pairs, own: bool) -> ClusterFacts<'a> {
         ClusterFacts {
             name: &self.name,
             labels,
+            provider: self.provider(),
             own,
         }
     }

@@ -38,7 +38,7 @@ pub struct ClusterRule {
 }
 
 /// The labels of a cluster by which rights may be granted.
-struct Granting<'a>(&'a Pairs);
+pub(super) struct Granting<'a>(pub(super) &'a Pairs);
 
 impl LabelSet for Granting<'_> {
     fn label(&self, key: &str) -> Option<Cow<'_, str>> {

@@ -8,7 +8,6 @@ use crate::instance::call::{Call, FleetView, Purpose};
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use windlass_fleet::api::ApiError;
-use windlass_fleet::grant::ClusterFacts;
 use windlass_fleet::pause::Pauses;
 use windlass_fleet::selector::LabelSelector;
 use windlass_fleet::{ApiCode, Client, Cluster, ClusterName, Context};
@@ -87,11 +86,8 @@ impl Call {
 
     fn opens(&self, from: &Arc<Cluster>, cluster: &Arc<Cluster>) -> bool {
         let own = Arc::ptr_eq(cluster, from);
-        self.guest.grant().reaches(&ClusterFacts {
-            name: cluster.name(),
-            labels: &cluster.labels(),
-            own,
-        })
+        let labels = cluster.labels();
+        self.guest.grant().reaches(&cluster.facts(&labels, own))
     }
 
     /// A client for a cluster by name. One that no rule opens is denied whether it exists or not, in the same words.

@@ -60,7 +60,14 @@ fn check(
     let cluster = ClusterFacts {
         name: &cluster_name,
         labels: &labels,
+        provider: None,
         own: true,
+    };
+    // A tenant's clusters are compared with those that there are: the watch begins in no other one.
+    let grant = if local {
+        grant
+    } else {
+        &grant.in_some_cluster()
     };
     let denied = WATCHING
         .iter()

@@ -2,7 +2,7 @@
 
 use crate::cli::{CheckArgs, Format};
 use crate::config::document::{Position, split};
-use crate::config::schema::{self, Place};
+use crate::config::schema::{self, Place, Shows};
 use crate::dev::guest_build::built;
 use crate::dev::seed::Layout;
 use crate::guests::component;
@@ -68,6 +68,7 @@ fn configs(files: &[PathBuf], text: &str, component: &Path) -> Result<Vec<(Json,
             document: Position { line: 1, column: 1 },
             config: node.map(Arc::new),
             path: "config",
+            shows: Shows::Line,
             whose: component.display().to_string(),
         };
         return Ok(vec![(config, place)]);

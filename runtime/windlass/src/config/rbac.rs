@@ -2,6 +2,7 @@
 
 mod hub;
 mod manifest;
+mod objects;
 mod permission;
 mod review;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 pub(crate) use hub::{Hub, in_local};
 pub(crate) use manifest::{Subject, lines, manifests, yaml};
+pub(crate) use objects::cluster_roles;
 pub(crate) use permission::Permissions;
 pub(crate) use review::{Findings, Question, Review};
 #[cfg(test)]

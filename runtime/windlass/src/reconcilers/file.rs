@@ -18,14 +18,14 @@ pub(super) struct File {
 impl File {
     /// Reads the guest that a document names, but no more than `most` bytes.
     pub(super) async fn read(document: Document, spec: ReconcilerSpec, most: usize) -> Self {
-        let there = document.resolve(&spec.guest.path);
+        let there = document.resolve(spec.guest.path());
         let read = tokio::task::spawn_blocking(move || match component(&document, &spec) {
             Ok(path) => Self {
                 digest: digest(&path, most as u64),
                 path,
             },
             Err(failure) => Self {
-                path: document.resolve(&spec.guest.path),
+                path: document.resolve(spec.guest.path()),
                 digest: Err(failure),
             },
         });
@@ -44,7 +44,7 @@ pub(crate) fn component(
     document: &Document,
     spec: &ReconcilerSpec,
 ) -> Result<PathBuf, LoadFailure> {
-    let path = document.resolve(&spec.guest.path);
+    let path = document.resolve(spec.guest.path());
     if !path.is_dir() {
         return Ok(path);
     }

@@ -415,7 +415,7 @@ impl Reconciler {
         let applied = self.applied.as_ref();
         ReconcilerStatus {
             tenant: applied.map_or(spec.tenant(), Inputs::tenant).to_owned(),
-            guest: document.resolve(&spec.guest.path),
+            guest: document.resolve(spec.guest.path()),
             revision: self.applied.as_ref().map(|inputs| inputs.guest.to_string()),
             previous: self.previous.map(|digest| digest.to_string()),
             rolled_back: self.rollback.is_some(),

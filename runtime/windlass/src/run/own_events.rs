@@ -38,7 +38,11 @@ fn event(about: &Identity, namespace: &str, content: OwnEvent) -> Event {
     let (group, version) = API_VERSION.split_once('/').unwrap_or(("", API_VERSION));
     Event {
         kind: GroupVersionKind::new(group, version, about.kind.as_str()),
-        key: ObjectKey::namespaced(namespace, &about.name),
+        key: match about.name.split_once('/') {
+            // An object of the cluster.
+            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+            None => ObjectKey::namespaced(namespace, &about.name),
+        },
         event_type: content.event_type,
         reason: content.reason.to_owned(),
         action: content.action.to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
-use crate::config::kinds::{Bytes, Interval, Refusal, at_least_one, within};
+use crate::config::kinds::{AccessProviderSpec, Bytes, Interval, Refusal, at_least_one, within};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -33,6 +33,20 @@ pub(crate) struct ManagerSpec {
     pub(crate) metrics: MetricsSpec,
     /// One of several processes leads, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
+    /// Guests that Reconcilers in the local cluster use by these names. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) guests: BTreeMap<String, InstalledGuest>,
+    /// Programs that Providers in the local cluster use by their names. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) access_providers: Vec<AccessProviderSpec>,
+}
+
+/// A guest of the platform.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct InstalledGuest {
+    /// A .wasm file, or a source folder that was built; relative to the document's folder.
+    pub(crate) path: PathBuf,
 }
 
 /// The local cluster: `kubeconfig` or `inCluster`.
@@ -187,6 +201,11 @@ impl ManagerSpec {
             )?;
         }
         self.admin.check()?;
+        let nameless = |provider: &&AccessProviderSpec| provider.exec_config.is_none();
+        if let Some(provider) = self.access_providers.iter().find(nameless) {
+            let message = format!("{:?} has no execConfig: name its program", provider.name);
+            return Err(Refusal::new("spec.accessProviders", message));
+        }
         self.leader_election.check()
     }
 }

@@ -121,6 +121,15 @@ pub(crate) fn manifests(
     manifests
 }
 
+/// The ClusterRoleBinding of a role, with its name.
+pub(super) fn binding(name: &str, subject: &Subject) -> Json {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+        "subjects": [subject.manifest()],
+    })
+}
+
 fn rule(rule: &PolicyRule) -> Json {
     let mut json = json!({
         "apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs,
