@@ -25,7 +25,7 @@ pub(crate) enum Spec {
     /// A source of clusters.
     Provider(Box<ProviderSpec>),
     /// An owner of reconcilers.
-    Tenant(TenantSpec),
+    Tenant(Box<TenantSpec>),
     /// A guest and its options.
     Reconciler(Box<ReconcilerSpec>),
 }
@@ -150,7 +150,7 @@ impl Configuration {
         self.documents
             .iter()
             .filter_map(|document| match &document.spec {
-                Spec::Tenant(spec) => Some((document, spec)),
+                Spec::Tenant(spec) => Some((document, &**spec)),
                 _ => None,
             })
     }
