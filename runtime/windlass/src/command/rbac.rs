@@ -5,7 +5,7 @@ use crate::config::clusters;
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, Document, load, merge};
 use crate::config::rbac::{
-    Description, Hub, Permissions, Side, Subject, Work, in_local, manifests, needed, yaml,
+    Description, Hub, Permissions, Side, Subject, Work, callers, in_local, manifests, needed, yaml,
 };
 use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
@@ -23,6 +23,10 @@ use windlass_sandbox::{Inspection, Options, Sandbox};
 /// # Errors
 /// When a document is not valid: roles for a part of a configuration would look complete.
 pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> Result<ExitCode> {
+    if args.callers {
+        let name = args.name.as_deref().unwrap_or("windlass-api");
+        return print(&callers(name), format);
+    }
     let configuration = valid(&args.files)?;
     if let Some(provider) = &args.provider {
         let needed = of_hub(&configuration, provider)?;

@@ -3,6 +3,7 @@
 //! Every field's default stands on the field. A field that is known but not in effect yet is refused by the kind's `check`,
 //! never ignored.
 
+mod admin;
 mod caches;
 mod duration;
 mod isolation;
@@ -15,6 +16,7 @@ mod reconciler;
 mod rules;
 mod tenant;
 
+pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
 pub(crate) use duration::Interval;
 pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
