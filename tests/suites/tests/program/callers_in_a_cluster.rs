@@ -384,6 +384,23 @@ async fn commands_find_the_leader_and_reach_it_through_a_real_api_server() -> Re
         refused.stderr
     );
 
+    // The context is in one of the files that kubectl would read.
+    let (_, port) = stage.http.address.rsplit_once(':').context("a port")?;
+    let args = [
+        "get",
+        "keys",
+        "--context",
+        "alpha",
+        "-n",
+        "default",
+        "--port",
+        port,
+    ];
+    let args = args.into_iter().chain(["--as-service-account", "viewer"]);
+    let listed = [("KUBECONFIG", "absent.kubeconfig:person.kubeconfig")];
+    let finished = Program::start_with(stage.project.path(), args, &listed)?;
+    finished.wait(SOON).await?.expect_code(0)?;
+
     // A pod by its name, and a Lease that is not there.
     let named = [
         "get",
