@@ -9,7 +9,7 @@
 //! * `state_changes`: the clusters whose keys are to be held or released.
 //! * `client`: reads and writes under a grant; `call_scope`: the run that they belong to; `call_policy`: the limits of their caller.
 //! * `description`: what its provider says of it; `claims`: what the owner of a workspace lets clients use. `events`: records events; `lease`: calls for elections.
-//! * `review`: what a server says of itself and of the credentials' rights.
+//! * `review`: what a server says of itself and of users' rights.
 //! * `crd_arrival`: waits for a kind that is not served yet; `sync_check`: compares caches with the server now.
 
 mod backend;
@@ -45,7 +45,7 @@ pub use crate::rate_limit::{Bucket, RateLimit};
 pub use call_policy::{CallPolicy, MemoryCharge, Permit};
 pub use call_scope::Caller;
 pub use claims::RefusedClaims;
-pub use client::{Client, TypedClient};
+pub use client::{Client, PodAnswer, PodCall, TypedClient};
 pub use fleet::Fleet;
 pub use lifecycle::ClusterState;
 pub use review::Review;

@@ -49,8 +49,10 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     // Tests and builds print their results themselves.
     let usual = match cli.command {
         Command::Test(_) | Command::Build(_) => "warn",
-        // Its table says why a cluster is not reached.
-        Command::Preflight(_) => "error",
+        // Their output says why a cluster is not reached.
+        Command::Preflight(_) | Command::Get(_) | Command::Requeue(_) | Command::Rollback(_) => {
+            "error"
+        }
         _ => "info",
     };
     logging::start(filter.unwrap_or(usual))?;

@@ -5,17 +5,16 @@ mod hot_keys;
 pub(crate) mod idle;
 mod notices;
 mod objects;
-mod own_events;
 mod providers;
 mod reload;
 mod pressure;
 pub(crate) mod signals;
 
 use crate::admin::{self, Addresses, Sockets};
-use crate::app::App;
 use crate::app::rollback;
+use crate::app::{App, machine};
 use crate::cli::IdleArgs;
-use crate::config::kinds::{Kind, ManagerSpec, TenantSpec};
+use crate::config::kinds::{Authentication, Kind, ManagerSpec, TenantSpec};
 use crate::config::load::{Configuration, Merged, load, merge};
 use crate::config::{clusters, proxy};
 use crate::dev::simulated::Simulated;
@@ -76,8 +75,8 @@ pub(crate) async fn run(options: RunOptions) -> Result<Option<Report>> {
     let stop = options.stop.child_token();
     raise_descriptor_limit();
     let startup = Startup::new(&options).await?;
-    let spec = startup.merged.configuration.manager_spec();
-    let wanted = addresses(options.admin, options.simulated.is_none(), &spec);
+    let configuration = &startup.merged.configuration;
+    let wanted = addresses(options.admin, options.simulated.is_none(), configuration)?;
     let free_port = options.simulated.is_some() && options.admin.is_none();
     let sockets = admin::bind(wanted, free_port)?;
     startup.serve(options, (wanted, sockets), stop).await
@@ -308,15 +307,6 @@ pub(crate) fn manager_options(spec: &ManagerSpec) -> Result<ManagerOptions> {
     })
 }
 
-/// The name of this machine, or of this pod, for people.
-fn machine() -> String {
-    let name = std::env::var("HOSTNAME").ok();
-    let name = name.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
-    let name = name.map(|name| name.trim().to_owned());
-    name.filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "windlass".to_owned())
-}
-
 /// A tenant's options for the queue.
 fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     TenantOptions {
@@ -325,11 +315,41 @@ fn tenant_options(spec: &TenantSpec) -> TenantOptions {
     }
 }
 
-/// The addresses of the admin endpoints: the flag's, the document's, or the default. The probes have an address of their own if the
-/// document names one and the fleet is not in memory.
-fn addresses(flag: Option<SocketAddr>, has_fleet: bool, spec: &ManagerSpec) -> Addresses {
-    Addresses {
-        admin: flag.unwrap_or(spec.admin.address()),
-        probes: spec.admin.probe_address().filter(|_| has_fleet),
+/// The addresses of the admin endpoints: the flag's, the document's, or the default. If the fleet is in memory, nothing has an address of
+/// its own, and the API takes the token of a file.
+///
+/// # Errors
+/// When the documents ask for reviews of tokens, and there is no local cluster.
+fn addresses(
+    flag: Option<SocketAddr>,
+    has_fleet: bool,
+    configuration: &Configuration,
+) -> Result<Addresses> {
+    let admin = configuration.manager_spec().admin;
+    Ok(Addresses {
+        admin: flag.unwrap_or(admin.address()),
+        probes: admin.probe_address().filter(|_| has_fleet),
+        metrics: admin.metrics_address().filter(|_| has_fleet),
+        authentication: match has_fleet {
+            true => authentication(configuration)?,
+            false => Authentication::TokenFile,
+        },
+    })
+}
+
+fn authentication(configuration: &Configuration) -> Result<Authentication> {
+    let asked = configuration.manager_spec().admin.authentication;
+    if asked == Some(Authentication::TokenReview)
+        && matches!(clusters::local(configuration), Ok(None))
+    {
+        bail!(
+            "spec.admin.authentication: TokenReview needs a local cluster: name it in spec.local, or use TokenFile"
+        );
     }
+    Ok(
+        asked.unwrap_or(match clusters::is_in_cluster(configuration) {
+            true => Authentication::TokenReview,
+            false => Authentication::TokenFile,
+        }),
+    )
 }

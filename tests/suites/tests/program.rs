@@ -8,6 +8,10 @@ mod bad;
 mod building;
 #[path = "program/busy.rs"]
 mod busy;
+#[path = "program/callers.rs"]
+mod callers;
+#[path = "program/callers_in_a_cluster.rs"]
+mod callers_in_a_cluster;
 #[path = "program/cases.rs"]
 mod cases;
 #[path = "program/check.rs"]

@@ -7,6 +7,7 @@ mod applied;
 mod cache_effect;
 mod charged;
 mod list;
+mod pod;
 mod read;
 mod target;
 mod typed;
@@ -31,6 +32,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use target::WAIT;
 
+pub use pod::{PodAnswer, PodCall};
 pub use typed::TypedClient;
 
 pub(super) use target::check_reference;

@@ -5,8 +5,8 @@ use crate::config::clusters;
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, Document, load, merge};
 use crate::config::rbac::{
-    Description, Hub, Permissions, Side, Subject, Work, cluster_roles, in_local, manifests, needed,
-    yaml,
+    Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, in_local, manifests,
+    needed, yaml,
 };
 use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
@@ -27,6 +27,10 @@ pub(crate) async fn execute(args: RbacArgs, format: Format, engine: Options) -> 
     if args.from_cluster {
         let name = args.name.as_deref().unwrap_or("windlass-from-cluster");
         return print(&cluster_roles(name, args.bind.as_ref()), format);
+    }
+    if args.callers {
+        let name = args.name.as_deref().unwrap_or("windlass-api");
+        return print(&callers(name), format);
     }
     let configuration = valid(&args.files)?;
     if let Some(provider) = &args.provider {

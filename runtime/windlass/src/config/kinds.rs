@@ -3,6 +3,7 @@
 //! Every field's default stands on the field. A field that is known but not in effect yet is refused by the kind's `check`,
 //! never ignored.
 
+mod admin;
 mod caches;
 mod duration;
 mod isolation;
@@ -16,6 +17,7 @@ mod rules;
 pub(crate) mod status;
 mod tenant;
 
+pub(crate) use admin::{AdminSpec, Authentication, MetricsAuthentication};
 pub(crate) use duration::Interval;
 pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};

@@ -1,5 +1,6 @@
 //! The RBAC permissions that a configuration needs for the manager's credentials. Entry point: [`needed`].
 
+mod callers;
 mod hub;
 mod manifest;
 mod objects;
@@ -8,6 +9,7 @@ mod review;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use callers::{callers, nonresource_url};
 pub(crate) use hub::{Hub, in_local};
 pub(crate) use manifest::{Subject, lines, manifests, yaml};
 pub(crate) use objects::cluster_roles;
@@ -137,6 +139,14 @@ pub(crate) fn of_manager(side: Side, manager: &ManagerSpec, home: Option<&str>) 
         all.add(lease("create"));
         all.add(lease("get").named(name));
         all.add(lease("update").named(name));
+    }
+    if side == Side::Local && manager.may_review_tokens() {
+        for (group, resource) in [
+            ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
+        ] {
+            all.add(Permission::new(group, resource, "create"));
+        }
     }
     if let Some(home) = home.filter(|_| side == Side::Local) {
         all.extend(recording(Some(home)));

@@ -183,6 +183,7 @@ impl Reload {
     }
 
     fn apply_manager(&self, last: &Configuration, now: &Configuration) {
+        let configuration = now;
         let (last, now) = (last.manager_spec(), now.manager_spec());
         if last == now {
             return;
@@ -191,8 +192,10 @@ impl Reload {
         self.app.manager.set_drain_timeout(now.drain_timeout());
         self.app.manager.set_metric_limits(now.metric_limits());
         self.app.manager.set_caches(now.caches.options());
-        let wanted = addresses(self.admin, self.has_fleet, &now);
-        self.addresses.send_replace(wanted);
+        match addresses(self.admin, self.has_fleet, configuration) {
+            Ok(wanted) => drop(self.addresses.send_replace(wanted)),
+            Err(error) => tracing::error!(%error, "the admin endpoints stay as they are"),
+        }
         let needs_restart = Arc::new(self.started.fixed_at_start(&now));
         // Stored before it is logged: a reader of the log may ask for it at once.
         self.app.needs_restart.store(needs_restart.clone());

@@ -17,7 +17,7 @@ use windlass_harness::program::Program;
 use windlass_harness::testenv::{self, Environment, Server, Spec};
 
 /// Whom the manager's credentials are of.
-const USER: &str = "windlass";
+pub(crate) const USER: &str = "windlass";
 
 /// An example's documents in a folder of their own, with its guest as it was built.
 fn project(example: &str, of: &str) -> Result<Project> {
@@ -45,7 +45,7 @@ impl Project {
 }
 
 /// Puts what `windlass rbac` prints into a server, changed by `edit`, by its administrator.
-async fn allow(
+pub(crate) async fn allow(
     environment: &Environment,
     project: &Project,
     server: &Server,

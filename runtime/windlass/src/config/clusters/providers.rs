@@ -239,7 +239,7 @@ impl Making<'_> {
 }
 
 /// The kubeconfig files that kubectl uses: the list in $KUBECONFIG, else the file in the home folder.
-fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn files_of_kubectl(variable: Option<OsString>, home: Option<PathBuf>) -> Vec<PathBuf> {
     let listed = variable.unwrap_or_default();
     let listed = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
     let listed: Vec<PathBuf> = listed.collect();

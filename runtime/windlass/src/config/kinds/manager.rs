@@ -1,8 +1,11 @@
 //! Kind `Manager`: the process. Entry point: [`ManagerSpec`].
 
+use crate::config::kinds::admin::AdminSpec;
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
-use crate::config::kinds::{AccessProviderSpec, Bytes, Interval, Refusal, at_least_one, within};
+use crate::config::kinds::{
+    AccessProviderSpec, Authentication, Bytes, Interval, Refusal, at_least_one, within,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -73,21 +76,6 @@ pub(crate) struct ConcurrencySpec {
     pub(crate) kinds: BTreeMap<String, usize>,
 }
 
-/// Where state, probes and metrics are served.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub(crate) struct AdminSpec {
-    /// Address and port. Default: 127.0.0.1:8080.
-    pub(crate) address: Option<String>,
-    /// A second address and port, for the probes alone. Default: none.
-    pub(crate) probe_address: Option<String>,
-    /// Names, without a port, that `Host` of a request may have besides IP addresses and `localhost`; up to 100. Default: none.
-    pub(crate) allow_hosts: Vec<String>,
-}
-
-/// Most names in `spec.admin.allowHosts`: each request is compared with all of them.
-const MAX_HOSTS: usize = 100;
-
 /// Bounds on calls to API servers, each cluster counting for itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
@@ -143,6 +131,14 @@ impl ManagerSpec {
         }
     }
 
+    /// Whether the local cluster may be asked about callers of the API: it is, or in a pod it would be.
+    pub(crate) fn may_review_tokens(&self) -> bool {
+        match self.admin.authentication {
+            Some(authentication) => authentication == Authentication::TokenReview,
+            None => self.local.as_ref().is_none_or(|local| local.in_cluster),
+        }
+    }
+
     /// How long a stop waits for what is running, the default filled in.
     pub(crate) fn drain_timeout(&self) -> Duration {
         self.drain_timeout.unwrap_or(Self::DEFAULT_DRAIN).0
@@ -174,6 +170,8 @@ impl ManagerSpec {
     /// Where the admin endpoints listen when nothing else is said.
     pub(crate) const DEFAULT_ADMIN: SocketAddr =
         SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
+    /// The name of the Lease when nothing else is said.
+    pub(crate) const DEFAULT_LEASE: &str = LeaderElectionSpec::DEFAULT;
     /// How long a stop waits when nothing else is said.
     pub(crate) const DEFAULT_DRAIN: Interval = Interval::seconds(30);
 
@@ -207,52 +205,6 @@ impl ManagerSpec {
             return Err(Refusal::new("spec.accessProviders", message));
         }
         self.leader_election.check()
-    }
-}
-
-impl AdminSpec {
-    /// Where all endpoints are served, the default filled in.
-    pub(crate) fn address(&self) -> SocketAddr {
-        let given = self.address.as_deref();
-        // What is no address has been refused.
-        let given = given.and_then(|address| address.parse().ok());
-        given.unwrap_or(ManagerSpec::DEFAULT_ADMIN)
-    }
-
-    /// Where the probes alone are served.
-    pub(crate) fn probe_address(&self) -> Option<SocketAddr> {
-        self.probe_address.as_deref()?.parse().ok()
-    }
-
-    fn check(&self) -> Result<(), Refusal> {
-        for (path, address) in [
-            ("spec.admin.address", &self.address),
-            ("spec.admin.probeAddress", &self.probe_address),
-        ] {
-            if let Some(address) = address
-                && address.parse::<SocketAddr>().is_err()
-            {
-                let message = format!(
-                    "{address:?} is not an address: write an IP and a port, for example 127.0.0.1:8080"
-                );
-                return Err(Refusal::new(path, message));
-            }
-        }
-        let path = "spec.admin.allowHosts";
-        within(path, self.allow_hosts.len(), &(0..=MAX_HOSTS))?;
-        let is_name = |name: &str| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            (1..=253).contains(&name.len()) && name.bytes().all(plain)
-        };
-        match self.allow_hosts.iter().find(|name| !is_name(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let message = format!(
-                    "{name:?} is not a name of a host: write it without scheme, port and wildcards, for example windlass.example.com"
-                );
-                Err(Refusal::new(path, message))
-            }
-        }
     }
 }
 
