@@ -5,8 +5,8 @@ use crate::config::clusters;
 use crate::config::kinds::Kind;
 use crate::config::load::{Configuration, Document, load, merge};
 use crate::config::rbac::{
-    Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, in_local, manifests,
-    needed, yaml,
+    Description, Hub, Permissions, Side, Subject, Work, callers, cluster_roles, in_local,
+    manifests, needed, yaml,
 };
 use crate::guests::component::{inspect, small_sandbox};
 use crate::output::Tone;
