@@ -99,7 +99,7 @@ pub(crate) async fn kubectl(
 }
 
 /// Starts `run`, and returns it with its admin address.
-async fn run(project: &Project) -> Result<(Program, String)> {
+pub(crate) async fn run(project: &Project) -> Result<(Program, String)> {
     let args = ["run", "-f", "windlass.yaml", "--admin", "127.0.0.1:0"];
     let mut program = Program::start(project.path(), args)?;
     let line = program.line_with("admin endpoints", SOON).await?;

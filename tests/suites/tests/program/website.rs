@@ -1,6 +1,8 @@
 //! The example `website` in its four languages: the same life of a Website, the same objects, and few lines.
 
+use crate::examples::{USER, allow, kubectl, run};
 use crate::languages::{self, command};
+use crate::project::Project;
 use crate::running::SOON;
 use anyhow::{Context, Result};
 use kube_client::api::{
@@ -14,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use windlass_harness::eventually::{Seen, eventually};
 use windlass_harness::program::{Program, binary};
+use windlass_harness::testenv::{self, Environment, Spec};
 
 /// Toolchains come from registries the first time, and a guest in Python takes its time to compile.
 const BUILD: Duration = Duration::from_secs(900);
@@ -59,6 +62,69 @@ async fn websites_live_the_same_life_in_four_languages() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_website_on_a_real_server_is_written_once_by_the_role_that_is_printed_for_it()
+-> Result<()> {
+    let what = "a website on a real server";
+    if !testenv::enabled(what) || !languages::has_tools(&["cargo"], what) {
+        return Ok(());
+    }
+    let folder = example().join("rust");
+    let built = languages::windlass(&folder, ["build"]).await?;
+    built.expect_code(0)?;
+    let environment = Environment::start([Spec::new("alpha").with_user(USER)]).await?;
+    let server = environment.server("alpha");
+    for (file, kind) in [("crd.yaml", "established"), ("alpha/home.yaml", "")] {
+        let path = example().join("seed").join(file);
+        let path = path.to_str().context("a path")?;
+        kubectl(&environment, server, &["apply", "-f", path], "").await?;
+        if !kind.is_empty() {
+            let condition = format!("--for=condition={kind}");
+            let args = ["wait", &condition, "crd/websites.example.windlass.dev"];
+            kubectl(&environment, server, &args, "").await?;
+        }
+    }
+    let project = Project::new()?;
+    let guest = folder.join(".windlass/guest.wasm");
+    let text = fs::read_to_string(folder.join("windlass.yaml"))?
+        .replace("path: .", &format!("path: {}", guest.display()))
+        .replace("../clusters", "./clusters");
+    project.write("windlass.yaml", text)?;
+    fs::create_dir(project.path().join("clusters"))?;
+    allow(&environment, &project, server, &[], |text| text).await?;
+    project.write("clusters/alpha.kubeconfig", server.kubeconfig_of(USER))?;
+    let (program, _) = run(&project).await?;
+    let alpha = Alpha(server.client().await?);
+    alpha.expect_ready("False", "NotReady", SOON).await?;
+    alpha.finish_deployment().await?;
+    alpha.expect_ready("True", "Ready", SOON).await?;
+
+    // What a server adds to the objects is no difference: a change of one writes that one alone.
+    let before = alpha.versions().await?;
+    alpha.change_host("example.org").await?;
+    let entries = alpha.all("v1", "ConfigMap", "gateway");
+    eventually(SOON, "the entry to follow", || async {
+        let entry = entries.get("default.home").await?;
+        Ok(Seen::of(entry.data["data"]["host"].clone(), |host| {
+            host == "example.org"
+        }))
+    })
+    .await?;
+    assert_eq!(alpha.versions().await?, before);
+
+    // There is no garbage collector here: the finalizer takes the entry, and lets the site go.
+    let sites = alpha.all("example.windlass.dev/v1", "Website", "default");
+    sites.delete("home", &DeleteParams::default()).await?;
+    eventually(SOON, "the site and its entry to be gone", || async {
+        let left = json!([alpha.site().await?, entries.get_opt("default.home").await?]);
+        Ok(Seen::of(left, |left| *left == json!([null, null])))
+    })
+    .await?;
+    program.signal("TERM")?;
+    program.wait(SOON).await?.expect_code(0)?;
+    Ok(())
+}
+
 /// Runs `windlass dev`, and follows a Website from its first reconcile to its deletion. Returns the objects that there were.
 async fn live(folder: &Path) -> Result<Vec<Json>> {
     let args = ["dev", "--admin", "127.0.0.1:0"];
@@ -69,11 +135,7 @@ async fn live(folder: &Path) -> Result<Vec<Json>> {
 
     // The Deployment is ready, and so is the site.
     let servers = alpha.all("apps/v1", "Deployment", "default");
-    let status = json!({"status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}});
-    let merge = Patch::Merge(&status);
-    servers
-        .patch_status("home", &PatchParams::default(), &merge)
-        .await?;
+    alpha.finish_deployment().await?;
     alpha.expect_ready("True", "Ready", SOON).await?;
     let mut objects = vec![alpha.site().await?.context("the site")?];
     for (api_version, kind, namespace) in [
@@ -98,11 +160,8 @@ async fn live(folder: &Path) -> Result<Vec<Json>> {
     pages
         .patch("home", &PatchParams::default(), &Patch::Merge(&broken))
         .await?;
-    let moved = json!({"spec": {"host": "example.org"}});
+    alpha.change_host("example.org").await?;
     let sites = alpha.all("example.windlass.dev/v1", "Website", "default");
-    sites
-        .patch("home", &PatchParams::default(), &Patch::Merge(&moved))
-        .await?;
     let entries = alpha.all("v1", "ConfigMap", "gateway");
     eventually(SOON, "the objects to be as desired again", || async {
         let page = pages.get_opt("home").await?;
@@ -198,6 +257,41 @@ impl Alpha {
         let sites = self.all("example.windlass.dev/v1", "Website", "default");
         let site = sites.get_opt("home").await?;
         Ok(site.map(serde_json::to_value).transpose()?)
+    }
+
+    /// Plays the Deployment's controller.
+    async fn finish_deployment(&self) -> Result<()> {
+        let status = json!({"status": {
+            "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2,
+        }});
+        let servers = self.all("apps/v1", "Deployment", "default");
+        servers
+            .patch_status("home", &PatchParams::default(), &Patch::Merge(&status))
+            .await?;
+        Ok(())
+    }
+
+    async fn change_host(&self, host: &str) -> Result<()> {
+        let change = json!({"spec": {"host": host}});
+        let sites = self.all("example.windlass.dev/v1", "Website", "default");
+        sites
+            .patch("home", &PatchParams::default(), &Patch::Merge(&change))
+            .await?;
+        Ok(())
+    }
+
+    /// The versions of the objects that do not depend on the host.
+    async fn versions(&self) -> Result<Vec<Option<String>>> {
+        let mut versions = Vec::new();
+        for (api_version, kind) in [
+            ("v1", "ConfigMap"),
+            ("apps/v1", "Deployment"),
+            ("v1", "Service"),
+        ] {
+            let object = self.all(api_version, kind, "default").get("home").await?;
+            versions.push(object.metadata.resource_version);
+        }
+        Ok(versions)
     }
 
     /// Waits for the site's condition `Ready`, of its generation.
