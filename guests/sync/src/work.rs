@@ -65,7 +65,7 @@ impl Work<'_> {
             // A cache may not have it yet.
             return match of_kind.get_live(&self.origin.key)? {
                 None => self.forget(),
-                Some(_) => Ok(Action::requeue_after(std::time::Duration::ZERO)),
+                Some(_) => Ok(Action::requeue_after(std::time::Duration::from_secs(1))),
             };
         };
         if source.is_deleting() || !self.published.selects(&source) {

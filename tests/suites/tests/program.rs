@@ -24,6 +24,8 @@ mod get;
 mod examples;
 #[path = "program/holding.rs"]
 mod holding;
+#[path = "program/httpbin.rs"]
+mod httpbin;
 #[path = "program/languages.rs"]
 mod languages;
 #[path = "program/leading.rs"]
