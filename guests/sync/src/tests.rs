@@ -321,6 +321,39 @@ fn secrets_go_down_and_come_back_and_are_kept_so() {
 }
 
 #[test]
+fn a_secret_that_two_objects_name_goes_with_the_last_of_them() {
+    let stage = with_secrets().running();
+    let mut second = bin();
+    second["metadata"]["name"] = json!("second");
+    stage.blue.put(second);
+    let second = stage.key.sibling("second");
+    stage.blue.reconcile::<Sync>(&second).unwrap();
+    let token = stage.copy_key().sibling("token");
+    let there = || stage.compute.object::<Secret>(&token).is_some();
+    stage.delete();
+    stage.reconcile().unwrap();
+    assert!(there());
+    stage.blue.client().delete::<Bin>(&second).unwrap();
+    stage.blue.reconcile::<Sync>(&second).unwrap();
+    assert!(!there() && stage.compute.objects().is_empty());
+}
+
+#[test]
+fn a_secret_that_is_not_named_any_more_goes() {
+    let stage = with_secrets().running();
+    stage.blue.put(secret("default", "other", "dHdv"));
+    stage
+        .blue
+        .edit::<Bin>(&stage.key, |bin| bin.spec["token"] = json!("other"));
+    stage.reconcile().unwrap();
+    let there = |name: &str| {
+        let key = stage.copy_key().sibling(name);
+        stage.compute.object::<Secret>(&key).is_some()
+    };
+    assert!(there("other") && !there("token"));
+}
+
+#[test]
 fn what_is_missing_or_in_the_way_is_told() {
     let stage = with_secrets();
     stage.blue.remove::<Secret>(&stage.key.sibling("token"));
