@@ -160,7 +160,7 @@ async fn an_index_finds_what_is_in_the_workspace_and_the_fleet_has_the_others(
             };
             // All clusters, one after the other: each answers from the cache that they share.
             for cluster in context.fleet().clusters() {
-                if !cluster.properties().get("logicalCluster").is_some() {
+                if cluster.properties().get("logicalCluster").is_none() {
                     continue;
                 }
                 let client = context.client_for(&cluster, &Arc::new(Grant::all()));
