@@ -32,6 +32,8 @@ mod examples;
 mod holding;
 #[path = "program/hub.rs"]
 mod hub;
+#[path = "program/httpbin.rs"]
+mod httpbin;
 #[path = "program/languages.rs"]
 mod languages;
 #[path = "program/leading.rs"]
