@@ -1,4 +1,4 @@
-//! Writes the `status` of the objects, in the process that leads. Entry point: [`write`].
+//! Writes the `status` of the objects, in the process that leads. Entry point: [`write()`].
 //!
 //! A status is written when it differs from the one that the object has: once a second at most, and after a change of numbers alone once in
 //! ten seconds. So a new leader goes on where the last one ended, and what somebody else has changed is corrected.
