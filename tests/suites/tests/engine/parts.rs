@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use windlass_apiserver::RequestVerdict;
 use windlass_fleet::api::{
     ApiCode, ApplyOptions, DeleteOptions, Event, EventType, GetOptions, ListOptions, PatchType,
@@ -162,6 +163,29 @@ async fn each_namespace_is_a_cluster_with_its_objects_under_default() -> Result<
     );
     super::keys::wait_idle(&parts.0).await?;
     assert_eq!(log.total(), 4, "and nothing of other namespaces");
+    parts.0.stop().await
+}
+
+#[tokio::test]
+async fn a_further_part_at_rest_has_no_task_and_still_follows_its_objects() -> Result<()> {
+    const PARTS: usize = 30;
+    let log = Arc::new(Log::default());
+    let parts = Parts::start(vec![controller(&log, |_| async { Ok(Action::Done) })]).await?;
+    parts.engage("first").await?;
+    super::keys::wait_idle(&parts.0).await?;
+    let metrics = Handle::current().metrics();
+    let baseline = metrics.num_alive_tasks();
+    for n in 0..PARTS {
+        parts.engage(&format!("part{n}")).await?;
+    }
+    wait("watches at rest", || {
+        Seen::of(metrics.num_alive_tasks(), |n| *n < baseline + PARTS / 3)
+    })
+    .await?;
+    parts
+        .0
+        .apply("server", in_namespace("part7", "keeper", json!({})))?;
+    log.ran(&request("part7", "keeper"), 1).await?;
     parts.0.stop().await
 }
 
