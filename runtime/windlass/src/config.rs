@@ -8,4 +8,5 @@ pub(crate) mod kinds;
 pub(crate) mod load;
 pub(crate) mod proxy;
 pub(crate) mod rbac;
+pub(crate) mod registries;
 pub(crate) mod schema;

@@ -6,9 +6,10 @@ pub(crate) mod engine;
 mod revisions;
 
 use crate::config::kinds::{
-    Ceiling, Effective, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
+    Ceiling, Effective, GuestsSpec, Impersonate, Interval, ReconcilerSpec, RuleSpec, TenantSpec,
 };
 use crate::config::schema::{self, Place};
+use crate::registry::GuestPolicy;
 use crate::status::guest_registry::GuestRegistry;
 use crate::status::heartbeat::Heartbeat;
 use anyhow::Result;
@@ -36,6 +37,8 @@ pub(crate) struct TenantPolicy {
     pub(crate) impersonate: Option<Impersonate>,
     /// The bounds of their limits.
     pub(crate) limits: Ceiling,
+    /// Where their guests may come from, and who must have signed them.
+    pub(crate) guests: GuestPolicy,
 }
 
 impl TenantPolicy {
@@ -45,6 +48,10 @@ impl TenantPolicy {
             ceiling: spec.rules.clone(),
             impersonate: spec.impersonate.clone(),
             limits: spec.limits.per_reconciler.clone(),
+            guests: spec
+                .guests
+                .as_ref()
+                .map_or_else(GuestPolicy::default, GuestsSpec::policy),
         }
     }
 }

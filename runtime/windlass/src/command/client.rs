@@ -57,7 +57,7 @@ impl Client {
 
     async fn call<T: DeserializeOwned>(
         &self,
-        request: hyper::http::request::Builder,
+        request: http::request::Builder,
         body: Bytes,
     ) -> Result<T> {
         let request = request

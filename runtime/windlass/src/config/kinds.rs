@@ -5,6 +5,8 @@
 
 mod caches;
 mod duration;
+mod guest;
+mod guests;
 mod isolation;
 mod leader_election;
 mod limits;
@@ -12,10 +14,13 @@ mod manager;
 mod provider;
 mod quantity;
 mod reconciler;
+mod registries;
 mod rules;
 mod tenant;
 
 pub(crate) use duration::Interval;
+pub(crate) use guest::GuestSource;
+pub(crate) use guests::GuestsSpec;
 pub(crate) use isolation::IsolationSpec;
 pub(crate) use limits::{Ceiling, Effective, ReconcilerLimits, TenantLimits};
 pub(crate) use manager::ManagerSpec;

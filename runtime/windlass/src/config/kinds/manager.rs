@@ -2,6 +2,7 @@
 
 use crate::config::kinds::caches::CachesSpec;
 use crate::config::kinds::leader_election::LeaderElectionSpec;
+use crate::config::kinds::registries::RegistriesSpec;
 use crate::config::kinds::{Bytes, Interval, Refusal, at_least_one, within};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub(crate) struct ManagerSpec {
     pub(crate) metrics: MetricsSpec,
     /// One of several processes leads, the others wait.
     pub(crate) leader_election: LeaderElectionSpec,
+    /// How registries of images are reached.
+    pub(crate) registries: RegistriesSpec,
 }
 
 /// The local cluster: `kubeconfig` or `inCluster`.
@@ -152,6 +155,7 @@ impl ManagerSpec {
                 "spec.leaderElection",
                 self.leader_election != other.leader_election,
             ),
+            ("spec.registries", self.registries != other.registries),
         ];
         let differs = differs.into_iter().filter(|(_, differs)| *differs);
         differs.map(|(path, _)| path).collect()
@@ -179,6 +183,7 @@ impl ManagerSpec {
         self.transport.check()?;
         self.caches.check()?;
         self.metrics.check()?;
+        self.registries.check()?;
         if let Some(timeout) = self.drain_timeout {
             within(
                 "spec.drainTimeout",

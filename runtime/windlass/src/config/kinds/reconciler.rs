@@ -1,9 +1,9 @@
 //! Kind `Reconciler`: a guest at work. Entry point: [`ReconcilerSpec`].
 
+use crate::config::kinds::guest::GuestSpec;
 use crate::config::kinds::{Interval, IsolationSpec, ReconcilerLimits, Refusal, RuleSpec, rules};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use std::path::PathBuf;
 use windlass_fleet::selector::LabelSelector;
 
 /// A guest, where it works, what it may touch and use.
@@ -33,14 +33,6 @@ pub(crate) struct ReconcilerSpec {
     /// How often every object is reconciled without a change, 10s or more; a tenth more or less. Default: never.
     #[serde(default)]
     pub(crate) resync: Option<Interval>,
-}
-
-/// Where the component is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct GuestSpec {
-    /// A .wasm file, or a source folder that `dev` and `build` build; relative to the document's folder.
-    pub(crate) path: PathBuf,
 }
 
 /// Where watches engage.
@@ -75,6 +67,7 @@ impl ReconcilerSpec {
 
     /// Refuses what cannot be honoured.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
+        self.guest.check()?;
         rules::check(&self.rules)?;
         self.limits.check("spec.limits")?;
         self.isolation.check()?;

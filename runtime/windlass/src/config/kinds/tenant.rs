@@ -1,5 +1,6 @@
 //! Kind `Tenant`: an owner of reconcilers. Entry point: [`TenantSpec`].
 
+use crate::config::kinds::guests::GuestsSpec;
 use crate::config::kinds::{Refusal, RuleSpec, TenantLimits, rules};
 use serde::{Deserialize, Serialize};
 use windlass_fleet::grant::{Identity, IdentityError};
@@ -16,6 +17,8 @@ pub(crate) struct TenantSpec {
     pub(crate) rules: Option<Vec<RuleSpec>>,
     /// The user in whose name its reconcilers call servers. Default: the user of the cluster's credentials.
     pub(crate) impersonate: Option<Impersonate>,
+    /// Where the guests of its reconcilers may come from, and who must have signed them. Default: anywhere, and nobody.
+    pub(crate) guests: Option<GuestsSpec>,
 }
 
 /// A user of the clusters, by the header that kubectl's `--as` sends. What a cache answers, and the watches that fill caches, are
@@ -69,6 +72,7 @@ impl TenantSpec {
         self.impersonate
             .as_ref()
             .map_or(Ok(()), Impersonate::check)?;
+        self.guests.as_ref().map_or(Ok(()), GuestsSpec::check)?;
         self.limits.check()?;
         rules::check(self.rules.as_deref().unwrap_or_default())
     }

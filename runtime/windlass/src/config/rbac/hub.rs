@@ -113,7 +113,7 @@ impl<'a> Hub<'a> {
     }
 }
 
-/// What all Providers read in the local cluster.
+/// What all Providers, and the guests with pull secrets, read in the local cluster.
 pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
     let mut all = Permissions::default();
     for hub in configuration
@@ -121,6 +121,12 @@ pub(crate) fn in_local(configuration: &Configuration) -> Permissions {
         .filter_map(|(_, spec)| Hub::of(spec))
     {
         all.extend(hub.in_local());
+    }
+    for (_, spec) in configuration.reconcilers() {
+        if let Some(secret) = &spec.guest.pull_secret {
+            let get = Permission::new("", "secrets", "get");
+            all.add(get.within(&secret.namespace).named(&secret.name));
+        }
     }
     all
 }
